@@ -1,0 +1,199 @@
+// A 784-H-10 sigmoid classifier of clothes, trained in one process or by a cluster: TensorFlow's distributed MNIST
+// program, in typed C++. `--help` lists the flags.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <thread>
+
+#include <weft/data/fashion_mnist.hpp>
+#include <weft/train/progress.hpp>
+#include <weft/weft.hpp>
+
+#include "flags.hpp"
+#include "replica.hpp"
+#include "report.hpp"
+
+using namespace weft;
+
+namespace {
+
+using image_batch = tensor<float, dims<dyn<"batch">, 784>>;
+using label_batch = tensor<std::int32_t, dims<dyn<"batch">>>;
+
+/// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
+/// and the flag gives it its value before the variables are made.
+struct classifier {
+  graph g;
+  node<float, dims<dyn<"batch">, 784>> images;
+  node<std::int32_t, dims<dyn<"batch">>> labels;
+  node<float> loss, accuracy;
+
+  classifier(std::int64_t hidden_units, std::uint64_t seed)
+      : g(seed),
+        images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
+        labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
+        loss(images.erased()),
+        accuracy(images.erased()) {
+    g.set(dyn<"hidden">, hidden_units);
+    auto w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
+    auto b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
+    auto w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
+    auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+
+    auto hidden = sigmoid(matmul(images, w1) + b1);
+    auto logits = matmul(hidden, w2) + b2;
+    loss = let(mean(softmax_cross_entropy(logits, labels)));
+    accuracy = let(mean(cast<float>(argmax<1>(logits) == labels)));
+  }
+};
+
+/// How far a run goes and which part of the data is this process's.
+struct plan_of_run {
+  std::int64_t steps, steps_per_epoch, images_per_step;
+  std::size_t worker = 0, workers = 1;
+};
+
+plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
+  // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
+  const bool together = f.strategy == "sync" || f.strategy == "allreduce";
+  const std::int64_t at_once = f.batch_size * (together ? static_cast<std::int64_t>(workers) : 1);
+  const std::int64_t per_epoch = (static_cast<std::int64_t>(images) + at_once - 1) / at_once;
+  return {f.train_steps ? f.train_steps : f.epochs * per_epoch, per_epoch, at_once,
+          static_cast<std::size_t>(f.task_index), workers};
+}
+
+/// Goes over the data, a shuffled epoch after the other, until `steps` steps are made. `step(x, y)` makes one: it
+/// returns its cost, and how many steps have been made in all.
+template <class Step>
+result train(const flags& f, const plan_of_run& run, const data::dataset<784>& images, time_table& time, Step step) {
+  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(run.workers)};
+  progress shown({.steps = run.steps,
+                  .steps_per_epoch = run.steps_per_epoch,
+                  .items_per_step = run.images_per_step,
+                  .mode = f.progress});
+  const auto start = time_table::clock::now();
+  std::int64_t first = -1, done = 0;
+  for (std::uint64_t epoch = 0; done < run.steps; ++epoch) {
+    const auto mine = images.shuffled(static_cast<std::uint64_t>(f.seed), epoch).shard(run.worker, run.workers);
+    for (const auto& [x, y] : mine.batches(static_cast<std::size_t>(f.batch_size))) {
+      time.mark("making batches");
+      const auto [cost, made] = step(x, y);
+      if (first < 0) first = made - 1;
+      done = made;
+      r.final_cost = cost;
+      shown.update(std::min(done, run.steps), cost);
+      if (done >= run.steps) break;
+    }
+  }
+  shown.finish();
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(done - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(run.images_per_step);
+  return r;
+}
+
+double test_accuracy(session& s, const classifier& model, const data::dataset<784>& images) {
+  auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
+  double right = 0;
+  for (const auto& [x, y] : images.batches(1000)) right += step(x, y) * static_cast<double>(y.elements());
+  return right / static_cast<double>(images.size());
+}
+
+void report(const flags& f, const result& r, const time_table& time) {
+  print(r, stdout);
+  time.print(stdout);
+  if (!f.json.empty()) write_json(r, f.json);
+}
+
+void run_alone(const flags& f) {
+  time_table time;
+  const auto images = data::fashion_mnist("train", f.data_dir);
+  const auto test_images = data::fashion_mnist("test", f.data_dir);
+  time.mark("reading the images");
+
+  classifier model(f.hidden_units, static_cast<std::uint64_t>(f.seed));
+  const effect descend = gradient_descent{.learning_rate = f.learning_rate}.minimize(model.loss);
+  session s{model.g, {.threads = static_cast<int>(f.threads)}};
+  auto step = s.prepare(fetch(model.loss, descend), feed(model.images, model.labels));
+  time.mark("building the graph");
+
+  std::int64_t made = 0;
+  result r = train(f, plan_run(f, images.size(), 1), images, time, [&](const image_batch& x, const label_batch& y) {
+    const auto [cost, _] = step(x, y);
+    time.mark("training steps");
+    return std::pair(cost, ++made);
+  });
+  r.test_accuracy = test_accuracy(s, model, test_images);
+  time.mark("testing");
+  report(f, r, time);
+}
+
+cluster_spec cluster_of(const flags& f) {
+  cluster_spec cluster;
+  if (!f.ps_hosts.empty()) cluster.add_job("ps", f.ps_hosts);
+  cluster.add_job("worker", f.worker_hosts);
+  return cluster;
+}
+
+void serve(const flags& f) {
+  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index));
+  const join_report ended = here.join();
+  for (const std::string& lost : ended.lost) std::fprintf(stderr, "%s\n", lost.c_str());
+}
+
+void work(const flags& f) {
+  time_table time;
+  // First of all the address: where it is taken there is no need to read anything.
+  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index));
+  const auto images = data::fashion_mnist("train", f.data_dir);
+  const auto test_images = data::fashion_mnist("test", f.data_dir);
+  time.mark("reading the images");
+
+  classifier model(f.hidden_units, static_cast<std::uint64_t>(f.seed));
+  const auto on_this_host = here.cluster().tasks_on_host_of({here.job(), here.index()});
+  const auto cores = std::thread::hardware_concurrency();
+  session s{model.g,
+            {.threads = f.threads ? static_cast<int>(f.threads) : std::max(1, static_cast<int>(cores / on_this_host))}};
+  time.mark("building the graph");
+
+  here.wait_ready();
+  const auto where = f.strategy == "async"  ? meeting::parameter_server_async
+                     : f.strategy == "sync" ? meeting::parameter_server_sync
+                                            : meeting::all_reduce;
+  replica mine(s, model.g, here, where, model.loss, feed(model.images, model.labels), f.learning_rate);
+  time.mark("meeting the others");
+
+  const auto workers = static_cast<std::size_t>(here.cluster().num_tasks("worker"));
+  result r =
+      train(f, plan_run(f, images.size(), workers), images, time, [&](const image_batch& x, const label_batch& y) {
+        const float cost = mine.gradients(x, y);
+        time.mark("computing gradients");
+        const std::int64_t made = mine.update();
+        time.mark("exchanging with others");
+        return std::pair(cost, made);
+      });
+  mine.finish();
+  time.mark("exchanging with others");
+  if (!f.is_chief()) return;
+  r.test_accuracy = test_accuracy(s, model, test_images);
+  time.mark("testing");
+  report(f, r, time);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const auto f = parse_flags(argc, argv);
+  if (!f) return 0;
+  if (!f->json.empty() && f->is_chief()) check_writable(f->json);
+  if (f->strategy == "local")
+    run_alone(*f);
+  else if (f->job_name == "ps")
+    serve(*f);
+  else
+    work(*f);
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 1;
+}

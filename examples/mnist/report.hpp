@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/error.hpp>
+
+/// Where a run's time went, by the name of what it was doing.
+class time_table {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  /// Adds the time since the last mark to `what`. The first mark counts from the table's making.
+  void mark(const char* what) {
+    const auto now = clock::now();
+    row(what) += now - last_;
+    last_ = now;
+  }
+
+  double seconds(const char* what) { return std::chrono::duration<double>(row(what)).count(); }
+  double total() const { return std::chrono::duration<double>(last_ - start_).count(); }
+
+  void print(std::FILE* out) const {
+    std::fputs("where the time went:\n", out);
+    for (const auto& [what, time] : rows_) {
+      const double seconds = std::chrono::duration<double>(time).count();
+      std::fprintf(out, "  %-24s %8.2f s  %5.1f %%\n", what, seconds, 100 * seconds / total());
+    }
+  }
+
+ private:
+  clock::duration& row(const char* what) {
+    for (auto& [name, time] : rows_)
+      if (std::strcmp(name, what) == 0) return time;
+    return rows_.emplace_back(what, clock::duration::zero()).second;
+  }
+
+  clock::time_point start_ = clock::now(), last_ = start_;
+  std::vector<std::pair<const char*, clock::duration>> rows_;
+};
+
+/// What a run came to.
+struct result {
+  std::string strategy;
+  std::int64_t workers = 1;
+  double steps_per_s = 0, images_per_s = 0, test_accuracy = 0, final_cost = 0, seconds = 0;
+};
+
+inline void print(const result& r, std::FILE* out) {
+  std::fprintf(out, "test accuracy %.4f, final cost %.4f\n", r.test_accuracy, r.final_cost);
+  std::fprintf(out, "%.0f steps/s, %.0f images/s, %.2f s of training, %lld worker%s, %s\n", r.steps_per_s,
+               r.images_per_s, r.seconds, static_cast<long long>(r.workers), r.workers == 1 ? "" : "s",
+               r.strategy.c_str());
+}
+
+/// Throws unavailable where the file cannot be written, before the run rather than after it.
+inline void check_writable(const std::string& path) {
+  std::FILE* out = std::fopen(path.c_str(), "a");
+  if (!out) throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(errno));
+  std::fclose(out);
+}
+
+/// Writes the result as one JSON object on one line. Throws unavailable where the file cannot be written.
+inline void write_json(const result& r, const std::string& path) {
+  std::FILE* out = std::fopen(path.c_str(), "w");
+  const bool written =
+      out && std::fprintf(out,
+                          "{\"strategy\": \"%s\", \"workers\": %lld, \"steps_per_s\": %.1f, \"images_per_s\": %.1f, "
+                          "\"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f}\n",
+                          r.strategy.c_str(), static_cast<long long>(r.workers), r.steps_per_s, r.images_per_s,
+                          r.test_accuracy, r.final_cost, r.seconds) > 0;
+  const int reason = errno;
+  if ((out && std::fclose(out) != 0) || !written)
+    throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(reason));
+}

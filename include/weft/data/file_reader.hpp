@@ -1,0 +1,136 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <weft/error.hpp>
+
+#ifdef WEFT_HAS_ZLIB
+  #include <zlib.h>
+#endif
+
+namespace weft::data {
+
+/// The bytes of a file from its beginning to its end. With zlib, a gzip file is unpacked on the way.
+///
+/// Throws not_found, permission_denied or unavailable where the file cannot be read, data_loss where its compressed
+/// form is damaged, and unimplemented for a gzip file in a program built without zlib.
+class file_reader {
+ public:
+  explicit file_reader(std::string path) : path_(std::move(path)) {
+    struct stat status {};
+    file_ = std::fopen(path_.c_str(), "rb");
+    if (!file_ || ::fstat(::fileno(file_), &status) != 0) fail_to_open(errno);
+    if (!S_ISREG(status.st_mode)) {
+      close();
+      throw error(error_code::invalid_argument, "open", path_ + " is not a regular file");
+    }
+    bytes_ = static_cast<std::uint64_t>(status.st_size);
+    const bool packed = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
+    std::rewind(file_);
+    if (packed) open_packed();
+  }
+  file_reader(const file_reader&) = delete;
+  file_reader& operator=(const file_reader&) = delete;
+  ~file_reader() { close(); }
+
+  const std::string& path() const { return path_; }
+
+  /// The file's size, packed or not.
+  std::uint64_t bytes() const { return bytes_; }
+
+  /// No more bytes than this can come out of it, so a file that promises more is lying. Known before anything is
+  /// unpacked.
+  std::uint64_t most_bytes() const { return packed() ? bytes_ * most_expansion : bytes_; }
+
+  /// Reads up to `count` bytes, fewer only where the content ends.
+  std::size_t read(void* destination, std::size_t count) {
+    auto* at = static_cast<unsigned char*>(destination);
+    std::size_t done = 0;
+    while (done < count) {
+      const std::size_t got = read_some(at + done, count - done);
+      if (got == 0) break;
+      done += got;
+    }
+    return done;
+  }
+
+ private:
+  // Deflate's own limit is 1032: 258 bytes from two bits.
+  static constexpr std::uint64_t most_expansion = 1032;
+
+#ifdef WEFT_HAS_ZLIB
+  bool packed() const { return packed_ != nullptr; }
+
+  void open_packed() {
+    std::fclose(std::exchange(file_, nullptr));
+    packed_ = ::gzopen(path_.c_str(), "rb");
+    if (!packed_) fail_to_open(errno);
+    ::gzbuffer(packed_, 1u << 17);
+  }
+
+  std::size_t read_some(unsigned char* at, std::size_t count) {
+    if (!packed_) return read_plain(at, count);
+    const int got = ::gzread(packed_, at, count < (1u << 30) ? static_cast<unsigned>(count) : 1u << 30);
+    int state = Z_OK;
+    ::gzerror(packed_, &state);
+    if (state == Z_BUF_ERROR) damaged("ends in the middle of its compressed data");
+    if (got < 0) damaged("is damaged: its compressed data cannot be unpacked");
+    return static_cast<std::size_t>(got);
+  }
+
+  void close() {
+    if (file_) std::fclose(file_);
+    if (packed_) ::gzclose(packed_);
+  }
+
+  gzFile packed_ = nullptr;
+#else
+  bool packed() const { return false; }
+
+  void open_packed() {
+    close();
+    throw error(error_code::unimplemented, "open",
+                path_ +
+                    " is compressed and this program was built without zlib: unpack it with gunzip, or install zlib "
+                    "and link weft::data");
+  }
+
+  std::size_t read_some(unsigned char* at, std::size_t count) { return read_plain(at, count); }
+
+  void close() {
+    if (file_) std::fclose(file_);
+  }
+#endif
+
+  std::size_t read_plain(unsigned char* at, std::size_t count) {
+    const std::size_t got = std::fread(at, 1, count, file_);
+    if (got == 0 && std::ferror(file_))
+      throw error(error_code::unavailable, "read", path_ + " cannot be read: " + std::strerror(errno));
+    return got;
+  }
+
+  [[noreturn]] void fail_to_open(int reason) {
+    close();
+    const auto code = reason == ENOENT || reason == ENOTDIR ? error_code::not_found
+                      : reason == EACCES                    ? error_code::permission_denied
+                                                            : error_code::unavailable;
+    throw error(code, "open", path_ + " cannot be opened: " + std::strerror(reason));
+  }
+
+  [[noreturn]] void damaged(const char* how) const {
+    throw error(error_code::data_loss, "read", path_ + " " + how + "; fetch the file again");
+  }
+
+  std::string path_;
+  std::FILE* file_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace weft::data

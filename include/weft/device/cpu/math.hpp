@@ -1,0 +1,246 @@
+#pragma once
+
+#include <cstdint>
+
+#include <weft/device/cpu/dispatch.hpp>
+
+// Elementary functions that compilers vectorise: inline, without branches, tables or calls into libm, so that a loop
+// over them becomes vector code (see dispatch.hpp). Special values are those of C's functions of the same names; no
+// errno, no exception flags. Coefficients are our own minimax fits. Errors, in units in the last place over all floats
+// and a dense sweep of doubles, are stated at each function and held by test/device/math_test.cpp.
+
+extern "C" {
+// Redeclared as `const` because g++ and clang vectorise a square root only when it cannot write errno.
+#if defined(__GLIBC__)
+float sqrtf(float) noexcept __attribute__((const));
+double sqrt(double) noexcept __attribute__((const));
+#else
+float sqrtf(float) __attribute__((const));
+double sqrt(double) __attribute__((const));
+#endif
+}
+
+namespace weft::math {
+
+namespace detail {
+
+WEFT_INLINE std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+WEFT_INLINE std::uint64_t bits(double x) { return __builtin_bit_cast(std::uint64_t, x); }
+WEFT_INLINE float as_float(std::uint32_t x) { return __builtin_bit_cast(float, x); }
+WEFT_INLINE double as_double(std::uint64_t x) { return __builtin_bit_cast(double, x); }
+
+// condition ? a : b, spelt in bits: a conditional expression would be turned into a branch, and the loop with it.
+WEFT_INLINE float select(bool condition, float a, float b) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  return as_float((bits(a) & mask) | (bits(b) & ~mask));
+}
+WEFT_INLINE double select(bool condition, double a, double b) {
+  const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(condition);
+  return as_double((bits(a) & mask) | (bits(b) & ~mask));
+}
+
+// c0 + c1 x + c2 x^2 + ...
+template <class T>
+WEFT_INLINE T polynomial(T, T c) {
+  return c;
+}
+template <class T, class... Ts>
+WEFT_INLINE T polynomial(T x, T c0, Ts... c) {
+  return c0 + x * polynomial(x, c...);
+}
+
+// Adding 1.5 * 2^23 (2^52) rounds to the nearest integer and leaves it, in two's complement, in the low bits of the
+// sum.
+inline constexpr float round_float = 0x1.8p23f;
+inline constexpr double round_double = 0x1.8p52;
+
+// What the exponentials share: x = power * ln 2 + remainder, and e^remainder - 1.
+struct exp_parts_float {
+  std::uint32_t power;
+  float expm1;
+};
+struct exp_parts_double {
+  std::uint64_t power;
+  double expm1;
+};
+
+WEFT_INLINE exp_parts_float split_exp(float x) {
+  const float t = x * 0x1.715476p0f + round_float;
+  const float m = t - round_float;
+  const float r = (x - m * 0x1.63p-1f) + m * 0x1.bd0106p-13f;
+  const float q = polynomial(r, 0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558f8p-5f, 0x1.123b02p-7f, 0x1.6a2256p-10f);
+  return {bits(t) - bits(round_float), r + r * r * q};
+}
+
+WEFT_INLINE exp_parts_double split_exp(double x) {
+  const double t = x * 0x1.71547652b82fep0 + round_double;
+  const double m = t - round_double;
+  const double r = (x - m * 0x1.62e42feep-1) - m * 0x1.a39ef35793c76p-33;
+  const double q =
+      polynomial(r, 0.5, 0x1.555555555555bp-3, 0x1.5555555555501p-5, 0x1.111111110ebd0p-7, 0x1.6c16c16c30ad0p-10,
+                 0x1.a01a01b3b6381p-13, 0x1.a01a01355729ap-16, 0x1.71ddef9212d18p-19, 0x1.27e5b5b7b3bdfp-22,
+                 0x1.af6ce52f9ba07p-26, 0x1.1e3c704a58687p-29);
+  return {bits(t) - bits(round_double), r + r * r * q};
+}
+
+}  // namespace detail
+
+WEFT_INLINE float abs(float x) { return __builtin_fabsf(x); }
+WEFT_INLINE double abs(double x) { return __builtin_fabs(x); }
+
+WEFT_INLINE float sqrt(float x) { return ::sqrtf(x); }
+WEFT_INLINE double sqrt(double x) { return ::sqrt(x); }
+
+/// The largest integer not above x.
+WEFT_INLINE float floor(float x) {
+  const float magnitude = abs(x);
+  float r = (magnitude + 0x1p23f) - 0x1p23f;
+  r = __builtin_copysignf(detail::select(magnitude < 0x1p23f, r, magnitude), x);
+  return r - detail::select(r > x, 1.0f, 0.0f);
+}
+WEFT_INLINE double floor(double x) {
+  const double magnitude = abs(x);
+  double r = (magnitude + 0x1p52) - 0x1p52;
+  r = __builtin_copysign(detail::select(magnitude < 0x1p52, r, magnitude), x);
+  return r - detail::select(r > x, 1.0, 0.0);
+}
+
+/// The larger operand; NaN if either is NaN.
+WEFT_INLINE float maximum(float a, float b) { return detail::select((a > b) | (a != a), a, b); }
+WEFT_INLINE double maximum(double a, double b) { return detail::select((a > b) | (a != a), a, b); }
+
+/// The smaller operand; NaN if either is NaN.
+WEFT_INLINE float minimum(float a, float b) { return detail::select((a < b) | (a != a), a, b); }
+WEFT_INLINE double minimum(double a, double b) { return detail::select((a < b) | (a != a), a, b); }
+
+/// e^x.
+WEFT_INLINE float exp(float x) {
+  // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should.
+  x = detail::select(x > 89.0f, 89.0f, x);
+  x = detail::select(x < -104.0f, -104.0f, x);
+  const auto [power, expm1] = detail::split_exp(x);
+  const std::uint32_t biased = power + 254;
+  const std::uint32_t half = biased >> 1;
+  return (expm1 + 1.0f) * detail::as_float(half << 23) * detail::as_float((biased - half) << 23);
+}
+WEFT_INLINE double exp(double x) {
+  x = detail::select(x > 710.0, 710.0, x);
+  x = detail::select(x < -746.0, -746.0, x);
+  const auto [power, expm1] = detail::split_exp(x);
+  const std::uint64_t biased = power + 2046;
+  const std::uint64_t half = biased >> 1;
+  return (expm1 + 1.0) * detail::as_double(half << 52) * detail::as_double((biased - half) << 52);
+}
+
+/// e^x - 1.
+WEFT_INLINE float expm1(float x) {
+  x = detail::select(x > 89.0f, 89.0f, x);
+  const float clamped = detail::select(x < -18.0f, -18.0f, x);
+  const auto [power, expm1] = detail::split_exp(clamped);
+  const float half = detail::as_float((power + 126) << 23);
+  return detail::select(x == 0.0f, x, 2.0f * (half * expm1 + (half - 0.5f)));
+}
+WEFT_INLINE double expm1(double x) {
+  x = detail::select(x > 710.0, 710.0, x);
+  const double clamped = detail::select(x < -40.0, -40.0, x);
+  const auto [power, expm1] = detail::split_exp(clamped);
+  const double half = detail::as_double((power + 1022) << 52);
+  return detail::select(x == 0.0, x, 2.0 * (half * expm1 + (half - 0.5)));
+}
+
+/// The natural logarithm.
+WEFT_INLINE float log(float x) {
+  constexpr float infinity = __builtin_inff();
+  constexpr std::uint32_t sqrt_half = 0x3f3504f3;
+  const bool denormal = x < 0x1p-126f;
+  const float scaled = detail::select(denormal, x * 0x1p23f, x);
+  // scaled = 2^power (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
+  const std::uint32_t u = detail::bits(scaled) - sqrt_half;
+  const float power = static_cast<float>(static_cast<std::int32_t>(u) >> 23) - detail::select(denormal, 23.0f, 0.0f);
+  const float f = detail::as_float((u & 0x7fffff) + sqrt_half) - 1.0f;
+  const float p = detail::polynomial(f, 0x1.555546p-2f, -0x1.ffffeep-3f, 0x1.99a55ap-3f, -0x1.5562fcp-3f,
+                                     0x1.233108p-3f, -0x1.fb3d9ap-4f, 0x1.e6668cp-4f, -0x1.e31572p-4f, 0x1.1b43dcp-4f);
+  const float f2 = f * f;
+  const float tail = f2 * f * p - power * 0x1.bd0106p-13f - 0.5f * f2;
+  const float result = power * 0x1.63p-1f + (f + tail);
+  const float special = detail::select(x == 0.0f, -infinity, __builtin_nanf(""));
+  const float large = detail::select(x < infinity, result, x);
+  return detail::select(x > 0.0f, large, special);
+}
+WEFT_INLINE double log(double x) {
+  constexpr double infinity = __builtin_inf();
+  constexpr std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd;
+  const bool denormal = x < 0x1p-1022;
+  const double scaled = detail::select(denormal, x * 0x1p52, x);
+  const std::uint64_t u = detail::bits(scaled) - sqrt_half + (std::uint64_t{1023} << 52);
+  // 2^52 with an integer in its low bits is 2^52 plus that integer: a conversion that needs no AVX-512.
+  const double power =
+      detail::as_double((u >> 52) | detail::bits(0x1p52)) - detail::select(denormal, 0x1p52 + 1075.0, 0x1p52 + 1023.0);
+  const double f = detail::as_double((u & 0xfffffffffffff) + sqrt_half) - 1.0;
+  const double s = f / (2.0 + f);
+  const double z = s * s;
+  const double r =
+      z * detail::polynomial(z, 0x1.5555555555593p-1, 0x1.999999997f8a8p-2, 0x1.249249423e42fp-2, 0x1.c71c51c67f762p-3,
+                             0x1.74664d71b8416p-3, 0x1.39a02f79bb77ep-3, 0x1.2f15b510a7a6ep-3);
+  const double half_square = 0.5 * f * f;
+  const double result =
+      power * 0x1.62e42feep-1 - ((half_square - (s * (half_square + r) + power * 0x1.a39ef35793c76p-33)) - f);
+  const double special = detail::select(x == 0.0, -infinity, __builtin_nan(""));
+  const double large = detail::select(x < infinity, result, x);
+  return detail::select(x > 0.0, large, special);
+}
+
+/// log(1 + x), accurate for small x.
+WEFT_INLINE float log1p(float x) {
+  const float u = 1.0f + x;
+  const float lost = x - (u - 1.0f);
+  const float result = log(u) + lost / u;
+  return detail::select(u == 1.0f, x, detail::select((u > 0.0f) & (u < __builtin_inff()), result, log(u)));
+}
+WEFT_INLINE double log1p(double x) {
+  const double u = 1.0 + x;
+  const double lost = x - (u - 1.0);
+  const double result = log(u) + lost / u;
+  return detail::select(u == 1.0, x, detail::select((u > 0.0) & (u < __builtin_inf()), result, log(u)));
+}
+
+/// 1 / (1 + e^-x).
+WEFT_INLINE float sigmoid(float x) {
+  const float e = exp(-abs(x));
+  return detail::select(x < 0.0f, e, 1.0f) / (1.0f + e);
+}
+WEFT_INLINE double sigmoid(double x) {
+  const double e = exp(-abs(x));
+  return detail::select(x < 0.0, e, 1.0) / (1.0 + e);
+}
+
+/// The hyperbolic tangent, from one exponential and one division.
+WEFT_INLINE float tanh(float x) {
+  // A clamped rational function would be a third cheaper, and 8 ulp off where tanh saturates.
+  const float a = 2.0f * abs(x);
+  const auto [power, expm1] = detail::split_exp(detail::select(a > 20.0f, 20.0f, a));
+  const float scale = detail::as_float((power + 127) << 23);
+  const float t = scale * expm1 + (scale - 1.0f);
+  return __builtin_copysignf(t / (t + 2.0f), x);
+}
+WEFT_INLINE double tanh(double x) {
+  const double a = 2.0 * abs(x);
+  const double t = expm1(detail::select(a > 44.0, 44.0, a));
+  return __builtin_copysign(t / (t + 2.0), x);
+}
+
+/// x^y; float goes through double, double through libm.
+WEFT_INLINE float pow(float x, float y) {
+  const double a = abs(static_cast<double>(x));
+  const double e = static_cast<double>(y);
+  const double magnitude = exp(e * log(a));
+  const bool integer = floor(e) == e;
+  const bool odd = integer & (floor(e * 0.5) != e * 0.5);
+  const double result = detail::select(odd, __builtin_copysign(magnitude, static_cast<double>(x)), magnitude);
+  const bool invalid = (x < 0.0f) & !integer & (a < __builtin_inf());
+  const bool one = (y == 0.0f) | (x == 1.0f) | ((a == 1.0) & (abs(y) == __builtin_inff()));
+  return static_cast<float>(detail::select(one, 1.0, detail::select(invalid, __builtin_nan(""), result)));
+}
+WEFT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
+
+}  // namespace weft::math

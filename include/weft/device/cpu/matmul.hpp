@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/device/cpu/thread_pool.hpp>
+#if defined(WEFT_HAS_DNNL)
+  #include <weft/device/cpu/matmul_dnnl.hpp>
+#endif
+#if defined(WEFT_HAS_CBLAS)
+  #include <weft/device/cpu/matmul_cblas.hpp>
+#endif
+
+namespace weft {
+
+namespace library {
+
+#if defined(WEFT_HAS_DNNL)
+using best = dnnl;
+#elif defined(WEFT_HAS_CBLAS)
+using best = cblas;
+#else
+using best = reference;
+#endif
+
+}  // namespace library
+
+namespace detail {
+
+// Who multiplies T under a policy: the policy, or who is left where it does not know T.
+#if defined(WEFT_HAS_CBLAS)
+using matmul_fallback = library::cblas;
+#else
+using matmul_fallback = library::reference;
+#endif
+template <class Policy, class T>
+using matmul_library =
+    std::conditional_t<Policy::template handles<T>, Policy,
+                       std::conditional_t<matmul_fallback::template handles<T>, matmul_fallback, library::reference>>;
+
+// Into how many strips a product is cut. It depends on the shape alone, because a library's bits may change with the
+// cut, and must not change with the number of threads. Every strip packs the other operand again, so strips are few and
+// wide.
+inline std::size_t matmul_strips(const matmul_shape& s) {
+  constexpr std::size_t worth_waking = std::size_t{1} << 21;  // multiply-adds: some 45 microseconds
+  const std::size_t longer = s.m > s.n ? s.m : s.n;
+  if (s.m * s.n * s.k < worth_waking || longer < 64) return 1;
+  const std::size_t strips = longer / 1024;
+  return strips < 2 ? 2 : strips > 64 ? 64 : strips;
+}
+
+}  // namespace detail
+
+/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape. Large products are shared among the threads of the pool, if
+/// one is given; the result has the same bits without it.
+template <class Policy = library::best, class T>
+void matmul(const matmul_shape& s, std::type_identity_t<T> alpha, const T* a, const T* b, std::type_identity_t<T> beta,
+            T* c, thread_pool* pool = nullptr) {
+  using chosen = detail::matmul_library<Policy, T>;
+  const std::size_t lda = s.transpose_a ? s.m : s.k;
+  const std::size_t ldb = s.transpose_b ? s.k : s.n;
+  const std::size_t strips = detail::matmul_strips(s);
+  if (strips == 1) return chosen::matmul(s, alpha, a, lda, b, ldb, beta, c, s.n);
+
+  const bool by_rows = s.m >= s.n;
+  const std::size_t extent = by_rows ? s.m : s.n;
+  const std::size_t width = ((extent + strips - 1) / strips + 15) / 16 * 16;
+  const auto strip = [&](std::size_t index) {
+    const std::size_t start = index * width;
+    if (start >= extent) return;
+    const std::size_t length = extent - start < width ? extent - start : width;
+    matmul_shape part = s;
+    if (by_rows) {
+      part.m = length;
+      chosen::matmul(part, alpha, a + start * (s.transpose_a ? 1 : s.k), lda, b, ldb, beta, c + start * s.n, s.n);
+    } else {
+      part.n = length;
+      chosen::matmul(part, alpha, a, lda, b + start * (s.transpose_b ? s.k : 1), ldb, beta, c + start, s.n);
+    }
+  };
+  if (pool != nullptr) return pool->parallel_for(strips, strip);
+  for (std::size_t index = 0; index < strips; ++index) strip(index);
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <dnnl.h>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+#include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/error.hpp>
+
+// oneDNN is most often built on OpenMP, whose threads would come on top of our own. The two functions are there at run
+// time exactly when its library is; no header, no link flag.
+extern "C" {
+int omp_get_max_threads() __attribute__((weak));
+void omp_set_num_threads(int) __attribute__((weak));
+}
+
+namespace weft {
+
+namespace detail {
+
+// While it lives, what this thread asks of OpenMP runs on this thread alone.
+class one_openmp_thread {
+ public:
+  one_openmp_thread() : threads_(omp_set_num_threads && omp_get_max_threads ? omp_get_max_threads() : 1) {
+    if (threads_ != 1) omp_set_num_threads(1);
+  }
+  ~one_openmp_thread() {
+    if (threads_ != 1) omp_set_num_threads(threads_);
+  }
+  one_openmp_thread(const one_openmp_thread&) = delete;
+  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
+
+ private:
+  int threads_;
+};
+
+}  // namespace detail
+
+namespace library {
+
+/// oneDNN, 2.6 or 3.x. It multiplies float only.
+///
+/// Small products stay with Weft's own kernels, which are as fast as dnnl_sgemm or faster there (measured against 2.6
+/// on AVX2): one or two rows, an outer product, and a B that fits the first cache; but not where B is transposed, nor
+/// where C is narrow and k is not short.
+struct dnnl {
+  template <class T>
+  static constexpr bool handles = std::is_same_v<T, float>;
+
+  static bool keeps_small(const matmul_shape& s) {
+    if (s.m == 0 || s.n == 0 || s.k == 0) return true;
+    if (s.transpose_b) return false;
+    if (detail::matmul_streams(s.m, s.n, s.k)) return true;
+    return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
+  }
+
+  static void small(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b, std::size_t ldb,
+                    float beta, float* c, std::size_t ldc) {
+    const detail::strided<float> left = s.transpose_a ? detail::strided<float>{a, 1, lda} : detail::strided<float>{a, lda, 1};
+    const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
+    if (s.n < detail::matmul_width<float>(isa::avx2) || detail::matmul_streams(s.m, s.n, s.k))
+      multiversioned_up_to_avx2(detail::matmul_rows_of_c<float>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
+    else
+      multiversioned_up_to_avx2(
+          detail::matmul_block<float>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
+  }
+
+  static void matmul(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b,
+                     std::size_t ldb, float beta, float* c, std::size_t ldc) {
+    if (keeps_small(s)) return small(s, alpha, a, lda, b, ldb, beta, c, ldc);
+    const auto dim = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
+    const detail::one_openmp_thread guard;
+    const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', dim(s.m), dim(s.n),
+                                            dim(s.k), alpha, a, dim(lda), b, dim(ldb), beta, c, dim(ldc));
+    if (status != dnnl_success)
+      throw error(error_code::internal, "matmul", "oneDNN refused a product with status " + std::to_string(status));
+  }
+};
+
+}  // namespace library
+}  // namespace weft

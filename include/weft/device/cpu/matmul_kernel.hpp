@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+
+#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/device/cpu/matmul.hpp>
+#include <weft/device/kernel.hpp>
+
+namespace weft::device {
+
+/// A matrix product and what follows it on its result: an elementwise epilogue, run over each panel of rows while the
+/// cache still has it, or the scaling and accumulation into a variable.
+template <class T>
+class matmul_kernel final : public kernel {
+ public:
+  /// Takes over the epilogue: a kernel that reads c and writes it in place.
+  matmul_kernel(matmul_shape product, std::uint32_t a, std::uint32_t b, std::uint32_t c, T alpha = 1, T beta = 0,
+                loop_kernel* epilogue = nullptr)
+      : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {}
+  ~matmul_kernel() override { delete epilogue_; }
+
+  void run(const frame& f) override {
+    const T* a = reinterpret_cast<const T*>(f.buffers[a_]);
+    const T* b = reinterpret_cast<const T*>(f.buffers[b_]);
+    T* c = reinterpret_cast<T*>(f.buffers[c_]);
+    const std::size_t m = product_.m;
+    if (!epilogue_ || m <= 2 * panel_rows() || product_.transpose_a) {
+      matmul(product_, alpha_, a, b, beta_, c, f.threads);
+      if (epilogue_) epilogue_->run(f);
+      return;
+    }
+    const std::size_t panels = m / panel_rows();
+    for (std::size_t i = 0; i < panels; ++i) {
+      const std::size_t begin = m * i / panels, end = m * (i + 1) / panels;
+      matmul_shape part = product_;
+      part.m = end - begin;
+      matmul(part, alpha_, a + begin * product_.k, b, beta_, c + begin * product_.n, f.threads);
+      epilogue_->run_part(f, begin, end, m);
+    }
+  }
+
+  std::string describe() const override {
+    std::string text =
+        "matmul " + std::to_string(product_.m) + "x" + std::to_string(product_.k) + "x" + std::to_string(product_.n);
+    if (product_.transpose_a) text += " a'";
+    if (product_.transpose_b) text += " b'";
+    if (beta_ != T(0)) text += " accumulated into the variable";
+    if (epilogue_) text += ", then " + epilogue_->describe();
+    return text;
+  }
+
+ private:
+  /// Rows whose results fill about half of a second-level cache.
+  std::size_t panel_rows() const {
+    const std::size_t rows = (std::size_t{1} << 18) / (product_.n * sizeof(T) + 1);
+    return rows < 128 ? 128 : rows;
+  }
+
+  matmul_shape product_;
+  std::uint32_t a_, b_, c_;
+  T alpha_, beta_;
+  loop_kernel* epilogue_;
+};
+
+}  // namespace weft::device

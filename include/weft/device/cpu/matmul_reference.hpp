@@ -1,0 +1,319 @@
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include <weft/device/cpu/dispatch.hpp>
+
+namespace weft {
+
+/// C[m, n] = alpha * op(A) * op(B) + beta * C, all contiguous and row-major; op(A) is m x k, op(B) is k x n, and a
+/// transposed operand is stored the other way round. With beta 0, C need not be initialised.
+struct matmul_shape {
+  std::size_t m, n, k;
+  bool transpose_a = false, transpose_b = false;
+};
+
+namespace detail {
+
+/// A matrix seen through two strides, so that a transposed one needs no other code.
+template <class T>
+struct strided {
+  const T* data;
+  std::size_t row, column;
+
+  strided at(std::size_t i, std::size_t j) const { return {data + i * row + j * column, row, column}; }
+};
+
+template <class T>
+strided<T> operand_a(const matmul_shape& s, const T* a) {
+  return s.transpose_a ? strided<T>{a, 1, s.m} : strided<T>{a, s.k, 1};
+}
+
+template <class T>
+strided<T> operand_b(const matmul_shape& s, const T* b) {
+  return s.transpose_b ? strided<T>{b, 1, s.k} : strided<T>{b, s.n, 1};
+}
+
+// Scales C where beta asks for it; what is left to do is then to add to C (true) or to overwrite it.
+template <class T>
+bool adds_to(T* c, std::size_t m, std::size_t n, std::size_t ldc, T beta) {
+  if (beta != T(0) && beta != T(1))
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t j = 0; j < n; ++j) c[i * ldc + j] *= beta;
+  return beta != T(0);
+}
+
+}  // namespace detail
+
+/// The definition: what every other matmul is tested against.
+template <class T>
+void matmul_naive(const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c) {
+  const auto left = detail::operand_a(s, a);
+  const auto right = detail::operand_b(s, b);
+  for (std::size_t i = 0; i < s.m; ++i)
+    for (std::size_t j = 0; j < s.n; ++j) {
+      T sum = 0;
+      for (std::size_t p = 0; p < s.k; ++p) sum += *left.at(i, p).data * *right.at(p, j).data;
+      c[i * s.n + j] = beta == T(0) ? alpha * sum : alpha * sum + beta * c[i * s.n + j];
+    }
+}
+
+// The kernels. A tile of rows x (vectors * lanes) elements of C lives in registers while k runs: for each p, that many
+// broadcasts of A times that many loads of B. Every element is one chain of multiply-adds in the order of k, whichever
+// tile holds it, so that a block's bits do not depend on where tiles begin. Which kernel runs depends on the shape.
+namespace detail {
+
+// The block of packed operands: a tile's rows of A stay in the first cache while B streams past them.
+inline constexpr std::size_t matmul_depth = 256;  // of k
+inline constexpr std::size_t matmul_rows = 96;
+inline constexpr std::size_t matmul_columns = 2048;
+
+// The columns of a full tile and of a packed panel: two vectors.
+template <class T>
+constexpr std::size_t matmul_width(isa set) {
+  return (set == isa::avx512 ? 128 : set == isa::avx2 ? 64 : 32) / sizeof(T);
+}
+
+// One tile: out = alpha * A * B, or out += that.
+template <std::size_t rows, std::size_t vectors, std::size_t lanes, class T>
+WEFT_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
+                      bool add) {
+  typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
+  typedef T unaligned __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  vector sum[rows][vectors] = {};
+  for (std::size_t p = 0; p < k; ++p, a.data += a.column, b += ldb) {
+    vector right[vectors];
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < vectors; ++j) right[j] = *reinterpret_cast<const unaligned*>(b + j * lanes);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < rows; ++i) {
+      const T left = a.data[i * a.row];
+#pragma GCC unroll 8
+      for (std::size_t j = 0; j < vectors; ++j) sum[i][j] += left * right[j];
+    }
+  }
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < rows; ++i, out += ldo)
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < vectors; ++j) {
+      auto& element = *reinterpret_cast<unaligned*>(out + j * lanes);
+      element = add ? static_cast<unaligned>(element + alpha * sum[i][j]) : static_cast<unaligned>(alpha * sum[i][j]);
+    }
+}
+
+// One block of C by tiles, all two vectors wide. B is packed into panels of that width, filled up with zeros, or lies
+// as it is, with n >= the width: then the last tile is moved left to end with C. Of a last tile only the new columns
+// are kept.
+template <class T>
+struct matmul_block {
+  std::size_t m, n, k;
+  T alpha;
+  strided<T> a;
+  const T* b;
+  std::size_t ldb;
+  bool packed;
+  T* c;
+  std::size_t ldc;
+  bool add;
+
+  template <isa set>
+  WEFT_INLINE void operator()(isa_constant<set>) const {
+    constexpr std::size_t width = matmul_width<T>(set);
+    const std::size_t whole = n / width * width;
+    const std::size_t moved = packed ? 0 : width - (n - whole);
+    T spill[6 * width];
+    for (std::size_t i = 0, rows = 0; i < m; i += rows) {
+      const std::size_t left = m - i;
+      rows = left >= 6 && left != 8 ? 6 : left >= 4 ? 4 : 1;
+      if (rows == 6)
+        row_of_tiles<6, width>(i, spill, moved);
+      else if (rows == 4)
+        row_of_tiles<4, width>(i, spill, moved);
+      else
+        row_of_tiles<1, width>(i, spill, moved);
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t j = whole; j < n; ++j) {
+          T& element = c[(i + r) * ldc + j];
+          const T sum = spill[r * width + moved + (j - whole)];
+          element = add ? element + alpha * sum : alpha * sum;
+        }
+    }
+  }
+
+ private:
+  template <std::size_t rows, std::size_t width>
+  WEFT_INLINE void row_of_tiles(std::size_t i, T* spill, std::size_t moved) const {
+    for (std::size_t j = 0; j < n; j += width) {
+      const bool whole = n - j >= width;
+      const T* const from = b + (packed ? j * k : whole ? j : j - moved);
+      tile<rows, 2, width / 2>(k, a.at(i, 0), from, ldb, whole ? c + i * ldc + j : spill, whole ? ldc : width,
+                               whole ? alpha : T(1), whole && add);
+    }
+  }
+};
+
+// Row by row of C, eight rows of B at a time: B and C stream through once, in order. For one row of A, or a short k.
+template <class T>
+struct matmul_rows_of_c {
+  std::size_t m, n, k;
+  T alpha;
+  strided<T> a;
+  const T* b;
+  std::size_t ldb;
+  T* c;
+  std::size_t ldc;
+  bool add;
+
+  WEFT_INLINE void operator()() const {
+    for (std::size_t i = 0; i < m; ++i) {
+      const T* const left = a.data + i * a.row;
+      T* const out = c + i * ldc;
+      std::size_t p = 0;
+      if (!add) {
+        WEFT_VECTORIZE
+        for (std::size_t j = 0; j < n; ++j) out[j] = 0;
+      }
+      for (; p + 8 <= k; p += 8) {
+        T x[8];
+        for (std::size_t q = 0; q < 8; ++q) x[q] = alpha * left[(p + q) * a.column];
+        const T *b0 = b + p * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
+        const T *b4 = b3 + ldb, *b5 = b4 + ldb, *b6 = b5 + ldb, *b7 = b6 + ldb;
+        WEFT_VECTORIZE
+        for (std::size_t j = 0; j < n; ++j) {
+          out[j] = out[j] + x[0] * b0[j] + x[1] * b1[j] + x[2] * b2[j] + x[3] * b3[j] + x[4] * b4[j] + x[5] * b5[j] +
+                   x[6] * b6[j] + x[7] * b7[j];
+        }
+      }
+      for (; p < k; ++p) {
+        const T x = alpha * left[p * a.column];
+        const T* const right = b + p * ldb;
+        WEFT_VECTORIZE
+        for (std::size_t j = 0; j < n; ++j) out[j] += x * right[j];
+      }
+    }
+  }
+};
+
+// Memory of a thread for packed operands; it grows to the largest block met, and stays.
+class matmul_scratch {
+ public:
+  ~matmul_scratch() { release(); }
+
+  void* reserve(std::size_t bytes) {
+    if (bytes > size_) {
+      release();
+      memory_ = ::operator new (bytes, std::align_val_t{64});
+      size_ = bytes;
+    }
+    return memory_;
+  }
+
+ private:
+  void release() {
+    if (size_ != 0) ::operator delete (memory_, std::align_val_t{64});
+    size_ = 0;
+  }
+
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+inline constexpr std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+template <class T>
+void pack_a(strided<T> a, std::size_t m, std::size_t k, T* to) {
+  if (a.row == 1) {
+    for (std::size_t p = 0; p < k; ++p)
+      for (std::size_t i = 0; i < m; ++i) to[i * k + p] = a.data[p * a.column + i];
+  } else {
+    for (std::size_t i = 0; i < m; ++i) __builtin_memcpy(to + i * k, a.data + i * a.row, k * sizeof(T));
+  }
+}
+
+template <class T>
+struct pack_b {
+  strided<T> b;
+  std::size_t k, n;
+  T* to;
+
+  template <isa set>
+  WEFT_INLINE void operator()(isa_constant<set>) const {
+    constexpr std::size_t width = matmul_width<T>(set);
+    T* out = to;
+    for (std::size_t j = 0; j < n; j += width, out += width * k) {
+      const T* const from = b.data + j * b.column;
+      if (n - j >= width && b.column == 1) {
+        for (std::size_t p = 0; p < k; ++p) __builtin_memcpy(out + p * width, from + p * b.row, width * sizeof(T));
+        continue;
+      }
+      if (n - j < width) __builtin_memset(out, 0, width * k * sizeof(T));
+      for (std::size_t q = 0; q < least(width, n - j); ++q)
+        for (std::size_t p = 0; p < k; ++p) out[p * width + q] = from[q * b.column + p * b.row];
+    }
+  }
+};
+
+template <class T>
+void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided<T> a, strided<T> b, T* c,
+                   std::size_t ldc, bool add) {
+  static thread_local matmul_scratch scratch;
+  const std::size_t width = matmul_width<T>(detected_isa());
+  const std::size_t depth = least(k, matmul_depth);
+  const std::size_t columns = (least(n, matmul_columns) + width - 1) / width * width;
+  T* const packed_b = static_cast<T*>(scratch.reserve((columns + matmul_rows) * (depth + 1) * sizeof(T)));
+  T* const packed_a = packed_b + columns * depth;
+  for (std::size_t j = 0; j < n; j += matmul_columns)
+    for (std::size_t p = 0; p == 0 || p < k; p += matmul_depth) {
+      const std::size_t nj = least(n - j, matmul_columns), kp = least(k - p, matmul_depth);
+      multiversioned(pack_b<T>{b.at(p, j), kp, nj, packed_b});
+      for (std::size_t i = 0; i < m; i += matmul_rows) {
+        const std::size_t mi = least(m - i, matmul_rows);
+        strided<T> left = a.at(i, p);
+        if (m * k > matmul_rows * matmul_depth) {
+          pack_a(left, mi, kp, packed_a);
+          left = {packed_a, kp, 1};
+        }
+        T* const out = c + i * ldc + j;
+        multiversioned(matmul_block<T>{mi, nj, kp, alpha, left, packed_b, width, true, out, ldc, add || p != 0});
+      }
+    }
+}
+
+// Whether to stream: few rows would leave a tile's registers empty, and with k = 1 C itself is the traffic.
+inline bool matmul_streams(std::size_t m, std::size_t n, std::size_t k) { return m <= 2 || (k == 1 && n >= 32); }
+
+// Whether B may stay where it lies: a tile fits its rows, and it fits the second cache or is read too seldom to be
+// copied.
+template <class T>
+bool matmul_stays_in_place(std::size_t m, std::size_t n, std::size_t k) {
+  return n >= matmul_width<T>(detected_isa()) && (m < 48 || n * k * sizeof(T) <= (std::size_t{1} << 18));
+}
+
+}  // namespace detail
+
+namespace library {
+
+/// Weft's own kernels: they need no library.
+struct reference {
+  template <class T>
+  static constexpr bool handles = true;
+
+  /// One call, one thread. The leading dimensions allow for blocks of larger matrices.
+  template <class T>
+  static void matmul(const matmul_shape& s, T alpha, const T* a, std::size_t lda, const T* b, std::size_t ldb, T beta,
+                     T* c, std::size_t ldc) {
+    const detail::strided<T> left = s.transpose_a ? detail::strided<T>{a, 1, lda} : detail::strided<T>{a, lda, 1};
+    const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
+    const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
+    if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
+      multiversioned(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
+    else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))
+      multiversioned(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
+    else
+      detail::matmul_packed(s.m, s.n, s.k, alpha, left, right, c, ldc, add);
+  }
+};
+
+}  // namespace library
+}  // namespace weft

@@ -1,0 +1,212 @@
+#pragma once
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <weft/error.hpp>
+
+namespace weft {
+
+namespace detail {
+
+inline void futex_wait(std::uint32_t* word, std::uint32_t expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+inline void futex_wake(std::uint32_t* word, std::uint32_t threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
+
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Whether this thread runs a chunk of some pool: a parallel_for inside it runs inline.
+inline constinit thread_local bool inside_parallel_for = false;
+
+}  // namespace detail
+
+/// The cores that this process may run on.
+inline std::vector<int> available_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<std::size_t>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
+/// The threads that share the work inside one kernel. The caller is one of them, so a pool of one owns no thread.
+///
+/// Chunks are handed out one at a time, in any order, to any thread; what a chunk computes must depend on its number
+/// alone, and then the result does not depend on the number of threads. One call runs at a time: a second thread that
+/// calls while the pool is busy, and a chunk that calls again, run their chunks themselves. The caller waits for the
+/// chunks, not for the workers: where they are late, asleep or, after a fork, gone, it does the work alone.
+///
+/// A worker that has nothing to do polls for some tens of microseconds, because waking it costs more, and sleeps after
+/// that. Nobody polls where threads outnumber the cores.
+class thread_pool {
+ public:
+  /// `threads` counts the caller. Worker i = 1, 2, ... is bound to cores[i % size]; to none where no cores are given.
+  explicit thread_pool(int threads, const std::vector<int>& cores = {}) : owner_(getpid()) {
+    if (threads < 1)
+      throw error(error_code::invalid_argument, "thread_pool",
+                  "a pool needs at least 1 thread, the caller's; got " + std::to_string(threads));
+    const auto count = static_cast<std::size_t>(threads);
+    polls_ = count <= (cores.empty() ? available_cores() : cores).size() ? poll_limit : 0;
+    workers_.reserve(count - 1);
+    for (std::size_t i = 1; i < count; ++i) {
+      pthread_t worker;
+      if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {
+        stop();
+        throw error(
+            error_code::resource_exhausted, "thread_pool",
+            "the system refused thread " + std::to_string(i) + " of " + std::to_string(threads) + "; ask for fewer");
+      }
+      workers_.push_back(worker);
+      if (!cores.empty()) bind(worker, cores[i % cores.size()]);
+    }
+  }
+
+  thread_pool(const thread_pool&) = delete;
+  thread_pool& operator=(const thread_pool&) = delete;
+
+  ~thread_pool() { stop(); }
+
+  /// How many threads share the work, the caller included.
+  int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(0), ..., f(chunks - 1), shared among the threads, and returns when all have returned. The first exception
+  /// that leaves f is thrown here; chunks not begun by then are skipped. Allocates nothing.
+  template <class F>
+  void parallel_for(std::size_t chunks, F&& f) {
+    if (chunks < 2 || chunks >= stopping || workers_.empty() || detail::inside_parallel_for || !acquire()) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) f(chunk);
+      return;
+    }
+    call_ = [](void* context, std::size_t chunk) { (*static_cast<std::remove_reference_t<F>*>(context))(chunk); };
+    context_ = const_cast<void*>(static_cast<const void*>(__builtin_addressof(f)));
+    run(static_cast<std::uint32_t>(chunks));
+  }
+
+ private:
+  static constexpr std::uint32_t poll_limit = 1500;      // of 40 to 140 cycles each
+  static constexpr std::uint32_t stopping = 0xffffffff;  // the value of remaining_ that ends the workers
+
+  static void* enter(void* self) {
+    static_cast<thread_pool*>(self)->work();
+    return nullptr;
+  }
+
+  static void bind(pthread_t thread, int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(core), &set);
+    pthread_setaffinity_np(thread, sizeof set, &set);  // a wish: a core outside the process's own set is no error
+  }
+
+  bool acquire() noexcept { return !__atomic_test_and_set(&busy_, __ATOMIC_ACQUIRE); }
+
+  void run(std::uint32_t chunks) {
+    chunks_ = chunks;
+    __atomic_store_n(&unfinished_, chunks, __ATOMIC_RELAXED);
+    publish(chunks, chunks - 1);
+    detail::inside_parallel_for = true;
+    take_chunks();
+    detail::inside_parallel_for = false;
+    wait_while(unfinished_, callers_asleep_, [](std::uint32_t unfinished) { return unfinished != 0; });
+    const std::exception_ptr failure = static_cast<std::exception_ptr&&>(failure_);
+    failure_ = nullptr;
+    failed_ = false;
+    __atomic_clear(&busy_, __ATOMIC_RELEASE);
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  void work() noexcept {
+    detail::inside_parallel_for = true;
+    while (wait_while(remaining_, workers_asleep_, [](std::uint32_t remaining) { return remaining == 0; }) != stopping)
+      take_chunks();
+  }
+
+  // Whoever lowers remaining_ owns the chunk that it counted, and keeps the call alive until it has run it: only then
+  // may what describes the call be read.
+  void take_chunks() noexcept {
+    std::uint32_t remaining = __atomic_load_n(&remaining_, __ATOMIC_RELAXED);
+    while (remaining != 0 && remaining != stopping) {
+      if (!__atomic_compare_exchange_n(&remaining_, &remaining, remaining - 1, true, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED))
+        continue;
+      std::uint32_t finished = 1;
+      try {
+        call_(context_, chunks_ - remaining);
+      } catch (...) {
+        if (!__atomic_test_and_set(&failed_, __ATOMIC_RELAXED)) failure_ = std::current_exception();
+        finished += __atomic_exchange_n(&remaining_, 0, __ATOMIC_RELAXED);
+      }
+      if (__atomic_sub_fetch(&unfinished_, finished, __ATOMIC_SEQ_CST) == 0 &&
+          __atomic_load_n(&callers_asleep_, __ATOMIC_SEQ_CST) != 0)
+        detail::futex_wake(&unfinished_, 1);
+      remaining = __atomic_load_n(&remaining_, __ATOMIC_RELAXED);
+    }
+  }
+
+  void publish(std::uint32_t remaining, std::uint32_t helpers) noexcept {
+    __atomic_store_n(&remaining_, remaining, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&workers_asleep_, __ATOMIC_SEQ_CST) != 0) detail::futex_wake(&remaining_, helpers);
+  }
+
+  // Polls, then sleeps, while `waiting(word)`, and returns the word. Who sleeps is counted first and looks again after,
+  // and who changes the word looks at the count after: in the one order of these accesses, one of the two sees the
+  // other.
+  template <class Condition>
+  std::uint32_t wait_while(std::uint32_t& word, std::uint32_t& asleep, Condition waiting) noexcept {
+    std::uint32_t value = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+    for (std::uint32_t poll = 0; waiting(value) && poll < polls_; ++poll) {
+      detail::cpu_relax();
+      value = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+    }
+    if (!waiting(value)) return value;
+    __atomic_add_fetch(&asleep, 1, __ATOMIC_SEQ_CST);
+    while (waiting(value = __atomic_load_n(&word, __ATOMIC_SEQ_CST))) detail::futex_wait(&word, value);
+    __atomic_sub_fetch(&asleep, 1, __ATOMIC_SEQ_CST);
+    return value;
+  }
+
+  void stop() noexcept {
+    if (getpid() != owner_) return;  // a forked child has no workers
+    publish(stopping, static_cast<std::uint32_t>(workers_.size()));
+    for (pthread_t worker : workers_) pthread_join(worker, nullptr);
+  }
+
+  // Words that several threads write stand on lines of their own.
+  alignas(64) std::uint32_t remaining_ = 0;   // chunks that nobody has begun
+  alignas(64) std::uint32_t unfinished_ = 0;  // chunks that have not returned
+  alignas(64) std::uint32_t workers_asleep_ = 0;
+  std::uint32_t callers_asleep_ = 0;
+  alignas(64) void (*call_)(void*, std::size_t) = nullptr;
+  void* context_ = nullptr;
+  std::uint32_t chunks_ = 0;
+  std::uint32_t polls_ = 0;
+  std::exception_ptr failure_;
+  bool failed_ = false;
+  bool busy_ = false;
+  pid_t owner_;
+  std::vector<pthread_t> workers_;
+};
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/device/cpu/thread_pool.hpp>
+
+namespace weft {
+
+/// What a kernel sees when it runs: where each buffer of the step lies, and the threads that it may use.
+struct frame {
+  std::byte* const* buffers;
+  thread_pool* threads;
+};
+
+/// The code of one operation on one device, prepared for known extents. Runs any number of times and allocates nothing.
+class kernel {
+ public:
+  kernel() = default;
+  kernel(const kernel&) = delete;
+  kernel& operator=(const kernel&) = delete;
+  virtual ~kernel() = default;
+  virtual void run(const frame&) = 0;
+  /// One line for `explain`: the routine, and what it fuses.
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace weft {
+
+/// Remembers which updates of one worker have been applied, so that one that is sent twice counts once. An update is
+/// named by the worker's incarnation and its step; a window of the newest steps is kept, and whatever is older than the
+/// window counts as applied.
+class update_window {
+ public:
+  static constexpr std::int64_t width = 64;
+
+  /// Whether this update was applied before.
+  bool contains(std::uint64_t incarnation, std::int64_t step) const {
+    if (incarnation != incarnation_ || empty_) return false;
+    if (step <= newest_ - width) return true;
+    return step <= newest_ && ((seen_ >> (newest_ - step)) & 1u) != 0;
+  }
+
+  /// Notes that it has been applied. A new incarnation starts a new window.
+  void insert(std::uint64_t incarnation, std::int64_t step) {
+    if (incarnation != incarnation_ || empty_) {
+      incarnation_ = incarnation;
+      newest_ = step;
+      seen_ = 1;
+      empty_ = false;
+    } else if (step > newest_) {
+      seen_ = step - newest_ < width ? (seen_ << (step - newest_)) | 1u : 1u;
+      newest_ = step;
+    } else if (step > newest_ - width) {
+      seen_ |= std::uint64_t{1} << (newest_ - step);
+    }
+  }
+
+ private:
+  std::uint64_t incarnation_ = 0;
+  std::int64_t newest_ = 0;
+  std::uint64_t seen_ = 0;  // bit k: step newest_ - k
+  bool empty_ = true;
+};
+
+}  // namespace weft

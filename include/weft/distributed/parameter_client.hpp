@@ -1,0 +1,260 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../error.hpp"
+#include "../transport/framing.hpp"
+#include "server.hpp"
+#include "variables.hpp"
+
+namespace weft {
+
+/// A worker's side of the parameter servers. Values and gradients are given as one span of bytes per variable, in the
+/// order of the list of variables, and travel from there and to there without a copy. The calling thread does the input
+/// and output. Not for use by several threads at once.
+///
+/// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
+/// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
+/// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
+/// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
+///
+/// After an error other than the servers' own answer the connections are closed, since an answer may still be under
+/// way; make a new client to go on. An update that is repeated with its step is applied once.
+template <transport T = tcp, typename Clock = std::chrono::steady_clock>
+class basic_parameter_client {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Connects to every task of the ps job and tells it the variables; all workers must tell the same.
+  /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
+  /// parameter servers, unavailable.
+  basic_parameter_client(basic_server<T, Clock>& here, std::vector<variable_info> variables, consistency mode,
+                         std::uint64_t graph_hash, deadline_type until = std::chrono::seconds(60))
+      : here_(here), variables_(std::move(variables)), idle_(here.network(), here.waiting()) {
+    const std::string& job = here.options().ps_job;
+    const int tasks = here.cluster().num_tasks(job);
+    if (tasks == 0)
+      throw error(error_code::failed_precondition, "parameter_client",
+                  "the cluster has no job '" + job + "' to hold the variables");
+    for (const variable_info& variable : variables_)
+      if (variable.ps_task < 0 || variable.ps_task >= tasks)
+        throw error(error_code::invalid_argument, "parameter_client",
+                    "variable '" + variable.name + "' is placed on /job:" + job +
+                        "/task:" + std::to_string(variable.ps_task) + ", the cluster has " + std::to_string(tasks));
+    links_.resize(static_cast<std::size_t>(tasks));
+    for (int task = 0; task < tasks; ++task) {
+      link& to = links_[static_cast<std::size_t>(task)];
+      to.rank = here.cluster().rank({job, task});
+      to.order = detail::wire_order(variables_, task);
+      for (const std::size_t i : to.order) to.bytes += variables_[i].bytes();
+      to.stream = here.open_channel(to.rank, detail::parameter_channel, until);
+    }
+    const std::vector<std::byte> message = detail::enroll_message{mode, graph_hash, variables_}.bytes();
+    ask("enroll", frame_kind::enroll, 0, until, [&](link& to) { to.source.assign(1, const_bytes(message)); });
+  }
+
+  basic_parameter_client(const basic_parameter_client&) = delete;
+  basic_parameter_client& operator=(const basic_parameter_client&) = delete;
+
+  /// The chief (worker 0) uploads the first values, the others wait until it has. Values that exist already (this is a
+  /// chief that came back) stay as they are. Follow it by pull().
+  void initialise(std::span<const const_bytes> values, deadline_type until = std::chrono::seconds(60)) {
+    if (!here_.is_chief()) return initialise(until);
+    check("initialise", values);
+    ask("initialise", frame_kind::initialise, 0, until, [&](link& to) { gather(to, values); });
+  }
+
+  /// Waits until the chief has uploaded the first values.
+  void initialise(deadline_type until = std::chrono::seconds(60)) {
+    ask("initialise", frame_kind::await_values, 0, until, [](link&) {});
+  }
+
+  /// Fetches all values.
+  void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    check("pull", out);
+    ask(
+        "pull", frame_kind::pull, 0, until, [](link&) {}, [&](link& to) { scatter(to, out); });
+  }
+
+  /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
+  /// `step` names the update: it grows with every update of this worker, and in synchronous mode is the same on all of
+  /// them. Returns the number of updates that parameter server 0 has applied in all.
+  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for.
+  std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
+                         deadline_type until = std::chrono::seconds(60)) {
+    check("push_pull", gradients);
+    check("push_pull", out);
+    ask(
+        "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather(to, gradients); },
+        [&](link& to) { scatter(to, out); });
+    return links_.front().in.header().step;
+  }
+
+  /// Whether the last push_pull had been applied before by every parameter server.
+  bool was_duplicate() const {
+    return std::all_of(links_.begin(), links_.end(),
+                       [](const link& each) { return (each.in.header().flags & duplicate) != 0; });
+  }
+
+  /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
+  /// and the servers end when all workers are done.
+  void done(deadline_type until = std::chrono::seconds(10)) {
+    ask("done", frame_kind::done, 0, until, [](link&) {});
+  }
+
+ private:
+  struct link {
+    std::size_t rank = 0;
+    std::vector<std::size_t> order;  // variables held there, as they travel
+    std::size_t bytes = 0;
+    typename T::stream stream;
+    frame_writer out;
+    frame_reader in;
+    std::vector<const_bytes> source;
+    std::vector<mutable_bytes> target;
+    std::vector<std::byte> failure;
+  };
+
+  template <typename Bytes>
+  void check(const char* operation, std::span<const Bytes> given) const {
+    if (given.size() != variables_.size())
+      throw error(
+          error_code::invalid_argument, operation,
+          std::to_string(given.size()) + " buffers are given for " + std::to_string(variables_.size()) + " variables");
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (given[i].size() != variables_[i].bytes())
+        throw error(error_code::invalid_argument, operation,
+                    "the buffer for '" + variables_[i].name + "' has " + std::to_string(given[i].size()) +
+                        " bytes, the variable " + std::to_string(variables_[i].bytes()));
+  }
+
+  void gather(link& to, std::span<const const_bytes> from) {
+    for (const std::size_t i : to.order) to.source.push_back(from[i]);
+  }
+  void scatter(link& from, std::span<const mutable_bytes> into) {
+    for (const std::size_t i : from.order) from.target.push_back(into[i]);
+  }
+
+  template <typename Payload>
+  void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload) {
+    ask(operation, kind, step, until, payload, [](link&) {});
+  }
+
+  /// One request to every parameter server, all in flight at once.
+  template <typename Payload, typename Destination>
+  void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload,
+           Destination destination) {
+    frame_header header;
+    header.kind = kind;
+    header.request = ++requests_;
+    header.step = step;
+    header.tag = here_.incarnation();
+    header.deadline_us = until.remaining_us();
+    for (link& each : links_) {
+      if (!each.stream.is_open())
+        throw error(
+            error_code::failed_precondition, operation,
+            "the connection to " + peer(each) + " was given up after an earlier error; make a new parameter_client");
+      each.source.clear();
+      each.target.clear();
+      each.failure.clear();
+      payload(each);
+      destination(each);
+      each.out.start(header, each.source, here_.options().checksum);
+      each.in.expect(std::max<std::uint64_t>(each.bytes, detail::most_control_bytes));
+    }
+    try {
+      drive(operation, until);
+    } catch (...) {
+      for (link& each : links_) each.stream.close();
+      throw;
+    }
+    for (link& each : links_)
+      if (each.in.header().kind == frame_kind::failure) throw detail::read_error(each.failure, operation);
+  }
+
+  void drive(const char* operation, deadline_type until) {
+    idle_.moved();
+    for (;;) {
+      std::size_t moved = 0;
+      bool complete = true;
+      for (link& each : links_) {
+        try {
+          moved += advance(each);
+        } catch (const error& problem) {
+          throw here_.diagnose(each.rank, operation, problem);
+        }
+        complete &= each.in.complete();
+      }
+      if (complete) return;
+      if (until.expired()) throw late(operation);
+      if (moved > 0) {
+        idle_.moved();
+        continue;
+      }
+      items_.clear();
+      for (const link& each : links_)
+        if (!each.in.complete()) items_.push_back({&each.stream, true, !each.out.idle()});
+      if (!idle_.pause(items_, until)) continue;
+      for (const link& each : links_)
+        if (!each.in.complete() && here_.members().state(each.rank) == task_state::lost)
+          throw here_.members().diagnose(each.rank, operation, "is gone");
+      if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+    }
+  }
+
+  std::size_t advance(link& each) {
+    std::size_t moved = each.out.advance(each.stream) + each.in.advance(each.stream);
+    if (each.in.needs_destination()) {
+      place(each);
+      moved += each.in.advance(each.stream);
+    }
+    return moved;
+  }
+
+  void place(link& each) {
+    const frame_header& answer = each.in.header();
+    if (answer.request != requests_) throw error(error_code::internal, "", "an answer to another request came");
+    if (answer.kind == frame_kind::failure) {
+      if (answer.payload_length > detail::most_control_bytes) detail::message_reader::malformed();
+      each.failure.resize(static_cast<std::size_t>(answer.payload_length));
+      return each.in.payload_to(mutable_bytes(each.failure));
+    }
+    std::uint64_t wanted = 0;
+    for (const mutable_bytes piece : each.target) wanted += piece.size();
+    if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
+        answer.payload_length != wanted)
+      throw error(error_code::invalid_argument, "",
+                  "an answer of " + std::to_string(answer.payload_length) + " bytes came where " +
+                      std::to_string(wanted) + " were due");
+    each.in.payload_to(each.target);
+  }
+
+  error late(const char* operation) const {
+    std::string silent;
+    for (const link& each : links_)
+      if (!each.in.complete()) silent += (silent.empty() ? "" : ", ") + peer(each);
+    return error(error_code::deadline_exceeded, operation, "no answer in time from " + silent);
+  }
+
+  std::string peer(const link& each) const { return to_string(here_.members().task(each.rank)); }
+
+  basic_server<T, Clock>& here_;
+  std::vector<variable_info> variables_;
+  std::vector<link> links_;
+  waiter<T, Clock> idle_;
+  std::vector<typename T::wait_item> items_;
+  std::uint64_t requests_ = 0;
+};
+
+using parameter_client = basic_parameter_client<>;
+
+}  // namespace weft

@@ -1,0 +1,475 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../error.hpp"
+#include "../transport/framing.hpp"
+#include "../transport/transport.hpp"
+#include "exactly_once.hpp"
+#include "membership.hpp"
+#include "messages.hpp"
+#include "parameter_store.hpp"
+#include "variables.hpp"
+
+namespace weft {
+
+/// How a parameter server's work ended, by task names.
+struct join_report {
+  std::vector<std::string> finished;  // workers that said they were done, or left in order
+  std::vector<std::string> lost;      // workers that ended otherwise, each with the reason
+};
+
+namespace detail {
+
+/// Name of the channel between a worker and a parameter server.
+inline constexpr const char* parameter_channel = "parameters";
+
+/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. What a
+/// worker asks is answered in turn, so every answer is a consistent snapshot and no update is seen by halves.
+template <typename Server>
+class parameter_service {
+  using network = typename Server::transport_type;
+  using clock = typename Server::clock_type;
+  using moment = basic_deadline<clock>;
+
+  enum class phase : unsigned char {
+    asking,     // the worker's turn: its next request is awaited, or arriving
+    parked,     // the request is complete but cannot be answered yet
+    answering,  // the answer is leaving
+  };
+
+  struct link {
+    typename network::stream stream;
+    frame_reader in;
+    frame_writer out;
+    frame_header asked;  // the request that is being served
+    phase at = phase::asking;
+    bool sends_values = false;       // the answer leaves straight from the store
+    std::optional<moment> expires;   // of a parked request
+    std::vector<std::byte> message;  // payload of a small request
+    std::vector<std::byte> reply;    // payload of a small answer
+    aligned_bytes gradients;         // payload of push_pull
+  };
+
+  struct worker {
+    std::size_t rank = 0;
+    std::unique_ptr<link> connection;
+    bool enrolled = false, done = false;
+    std::string gone;  // why there is no connection any more, where that is a fault
+    update_window applied;
+  };
+
+ public:
+  explicit parameter_service(Server& here)
+      : here_(here), members_(here.members()), idle_(here.network(), here.waiting()) {
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.task(rank).job == here_.options().worker_job) {
+        workers_.emplace_back();
+        workers_.back().rank = rank;
+      }
+  }
+
+  /// Serves until every worker is done or gone, or the server is stopped.
+  /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
+  /// `until` is reached.
+  join_report run(moment workers_come, moment until) {
+    bool all_came = false;
+    unsigned turns = 0;
+    while (!here_.stopping()) {
+      take_new_links();
+      bool moved = false;
+      for (worker& each : workers_)
+        if (each.connection) moved |= serve(each);
+      if (moved) {
+        idle_.moved();
+        if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
+      }
+      look_around();
+      if (finished()) break;
+      if (!all_came) all_came = have_all_come(workers_come);
+      if (until.expired()) fail_everyone(error(error_code::deadline_exceeded, "join", "the time to serve is over"));
+      if (!moved) sleep(until);
+    }
+    return report();
+  }
+
+ private:
+  void take_new_links() {
+    std::pair<std::size_t, typename network::stream> next;
+    while (here_.take_channel(parameter_channel, next)) {
+      for (worker& each : workers_) {
+        if (each.rank != next.first) continue;
+        if (each.connection) drop(each, {});  // its successor takes over
+        each.connection = std::make_unique<link>();
+        each.connection->stream = std::move(next.second);
+        each.connection->in.expect(most_enroll_bytes);
+        each.enrolled = false;
+        each.gone.clear();
+      }
+    }
+  }
+
+  /// Moves one worker's bytes and acts on what is complete; returns whether anything happened.
+  bool serve(worker& from) {
+    link& to = *from.connection;
+    try {
+      std::size_t moved = 0;
+      if (to.at == phase::answering) {
+        moved += to.out.advance(to.stream);
+        if (!to.out.idle()) return moved > 0;
+        to.at = phase::asking;
+        to.sends_values = false;
+        expect_next(from);
+      }
+      moved += to.in.advance(to.stream);
+      if (to.in.needs_destination()) {
+        if (to.at == phase::parked)
+          throw error(error_code::invalid_argument, "parameter_server",
+                      "a request came before the answer to the last one");
+        place_payload(from);
+        moved += to.in.advance(to.stream);
+      }
+      if (to.in.complete()) {
+        to.asked = to.in.header();
+        handle(from);
+        if (to.at == phase::answering) moved += to.out.advance(to.stream);
+      }
+      return moved > 0;
+    } catch (const error& problem) {
+      drop(from, from.done ? std::string()
+                 : problem.code() == error_code::unavailable
+                     ? "has closed its connection without saying done: it ended or was killed"
+                     : std::string("broke the protocol: ") + problem.what());
+      return true;
+    }
+  }
+
+  void expect_next(worker& from) {
+    from.connection->in.expect(std::max<std::uint64_t>(from.enrolled ? store_.bytes() : 0, most_enroll_bytes));
+  }
+
+  // The header is here: decide where the payload goes, and refuse a length that the request cannot have.
+  void place_payload(worker& from) {
+    link& to = *from.connection;
+    const frame_header& asked = to.in.header();
+    const auto exactly = [&](std::uint64_t bytes) {
+      if (asked.payload_length != bytes)
+        throw error(error_code::invalid_argument, "parameter_server",
+                    std::to_string(asked.payload_length) + " bytes came where " + std::to_string(bytes) + " were due");
+    };
+    if (asked.kind != frame_kind::enroll && !from.enrolled)
+      throw error(error_code::invalid_argument, "parameter_server", "a request came before the list of variables");
+    switch (asked.kind) {
+      case frame_kind::enroll:
+        to.message.resize(static_cast<std::size_t>(asked.payload_length));
+        to.in.payload_to(to.message);
+        break;
+      case frame_kind::initialise:
+      case frame_kind::push_pull:
+        exactly(store_.bytes());
+        to.in.payload_to(static_cast<mutable_bytes>(to.gradients));
+        break;
+      default:
+        exactly(0);
+        to.in.payload_to(mutable_bytes{});
+    }
+  }
+
+  void handle(worker& from) {
+    try {
+      switch (from.connection->asked.kind) {
+        case frame_kind::enroll:
+          return enroll(from);
+        case frame_kind::initialise:
+          return initialise(from);
+        case frame_kind::await_values:
+          return store_.initialised() ? acknowledge(from) : park(from);
+        case frame_kind::pull:
+          return store_.initialised() ? answer_values(from) : park(from);
+        case frame_kind::push_pull:
+          return push_pull(from);
+        case frame_kind::done:
+          return done(from);
+        default:
+          throw error(error_code::invalid_argument, "parameter_server",
+                      "this kind of request is not for a parameter server");
+      }
+    } catch (const error& problem) {
+      answer_failure(from, problem);
+    }
+  }
+
+  void enroll(worker& from) {
+    const enroll_message message = enroll_message::read(from.connection->message);
+    if (!contract_) {
+      store_ = parameter_store(message.variables, here_.index(), here_.options().most_parameter_bytes);
+      contract_ = message;
+    } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
+      throw error(
+          error_code::failed_precondition, "parameter_server",
+          name(from) + " does not train the same model: " + difference + "; run the same program with the same flags");
+    }
+    from.enrolled = true;
+    from.done = false;
+    from.connection->gradients = aligned_bytes(store_.bytes());
+    from.connection->message = {};
+    acknowledge(from);
+  }
+
+  void initialise(worker& from) {
+    if (store_.initialised()) return acknowledge(from, duplicate);  // a chief that came back: the training goes on
+    const mutable_bytes values = store_.values();
+    std::copy_n(from.connection->gradients.data(), values.size(), values.data());
+    store_.set_initialised();
+    acknowledge(from);
+    for (worker& each : workers_)
+      if (is_parked(each)) each.connection->asked.kind == frame_kind::pull ? answer_values(each) : acknowledge(each);
+  }
+
+  void push_pull(worker& from) {
+    if (!store_.initialised())
+      throw error(error_code::failed_precondition, "parameter_server",
+                  "the variables have no values yet; call initialise first");
+    const frame_header& asked = from.connection->asked;
+    if (from.applied.contains(asked.tag, asked.step)) return answer_values(from, duplicate);
+    if (contract_->mode == consistency::synchronous) return contribute(from);
+    keep_answers_in_flight();
+    store_.apply(static_cast<mutable_bytes>(from.connection->gradients));
+    from.applied.insert(asked.tag, asked.step);
+    answer_values(from);
+  }
+
+  void done(worker& from) {
+    from.done = true;
+    acknowledge(from);
+    complete_step();  // one fewer to wait for
+  }
+
+  // ---- synchronous mode: one barrier for all variables of a step ----
+
+  void contribute(worker& from) {
+    if (const auto broken = someone_gone()) throw *broken;
+    const std::int64_t step = from.connection->asked.step;
+    for (const worker& other : workers_)
+      if (&other != &from && contributes(other) && other.connection->asked.step != step)
+        throw error(error_code::aborted, "push_pull",
+                    name(from) + " is at step " + std::to_string(step) + ", " + name(other) + " at step " +
+                        std::to_string(other.connection->asked.step) +
+                        "; in synchronous mode all workers take the same steps");
+    park(from);
+    complete_step();
+  }
+
+  bool contributes(const worker& each) const {
+    return is_parked(each) && each.connection->asked.kind == frame_kind::push_pull;
+  }
+
+  /// Whether the step waits for this worker: it is neither done nor has it left in order.
+  bool is_expected(const worker& each) const {
+    return !each.done && !(each.gone.empty() && !each.connection && members_.state(each.rank) == task_state::left);
+  }
+
+  std::optional<error> someone_gone() const {
+    for (const worker& each : workers_) {
+      if (each.done) continue;
+      if (members_.state(each.rank) == task_state::lost)
+        return error(error_code::unavailable, "push_pull", name(each) + " " + members_.reason(each.rank));
+      if (!each.gone.empty()) return error(error_code::unavailable, "push_pull", name(each) + " " + each.gone);
+    }
+    return {};
+  }
+
+  void complete_step() {
+    if (!contract_ || contract_->mode != consistency::synchronous) return;
+    contributions_.clear();
+    for (worker& each : workers_) {
+      if (contributes(each))
+        contributions_.push_back(static_cast<mutable_bytes>(each.connection->gradients));
+      else if (is_expected(each))
+        return;
+    }
+    if (contributions_.empty()) return;
+    keep_answers_in_flight();
+    store_.apply_mean(contributions_);
+    for (worker& each : workers_) {
+      if (!contributes(each)) continue;
+      const frame_header& asked = each.connection->asked;
+      each.applied.insert(asked.tag, asked.step);
+      answer_values(each);
+    }
+  }
+
+  // ---- answers ----
+
+  void answer_values(worker& to, std::uint32_t flags = 0) {
+    link& with = *to.connection;
+    frame_header answer = answer_to(to, frame_kind::values);
+    answer.flags = flags;
+    with.out.start(answer, static_cast<const_bytes>(store_.values()), here_.options().checksum);
+    with.sends_values = true;
+    with.at = phase::answering;
+  }
+
+  void acknowledge(worker& to, std::uint32_t flags = 0) {
+    frame_header answer = answer_to(to, frame_kind::acknowledge);
+    answer.flags = flags;
+    to.connection->out.start(answer);
+    to.connection->at = phase::answering;
+  }
+
+  void answer_failure(worker& to, const error& problem) {
+    link& with = *to.connection;
+    with.reply = error_bytes(problem.code(), problem.what());
+    with.out.start(answer_to(to, frame_kind::failure), const_bytes(with.reply));
+    with.at = phase::answering;
+  }
+
+  frame_header answer_to(worker& to, frame_kind kind) {
+    frame_header answer;
+    answer.kind = kind;
+    answer.request = to.connection->asked.request;
+    answer.step = store_.global_step();
+    answer.tag = store_.bytes();
+    to.connection->expires.reset();
+    return answer;
+  }
+
+  /// Before the values change: answers that are still leaving keep the values that they began with.
+  void keep_answers_in_flight() {
+    for (worker& each : workers_)
+      if (each.connection && each.connection->sends_values && !each.connection->out.idle()) {
+        each.connection->out.detach();
+        each.connection->sends_values = false;
+      }
+  }
+
+  // ---- waiting ----
+
+  bool is_parked(const worker& each) const { return each.connection && each.connection->at == phase::parked; }
+
+  void park(worker& from) {
+    link& with = *from.connection;
+    with.at = phase::parked;
+    // Answered a little before the worker gives up by itself: this side knows whom the request waits for.
+    if (const std::uint64_t us = with.asked.deadline_us; us > 0 && us < std::uint64_t{1} << 50)
+      with.expires = moment(std::chrono::microseconds(us - us / 20));
+    expect_next(from);  // nothing is due, but the end of the connection shows here
+  }
+
+  /// Without traffic: who is gone, whose time is up, whom does a step still wait for.
+  void look_around() {
+    complete_step();
+    const std::optional<error> broken =
+        contract_ && contract_->mode == consistency::synchronous ? someone_gone() : std::nullopt;
+    for (worker& each : workers_) {
+      if (each.connection && members_.state(each.rank) == task_state::lost) {
+        drop(each, members_.reason(each.rank));
+        continue;
+      }
+      if (!is_parked(each)) continue;
+      if (broken)
+        answer_failure(each, *broken);
+      else if (each.connection->expires && each.connection->expires->expired())
+        answer_failure(each, error(error_code::deadline_exceeded, "parameter_server", whom_it_waits_for(each)));
+    }
+  }
+
+  std::string whom_it_waits_for(const worker& waiting) const {
+    if (waiting.connection->asked.kind != frame_kind::push_pull)
+      return "the chief, " + name(workers_.front()) + ", has not initialised the variables in time";
+    std::string missing;
+    for (const worker& each : workers_)
+      if (!contributes(each) && is_expected(each)) missing += (missing.empty() ? "" : ", ") + name(each);
+    return "step " + std::to_string(waiting.connection->asked.step) + " still waits for " + missing;
+  }
+
+  bool finished() const {
+    return std::all_of(workers_.begin(), workers_.end(), [&](const worker& each) {
+      if (each.connection && each.connection->at == phase::answering) return false;
+      const task_state state = members_.state(each.rank);
+      return each.done || state == task_state::left || state == task_state::lost;
+    });
+  }
+
+  bool have_all_come(const moment& until) {
+    std::string missing;
+    for (const worker& each : workers_)
+      if (!each.connection && members_.state(each.rank) == task_state::awaited) {
+        missing += (missing.empty() ? "" : ", ") + name(each);
+        if (const std::string why = members_.reason(each.rank); !why.empty()) missing += " (" + why + ")";
+      }
+    if (missing.empty()) return true;
+    if (until.expired())
+      fail_everyone(
+          error(error_code::deadline_exceeded, "join",
+                here_.name() + " still waits for " + missing + "; start them, or look there for why they ended"));
+    return false;
+  }
+
+  [[noreturn]] void fail_everyone(const error& problem) {
+    for (worker& each : workers_)
+      if (is_parked(each)) {
+        answer_failure(each, problem);
+        serve(each);
+      }
+    throw problem;
+  }
+
+  void sleep(const moment& until) {
+    items_.clear();
+    items_.push_back({&here_.service_bell(), true, false});
+    for (worker& each : workers_)
+      if (each.connection) {
+        const bool answering = each.connection->at == phase::answering;
+        items_.push_back({&each.connection->stream, !answering, answering});
+      }
+    moment next = until;
+    for (const worker& each : workers_)
+      if (is_parked(each) && each.connection->expires && each.connection->expires->at() < next.at())
+        next = *each.connection->expires;
+    idle_.pause(items_, next);
+    here_.service_bell().clear();
+  }
+
+  void drop(worker& from, const std::string& why) {
+    from.connection.reset();
+    from.enrolled = false;
+    from.gone = why;
+  }
+
+  join_report report() const {
+    join_report result;
+    for (const worker& each : workers_) {
+      const task_state state = members_.state(each.rank);
+      if (each.done || state == task_state::left)
+        result.finished.push_back(name(each));
+      else if (state == task_state::lost)
+        result.lost.push_back(name(each) + " " + members_.reason(each.rank));
+      else if (!each.gone.empty())
+        result.lost.push_back(name(each) + " " + each.gone);
+    }
+    return result;
+  }
+
+  std::string name(const worker& each) const { return to_string(members_.task(each.rank)); }
+
+  Server& here_;
+  membership& members_;
+  waiter<network, clock> idle_;
+  std::vector<worker> workers_;
+  std::optional<enroll_message> contract_;
+  parameter_store store_;
+  std::vector<const_bytes> contributions_;
+  std::vector<typename network::wait_item> items_;
+};
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../error.hpp"
+#include "messages.hpp"
+#include "update_rule.hpp"
+
+namespace weft {
+
+/// Element types that a parameter server can hold. The numbers are part of the protocol.
+enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
+
+constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
+
+/// What a parameter server must know of a variable.
+struct variable_info {
+  std::string name;
+  element_type type = element_type::float32;
+  std::size_t elements = 0;
+  int ps_task = 0;  // which task of the ps job holds it
+  update_rule rule;
+
+  std::size_t bytes() const { return elements * size_of(type); }
+
+  friend bool operator==(const variable_info&, const variable_info&) = default;
+};
+
+/// When gradients are applied: each at once as it comes, or one mean per step over all workers.
+enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
+
+/// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
+/// the task with the least so far. Depends on names and sizes only, not on the order of creation: ties go to the
+/// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
+inline void shard_by_bytes(std::span<variable_info> variables, int tasks) {
+  if (tasks < 1)
+    throw error(error_code::invalid_argument, "shard_by_bytes", "there is no parameter server to hold variables");
+  std::vector<std::size_t> order(variables.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    if (variables[a].bytes() != variables[b].bytes()) return variables[a].bytes() > variables[b].bytes();
+    return variables[a].name < variables[b].name;
+  });
+  std::vector<std::size_t> load(static_cast<std::size_t>(tasks));
+  for (const std::size_t i : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    variables[i].ps_task = static_cast<int>(least - load.begin());
+    *least += variables[i].bytes();
+  }
+}
+
+namespace detail {
+
+/// In which order one parameter server's variables lie one after the other, in its memory and in messages: wide
+/// elements first, so that every element is aligned without padding.
+inline std::vector<std::size_t> wire_order(std::span<const variable_info> variables, int ps_task) {
+  std::vector<std::size_t> order;
+  for (const element_type type : {element_type::float64, element_type::float32})
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (variables[i].ps_task == ps_task && variables[i].type == type) order.push_back(i);
+  return order;
+}
+
+/// Largest list of variables, in bytes, that a worker may send.
+inline constexpr std::uint64_t most_enroll_bytes = std::uint64_t{64} << 20;
+
+/// What a worker tells a parameter server before anything else.
+struct enroll_message {
+  consistency mode = consistency::asynchronous;
+  std::uint64_t graph_hash = 0;
+  std::vector<variable_info> variables;
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(static_cast<std::uint8_t>(mode)).number(graph_hash);
+    out.number(static_cast<std::uint32_t>(variables.size()));
+    for (const variable_info& variable : variables) {
+      out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
+      out.number(static_cast<std::uint64_t>(variable.elements)).number(variable.ps_task).text(variable.rule.name);
+      out.number(static_cast<std::uint8_t>(variable.rule.parameters.size()));
+      for (const double parameter : variable.rule.parameters) out.real(parameter);
+    }
+    return out.take();
+  }
+
+  static enroll_message read(const_bytes bytes) {
+    message_reader in(bytes);
+    enroll_message message;
+    const auto mode = in.number<std::uint8_t>();
+    if (mode != 1 && mode != 2) message_reader::malformed();
+    message.mode = static_cast<consistency>(mode);
+    message.graph_hash = in.number<std::uint64_t>();
+    const auto count = in.number<std::uint32_t>();
+    if (count > in.left()) message_reader::malformed();  // a variable takes more than a byte
+    for (std::uint32_t i = 0; i < count; ++i) {
+      variable_info& variable = message.variables.emplace_back();
+      variable.name = in.text();
+      const auto type = in.number<std::uint8_t>();
+      if (type != 1 && type != 2) message_reader::malformed();
+      variable.type = static_cast<element_type>(type);
+      const auto elements = in.number<std::uint64_t>();
+      if (elements > (std::uint64_t{1} << 48)) message_reader::malformed();
+      variable.elements = elements;
+      variable.ps_task = in.number<int>();
+      variable.rule.name = in.text();
+      const auto parameters = in.number<std::uint8_t>();
+      for (unsigned k = 0; k < parameters; ++k) variable.rule.parameters.push_back(in.real());
+    }
+    in.end();
+    return message;
+  }
+
+  /// In words, how `other` differs from this one; empty when it does not.
+  std::string difference(const enroll_message& other) const {
+    const auto text = [](consistency mode) {
+      return mode == consistency::synchronous ? "synchronous" : "asynchronous";
+    };
+    if (other.mode != mode) return std::string("it trains ") + text(other.mode) + ", the first worker " + text(mode);
+    if (other.variables.size() != variables.size())
+      return "it has " + std::to_string(other.variables.size()) + " variables, the first worker has " +
+             std::to_string(variables.size());
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      const variable_info &mine = variables[i], &its = other.variables[i];
+      if (mine.name != its.name)
+        return "variable " + std::to_string(i) + " is '" + its.name + "' there and '" + mine.name +
+               "' at the first worker";
+      if (mine.elements != its.elements)
+        return "variable '" + mine.name + "' has " + std::to_string(its.elements) + " elements there and " +
+               std::to_string(mine.elements) + " at the first worker";
+      if (mine != its)
+        return "variable '" + mine.name +
+               "' has another element type, parameter server or update rule than at the first worker";
+    }
+    if (other.graph_hash != graph_hash)
+      return "its graph has hash " + std::to_string(other.graph_hash) + ", the first worker's has " +
+             std::to_string(graph_hash);
+    return {};
+  }
+};
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace weft {
+
+/// What kind of failure an error reports: the canonical set of gRPC and TensorFlow.
+enum class error_code : unsigned char {
+  cancelled = 1,
+  unknown,
+  invalid_argument,
+  deadline_exceeded,
+  not_found,
+  already_exists,
+  permission_denied,
+  resource_exhausted,
+  failed_precondition,
+  aborted,
+  out_of_range,
+  unimplemented,
+  internal,
+  unavailable,
+  data_loss,
+  unauthenticated,
+};
+
+/// The code's name as TensorFlow spells it in its own messages, in lower case.
+constexpr const char* name(error_code code) {
+  constexpr const char* names[] = {"ok",
+                                   "cancelled",
+                                   "unknown",
+                                   "invalid_argument",
+                                   "deadline_exceeded",
+                                   "not_found",
+                                   "already_exists",
+                                   "permission_denied",
+                                   "resource_exhausted",
+                                   "failed_precondition",
+                                   "aborted",
+                                   "out_of_range",
+                                   "unimplemented",
+                                   "internal",
+                                   "unavailable",
+                                   "data_loss",
+                                   "unauthenticated"};
+  const auto index = static_cast<unsigned>(code);
+  return index < sizeof names / sizeof *names ? names[index] : "unknown";
+}
+
+/// Every exception that Weft throws: a code, the operation that failed, and a sentence that says what to do.
+class error : public std::exception {
+ public:
+  error(error_code code, std::string operation, const std::string& sentence)
+      : code_(code), operation_(std::move(operation)), message_(operation_.empty() ? sentence : operation_ + ": " + sentence) {}
+
+  error_code code() const noexcept { return code_; }
+
+  /// The operation's name, as the user gave it or as Weft derived it; empty where none is to blame.
+  const std::string& operation() const noexcept { return operation_; }
+
+  /// "operation: sentence".
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  error_code code_;
+  std::string operation_;
+  std::string message_;
+};
+
+}  // namespace weft

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/error.hpp>
+#include <weft/tensor/expression.hpp>
+
+namespace weft {
+
+/// A device by name, whole or in part: "/job:ps/task:0/device:CPU:0". A part left out is open.
+struct device_spec {
+  char job[32]{};
+  int task = -1;
+  char kind[16]{};
+  int ordinal = -1;
+
+  constexpr device_spec() = default;
+  constexpr device_spec(cpu device) : kind{'C', 'P', 'U'}, ordinal(device.ordinal) {}
+
+  constexpr bool has_job() const { return job[0] != 0; }
+  constexpr bool has_kind() const { return kind[0] != 0; }
+
+  friend constexpr bool operator==(const device_spec&, const device_spec&) = default;
+};
+
+namespace detail {
+
+// Not constexpr: reaching them in constant evaluation makes the compiler print the name.
+inline void device_string_is_malformed() {
+  throw error(error_code::invalid_argument, "device",
+              "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out");
+}
+
+struct device_parser {
+  const char* at;
+  const char* end;
+
+  constexpr bool take(const char* word) {
+    const char* p = at;
+    while (*word) {
+      if (p == end || *p != *word) return false;
+      ++p, ++word;
+    }
+    at = p;
+    return true;
+  }
+  constexpr int number() {
+    if (at == end || *at < '0' || *at > '9') device_string_is_malformed();
+    int n = 0;
+    while (at != end && *at >= '0' && *at <= '9' && n < 100000000) n = n * 10 + (*at++ - '0');
+    return n;
+  }
+  template <std::size_t N>
+  constexpr void name(char (&to)[N]) {
+    std::size_t i = 0;
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    if (at == end || !letter(*at)) device_string_is_malformed();
+    while (at != end && (letter(*at) || (*at >= '0' && *at <= '9') || *at == '_') && i + 1 < N) to[i++] = *at++;
+    while (i < N) to[i++] = 0;
+  }
+};
+
+}  // namespace detail
+
+/// Reads a device name. Throws invalid_argument; in constant evaluation, does not compile.
+constexpr device_spec parse_device(const char* text, std::size_t size) {
+  detail::device_parser p{text, text + size};
+  device_spec d;
+  while (p.at != p.end) {
+    if (p.take("/job:")) {
+      p.name(d.job);
+    } else if (p.take("/task:")) {
+      d.task = p.number();
+    } else if (p.take("/replica:")) {
+      p.number();  // always 0; accepted because TensorFlow prints it
+    } else if (p.take("/device:")) {
+      p.name(d.kind);
+      for (char& c : d.kind)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+      if (p.take(":")) d.ordinal = p.number();
+    } else {
+      detail::device_string_is_malformed();
+      break;
+    }
+  }
+  return d;
+}
+
+namespace literals {
+/// "/job:ps/task:0/device:CPU:0"_device; a typo does not compile.
+consteval device_spec operator""_device(const char* text, std::size_t size) { return parse_device(text, size); }
+}  // namespace literals
+using namespace literals;
+
+/// The inner specification with what it leaves open filled in from the outer one.
+constexpr device_spec merge(const device_spec& outer, const device_spec& inner) {
+  device_spec d = inner;
+  if (!d.has_job())
+    for (std::size_t i = 0; i < sizeof d.job; ++i) d.job[i] = outer.job[i];
+  if (d.task < 0) d.task = outer.task;
+  if (!d.has_kind())
+    for (std::size_t i = 0; i < sizeof d.kind; ++i) d.kind[i] = outer.kind[i];
+  if (d.ordinal < 0) d.ordinal = outer.ordinal;
+  return d;
+}
+
+inline std::string to_string(const device_spec& d) {
+  std::string s;
+  if (d.has_job()) s += std::string("/job:") + d.job;
+  if (d.task >= 0) s += "/task:" + std::to_string(d.task);
+  if (d.has_kind()) s += std::string("/device:") + d.kind + (d.ordinal >= 0 ? ":" + std::to_string(d.ordinal) : "");
+  return s;
+}
+
+}  // namespace weft

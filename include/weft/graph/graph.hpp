@@ -1,0 +1,370 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/graph/device_spec.hpp>
+#include <weft/ops/reshape.hpp>
+#include <weft/ops/primitives.hpp>
+#include <weft/ops/symbol.hpp>
+#include <weft/tensor/storage.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+
+/// How a variable gets its first value.
+struct initializer {
+  enum class kind_type : unsigned char { none, constant, uniform, normal, truncated_normal, value } kind = kind_type::none;
+  double a = 0;  ///< constant; lowest; mean
+  double b = 0;  ///< highest; standard deviation
+  storage data;  ///< value
+};
+
+/// One operation of a graph: what it computes, its name, and where it is to run.
+struct graph_node {
+  invocation what;
+  std::string name;
+  device_spec device;
+  std::vector<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
+  initializer init;                    ///< of variables; of constants, the value
+};
+
+/// What a device function sees of a node: enough to place it as TensorFlow's functions do.
+struct placement_query {
+  const char* operation;
+  const std::string& name;
+  const value_info& output;
+  const device_spec& requested;
+};
+
+namespace detail {
+
+/// Open-addressing set of node numbers, by a hash that the caller makes.
+class index_set {
+ public:
+  template <class Equal>
+  std::uint32_t find(std::uint64_t hash, Equal equal) const {
+    if (slots_.empty()) return none;
+    for (std::size_t i = hash & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
+      if (slots_[i].index == none) return none;
+      if (slots_[i].hash == hash && equal(slots_[i].index)) return slots_[i].index;
+    }
+  }
+  void insert(std::uint64_t hash, std::uint32_t index) {
+    if (2 * (count_ + 1) > slots_.size()) grow();
+    put(hash, index);
+    ++count_;
+  }
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+ private:
+  struct slot {
+    std::uint64_t hash = 0;
+    std::uint32_t index = none;
+  };
+  void put(std::uint64_t hash, std::uint32_t index) {
+    std::size_t i = hash & (slots_.size() - 1);
+    while (slots_[i].index != none) i = (i + 1) & (slots_.size() - 1);
+    slots_[i] = {hash, index};
+  }
+  void grow() {
+    std::vector<slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+    old.swap(slots_);
+    for (const slot& s : old)
+      if (s.index != none) put(s.hash, s.index);
+  }
+  std::vector<slot> slots_;
+  std::size_t count_ = 0;
+};
+
+class hasher {
+ public:
+  void add(std::uint64_t word) {
+    state_ = (state_ ^ word) * 0x9E3779B97F4A7C15u;
+    state_ ^= state_ >> 29;
+  }
+  void add(const std::string& text) {
+    for (char c : text) add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
+    add(text.size());
+  }
+  void add(const void* p) { add(reinterpret_cast<std::uintptr_t>(p)); }
+  void add(const value_info& v) {
+    add(static_cast<std::uint64_t>(v.type));
+    add(v.extents.rank);
+    for (std::size_t i = 0; i < v.extents.rank; ++i) add(static_cast<std::uint64_t>(v.extents[i]));
+  }
+  std::uint64_t result() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace detail
+
+inline constexpr operation placeholder_operation = {.name = "placeholder", .stateful = true};
+inline constexpr operation variable_operation = {.name = "variable", .stateful = true};
+inline constexpr operation constant_operation = {.name = "constant", .stateful = true};
+/// Runs its control inputs and yields nothing (tf.group).
+inline constexpr operation group_operation = {.name = "group", .stateful = true};
+
+/// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on equal
+/// operands are one node. Not safe for concurrent writing.
+class graph final : public recorder {
+ public:
+  graph() = default;
+  explicit graph(std::uint64_t seed) : seed_(seed) {}
+  graph(const graph&) = delete;
+  graph& operator=(const graph&) = delete;
+
+  std::uint64_t seed() const { return seed_; }
+  std::size_t size() const { return nodes_.size(); }
+  const graph_node& operator[](std::uint32_t node) const { return nodes_[node]; }
+  const value_info& info(value v) const override { return nodes_[v.node].what.outputs[v.output]; }
+
+  /// Gives a named dynamic extent its value in all sessions that are made from now on: `g.set(dyn<"hidden">, 100)`.
+  template <fixed_string Name>
+  void set(dyn_extent<Name> extent, std::int64_t size) {
+    if (size < 0) throw error(error_code::invalid_argument, Name.text, "an extent is not negative");
+    remember_name(detail::code(extent), Name.text);
+    for (auto& [code, value] : extents_)
+      if (code == detail::code(extent)) {
+        value = size;
+        return;
+      }
+    extents_.push_back({detail::code(extent), size});
+  }
+  const std::vector<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return extents_; }
+
+  /// The name behind a dynamic extent's code.
+  const char* extent_name(std::int64_t code) const {
+    for (const auto& [known, name] : extent_names_)
+      if (known == code) return name;
+    return "?";
+  }
+  void remember_name(std::int64_t code, const char* name) {
+    for (const auto& known : extent_names_)
+      if (known.first == code) return;
+    extent_names_.push_back({code, name});
+  }
+  std::string to_string(const weft::shape& s) const {
+    const char* names[max_rank + 1]{};
+    for (std::size_t i = 0; i < s.rank; ++i)
+      if (s[i] < 0) names[i] = extent_name(s[i]);
+    return weft::to_string(s, names);
+  }
+
+  // ---- recording ----
+
+  symbol record(invocation what) override { return {this, {add(std::move(what), {}), 0}}; }
+
+  symbol record_constant(const void* data, const value_info& info) override {
+    detail::hasher h;
+    h.add(&constant_operation);
+    h.add(info);
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    const std::size_t size = info.bytes();
+    for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
+    const auto same = [&](std::uint32_t n) {
+      const graph_node& other = nodes_[n];
+      return other.what.op == &constant_operation && other.what.outputs[0].type == info.type &&
+             other.what.outputs[0].extents == info.extents &&
+             __builtin_memcmp(other.init.data.data(), data, size) == 0;
+    };
+    std::uint32_t found = shared_.find(h.result(), same);
+    if (found == detail::index_set::none) {
+      invocation what;
+      what.op = &constant_operation;
+      what.outputs = {info};
+      found = append(std::move(what), {});
+      nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
+      __builtin_memcpy(nodes_[found].init.data.data(), data, size);
+      shared_.insert(h.result(), found);
+    }
+    return {this, {found, 0}};
+  }
+
+  /// A node with a name of its own: placeholders, variables, and whatever is not to be shared.
+  std::uint32_t add(invocation what, const std::string& name) {
+    for (const value& v : what.inputs)
+      if (v.node >= nodes_.size())
+        throw error(error_code::invalid_argument, what.op->name, "an operand belongs to another graph");
+    if (what.op->stateful || !name.empty()) return append(std::move(what), name);
+    detail::hasher h;
+    h.add(what.op);
+    h.add(what.detail);
+    for (const value& v : what.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+    for (auto a : what.attributes) h.add(static_cast<std::uint64_t>(a));
+    for (auto l : what.literals) h.add(l);
+    for (const auto& o : what.outputs) h.add(o);
+    const device_spec here = current_device(what, {});
+    const auto same = [&](std::uint32_t n) {
+      const invocation& other = nodes_[n].what;
+      if (other.op != what.op || other.detail != what.detail || other.inputs != what.inputs ||
+          other.attributes != what.attributes || other.literals != what.literals || !(nodes_[n].device == here))
+        return false;
+      for (std::size_t i = 0; i < what.outputs.size(); ++i)
+        if (!(other.outputs[i].extents == what.outputs[i].extents)) return false;
+      return true;
+    };
+    const std::uint32_t found = shared_.find(h.result(), same);
+    if (found != detail::index_set::none) return found;
+    const std::uint32_t made = append(std::move(what), {});
+    shared_.insert(h.result(), made);
+    return made;
+  }
+
+  void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
+  void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
+
+  // ---- gradients ----
+
+  void use(const primitive_table& table) {
+    for (const primitive_table* known : primitives_)
+      if (known == &table) return;
+    primitives_.push_back(&table);
+  }
+  const fused* kernels(primitive p, dtype type, dtype to) const override {
+    for (const primitive_table* table : primitives_)
+      if (const fused* f = table->find(p, type, to)) return f;
+    return nullptr;
+  }
+  const fused_reduction* sums(dtype type) const override {
+    for (const primitive_table* table : primitives_)
+      if (table->type == type) return table->sum;
+    return nullptr;
+  }
+
+  // `inline` here, not only at the definition: otherwise it is the class's key function, and every file that includes the
+  // header emits the whole class.
+  inline std::vector<symbol> differentiate(const std::vector<symbol>& ys, const std::vector<symbol>& upstream,
+                                           const std::vector<symbol>& xs, bool partial = false) override;
+
+  // ---- names and places ----
+
+  /// Prefixes the names of nodes made while it lives (tf.name_scope).
+  class name_scope {
+   public:
+    name_scope(graph& g, const std::string& name) : graph_(g), length_(g.prefix_.size()) {
+      g.prefix_ += g.unique_name(name) + "/";
+    }
+    ~name_scope() { graph_.prefix_.resize(length_); }
+    name_scope(const name_scope&) = delete;
+    name_scope& operator=(const name_scope&) = delete;
+
+   private:
+    graph& graph_;
+    std::size_t length_;
+  };
+
+  /// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is asked
+  /// for each node: `device_spec f(const placement_query&)`.
+  class device_scope {
+   public:
+    device_scope(graph& g, const device_spec& where) : graph_(g) { g.places_.push_back({where, nullptr, nullptr}); }
+    template <class F>
+      requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
+    device_scope(graph& g, const F& function)
+        : graph_(g), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
+      g.places_.push_back({{}, [](const void* f, const placement_query& q) -> device_spec {
+                             return (*static_cast<const F*>(f))(q);
+                           }, state_});
+    }
+    ~device_scope() {
+      graph_.places_.pop_back();
+      if (destroy_) destroy_(state_);
+    }
+    device_scope(const device_scope&) = delete;
+    device_scope& operator=(const device_scope&) = delete;
+
+   private:
+    graph& graph_;
+    void* state_ = nullptr;
+    void (*destroy_)(void*) = nullptr;
+  };
+
+  /// Identifies the graph's structure: equal in every process that built it the same way.
+  std::uint64_t hash() const {
+    detail::hasher h;
+    for (const graph_node& n : nodes_) {
+      h.add(std::string(n.what.op->name));
+      h.add(n.name);
+      for (const value& v : n.what.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+      for (auto a : n.what.attributes) h.add(static_cast<std::uint64_t>(a));
+      for (auto l : n.what.literals) h.add(l);
+      for (const auto& o : n.what.outputs) h.add(o);
+    }
+    for (const auto& [code, size] : extents_) h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
+    return h.result();
+  }
+
+ private:
+  struct place {
+    device_spec fixed;
+    device_spec (*function)(const void*, const placement_query&);
+    const void* state;
+  };
+
+  std::uint32_t append(invocation what, const std::string& name) {
+    graph_node n;
+    n.name = prefix_ + unique_name(name.empty() ? what.op->name : name);
+    n.device = current_device(what, n.name);
+    n.what = std::move(what);
+    nodes_.push_back(std::move(n));
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+
+  device_spec current_device(const invocation& what, const std::string& name) const {
+    device_spec d;
+    const value_info none;
+    for (std::size_t i = places_.size(); i-- > 0;) {
+      const place& p = places_[i];
+      d = merge(p.function ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
+                           : p.fixed,
+                d);
+    }
+    return d;
+  }
+
+  /// The name, or the name with _1, _2, ... behind it if it is taken in this scope.
+  std::string unique_name(const std::string& name) {
+    const auto take = [&](const std::string& candidate) {
+      detail::hasher h;
+      h.add(prefix_ + candidate);
+      const auto same = [&](std::uint32_t i) { return names_[i].name == prefix_ + candidate; };
+      const std::uint32_t found = taken_.find(h.result(), same);
+      if (found != detail::index_set::none) return found;
+      names_.push_back({prefix_ + candidate, 1});
+      taken_.insert(h.result(), static_cast<std::uint32_t>(names_.size() - 1));
+      return detail::index_set::none;
+    };
+    const std::uint32_t first = take(name);
+    if (first == detail::index_set::none) return name;
+    for (;;) {
+      const std::string candidate = name + "_" + std::to_string(names_[first].next++);
+      if (take(candidate) == detail::index_set::none) return candidate;
+    }
+  }
+
+  struct taken_name {
+    std::string name;
+    int next;
+  };
+
+  std::uint64_t seed_ = 87654321;
+  std::vector<graph_node> nodes_;
+  detail::index_set shared_, taken_;
+  std::vector<taken_name> names_;
+  std::string prefix_;
+  std::vector<place> places_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> extents_;
+  std::vector<std::pair<std::int64_t, const char*>> extent_names_;
+  std::vector<const primitive_table*> primitives_;
+};
+
+using name_scope = graph::name_scope;
+using device_scope = graph::device_scope;
+
+}  // namespace weft

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/node.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// First values of variables.
+namespace init {
+
+/// No first value: the variable is restored, or assigned before it is read.
+struct none {
+  initializer operator()(const shape&) const { return {}; }
+};
+struct constant {
+  double value = 0;
+  initializer operator()(const shape&) const { return {initializer::kind_type::constant, value, 0, {}}; }
+};
+struct zeros {
+  initializer operator()(const shape& s) const { return constant{0}(s); }
+};
+struct ones {
+  initializer operator()(const shape& s) const { return constant{1}(s); }
+};
+/// Uniform in [low, high).
+struct uniform {
+  double low = -0.05, high = 0.05;
+  initializer operator()(const shape&) const { return {initializer::kind_type::uniform, low, high, {}}; }
+};
+struct normal {
+  double mean = 0, stddev = 0.05;
+  initializer operator()(const shape&) const { return {initializer::kind_type::normal, mean, stddev, {}}; }
+};
+/// Normal, restricted to two standard deviations.
+struct truncated_normal {
+  double mean = 0, stddev = 0.05;
+  initializer operator()(const shape&) const { return {initializer::kind_type::truncated_normal, mean, stddev, {}}; }
+};
+
+/// Inputs and outputs of one unit: of a matrix [in, out], or of a convolution's kernel [..., in, out].
+struct fans {
+  double in = 1, out = 1;
+  explicit fans(const shape& s) {
+    double receptive = 1;
+    for (std::size_t i = 0; i + 2 < s.rank; ++i) receptive *= static_cast<double>(s[i]);
+    if (s.rank > 0) out = static_cast<double>(s[s.rank - 1]) * receptive;
+    in = s.rank > 1 ? static_cast<double>(s[s.rank - 2]) * receptive : out;
+  }
+};
+
+/// Uniform within sqrt(6 / (in + out)): Glorot and Bengio, AISTATS 2010.
+struct glorot_uniform {
+  initializer operator()(const shape& s) const {
+    const fans f(s);
+    const double limit = __builtin_sqrt(6 / (f.in + f.out));
+    return uniform{-limit, limit}(s);
+  }
+};
+/// Truncated normal of variance 2 / (in + out): Glorot and Bengio, AISTATS 2010.
+struct glorot_normal {
+  initializer operator()(const shape& s) const {
+    const fans f(s);
+    return truncated_normal{0, __builtin_sqrt(2 / (f.in + f.out)) / 0.87962566103423978}(s);
+  }
+};
+/// Truncated normal of variance 2 / in: He et al., ICCV 2015.
+struct he_normal {
+  initializer operator()(const shape& s) const {
+    return truncated_normal{0, __builtin_sqrt(2 / fans(s).in) / 0.87962566103423978}(s);
+  }
+};
+/// Uniform of variance 2 / in: He et al., ICCV 2015.
+struct he_uniform {
+  initializer operator()(const shape& s) const {
+    const double limit = __builtin_sqrt(6 / fans(s).in);
+    return uniform{-limit, limit}(s);
+  }
+};
+
+}  // namespace init
+
+namespace detail {
+
+template <class Dims>
+void remember_names(graph& g) {
+  for (std::size_t i = 0; i < Dims::rank; ++i)
+    if (Dims::names[i]) g.remember_name(Dims::spec[i], Dims::names[i]);
+}
+
+template <class T, class Dims>
+symbol record_leaf(graph& g, const operation& op, const std::string& name) {
+  remember_names<Dims>(g);
+  invocation c;
+  c.op = &op;
+  c.outputs = {{dtype_of<T>, Dims::spec}};
+  return {&g, {g.add(static_cast<invocation&&>(c), name.empty() ? op.name : name), 0}};
+}
+
+}  // namespace detail
+
+/// A value that is fed to each step (tf.placeholder).
+template <Element T, class Dims = dims<>>
+node<T, Dims> placeholder(graph& g, const std::string& name = {}) {
+  static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
+  return node<T, Dims>(detail::record_leaf<T, Dims>(g, placeholder_operation, name));
+}
+
+/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's seed,
+/// the variable's name and the element alone.
+template <Element T, class Dims = dims<>, class Init = init::zeros>
+variable_node<T, Dims> variable(graph& g, const std::string& name, const Init& first = {}) {
+  static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
+  const symbol s = detail::record_leaf<T, Dims>(g, variable_operation, name);
+  shape extents = Dims::spec;
+  for (std::size_t i = 0; i < extents.rank; ++i) {
+    if (extents[i] >= 0) continue;
+    const std::int64_t code = extents[i];
+    for (const auto& [known, size] : g.fixed_extents())
+      if (known == code) extents[i] = size;
+    if (extents[i] < 0)
+      throw error(error_code::failed_precondition, name,
+                  std::string("the extent ") + Dims::names[i] + " has no value yet: g.set(dyn<\"" + Dims::names[i] +
+                      "\">, n) comes before the variable");
+  }
+  g.initialize(s.id().node, first(extents));
+  return variable_node<T, Dims>(s);
+}
+
+/// A variable that starts as the given tensor.
+template <Element T, class Dims>
+variable_node<T, Dims> variable(graph& g, const std::string& name, const tensor<T, Dims>& first) {
+  const symbol s = detail::record_leaf<T, Dims>(g, variable_operation, name);
+  storage copy(first.elements() * sizeof(T));
+  __builtin_memcpy(copy.data(), first.data(), copy.bytes());
+  g.initialize(s.id().node, {initializer::kind_type::value, 0, 0, copy});
+  return variable_node<T, Dims>(s);
+}
+
+/// A fixed value (tf.constant).
+template <Element T, class Dims>
+node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
+  detail::remember_names<Dims>(g);
+  return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, value.extents()}));
+}
+template <Element T>
+node<T> constant(graph& g, T value) {
+  return node<T>(g.record_constant(&value, {dtype_of<T>, {}}));
+}
+
+/// The number of elements of all variables.
+inline std::size_t parameter_count(const graph& g) {
+  std::size_t count = 0;
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (g[n].what.op == &variable_operation) {
+      shape s = g[n].what.outputs[0].extents;
+      for (std::size_t i = 0; i < s.rank; ++i)
+        for (const auto& [code, size] : g.fixed_extents())
+          if (s[i] == code) s[i] = size;
+      count += s.elements();
+    }
+  return count;
+}
+
+}  // namespace weft

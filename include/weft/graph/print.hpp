@@ -1,0 +1,77 @@
+#pragma once
+
+#include <string>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/fused.hpp>
+
+namespace weft {
+namespace detail {
+
+inline std::string operation_text(const graph_node& n) {
+  std::string text = n.what.op->name;
+  if (n.what.op->part == role::expression) {
+    text += " ";
+    static_cast<const fused*>(n.what.detail)->print(text);
+  }
+  return text;
+}
+
+inline std::string type_text(const graph& g, const invocation& what) {
+  std::string text;
+  for (const value_info& o : what.outputs) {
+    if (!text.empty()) text += ", ";
+    text += std::string(name(o.type)) + " " + g.to_string(o.extents);
+  }
+  return text;
+}
+
+inline std::string quoted(const std::string& s) {
+  std::string text = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + "\"";
+}
+
+}  // namespace detail
+
+/// One line for each node: number, name, operation, operands, type, device.
+inline std::string to_string(const graph& g) {
+  std::string text;
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    const graph_node& n = g[i];
+    text += "%" + std::to_string(i) + " = " + detail::operation_text(n) + "(";
+    for (std::size_t k = 0; k < n.what.inputs.size(); ++k) {
+      const value v = n.what.inputs[k];
+      text += (k ? ", %" : "%") + std::to_string(v.node);
+      if (v.output) text += "." + std::to_string(v.output);
+    }
+    text += ") : " + detail::type_text(g, n.what) + "  \"" + n.name + "\"";
+    for (std::uint32_t c : n.control) text += " after %" + std::to_string(c);
+    const std::string device = to_string(n.device);
+    if (!device.empty()) text += " on " + device;
+    text += "\n";
+  }
+  return text;
+}
+
+/// The graph in Graphviz's language: `dot -Tsvg`. Variables are boxes, placeholders are houses, control edges are dotted.
+inline std::string to_graphviz(const graph& g) {
+  std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
+  for (std::uint32_t i = 0; i < g.size(); ++i) {
+    const graph_node& n = g[i];
+    const char* form = n.what.op == &variable_operation      ? ", shape=box"
+                       : n.what.op == &placeholder_operation ? ", shape=house"
+                       : n.what.op == &constant_operation    ? ", shape=plaintext"
+                                                             : "";
+    text += "  n" + std::to_string(i) + " [label=" + detail::quoted(n.name + "\n" + detail::type_text(g, n.what)) + form + "];\n";
+    for (const value& v : n.what.inputs) text += "  n" + std::to_string(v.node) + " -> n" + std::to_string(i) + ";\n";
+    for (std::uint32_t c : n.control)
+      text += "  n" + std::to_string(c) + " -> n" + std::to_string(i) + " [style=dotted];\n";
+  }
+  return text + "}\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,336 @@
+#pragma once
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+
+namespace weft {
+namespace detail {
+
+// ---- transpose ----
+
+class transpose_kernel final : public kernel {
+ public:
+  explicit transpose_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]), out_(p.output_slots[0]), size_(size_of(p.inputs[0].type)), to_(p.outputs[0].extents) {
+    std::int64_t stride[max_rank], step = 1;
+    for (std::size_t i = p.inputs[0].extents.rank; i-- > 0; step *= p.inputs[0].extents[i]) stride[i] = step;
+    for (std::size_t i = 0; i < to_.rank; ++i) from_stride_[i] = stride[p.c.attributes[i]];
+  }
+  void run(const frame& f) override {
+    switch (size_) {
+      case 1: return copy<std::uint8_t>(f);
+      case 2: return copy<std::uint16_t>(f);
+      case 4: return copy<std::uint32_t>(f);
+      default: return copy<std::uint64_t>(f);
+    }
+  }
+  std::string describe() const override { return "transpose to " + to_string(to_); }
+
+ private:
+  template <class T>
+  void copy(const frame& f) {
+    const T* from = reinterpret_cast<const T*>(f.buffers[in_]);
+    T* to = reinterpret_cast<T*>(f.buffers[out_]);
+    if (to_.rank == 2) return copy_matrix(from, to);
+    std::size_t index[max_rank]{};
+    for (std::size_t n = to_.elements(); n > 0; --n) {
+      *to++ = *from;
+      for (std::size_t axis = to_.rank; axis-- > 0;) {
+        from += from_stride_[axis];
+        if (++index[axis] < static_cast<std::size_t>(to_[axis])) break;
+        from -= from_stride_[axis] * to_[axis];
+        index[axis] = 0;
+      }
+    }
+  }
+  // In squares that the first-level cache holds from both sides.
+  template <class T>
+  void copy_matrix(const T* from, T* to) {
+    constexpr std::int64_t side = 32;
+    for (std::int64_t i0 = 0; i0 < to_[0]; i0 += side)
+      for (std::int64_t j0 = 0; j0 < to_[1]; j0 += side)
+        for (std::int64_t i = i0; i < to_[0] && i < i0 + side; ++i)
+          for (std::int64_t j = j0; j < to_[1] && j < j0 + side; ++j)
+            to[i * to_[1] + j] = from[i * from_stride_[0] + j * from_stride_[1]];
+  }
+
+  std::uint32_t in_, out_;
+  std::size_t size_;
+  shape to_;
+  std::int64_t from_stride_[max_rank]{};
+};
+
+inline kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
+inline void transpose_gradient(gradient_context&);
+
+// ---- argmax ----
+
+template <class T>
+class argmax_kernel final : public kernel {
+ public:
+  explicit argmax_kernel(const prepare_context& p) : in_(p.input_slots[0]), out_(p.output_slots[0]) {
+    const shape& s = p.inputs[0].extents;
+    const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+    for (std::size_t i = 0; i < s.rank; ++i)
+      (i < axis ? outer_ : i == axis ? extent_ : inner_) *= static_cast<std::size_t>(s[i]);
+  }
+  void run(const frame& f) override {
+    const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
+    auto* to = reinterpret_cast<std::int32_t*>(f.buffers[out_]);
+    for (std::size_t o = 0; o < outer_; ++o, x += extent_ * inner_)
+      for (std::size_t i = 0; i < inner_; ++i) {
+        std::size_t best = 0;
+        for (std::size_t k = 1; k < extent_; ++k)
+          if (x[k * inner_ + i] > x[best * inner_ + i]) best = k;
+        *to++ = static_cast<std::int32_t>(best);
+      }
+  }
+  std::string describe() const override { return "argmax over " + std::to_string(extent_); }
+
+ private:
+  std::uint32_t in_, out_;
+  std::size_t outer_ = 1, extent_ = 1, inner_ = 1;
+};
+
+template <class T>
+kernel* prepare_argmax(const prepare_context& p) { return new argmax_kernel<T>(p); }
+
+// ---- one_hot ----
+
+template <class T>
+class one_hot_kernel final : public kernel {
+ public:
+  explicit one_hot_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]), out_(p.output_slots[0]), wide_(p.inputs[0].type == dtype::int64),
+        rows_(p.inputs[0].extents.elements()), depth_(static_cast<std::size_t>(p.c.attributes[0])) {}
+  void run(const frame& f) override {
+    const std::byte* labels = f.buffers[in_];
+    T* to = reinterpret_cast<T*>(f.buffers[out_]);
+    for (std::size_t r = 0; r < rows_; ++r, to += depth_) {
+      const std::int64_t label = wide_ ? reinterpret_cast<const std::int64_t*>(labels)[r]
+                                       : reinterpret_cast<const std::int32_t*>(labels)[r];
+      for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
+    }
+  }
+  std::string describe() const override { return "one_hot of depth " + std::to_string(depth_); }
+
+ private:
+  std::uint32_t in_, out_;
+  bool wide_;
+  std::size_t rows_, depth_;
+};
+
+template <class T>
+kernel* prepare_one_hot(const prepare_context& p) { return new one_hot_kernel<T>(p); }
+
+// ---- shape and size ----
+
+class extents_kernel final : public kernel {
+ public:
+  extents_kernel(const prepare_context& p, bool product) : out_(p.output_slots[0]), extents_(p.inputs[0].extents) {
+    if (product) extents_ = shape(extents_.elements());
+  }
+  void run(const frame& f) override {
+    __builtin_memcpy(f.buffers[out_], extents_.extents, extents_.rank * sizeof(std::int64_t));
+  }
+  std::string describe() const override { return "extents " + to_string(extents_); }
+
+ private:
+  std::uint32_t out_;
+  shape extents_;
+};
+
+inline kernel* prepare_shape(const prepare_context& p) { return new extents_kernel(p, false); }
+inline kernel* prepare_size(const prepare_context& p) { return new extents_kernel(p, true); }
+inline std::uint32_t reads_nothing(const invocation&) { return 0; }
+
+}  // namespace detail
+
+inline constexpr operation transpose_operation = {
+    .name = "transpose", .prepare_cpu = detail::prepare_transpose, .gradient = detail::transpose_gradient};
+template <class T>
+inline constexpr operation argmax_operation = {.name = "argmax", .prepare_cpu = detail::prepare_argmax<T>};
+template <class T>
+inline constexpr operation one_hot_operation = {.name = "one_hot", .prepare_cpu = detail::prepare_one_hot<T>};
+inline constexpr operation shape_operation = {
+    .name = "shape", .prepare_cpu = detail::prepare_shape, .reads = detail::reads_nothing};
+inline constexpr operation size_operation = {
+    .name = "size", .prepare_cpu = detail::prepare_size, .reads = detail::reads_nothing};
+
+namespace detail {
+
+inline symbol record_transpose(symbol x, const std::vector<std::int64_t>& axes) {
+  invocation c;
+  c.op = &transpose_operation;
+  c.inputs = {x.id()};
+  c.attributes = axes;
+  shape extents;
+  for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
+  c.outputs = {{x.type(), extents}};
+  return x.where()->record(static_cast<invocation&&>(c));
+}
+
+inline void transpose_gradient(gradient_context& g) {
+  std::vector<std::int64_t> inverse(g.c.attributes.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
+  g.gradient(0, record_transpose(g.upstream(), inverse));
+}
+
+constexpr bool reshapes(const shape& from, const shape& to) {
+  // The dynamic extents must be the same on both sides; then the static elements must be as many.
+  std::int64_t a = 1, b = 1;
+  for (std::size_t i = 0; i < from.rank; ++i)
+    if (from[i] >= 0) a *= from[i];
+  for (std::size_t i = 0; i < to.rank; ++i)
+    if (to[i] >= 0) b *= to[i];
+  bool used[max_rank]{};
+  std::size_t dynamic = 0;
+  for (std::size_t i = 0; i < from.rank; ++i) {
+    if (from[i] >= 0) continue;
+    ++dynamic;
+    bool found = false;
+    for (std::size_t j = 0; j < to.rank && !found; ++j)
+      if (!used[j] && to[j] == from[i]) found = used[j] = true;
+    if (!found) return false;
+  }
+  for (std::size_t j = 0; j < to.rank; ++j)
+    if (to[j] < 0) --dynamic;
+  return a == b && dynamic == 0;
+}
+
+template <int... Axes>
+struct pick_listed {
+  static constexpr std::size_t axis(std::size_t i) {
+    constexpr int axes[] = {Axes..., 0};
+    return static_cast<std::size_t>(axes[i] < 0 ? axes[i] + static_cast<int>(sizeof...(Axes)) : axes[i]);
+  }
+};
+template <std::size_t Rank>
+struct pick_reversed {
+  static constexpr std::size_t axis(std::size_t i) { return Rank - 1 - i; }
+};
+
+}  // namespace detail
+
+/// A reshape keeps the number of elements, and every dynamic extent.
+template <class From, class To>
+struct reshape_changes_elements : mistake<!detail::reshapes(From::spec, To::spec)> {};
+
+/// The axes of a transpose are those of its operand, each once.
+template <class Dims, int... Axes>
+struct axes_are_no_permutation
+    : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
+
+/// The same elements, in row-major order, under other extents: `reshape<dims<dyn<"batch">, 784>>(x)` (tf.reshape).
+template <class To, Expression E>
+[[nodiscard]] auto reshape(const E& e) {
+  using From = dims_t<E>;
+  static_assert(correct<reshape_changes_elements<From, To>>, "reshape: the extents hold another number of elements");
+  if constexpr (reshape_changes_elements<From, To>::value) {
+    return detail::after_mistake<value_t<E>, To>(e);
+  } else if constexpr (E::symbolic) {
+    return node<value_t<E>, To, device_t<E>>(detail::record_reshape(let(e).erased(), To::spec));
+  } else {
+    const auto x = eval(e);
+    shape extents = To::spec;
+    for (std::size_t i = 0; i < To::rank; ++i)
+      for (std::size_t j = 0; j < From::rank; ++j)
+        if (extents[i] < 0 && To::spec[i] == From::spec[j]) extents[i] = x.extent(j);
+    return tensor<value_t<E>, To, device_t<E>>(extents, x);
+  }
+}
+
+/// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
+template <int... Axes, Expression E>
+[[nodiscard]] auto transpose(const E& e) {
+  using D = dims_t<E>;
+  if constexpr (sizeof...(Axes) > 0)
+    static_assert(correct<axes_are_no_permutation<D, Axes...>>, "transpose: the axes are no permutation");
+  if constexpr (sizeof...(Axes) > 0 && axes_are_no_permutation<D, Axes...>::value) {
+    return detail::after_mistake<value_t<E>, D>(e);
+  } else {
+    using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
+    using To = detail::select<D, D::rank, pick>;
+    const auto x = detail::settle(e);
+    std::vector<std::int64_t> axes;
+    shape extents;
+    for (std::size_t i = 0; i < D::rank; ++i) {
+      axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
+      extents.push_back(detail::extents_of(x)[pick::axis(i)]);
+    }
+    return detail::record_or_run<value_t<E>, To, device_t<E>>(transpose_operation, extents, axes, x);
+  }
+}
+
+/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax).
+template <int Axis, Expression E>
+[[nodiscard]] auto argmax(const E& e) {
+  using D = dims_t<E>;
+  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
+  if constexpr (axis_out_of_range<D, Axis>::value) {
+    return detail::after_mistake<std::int32_t, D>(e);
+  } else {
+    constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
+    using To = without_axes<D, mask>;
+    const auto x = detail::settle(e);
+    shape extents;
+    for (std::size_t i = 0; i < D::rank; ++i)
+      if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
+    return detail::record_or_run<std::int32_t, To, device_t<E>>(argmax_operation<value_t<E>>, extents,
+                                                                 {__builtin_ctz(mask)}, x);
+  }
+}
+
+namespace detail {
+template <class Dims, int Depth>
+struct append_extent;
+template <auto... E, int Depth>
+struct append_extent<dims<E...>, Depth> {
+  using type = dims<E..., Depth>;
+};
+}  // namespace detail
+
+/// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
+template <int Depth, class T = float, Expression E>
+[[nodiscard]] auto one_hot(const E& labels) {
+  using U = value_t<E>;
+  static_assert(correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
+                "one_hot: labels are std::int32_t or std::int64_t");
+  static_assert(is_differentiable<T>, "one_hot: the result is float or double");
+  using To = typename detail::append_extent<dims_t<E>, Depth>::type;
+  const auto x = detail::settle(labels);
+  shape extents = detail::extents_of(x);
+  extents.push_back(Depth);
+  return detail::record_or_run<T, To, device_t<E>>(one_hot_operation<T>, extents, {Depth}, x);
+}
+
+/// The extents as std::int64_t, `[rank]`; known when a step runs (tf.shape).
+template <Expression E>
+[[nodiscard]] auto shape_of(const E& e) {
+  const auto x = detail::settle(e);
+  constexpr int rank = static_cast<int>(dims_t<E>::rank);
+  return detail::record_or_run<std::int64_t, dims<rank>, device_t<E>>(shape_operation, shape(rank), {}, x);
+}
+
+/// The number of elements, std::int64_t (tf.size).
+template <Expression E>
+[[nodiscard]] auto size(const E& e) {
+  const auto x = detail::settle(e);
+  return detail::record_or_run<std::int64_t, dims<>, device_t<E>>(size_operation, shape(), {}, x);
+}
+
+/// The number of axes, known to the compiler (tf.rank).
+template <Expression E>
+constexpr std::size_t rank(const E&) { return dims_t<E>::rank; }
+
+/// The operand, through which no gradient passes (tf.stop_gradient).
+template <Expression E>
+  requires(E::symbolic)
+[[nodiscard]] auto stop_gradient(const E& e) {
+  const symbol x = let(e).erased();
+  return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+}
+
+}  // namespace weft

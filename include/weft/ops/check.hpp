@@ -1,0 +1,67 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/ops/node.hpp>
+#include <weft/tensor/mistake.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// An axis is out of range, or named twice. Axes count from 0; negative ones from the end.
+template <class Dims, int... Axes>
+struct axis_out_of_range
+    : mistake<detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
+
+/// The operation needs float or double.
+template <class T>
+struct not_floating : mistake<!is_differentiable<T>> {};
+
+namespace detail {
+
+/// Stands in for a result after a mistake, so that one mistake is one error.
+template <class T, class Dims, class... E>
+auto after_mistake(const E&...) {
+  if constexpr (([] {
+                  if constexpr (Expression<E>)
+                    return E::symbolic;
+                  else
+                    return false;
+                }() || ...))
+    return node<T, Dims>(symbol());
+  else
+    return tensor<T, Dims>(shape{}, {});
+}
+
+template <class Op, class T>
+constexpr bool defined_for() {
+  if constexpr (requires { Op::of_bools; })
+    return std::is_same_v<T, bool>;
+  else if constexpr (requires { Op::floating_only; })
+    return std::is_floating_point_v<T>;
+  else if constexpr (requires { Op::predicate; })
+    return std::is_arithmetic_v<T>;
+  else
+    return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+}
+
+/// An operation runs on every kind of device unless it names those it runs on: `using devices = kinds<cpu>`.
+template <class... Devices>
+struct kinds {
+  template <class D>
+  static constexpr bool contains = (std::is_same_v<D, Devices> || ...);
+};
+
+template <class Op, class Device>
+constexpr bool has_kernel() {
+  if constexpr (requires { typename Op::devices; })
+    return Op::devices::template contains<Device>;
+  else
+    return true;
+}
+
+}  // namespace detail
+
+using detail::kinds;
+
+}  // namespace weft

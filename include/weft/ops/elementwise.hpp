@@ -1,0 +1,307 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/formulas.hpp>
+
+namespace weft {
+
+/// A C++ number as an operand.
+template <class N>
+concept Number = std::is_arithmetic_v<N> && Element<N>;
+
+template <class X>
+concept Operand = Expression<X> || Number<X>;
+
+// ---- mistakes, by name ----
+
+/// The extents of the operands of an elementwise operation do not broadcast.
+template <class A, class B>
+struct elementwise_shapes_differ : mistake<!detail::broadcastable(A::spec, B::spec)> {};
+
+/// The operation has no meaning for this element type.
+template <class Op, class T>
+struct operation_undefined_for : mistake<!detail::defined_for<Op, T>()> {};
+
+/// The operation has no kernel for a kind of device.
+template <class Op, class Device>
+struct no_kernel_for_device : mistake<!detail::has_kernel<Op, Device>()> {};
+
+/// Whether `a + b` and its like compile.
+template <class A, class B>
+concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
+
+namespace detail {
+
+/// A number becomes a literal of the element type that it meets.
+template <class T, class X>
+auto as_operand(const X& x) {
+  if constexpr (Number<X>)
+    return literal<T>{static_cast<T>(x)};
+  else if constexpr (is_node<X>)
+    return node<value_t<X>, dims_t<X>, device_t<X>>(x.erased());
+  else
+    return x;
+}
+
+template <class X, class Other>
+constexpr auto operand_type() {
+  if constexpr (Number<X> && Number<Other>)
+    return X{};
+  else if constexpr (Number<X>)
+    return value_t<Other>{};
+  else
+    return value_t<X>{};
+}
+
+template <class X>
+struct operand_dims_of {
+  using type = dims<>;
+};
+template <Expression X>
+struct operand_dims_of<X> {
+  using type = dims_t<X>;
+};
+template <class X>
+using operand_dims = typename operand_dims_of<X>::type;
+
+template <class X>
+struct operand_device {
+  using type = void;
+};
+template <Expression X>
+struct operand_device<X> {
+  using type = device_t<X>;
+};
+
+template <class N, class T>
+constexpr bool number_fits = !Number<N> || !std::is_floating_point_v<N> || is_floating(dtype_of<T>);
+
+/// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
+template <class Dims, class E>
+auto at_own_extents(const E& e) {
+  if constexpr (E::operations > 0 && !std::is_same_v<dims_t<E>, Dims>)
+    return settle(e);
+  else
+    return e;
+}
+
+template <class Op, class T, class Dims, class Device, class... E>
+auto make_expression(const E&... e) {
+  using result = expression<Op, T, Dims, Device, E...>;
+  if constexpr (result::operations > max_operations)
+    return settle(result(e...));
+  else
+    return result(e...);
+}
+
+template <class Op, class T>
+using result_type = std::conditional_t<requires { Op::predicate; }, bool, T>;
+
+}  // namespace detail
+
+/// Applies an operation of one operand to every element.
+template <class Op, Expression X>
+[[nodiscard]] auto elementwise(const X& x) {
+  using T = value_t<X>;
+  static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
+  static_assert(correct<no_kernel_for_device<Op, device_t<X>>>, "this operation has no kernel for this device");
+  return detail::make_expression<Op, detail::result_type<Op, T>, dims_t<X>, device_t<X>>(detail::as_operand<T>(x));
+}
+
+/// What is wrong with two operands of an elementwise operation, if anything is: their extents before their element types.
+template <class A, class B>
+using elementwise_mistake = std::conditional_t<
+    elementwise_shapes_differ<detail::operand_dims<A>, detail::operand_dims<B>>::value,
+    elementwise_shapes_differ<detail::operand_dims<A>, detail::operand_dims<B>>,
+    element_types_differ<decltype(detail::operand_type<A, B>()), decltype(detail::operand_type<B, A>())>>;
+
+namespace detail {
+
+template <class Op, class A, class B>
+auto binary(const A& a, const B& b) {
+  using T = decltype(operand_type<A, B>());
+  using device = typename common_device<typename operand_device<A>::type, typename operand_device<B>::type>::type;
+  if constexpr (correct<elementwise_mistake<A, B>>) {
+    static_assert(number_fits<A, T> && number_fits<B, T>, "a fraction meets an integer tensor: use cast<T>(x)");
+    static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
+    static_assert(correct<no_kernel_for_device<Op, device>>, "this operation has no kernel for this device");
+    using D = broadcast_dims<operand_dims<A>, operand_dims<B>>;
+    return make_expression<Op, result_type<Op, T>, D, device>(at_own_extents<D>(as_operand<T>(a)),
+                                                              at_own_extents<D>(as_operand<T>(b)));
+  } else {
+    return after_mistake<result_type<Op, T>, operand_dims<A>>(a, b);
+  }
+}
+
+}  // namespace detail
+
+/// Applies an operation of two operands, which broadcast against each other from the last axis on.
+template <class Op, Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto elementwise(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "elementwise: extents or element types of the operands differ");
+  return detail::binary<Op>(a, b);
+}
+
+// ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
+
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator+(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator+: extents or element types of the operands differ");
+  return detail::binary<formula::add>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator-(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator-: extents or element types of the operands differ");
+  return detail::binary<formula::subtract>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator*(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator*: extents or element types of the operands differ");
+  return detail::binary<formula::multiply>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator/(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator/: extents or element types of the operands differ");
+  return detail::binary<formula::divide>(a, b);
+}
+template <Expression X>
+[[nodiscard]] auto operator-(const X& x) { return elementwise<formula::negate>(x); }
+
+// ---- comparisons and logic: tensors of bool ----
+
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator<: extents or element types of the operands differ");
+  return detail::binary<formula::less>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator<=: extents or element types of the operands differ");
+  return detail::binary<formula::less_equal>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator>: extents or element types of the operands differ");
+  return detail::binary<formula::greater>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator>=: extents or element types of the operands differ");
+  return detail::binary<formula::greater_equal>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator==(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator==: extents or element types of the operands differ");
+  return detail::binary<formula::equal>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator!=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator!=: extents or element types of the operands differ");
+  return detail::binary<formula::not_equal>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator&&(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator&&: extents or element types of the operands differ");
+  return detail::binary<formula::logical_and>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator||(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "operator||: extents or element types of the operands differ");
+  return detail::binary<formula::logical_or>(a, b);
+}
+template <Expression X>
+[[nodiscard]] auto operator!(const X& x) { return elementwise<formula::logical_not>(x); }
+
+// ---- functions ----
+
+template <Expression X>
+[[nodiscard]] auto abs(const X& x) { return elementwise<formula::abs>(x); }
+template <Expression X>
+[[nodiscard]] auto sign(const X& x) { return elementwise<formula::sign>(x); }
+template <Expression X>
+[[nodiscard]] auto square(const X& x) { return elementwise<formula::square>(x); }
+template <Expression X>
+[[nodiscard]] auto sqrt(const X& x) { return elementwise<formula::sqrt>(x); }
+template <Expression X>
+[[nodiscard]] auto exp(const X& x) { return elementwise<formula::exp>(x); }
+template <Expression X>
+[[nodiscard]] auto log(const X& x) { return elementwise<formula::log>(x); }
+template <Expression X>
+[[nodiscard]] auto tanh(const X& x) { return elementwise<formula::tanh>(x); }
+template <Expression X>
+[[nodiscard]] auto sigmoid(const X& x) { return elementwise<formula::sigmoid>(x); }
+template <Expression X>
+[[nodiscard]] auto relu(const X& x) { return elementwise<formula::relu>(x); }
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto pow(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "pow: extents or element types of the operands differ");
+  return detail::binary<formula::pow>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto maximum(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "maximum: extents or element types of the operands differ");
+  return detail::binary<formula::maximum>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto minimum(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<A, B>>, "minimum: extents or element types of the operands differ");
+  return detail::binary<formula::minimum>(a, b);
+}
+
+/// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
+template <Expression P, Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
+  using T = decltype(detail::operand_type<A, B>());
+  using U = decltype(detail::operand_type<B, A>());
+  using DA = detail::operand_dims<A>;
+  using DB = detail::operand_dims<B>;
+  using DP = dims_t<P>;
+  static_assert(correct<element_types_differ<value_t<P>, bool>>, "select: the condition is a tensor of bool");
+  static_assert(correct<elementwise_shapes_differ<DA, DB>>, "select: the operands' extents do not broadcast");
+  static_assert(correct<element_types_differ<T, U>>, "select: the operands' element types differ: use cast<T>(x)");
+  if constexpr (!elementwise_shapes_differ<DA, DB>::value && std::is_same_v<T, U> && std::is_same_v<value_t<P>, bool>) {
+    using DAB = broadcast_dims<DA, DB>;
+    static_assert(correct<elementwise_shapes_differ<DP, DAB>>, "select: the condition's extents do not broadcast");
+    if constexpr (!elementwise_shapes_differ<DP, DAB>::value) {
+      using D = broadcast_dims<DP, DAB>;
+      return detail::make_expression<formula::select, T, D, device_t<P>>(
+          detail::at_own_extents<D>(detail::as_operand<bool>(condition)),
+          detail::at_own_extents<D>(detail::as_operand<T>(a)), detail::at_own_extents<D>(detail::as_operand<T>(b)));
+    } else {
+      return detail::after_mistake<T, DAB>(condition, a, b);
+    }
+  } else {
+    return detail::after_mistake<T, DA>(condition, a, b);
+  }
+}
+
+/// The elements converted to another type, as static_cast does (tf.cast).
+template <Element To, Expression X>
+[[nodiscard]] auto cast(const X& x) {
+  if constexpr (std::is_same_v<To, value_t<X>>)
+    return detail::as_operand<To>(x);
+  else
+    return detail::make_expression<formula::cast<To>, To, dims_t<X>, device_t<X>>(detail::as_operand<value_t<X>>(x));
+}
+
+}  // namespace weft

@@ -1,0 +1,204 @@
+#pragma once
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/fused_operations.hpp>
+#include <weft/ops/node.hpp>
+
+/// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
+namespace weft {
+namespace detail {
+
+/// The skeleton of E when its first argument gets number `A` and its first constant number `C`.
+template <class E, int A, int C>
+struct lower {
+  using type = skeleton::argument<A, value_t<E>>;
+  static constexpr int arguments = A + 1, constants = C;
+};
+template <class T, int A, int C>
+struct lower<literal<T>, A, C> {
+  using type = skeleton::constant<C, T>;
+  static constexpr int arguments = A, constants = C + 1;
+};
+template <class Op, class T, class D, class Dev, class X, int A, int C>
+struct lower<expression<Op, T, D, Dev, X>, A, C> {
+  using x = lower<X, A, C>;
+  using type = skeleton::apply<Op, T, typename x::type>;
+  static constexpr int arguments = x::arguments, constants = x::constants;
+};
+template <class Op, class T, class D, class Dev, class X, class Y, int A, int C>
+struct lower<expression<Op, T, D, Dev, X, Y>, A, C> {
+  using x = lower<X, A, C>;
+  using y = lower<Y, x::arguments, x::constants>;
+  using type = skeleton::apply<Op, T, typename x::type, typename y::type>;
+  static constexpr int arguments = y::arguments, constants = y::constants;
+};
+template <class Op, class T, class D, class Dev, class X, class Y, class Z, int A, int C>
+struct lower<expression<Op, T, D, Dev, X, Y, Z>, A, C> {
+  using x = lower<X, A, C>;
+  using y = lower<Y, x::arguments, x::constants>;
+  using z = lower<Z, y::arguments, y::constants>;
+  using type = skeleton::apply<Op, T, typename x::type, typename y::type, typename z::type>;
+  static constexpr int arguments = z::arguments, constants = z::constants;
+};
+
+template <class E>
+using skeleton_of = typename lower<E, 0, 0>::type;
+
+/// Calls f with every leaf that is no literal, in order; collects the literals.
+template <class E, class F>
+void for_each_leaf(const E& e, std::uint64_t*&, F& f) {
+  f(e);
+}
+template <class T, class F>
+void for_each_leaf(const literal<T>& e, std::uint64_t*& literals, F&) {
+  *literals++ = literal_bits(e.value);
+}
+template <class Op, class T, class D, class Dev, class... X, class F>
+void for_each_leaf(const expression<Op, T, D, Dev, X...>& e, std::uint64_t*& literals, F& f) {
+  e.for_each_operand([&](const auto& x) { for_each_leaf(x, literals, f); });
+}
+
+// ---- into a graph ----
+
+struct find_recorder {
+  recorder* where = nullptr;
+  template <class T, class D, class Dev>
+  void operator()(const node<T, D, Dev>& n) {
+    if (!where) where = n.erased().where();
+  }
+  template <class T, class D, class Dev>
+  void operator()(const tensor<T, D, Dev>&) {}
+};
+
+struct collect_symbols {
+  recorder* where;
+  symbol* to;
+  std::size_t count = 0;
+  template <class T, class D, class Dev>
+  void operator()(const node<T, D, Dev>& n) {
+    if (n.erased().where() != where)
+      throw error(error_code::invalid_argument, "expression", "operands belong to different graphs");
+    to[count++] = n.erased();
+  }
+  template <class T, class D, class Dev>
+  void operator()(const tensor<T, D, Dev>& t) {
+    to[count++] = where->record_constant(t.data(), {dtype_of<T>, t.extents()});
+  }
+};
+
+struct entered {
+  recorder* where;
+  symbol leaves[device::max_operands];
+  std::size_t count;
+  std::uint64_t literals[device::max_operands];
+  std::size_t literal_count;
+};
+
+template <class E>
+entered enter_leaves(const E& e) {
+  using shape_of = lower<E, 0, 0>;
+  static_assert(shape_of::arguments < static_cast<int>(device::max_operands) &&
+                    shape_of::constants < static_cast<int>(device::max_operands),
+                "an expression has too many operands: name a part of it with let()");
+  entered r;
+  std::uint64_t* literals = r.literals;
+  find_recorder find;
+  for_each_leaf(e, literals, find);
+  literals = r.literals;
+  collect_symbols collect{find.where, r.leaves};
+  for_each_leaf(e, literals, collect);
+  r.where = find.where;
+  r.count = collect.count;
+  r.literal_count = static_cast<std::size_t>(literals - r.literals);
+  return r;
+}
+
+inline symbol record_fused(const entered& e, const operation& op, const void* detail, const value_info& output,
+                           std::vector<std::int64_t> attributes = {}) {
+  invocation c;
+  c.op = &op;
+  c.detail = detail;
+  for (std::size_t i = 0; i < e.count; ++i) c.inputs.push_back(e.leaves[i].id());
+  c.outputs = {output};
+  c.attributes = static_cast<std::vector<std::int64_t>&&>(attributes);
+  c.literals.assign(e.literals, e.literals + e.literal_count);
+  return e.where->record(static_cast<invocation&&>(c));
+}
+
+// ---- evaluated at once ----
+
+struct collect_buffers {
+  const void* pointers[device::max_operands];
+  value_info infos[device::max_operands];
+  std::size_t count = 0;
+  template <class T, class D, class Dev>
+  void operator()(const tensor<T, D, Dev>& t) {
+    pointers[count] = t.data();
+    infos[count++] = {dtype_of<T>, t.extents()};
+  }
+};
+
+}  // namespace detail
+
+/// The expression as a node of its graph: computed once, however often it is used. A leaf is returned as it is.
+template <Expression E>
+  requires(E::symbolic)
+auto let(const E& e) {
+  if constexpr (E::operations == 0) {
+    return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
+  } else {
+    using S = detail::skeleton_of<E>;
+    const auto leaves = detail::enter_leaves(e);
+    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_fused(
+        leaves, elementwise_operation, &differentiated<S>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
+  }
+}
+
+/// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
+template <Expression E, class T, class D, class Dev>
+  requires(!E::symbolic)
+void evaluate(const E& e, tensor<T, D, Dev>& to) {
+  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>, "evaluate: the expression has other extents or elements");
+  std::uint64_t literals[device::max_operands], *end = literals;
+  detail::collect_buffers leaves;
+  detail::for_each_leaf(e, end, leaves);
+  const shape space = detail::broadcast_space(leaves.infos, leaves.count);
+  const auto& f = evaluated<detail::skeleton_of<E>>;
+  device::operand in[device::max_operands];
+  for (std::size_t k = 0; k < leaves.count; ++k)
+    in[k] = device::broadcast_operand(leaves.infos[k].type, leaves.infos[k].extents, space);
+  const auto out = device::broadcast_operand(dtype_of<T>, space, space);
+  const auto how = device::combine::store;
+  // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
+  if (!to.can_hold(space)) to = tensor<T, D, Dev>(space, typename tensor<T, D, Dev>::uninitialized{});
+  void* data = to.data();
+  device::loop(space, leaves.count, in, 1, &out, &how, nullptr, detail::version(f.map), nullptr)
+      .run(leaves.pointers, &data, literals);
+}
+
+/// An expression over tensors, evaluated.
+template <Expression E>
+  requires(!E::symbolic)
+auto eval(const E& e) {
+  if constexpr (E::operations == 0) {
+    return e;
+  } else {
+    tensor<value_t<E>, dims_t<E>, device_t<E>> result;
+    evaluate(e, result);
+    return result;
+  }
+}
+
+namespace detail {
+
+/// What an expression that became too long turns into.
+template <class E>
+auto settle(const E& e) {
+  if constexpr (E::symbolic)
+    return let(e);
+  else
+    return eval(e);
+}
+
+}  // namespace detail
+}  // namespace weft

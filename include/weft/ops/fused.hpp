@@ -1,0 +1,302 @@
+#pragma once
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/loop.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/ops/skeleton.hpp>
+
+namespace weft {
+
+/// The compiled loops of one skeleton, for each instruction set.
+struct fused {
+  skeleton::signature signature{};
+  dtype type{};
+  /// Combines the value, and the gradients of broadcast arguments; null where there is no gradient.
+  const device::arithmetic* value_arithmetic = nullptr;
+  const device::arithmetic* arithmetic[device::max_operands]{};
+  device::block_function map[3]{};
+  /// out[i] = gradient with respect to argument i. Reads the arguments, behind them the upstream gradient and, where
+  /// the skeleton's own value is kept, that value. Null where there is no gradient, or none was compiled.
+  device::block_function gradient[3]{};
+  /// What `gradient` reads, in the order of its inputs, one bit each.
+  std::uint32_t (*gradient_reads)() = nullptr;
+  /// The value, and the gradients with respect to the arguments, as symbols.
+  symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
+  void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream, symbol* gradients) = nullptr;
+  void (*print)(std::string&) = nullptr;
+};
+
+/// A skeleton whose values are combined on the way: out[0] takes in all n of them.
+struct fused_reduction {
+  const fused* body;
+  const device::arithmetic* arithmetic;
+  device::block_function reduce[3];
+};
+
+namespace detail {
+
+template <class T>
+T literal_value(std::uint64_t bits) {
+  T value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class T>
+std::uint64_t literal_bits(T value) {
+  std::uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+/// Inside a kernel's loop: a value is the element of the current iteration.
+template <std::size_t Arguments, std::size_t Constants>
+struct element_context {
+  template <class T>
+  using value = T;
+  const void* arguments[Arguments + 1];
+  std::uint64_t constants[Constants + 1];
+  std::size_t i;
+
+  element_context(const void* const* in, const std::uint64_t* literals) {
+    for (std::size_t k = 0; k < Arguments; ++k) arguments[k] = in[k];
+    for (std::size_t k = 0; k < Constants; ++k) constants[k] = literals[k];
+  }
+  template <int I, class T>
+  T argument() const { return static_cast<const T*>(arguments[I])[i]; }
+  template <int I, class T>
+  T constant() const { return literal_value<T>(constants[I]); }
+};
+
+/// For asking what is read: a value is the set of inputs it was computed from.
+struct dependence_context {
+  template <class T>
+  using value = dependence;
+  template <int I, class T>
+  dependence argument() const { return dependence(std::uint32_t{1} << I, 0); }
+  template <int I, class T>
+  dependence constant() const { return dependence(); }
+};
+
+template <class S>
+const fused* part_alone();
+symbol record_part(const fused&, const symbol* arguments, const std::uint64_t* literals);
+
+/// Outside of kernels: a value is a symbol.
+struct symbol_context {
+  template <class T>
+  using value = symbol;
+  const symbol* arguments;
+  const std::uint64_t* constants;
+  template <int I, class T>
+  symbol argument() const { return arguments[I]; }
+  template <int I, class T>
+  symbol constant() const { return symbol(static_cast<double>(literal_value<T>(constants[I]))); }
+  template <class S>
+  symbol part() const { return record_part(*part_alone<S>(), arguments, constants); }
+};
+
+template <class S>
+inline constexpr skeleton::signature signature_of = [] {
+  skeleton::signature s;
+  describe(static_cast<S*>(nullptr), s);
+  s.reached = reached(static_cast<S*>(nullptr));
+  return s;
+}();
+
+template <class S>
+using element_context_of = element_context<signature_of<S>.arguments, signature_of<S>.constants>;
+
+template <class S>
+void map_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+  using T = typename S::value_type;
+  element_context_of<S> c(in, literals);
+  T* to = static_cast<T*>(out[0]);
+  WEFT_VECTORIZE
+  for (std::size_t i = 0; i < n; ++i) {
+    c.i = i;
+    to[i] = S::eval(c);
+  }
+}
+
+template <std::size_t Arguments>
+struct gradient_sink {
+  void* out[Arguments + 1];
+  std::size_t i;
+  template <int I, class T>
+  void take(T g) { static_cast<T*>(out[I])[i] = g; }
+};
+
+/// With `KeepsValue`, the skeleton's value is read instead of computed again.
+template <class S, bool KeepsValue>
+void gradient_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+  using T = typename S::value_type;
+  using context = element_context_of<S>;
+  constexpr std::size_t arguments = signature_of<S>.arguments;
+  context c(in, literals);
+  gradient_sink<arguments> sink;
+  for (std::size_t k = 0; k < arguments; ++k) sink.out[k] = out[k];
+  const T* upstream = static_cast<const T*>(in[arguments]);
+  const T* value = KeepsValue ? static_cast<const T*>(in[arguments + 1]) : nullptr;
+  WEFT_VECTORIZE
+  for (std::size_t i = 0; i < n; ++i) {
+    c.i = sink.i = i;
+    auto tape = S::forward(c);
+    if constexpr (KeepsValue) tape.y = value[i];
+    S::template backward<context>(tape, upstream[i], sink);
+  }
+}
+
+struct dependence_sink {
+  std::uint32_t mask = 0;
+  template <int I, class T>
+  void take(dependence g) { mask |= g.mask; }
+};
+
+template <class S, bool KeepsValue>
+std::uint32_t gradient_reads() {
+  constexpr auto arguments = static_cast<unsigned>(signature_of<S>.arguments);
+  const dependence_context c;
+  dependence_sink sink;
+  auto tape = S::forward(c);
+  if constexpr (KeepsValue) tape.y = dependence(std::uint32_t{1} << (arguments + 1), 0);
+  S::template backward<dependence_context>(tape, dependence(std::uint32_t{1} << arguments, 0), sink);
+  return sink.mask;
+}
+
+/// Sum, product, maximum or minimum of the skeleton over a run, `lanes` partial results at a time.
+template <class S, device::combine How>
+void reduce_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+  using T = typename S::value_type;
+  constexpr std::size_t lanes = 256 / sizeof(T);
+  element_context_of<S> c(in, literals);
+  T lane[lanes];
+  T result = device::detail::identity<T>(How);
+  std::size_t i = 0;
+  if (n >= lanes) {
+    for (std::size_t l = 0; l < lanes; ++l) lane[l] = result;
+    for (; i + lanes <= n; i += lanes) {
+      WEFT_VECTORIZE
+      for (std::size_t l = 0; l < lanes; ++l) {
+        c.i = i + l;
+        lane[l] = device::detail::merge<T>(How, lane[l], S::eval(c));
+      }
+    }
+    for (std::size_t half = lanes / 2; half > 0; half /= 2)
+      for (std::size_t l = 0; l < half; ++l) lane[l] = device::detail::merge<T>(How, lane[l], lane[l + half]);
+    result = lane[0];
+  }
+  for (; i < n; ++i) {
+    c.i = i;
+    result = device::detail::merge<T>(How, result, S::eval(c));
+  }
+  T* to = static_cast<T*>(out[0]);
+  *to = device::detail::merge<T>(How, *to, result);
+}
+
+using loop_arguments = void(const void* const*, void* const*, std::size_t, const std::uint64_t*);
+
+#if defined(__x86_64__)
+template <loop_arguments* Loop>
+WEFT_TARGET_AVX2 void loop_avx2(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+  Loop(in, out, n, l);
+}
+template <loop_arguments* Loop>
+WEFT_TARGET_AVX512 void loop_avx512(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+  Loop(in, out, n, l);
+}
+  // Processors without AVX2 are rare enough for what plain -O2 makes of the loop.
+  #define WEFT_LOOP_VERSIONS(...) {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__>}
+#else
+template <loop_arguments* Loop>
+WEFT_TARGET_BASELINE void loop_baseline(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+  Loop(in, out, n, l);
+}
+  #define WEFT_LOOP_VERSIONS(...) \
+    {weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>}
+#endif
+
+template <class S>
+symbol expand_value(const symbol* arguments, const std::uint64_t* literals) {
+  return S::eval(symbol_context{arguments, literals});
+}
+
+struct symbol_sink {
+  symbol* gradients;
+  template <int I, class T>
+  void take(symbol g) { gradients[I] = g; }
+};
+
+template <class S>
+void expand_gradient(const symbol* arguments, const std::uint64_t* literals, symbol upstream, symbol* gradients) {
+  symbol_sink to{gradients};
+  const symbol_context c{arguments, literals};
+  S::template backward<symbol_context>(S::forward(c), upstream, to);
+}
+
+template <class S>
+void print_skeleton(std::string& out) {
+  print(static_cast<S*>(nullptr), out);
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// Rare, so compiled for the plain instruction set alone.
+template <class S>
+const fused* part_alone() {
+  static constexpr fused f = [] {
+    fused f = {.signature = signature_of<S>, .type = dtype_of<typename S::value_type>, .print = print_skeleton<S>};
+    for (auto& version : f.map) version = map_loop<S>;
+    return f;
+  }();
+  return &f;
+}
+
+template <int I, class T>
+constexpr void name_arithmetic(skeleton::argument<I, T>*, fused& f) {
+  if constexpr (is_differentiable<T>) f.arithmetic[I] = &device::arithmetic_of<T>;
+}
+template <int I, class T>
+constexpr void name_arithmetic(skeleton::constant<I, T>*, fused&) {}
+template <class Op, class T, class... S>
+constexpr void name_arithmetic(skeleton::apply<Op, T, S...>*, fused& f) {
+  (name_arithmetic(static_cast<S*>(nullptr), f), ...);
+}
+
+}  // namespace detail
+
+/// The loops of a skeleton for evaluation alone.
+template <class S>
+inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
+                                    .type = dtype_of<typename S::value_type>,
+                                    .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
+                                    .print = detail::print_skeleton<S>};
+
+/// The loops of a skeleton in a graph, with its gradient where it has one.
+template <class S, bool KeepsValue = true>
+inline constexpr fused differentiated = [] {
+  if constexpr (S::differentiable) {
+    fused f = {.signature = detail::signature_of<S>,
+               .type = dtype_of<typename S::value_type>,
+               .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
+               .gradient = WEFT_LOOP_VERSIONS(detail::gradient_loop<S, KeepsValue>),
+               .gradient_reads = detail::gradient_reads<S, KeepsValue>,
+               .expand = detail::expand_value<S>,
+               .expand_gradient = detail::expand_gradient<S>,
+               .print = detail::print_skeleton<S>};
+    f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;
+    detail::name_arithmetic(static_cast<S*>(nullptr), f);
+    return f;
+  } else {
+    return evaluated<S>;
+  }
+}();
+
+template <class S, device::combine How, bool Gradient>
+inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
+                                            &device::arithmetic_of<typename S::value_type>,
+                                            WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>)};
+
+}  // namespace weft

@@ -1,0 +1,427 @@
+#pragma once
+
+#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/formulas.hpp>
+#include <weft/ops/fused.hpp>
+#include <weft/ops/reshape.hpp>
+
+/// The operations behind every elementwise expression and every reduction of one, and their gradients.
+namespace weft {
+namespace detail {
+
+/// attributes[0] of reductions and gradients: the reduced axes, one bit each.
+inline void kept_axes(std::int64_t reduced, std::size_t rank, bool* kept) {
+  for (std::size_t axis = 0; axis < rank; ++axis) kept[axis] = !((reduced >> axis) & 1);
+}
+
+/// The common iteration space of operands that broadcast. Throws if run-time extents do not.
+inline shape broadcast_space(const value_info* operands, std::size_t count) {
+  shape space;
+  for (std::size_t k = 0; k < count; ++k) {
+    const shape& s = operands[k].extents;
+    if (s.rank > space.rank) {
+      shape wider;
+      for (std::size_t i = 0; i < s.rank - space.rank; ++i) wider.push_back(1);
+      for (std::size_t i = 0; i < space.rank; ++i) wider.push_back(space[i]);
+      space = wider;
+    }
+    for (std::size_t i = 1; i <= s.rank; ++i) {
+      auto& extent = space[space.rank - i];
+      const auto other = s[s.rank - i];
+      if (extent == 1)
+        extent = other;
+      else if (other != 1 && other != extent)
+        throw error(error_code::invalid_argument, "broadcast",
+                    "extents " + to_string(space) + " and " + to_string(s) + " do not broadcast");
+    }
+  }
+  return space;
+}
+
+inline std::string describe_fused(const char* what, const fused& f) {
+  std::string text = what;
+  text += " ";
+  f.print(text);
+  return text + " " + name(f.type) + " " + weft::name(detected_isa());
+}
+
+inline const char* reduction_name(device::combine how, bool mean) {
+  switch (how) {
+    case device::combine::product: return "product";
+    case device::combine::maximum: return "max";
+    case device::combine::minimum: return "min";
+    default: return mean ? "mean" : "sum";
+  }
+}
+
+inline std::size_t operands_of(const prepare_context& p, const shape& space, device::operand* operands) {
+  const std::size_t n = p.c.inputs.size();
+  for (std::size_t k = 0; k < n; ++k)
+    operands[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
+  return n;
+}
+
+inline device::block_function version(const device::block_function (&versions)[3]) {
+  return versions[static_cast<std::size_t>(detected_isa())];
+}
+
+inline kernel* prepare_elementwise(const prepare_context& p) {
+  const auto& f = *static_cast<const fused*>(p.c.detail);
+  const shape& space = p.outputs[0].extents;
+  device::operand in[device::max_operands];
+  const std::size_t n = operands_of(p, space, in);
+  const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
+  const auto how = device::combine::store;
+  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr);
+  return new device::loop_kernel(
+      body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}}, p.c.literals,
+      describe_fused("map", f));
+}
+
+// attributes: reduced axes, combine, mean
+inline kernel* prepare_reduction(const prepare_context& p) {
+  const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
+  const std::size_t n = p.c.inputs.size();
+  const shape space = broadcast_space(p.inputs, n);
+  device::operand in[device::max_operands];
+  operands_of(p, space, in);
+  bool kept[max_rank];
+  kept_axes(p.c.attributes[0], space.rank, kept);
+  const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
+  const auto how = static_cast<device::combine>(p.c.attributes[1]);
+  const bool mean = p.c.attributes[2] != 0;
+  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, version(r.body->map), version(r.reduce));
+  const std::size_t results = p.outputs[0].extents.elements();
+  auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
+                                    p.c.literals, describe_fused(reduction_name(how, mean), *r.body));
+  if (mean) k->scale_output(static_cast<double>(results) / static_cast<double>(space.elements()));
+  return k;
+}
+
+// inputs: arguments, upstream and, unless of a reduction, the value
+// attributes: reduced axes or -1, mean, then the argument of each output
+inline std::uint32_t elementwise_gradient_reads(const invocation& c) {
+  return static_cast<const fused*>(c.detail)->gradient_reads();
+}
+
+inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
+  const auto& f = *static_cast<const fused*>(p.c.detail);
+  const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
+  const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments;
+  const value_info& upstream = p.inputs[arguments];
+  const shape space = of_reduction ? broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
+  const std::uint32_t read = f.gradient_reads();
+  device::operand in[device::max_operands], out[device::max_operands];
+  device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
+  if (of_reduction) {
+    bool kept[max_rank];
+    kept_axes(p.c.attributes[0], space.rank, kept);
+    in[arguments] = device::reduced_operand(upstream.type, space, kept);
+  } else {
+    in[arguments] = device::broadcast_operand(upstream.type, upstream.extents, space);
+  }
+  for (std::size_t k = 0; k < inputs; ++k) {
+    if (k == arguments) continue;
+    in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
+    if ((read >> k) & 1) continue;
+    in[k] = in[arguments];  // not read: any valid address will do
+    where.in[k] = where.in[arguments];
+  }
+
+  // The loop computes every gradient; those that nobody asked for land in a tile of their own.
+  device::combine how[device::max_operands];
+  for (std::size_t k = 0; k < arguments; ++k) {
+    out[k] = device::operand{p.inputs[k].type, {}};
+    how[k] = device::combine::discard;
+    where.out.push_back(p.output_slots[0]);
+    where.out_elements.push_back(0);
+  }
+  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) {
+    const auto k = static_cast<std::size_t>(p.c.attributes[2 + o]);
+    out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
+    const bool whole = p.outputs[o].extents.elements() == space.elements();
+    how[k] = whole ? device::combine::store : device::combine::sum;
+    where.out[k] = p.output_slots[o];
+    where.out_elements[k] = p.outputs[o].extents.elements();
+  }
+  const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr);
+  auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
+                                    describe_fused("gradient of", f));
+  if (mean)
+    k->scale_input(arguments,
+                   static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()),
+                   upstream.extents.elements(), upstream.type, *f.value_arithmetic);
+  return k;
+}
+
+class fill_kernel final : public kernel {
+ public:
+  explicit fill_kernel(const prepare_context& p)
+      : out_(p.output_slots[0]), wide_(p.outputs[0].type == dtype::float64), elements_(p.outputs[0].extents.elements()),
+        number_(literal_value<double>(p.c.literals[0])) {}
+  void run(const frame& f) override {
+    if (wide_)
+      device::detail::fill<double>(f.buffers[out_], &number_, elements_);
+    else
+      fill_floats(reinterpret_cast<float*>(f.buffers[out_]));
+  }
+  std::string describe() const override { return "fill with " + std::to_string(number_); }
+
+ private:
+  void fill_floats(float* to) const {
+    for (std::size_t i = 0; i < elements_; ++i) to[i] = static_cast<float>(number_);
+  }
+
+  std::uint32_t out_;
+  bool wide_;
+  std::size_t elements_;
+  double number_;
+};
+
+inline kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
+
+inline void elementwise_gradient(gradient_context&);
+inline void elementwise_second_gradient(gradient_context&);
+inline void reduction_gradient(gradient_context&);
+
+}  // namespace detail
+
+inline constexpr operation elementwise_operation = {
+    .name = "map", .prepare_cpu = detail::prepare_elementwise, .gradient = detail::elementwise_gradient, .in_place = true, .part = role::expression};
+inline constexpr operation elementwise_gradient_operation = {.name = "map_gradient",
+                                                             .prepare_cpu = detail::prepare_elementwise_gradient,
+                                                             .gradient = detail::elementwise_second_gradient,
+                                                             .reads = detail::elementwise_gradient_reads,
+                                                             .in_place = true};
+inline constexpr operation reduction_operation = {
+    .name = "reduce", .prepare_cpu = detail::prepare_reduction, .gradient = detail::reduction_gradient};
+/// One float or double, over extents that may be known only when a step runs. literals: the number, a double
+inline constexpr operation fill_operation = {.name = "fill", .prepare_cpu = detail::prepare_fill};
+
+namespace detail {
+
+// ---- symbols ----
+
+/// A number as a scalar of the given element type.
+inline symbol as_scalar(recorder& where, double number, dtype type) {
+  if (type == dtype::float64) return where.record_constant(&number, {type, {}});
+  if (type == dtype::boolean) {
+    const bool b = number != 0;
+    return where.record_constant(&b, {type, {}});
+  }
+  const float f = static_cast<float>(number);
+  return where.record_constant(&f, {dtype::float32, {}});
+}
+
+inline double primitive_of_numbers(primitive p, const symbol* x) {
+  const double a = x[0].number();
+  switch (p) {
+    case primitive::exp: return math::exp(a);
+    case primitive::log: return math::log(a);
+    case primitive::sqrt: return math::sqrt(a);
+    case primitive::tanh: return math::tanh(a);
+    case primitive::sigmoid: return math::sigmoid(a);
+    case primitive::abs: return math::abs(a);
+    case primitive::sign: return math::sign(a);
+    case primitive::pow: return math::pow(a, x[1].number());
+    case primitive::less: return a < x[1].number();
+    case primitive::less_equal: return a <= x[1].number();
+    case primitive::equal: return a == x[1].number();
+    case primitive::logical_not: return a == 0;
+    case primitive::select: return a != 0 ? x[1].number() : x[2].number();
+    case primitive::maximum: return math::maximum(a, x[1].number());
+    case primitive::minimum: return math::minimum(a, x[1].number());
+    case primitive::convert: return a;
+    case primitive::add: return a + x[1].number();
+    case primitive::subtract: return a - x[1].number();
+    case primitive::multiply: return a * x[1].number();
+    case primitive::divide: return a / x[1].number();
+    case primitive::negate: return -a;
+    default: throw error(error_code::internal, "gradient", "a formula applies a function to numbers alone");
+  }
+}
+
+inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
+  recorder* where = nullptr;
+  dtype type = dtype::float32;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!operands[i].is_number()) {
+      where = operands[i].where();
+      if (i > 0 || p != primitive::select) type = operands[i].type();
+    }
+  if (!where) return symbol(primitive_of_numbers(p, operands));
+  const fused* f = where->kernels(p, type, to);
+  if (!f)
+    throw error(error_code::unimplemented, "gradient",
+                std::string("a formula in symbols uses an operation that has no kernel for ") + name(type));
+  invocation c;
+  c.op = &elementwise_operation;
+  c.detail = f;
+  value_info infos[3];
+  for (std::size_t i = 0; i < count; ++i) {
+    const symbol x = operands[i].is_number() ? as_scalar(*where, operands[i].number(), f->signature.types[i]) : operands[i];
+    infos[i] = x.info();
+    c.inputs.push_back(x.id());
+  }
+  c.outputs.push_back({f->type, broadcast_space(infos, count)});
+  return where->record(static_cast<invocation&&>(c));
+}
+
+inline symbol record_reduction(symbol x, std::int64_t reduced, bool mean = false) {
+  invocation c;
+  c.op = &reduction_operation;
+  c.detail = x.where()->sums(x.type());
+  c.inputs = {x.id()};
+  shape extents;
+  for (std::size_t i = 0; i < x.extents().rank; ++i)
+    if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
+  c.outputs.push_back({x.type(), extents});
+  c.attributes = {reduced, static_cast<std::int64_t>(device::combine::sum), mean ? 1 : 0};
+  return x.where()->record(static_cast<invocation&&>(c));
+}
+
+/// Sums x over the axes along which `extents` was broadcast to get its shape.
+inline symbol sum_to(symbol x, const shape& extents) {
+  if (x.extents() == extents) return x;
+  const std::size_t extra = x.extents().rank - extents.rank;
+  std::int64_t reduced = 0;
+  for (std::size_t i = 0; i < x.extents().rank; ++i)
+    if (i < extra || (extents[i - extra] == 1 && x.extents()[i] != 1)) reduced |= std::int64_t{1} << i;
+  return record_reshape(reduced ? record_reduction(x, reduced) : x, extents);
+}
+
+/// The extents of x with 1 in place of each reduced axis: a reduction's result as it broadcasts against its operand.
+inline shape with_ones(const shape& space, std::int64_t reduced) {
+  shape s = space;
+  for (std::size_t i = 0; i < s.rank; ++i)
+    if ((reduced >> i) & 1) s[i] = 1;
+  return s;
+}
+
+/// A number, once for each element.
+inline symbol record_fill(recorder& where, double number, const value_info& info) {
+  invocation c;
+  c.op = &fill_operation;
+  c.outputs = {info};
+  c.literals = {literal_bits(number)};
+  return where.record(static_cast<invocation&&>(c));
+}
+
+/// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot compute.
+inline symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
+  invocation c;
+  c.op = &elementwise_operation;
+  c.detail = &f;
+  std::vector<value_info> infos;
+  for (std::size_t i = 0; i < f.signature.arguments; ++i) {
+    c.inputs.push_back(arguments[i].id());
+    infos.push_back(arguments[i].info());
+  }
+  c.outputs = {{f.type, broadcast_space(infos.data(), infos.size())}};
+  c.literals.assign(literals, literals + f.signature.constants);
+  return arguments[0].where()->record(static_cast<invocation&&>(c));
+}
+
+// ---- gradients ----
+
+inline void record_fused_gradient(gradient_context& g, const fused& f, std::int64_t reduced, bool mean, symbol upstream) {
+  invocation c;
+  c.op = &elementwise_gradient_operation;
+  c.detail = &f;
+  c.inputs = g.c.inputs;
+  c.inputs.push_back(upstream.id());
+  if (reduced < 0) c.inputs.push_back(g.output().id());
+  c.attributes = {reduced, mean ? 1 : 0};
+  c.literals = g.c.literals;
+  const std::size_t arguments = g.c.inputs.size();
+  const auto written = [&](std::size_t i) { return g.wanted(i) && ((f.signature.reached >> i) & 1); };
+  for (std::size_t i = 0; i < arguments; ++i) {
+    if (!written(i)) continue;
+    c.outputs.push_back(g.input(i).info());
+    c.attributes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (c.outputs.empty()) return;
+  const symbol first = upstream.where()->record(static_cast<invocation&&>(c));
+  std::uint32_t output = 0;
+  for (std::size_t i = 0; i < arguments; ++i)
+    if (written(i)) g.gradient(i, symbol(first.where(), {first.id().node, output++}));
+}
+
+inline std::vector<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
+  std::vector<symbol> arguments;
+  for (std::size_t i = 0; i < count; ++i) arguments.push_back(stop ? record_identity(g.input(i)) : g.input(i));
+  return arguments;
+}
+
+/// An operand that occurs twice has one stand-in, whose gradient is that of both.
+inline void give(gradient_context& g, const std::vector<symbol>& arguments, const std::vector<symbol>& results) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    bool first = true;
+    for (std::size_t j = 0; j < i; ++j) first = first && !(arguments[j].id() == arguments[i].id());
+    if (first && g.wanted(i) && !results[i].is_number()) g.gradient(i, results[i]);
+  }
+}
+
+inline void elementwise_gradient(gradient_context& g) {
+  const auto& f = *static_cast<const fused*>(g.c.detail);
+  if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
+  const std::size_t n = g.c.inputs.size();
+  const auto arguments = arguments_of(g, n, false);
+  std::vector<symbol> gradients(n);
+  if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+  for (std::size_t i = 0; i < n; ++i)
+    if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
+}
+
+/// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
+/// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
+inline void elementwise_second_gradient(gradient_context& g) {
+  const auto& f = *static_cast<const fused*>(g.c.detail);
+  const std::size_t n = f.signature.arguments;
+  const auto arguments = arguments_of(g, n + 1, true);
+  symbol upstream = arguments[n];
+  if (g.c.attributes[0] >= 0) {
+    std::vector<value_info> infos;
+    for (std::size_t i = 0; i < n; ++i) infos.push_back(arguments[i].info());
+    const shape space = broadcast_space(infos.data(), n);
+    const shape kept = with_ones(space, g.c.attributes[0]);
+    const symbol ones = record_fill(*upstream.where(), 1, {f.type, space});
+    upstream = record_reshape(upstream, kept) * ones;
+    if (g.c.attributes[1]) upstream = upstream / record_reshape(record_reduction(ones, g.c.attributes[0]), kept);
+  }
+  std::vector<symbol> gradients(n);
+  f.expand_gradient(arguments.data(), g.c.literals.data(), upstream, gradients.data());
+  std::vector<symbol> ys, arriving;
+  for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
+    const auto i = static_cast<std::size_t>(g.c.attributes[2 + o]);
+    if (!g.arrives(o) || gradients[i].is_number()) continue;
+    ys.push_back(sum_to(gradients[i], arguments[i].extents()));
+    arriving.push_back(g.upstream(o));
+  }
+  if (!ys.empty()) give(g, arguments, ys[0].where()->differentiate(ys, arriving, arguments, true));
+}
+
+inline void reduction_gradient(gradient_context& g) {
+  const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
+  const auto how = static_cast<device::combine>(g.c.attributes[1]);
+  const std::int64_t reduced = g.c.attributes[0];
+  if (how == device::combine::sum) return record_fused_gradient(g, f, reduced, g.c.attributes[2] != 0, g.upstream());
+
+  const std::size_t n = g.c.inputs.size();
+  const auto arguments = arguments_of(g, n, true);
+  const symbol x = f.expand(arguments.data(), g.c.literals.data());
+  const shape kept = with_ones(x.extents(), reduced);
+  const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
+  symbol dx;
+  if (how == device::combine::product) {
+    dx = up * y / x;
+  } else {  // equal maxima share the gradient, as in TensorFlow
+    const symbol hit = apply_primitive(primitive::equal, x, y);
+    const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());
+    dx = mask * (up / record_reshape(record_reduction(mask, reduced), kept));
+  }
+  give(g, arguments, x.where()->differentiate({x}, {dx}, arguments, true));
+}
+
+}  // namespace detail
+}  // namespace weft

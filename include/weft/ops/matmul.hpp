@@ -1,0 +1,105 @@
+#pragma once
+
+#include <weft/device/cpu/matmul_kernel.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+
+namespace weft {
+
+/// Which operands of a matmul are taken transposed.
+enum class transpose_of : unsigned char { none = 0, a = 1, b = 2, both = 3 };
+
+namespace detail {
+
+constexpr bool takes(transpose_of which, transpose_of operand) {
+  return static_cast<unsigned>(which) & static_cast<unsigned>(operand);
+}
+
+constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
+  return a.rank == 2 && b.rank == 2 && a[takes(t, transpose_of::a) ? 0 : 1] == b[takes(t, transpose_of::b) ? 1 : 0];
+}
+
+inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+  invocation c;
+  c.op = &op;
+  c.inputs = {a.id(), b.id()};
+  c.attributes = {transpose_a, transpose_b};
+  c.outputs = {{a.type(), shape(a.extents()[transpose_a ? 1 : 0], b.extents()[transpose_b ? 0 : 1])}};
+  return a.where()->record(static_cast<invocation&&>(c));
+}
+
+// attributes: transpose_a, transpose_b
+inline void matmul_gradient(gradient_context& g) {
+  const operation& op = *g.c.op;
+  const bool ta = g.c.attributes[0], tb = g.c.attributes[1];
+  const symbol a = g.input(0), b = g.input(1), up = g.upstream();
+  if (g.wanted(0)) g.gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
+  if (g.wanted(1)) g.gradient(1, tb ? record_matmul(op, up, a, true, ta) : record_matmul(op, a, up, !ta, false));
+}
+
+inline matmul_shape product_of(const prepare_context& p) {
+  const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents;
+  const bool ta = p.c.attributes[0], tb = p.c.attributes[1];
+  const auto m = a[ta ? 1 : 0], k = a[ta ? 0 : 1], k2 = b[tb ? 1 : 0], n = b[tb ? 0 : 1];
+  if (k != k2)
+    throw error(error_code::invalid_argument, "matmul",
+                "the inner extents of " + to_string(a) + " and " + to_string(b) + " differ");
+  return {static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k), ta, tb};
+}
+
+template <class T>
+kernel* prepare_matmul(const prepare_context& p) {
+  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
+}
+
+template <class T>
+kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
+  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result, static_cast<T>(f.factor),
+                                      f.accumulate ? T(1) : T(0), static_cast<device::loop_kernel*>(f.epilogue));
+}
+
+}  // namespace detail
+
+template <class T>
+inline constexpr operation matmul_operation = {.name = "matmul",
+                                               .prepare_cpu = detail::prepare_matmul<T>,
+                                               .gradient = detail::matmul_gradient,
+                                               .part = role::product,
+                                               .prepare_fused = detail::prepare_matmul_fused<T>};
+
+/// The matrices of a matmul disagree: both have rank 2, and the inner extents are equal.
+template <class A, class B, transpose_of Transposed = transpose_of::none>
+struct matmul_shapes_differ : mistake<!detail::matmul_fits(A::spec, B::spec, Transposed)> {};
+
+/// Matrix products exist of float and of double.
+template <class T>
+struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
+
+/// Whether `matmul(a, b)` compiles.
+template <class A, class B>
+concept Multipliable = !matmul_shapes_differ<A, B>::value;
+
+/// The product of two matrices, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul).
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto matmul(const A& a, const B& b) {
+  using T = value_t<A>;
+  using DA = dims_t<A>;
+  using DB = dims_t<B>;
+  static_assert(correct<matmul_shapes_differ<DA, DB, Transposed>>, "matmul: the inner extents differ");
+  static_assert(correct<element_types_differ<T, value_t<B>>>, "matmul: the element types differ: use cast<T>(x)");
+  static_assert(correct<matmul_undefined_for<T>>, "matmul: the elements are not float or double: use cast<float>(x)");
+  if constexpr (matmul_shapes_differ<DA, DB, Transposed>::value || element_types_differ<T, value_t<B>>::value ||
+                matmul_undefined_for<T>::value) {
+    return detail::after_mistake<T, DA>(a, b);
+  } else {
+    constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
+    using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
+    const auto x = detail::settle(a);
+    const auto y = detail::settle(b);
+    return detail::record_or_run<T, D, device_t<A>>(
+        matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x, y);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <weft/ops/symbol.hpp>
+#include <weft/tensor/expression.hpp>
+
+namespace weft {
+
+/// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it.
+template <Element T, class Dims = dims<>, class Device = cpu>
+class node {
+ public:
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = Dims;
+  using device_type = Device;
+  static constexpr std::size_t operations = 0;
+  static constexpr bool symbolic = true;
+
+  explicit node(symbol s) : symbol_(s) {}
+
+  symbol erased() const { return symbol_; }
+  value id() const { return symbol_.id(); }
+
+ private:
+  symbol symbol_;
+};
+
+/// A trainable state of a graph: reading it is a node, `assign` and the optimizers write it.
+template <Element T, class Dims = dims<>, class Device = cpu>
+class variable_node : public node<T, Dims, Device> {
+ public:
+  using node<T, Dims, Device>::node;
+};
+
+/// What is run for its effect: an assignment, a training step. Fetching it yields nothing.
+class effect {
+ public:
+  explicit effect(symbol s) : symbol_(s) {}
+  symbol erased() const { return symbol_; }
+
+ private:
+  symbol symbol_;
+};
+
+template <class E>
+inline constexpr bool is_node = false;
+template <class T, class D, class Dev>
+inline constexpr bool is_node<node<T, D, Dev>> = true;
+template <class T, class D, class Dev>
+inline constexpr bool is_node<variable_node<T, D, Dev>> = true;
+
+}  // namespace weft

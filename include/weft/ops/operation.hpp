@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <weft/device/kernel.hpp>
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+
+namespace weft {
+
+/// One output of one node of a graph.
+struct value {
+  std::uint32_t node = 0;
+  std::uint32_t output = 0;
+  friend constexpr bool operator==(value, value) = default;
+};
+
+/// What is known of a value before it is computed. Extents may be dynamic codes.
+struct value_info {
+  dtype type = dtype::float32;
+  shape extents;
+  std::size_t bytes() const { return extents.elements() * size_of(type); }
+};
+
+struct operation;
+
+/// An operation applied to operands: all that distinguishes one node of a graph from another.
+struct invocation {
+  const operation* op = nullptr;
+  const void* detail = nullptr;  ///< of the operation: for a fused expression, its compiled loops
+  std::vector<value> inputs;
+  std::vector<value_info> outputs;
+  std::vector<std::int64_t> attributes;
+  std::vector<std::uint64_t> literals;  ///< numbers in an expression, by their bits
+};
+
+/// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
+struct prepare_context {
+  const invocation& c;
+  const value_info* inputs;
+  const value_info* outputs;
+  const std::uint32_t* input_slots;
+  const std::uint32_t* output_slots;
+};
+
+class gradient_context;
+
+/// What part an operation can play in a kernel that does more than one.
+enum class role : unsigned char {
+  none,
+  expression,  ///< elementwise: can follow a product, in place
+  product,     ///< can take in what follows it
+  descent,     ///< adds a product to a variable
+};
+
+/// How a product takes in what follows it.
+struct product_fusion {
+  std::uint32_t result;                ///< slot of the final result, or of the variable
+  double factor = 1;                   ///< of the product
+  bool accumulate = false;             ///< whether it is added to what is there
+  kernel* epilogue = nullptr;          ///< reads the result and writes it in place; taken over
+};
+
+/// A kind of operation. There is one object per kind; its address is the kind's identity.
+struct operation {
+  const char* name;
+  /// Makes the kernel for a CPU device.
+  kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
+  /// Writes the gradient with respect to each input into the context; null where there is none.
+  void (*gradient)(gradient_context&) = nullptr;
+  /// The inputs whose elements the kernel reads, one bit each; of the others it needs the extents alone. Null: all.
+  std::uint32_t (*reads)(const invocation&) = nullptr;
+  /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
+  bool in_place = false;
+  /// The first output is the first input under other extents: no kernel, no buffer.
+  bool alias = false;
+  /// Reads or writes state: never shared with an equal call, and run for its effect.
+  bool stateful = false;
+  /// How many of the first inputs are variables that it writes.
+  int writes = 0;
+  role part = role::none;
+  /// Of a product: makes the kernel that does both.
+  kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
+};
+
+}  // namespace weft

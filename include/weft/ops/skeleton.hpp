@@ -1,0 +1,215 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/device/cpu/math.hpp>
+#include <weft/ops/symbol.hpp>
+#include <weft/tensor/dtype.hpp>
+
+/// What remains of an expression when its leaves are replaced by numbered arguments. The skeleton's type names the
+/// kernel: it holds operations and element types, no extents and no names, so a hundred layers of different sizes share
+/// one, and a device compiler that cannot parse names in kernel types never meets any.
+///
+/// Every function here is generic over a context `C`, which says what a value is: an element in a register inside a
+/// kernel's loop, or a symbol when a gradient is itself to be differentiated.
+namespace weft::skeleton {
+
+template <class C, class T>
+using value_in = typename C::template value<T>;
+
+/// Gradients of an operation of several operands.
+template <class V>
+struct pair {
+  V a, b;
+};
+
+template <int I, class T>
+struct argument {
+  using value_type = T;
+  static constexpr bool differentiable = is_differentiable<T>;
+  template <class C>
+  struct tape {
+    value_in<C, T> y;
+  };
+  template <class C>
+  static value_in<C, T> eval(const C& c) { return c.template argument<I, T>(); }
+  template <class C>
+  static tape<C> forward(const C& c) { return {eval(c)}; }
+  template <class C, class Sink>
+  static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) { sink.template take<I, T>(g); }
+};
+
+template <int I, class T>
+struct constant {
+  using value_type = T;
+  static constexpr bool differentiable = false;
+  template <class C>
+  struct tape {
+    value_in<C, T> y;
+  };
+  template <class C>
+  static value_in<C, T> eval(const C& c) { return c.template constant<I, T>(); }
+  template <class C>
+  static tape<C> forward(const C& c) { return {eval(c)}; }
+};
+
+/// Whether a context computes a part without gradient by itself: symbols do, in a kernel of that part.
+template <class C, class S>
+concept taken_whole = !S::differentiable && requires(const C& c) { c.template part<S>(); };
+
+template <class Op, class T, class... S>
+struct apply;
+
+template <class Op, class T, class A>
+struct apply<Op, T, A> {
+  using value_type = T;
+  static constexpr bool differentiable = is_differentiable<T> && A::differentiable;
+  template <class C>
+  struct tape {
+    typename A::template tape<C> a;
+    value_in<C, T> y;
+  };
+  template <class C>
+  static value_in<C, T> eval(const C& c) {
+    if constexpr (taken_whole<C, apply>)
+      return c.template part<apply>();
+    else
+      return value_in<C, T>(Op::apply(A::eval(c)));
+  }
+  template <class C>
+  static tape<C> forward(const C& c) {
+    if constexpr (taken_whole<C, apply>) {
+      return {{}, eval(c)};
+    } else {
+      const auto a = A::forward(c);
+      return {a, value_in<C, T>(Op::apply(a.y))};
+    }
+  }
+  template <class C, class Sink>
+  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+    if constexpr (differentiable) A::template backward<C>(t.a, Op::gradient(g, t.a.y, t.y), sink);
+  }
+};
+
+template <class Op, class T, class A, class B>
+struct apply<Op, T, A, B> {
+  using value_type = T;
+  static constexpr bool differentiable = is_differentiable<T> && (A::differentiable || B::differentiable);
+  template <class C>
+  struct tape {
+    typename A::template tape<C> a;
+    typename B::template tape<C> b;
+    value_in<C, T> y;
+  };
+  template <class C>
+  static value_in<C, T> eval(const C& c) {
+    if constexpr (taken_whole<C, apply>)
+      return c.template part<apply>();
+    else
+      return value_in<C, T>(Op::apply(A::eval(c), B::eval(c)));
+  }
+  template <class C>
+  static tape<C> forward(const C& c) {
+    if constexpr (taken_whole<C, apply>) {
+      return {{}, {}, eval(c)};
+    } else {
+      const auto a = A::forward(c);
+      const auto b = B::forward(c);
+      return {a, b, value_in<C, T>(Op::apply(a.y, b.y))};
+    }
+  }
+  template <class C, class Sink>
+  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+    if constexpr (differentiable) {
+      if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.a.y, t.b.y, t.y), sink);
+      if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.a.y, t.b.y, t.y), sink);
+    }
+  }
+};
+
+/// Three operands, of which the first is a condition.
+template <class Op, class T, class P, class A, class B>
+struct apply<Op, T, P, A, B> {
+  using value_type = T;
+  static constexpr bool differentiable = is_differentiable<T> && (A::differentiable || B::differentiable);
+  template <class C>
+  struct tape {
+    typename P::template tape<C> p;
+    typename A::template tape<C> a;
+    typename B::template tape<C> b;
+    value_in<C, T> y;
+  };
+  template <class C>
+  static value_in<C, T> eval(const C& c) {
+    if constexpr (taken_whole<C, apply>)
+      return c.template part<apply>();
+    else
+      return value_in<C, T>(Op::apply(P::eval(c), A::eval(c), B::eval(c)));
+  }
+  template <class C>
+  static tape<C> forward(const C& c) {
+    if constexpr (taken_whole<C, apply>) {
+      return {{}, {}, {}, eval(c)};
+    } else {
+      const auto p = P::forward(c);
+      const auto a = A::forward(c);
+      const auto b = B::forward(c);
+      return {p, a, b, value_in<C, T>(Op::apply(p.y, a.y, b.y))};
+    }
+  }
+  template <class C, class Sink>
+  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+    if constexpr (differentiable) {
+      if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.p.y, t.a.y, t.b.y, t.y), sink);
+      if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.p.y, t.a.y, t.b.y, t.y), sink);
+    }
+  }
+};
+
+/// The arguments and constants of a skeleton, in order.
+struct signature {
+  std::size_t arguments = 0, constants = 0, operations = 0;
+  std::uint32_t reached = 0;  ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
+  dtype types[16]{};
+};
+
+template <int I, class T>
+constexpr void describe(argument<I, T>*, signature& s) {
+  s.types[I] = dtype_of<T>;
+  if (s.arguments <= I) s.arguments = I + 1;
+}
+template <int I, class T>
+constexpr void describe(constant<I, T>*, signature& s) {
+  if (s.constants <= I) s.constants = I + 1;
+}
+template <class Op, class T, class... S>
+constexpr void describe(apply<Op, T, S...>*, signature& s) {
+  ++s.operations;
+  (describe(static_cast<S*>(nullptr), s), ...);
+}
+
+template <int I, class T>
+constexpr std::uint32_t reached(argument<I, T>*) { return std::uint32_t{is_differentiable<T>} << I; }
+template <int I, class T>
+constexpr std::uint32_t reached(constant<I, T>*) { return 0; }
+template <class Op, class T, class... S>
+constexpr std::uint32_t reached(apply<Op, T, S...>*) {
+  return apply<Op, T, S...>::differentiable ? (reached(static_cast<S*>(nullptr)) | ...) : 0;
+}
+
+/// "sigmoid(add(a0, a1))"
+template <int I, class T>
+void print(argument<I, T>*, std::string& out) { out += "a" + std::to_string(I); }
+template <int I, class T>
+void print(constant<I, T>*, std::string& out) { out += "c" + std::to_string(I); }
+template <class Op, class T, class First, class... S>
+void print(apply<Op, T, First, S...>*, std::string& out) {
+  out += Op::name;
+  out += "(";
+  print(static_cast<First*>(nullptr), out);
+  ((out += ", ", print(static_cast<S*>(nullptr), out)), ...);
+  out += ")";
+}
+
+}  // namespace weft::skeleton

@@ -1,0 +1,227 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/device/cpu/softmax.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/reduce.hpp>
+#include <weft/ops/run.hpp>
+
+namespace weft {
+namespace detail {
+
+enum class softmax_kind : unsigned char { softmax, log_softmax, cross_entropy, sparse_cross_entropy };
+
+template <softmax_kind Kind, class T, class Label>
+class softmax_kernel final : public kernel {
+  static constexpr bool has_labels = Kind >= softmax_kind::cross_entropy;
+
+ public:
+  explicit softmax_kernel(const prepare_context& p) : name_(p.c.op->name) {
+    const shape& s = p.inputs[0].extents;
+    columns_ = static_cast<std::size_t>(s[s.rank - 1]);
+    rows_ = columns_ ? s.elements() / columns_ : 0;
+    chunks_ = rows_ * columns_ / 16384 + 1;
+    if (chunks_ > rows_) chunks_ = rows_;
+    scratch_.resize(chunks_ * columns_);
+    for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
+  }
+
+  void run(const frame& f) override {
+    std::size_t bad = rows_;
+    const auto part = [&](std::size_t chunk) {
+      const std::size_t begin = rows_ * chunk / chunks_, rows = rows_ * (chunk + 1) / chunks_ - begin;
+      const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]) + begin * columns_;
+      T* y = reinterpret_cast<T*>(f.buffers[out_[0]]);
+      T* scratch = scratch_.data() + chunk * columns_;
+      if constexpr (Kind == softmax_kind::softmax) {
+        device::softmax_rows(x, y + begin * columns_, rows, columns_);
+      } else if constexpr (Kind == softmax_kind::log_softmax) {
+        device::log_softmax_rows(x, y + begin * columns_, scratch, rows, columns_);
+      } else {
+        T* backprop = reinterpret_cast<T*>(f.buffers[out_[1]]) + begin * columns_;
+        const Label* labels = reinterpret_cast<const Label*>(f.buffers[in_[1]]);
+        if constexpr (Kind == softmax_kind::cross_entropy) {
+          device::cross_entropy_rows(x, labels + begin * columns_, y + begin, backprop, scratch, rows, columns_);
+        } else {
+          const std::size_t first =
+              device::sparse_cross_entropy_rows(x, labels + begin, y + begin, backprop, scratch, rows, columns_);
+          if (first != rows) __atomic_store_n(&bad, begin + first, __ATOMIC_RELAXED);
+        }
+      }
+    };
+    if (chunks_ <= 1) {
+      if (rows_) part(0);
+    } else {
+      f.threads->parallel_for(chunks_, part);
+    }
+    if constexpr (Kind == softmax_kind::sparse_cross_entropy)
+      if (bad != rows_)
+        throw error(error_code::out_of_range, name_,
+                    "label " + std::to_string(reinterpret_cast<const Label*>(f.buffers[in_[1]])[bad]) + " of row " +
+                        std::to_string(bad) + " is not one of the " + std::to_string(columns_) + " classes");
+  }
+
+  std::string describe() const override {
+    return std::string(name_) + " " + std::to_string(rows_) + "x" + std::to_string(columns_);
+  }
+
+ private:
+  const char* name_;
+  std::size_t rows_, columns_, chunks_;
+  std::vector<T> scratch_;
+  std::uint32_t in_[2]{}, out_[2]{};
+};
+
+template <softmax_kind Kind, class T, class Label = T>
+kernel* prepare_softmax(const prepare_context& p) { return new softmax_kernel<Kind, T, Label>(p); }
+
+/// Sum over the last axis, which stays with extent 1.
+inline symbol sum_last(symbol x) {
+  const std::int64_t last = std::int64_t{1} << (x.extents().rank - 1);
+  return record_reshape(record_reduction(x, last), with_ones(x.extents(), last));
+}
+
+inline void softmax_gradient(gradient_context& g) {
+  const symbol y = g.output(), up = g.upstream();
+  g.gradient(0, (up - sum_last(up * y)) * y);
+}
+
+inline void log_softmax_gradient(gradient_context& g) {
+  const symbol up = g.upstream();
+  g.gradient(0, up - math::exp(g.output()) * sum_last(up));
+}
+
+template <class T>
+void cross_entropy_gradient(gradient_context&);
+
+}  // namespace detail
+
+template <class T>
+inline constexpr operation softmax_operation = {
+    .name = "softmax",
+    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::softmax, T>,
+    .gradient = detail::softmax_gradient};
+template <class T>
+inline constexpr operation log_softmax_operation = {
+    .name = "log_softmax",
+    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::log_softmax, T>,
+    .gradient = detail::log_softmax_gradient};
+template <class T>
+inline constexpr operation cross_entropy_operation = {
+    .name = "softmax_cross_entropy",
+    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>,
+    .gradient = detail::cross_entropy_gradient<T>};
+template <class T, class Label>
+inline constexpr operation sparse_cross_entropy_operation = {
+    .name = "sparse_softmax_cross_entropy",
+    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>,
+    .gradient = detail::cross_entropy_gradient<T>};
+
+namespace detail {
+
+inline symbol record_like(const operation& op, symbol x) {
+  invocation c;
+  c.op = &op;
+  c.inputs = {x.id()};
+  c.outputs = {x.info()};
+  return x.where()->record(static_cast<invocation&&>(c));
+}
+
+/// Outputs: the losses, and softmax - labels, which is their gradient.
+template <class T>
+void cross_entropy_gradient(gradient_context& g) {
+  const symbol logits = g.input(0), backprop = g.output(1);
+  const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
+  if (g.wanted(0)) {
+    symbol result;
+    if (g.arrives(0)) result = record_reshape(g.upstream(0), column) * backprop;
+    if (g.arrives(1)) {
+      const symbol p = record_like(softmax_operation<T>, logits), up = g.upstream(1);
+      const symbol second = (up - sum_last(up * p)) * p;
+      result = g.arrives(0) ? result + second : second;
+    }
+    g.gradient(0, result);
+  }
+  if (g.wanted(1)) {
+    symbol result;
+    if (g.arrives(0)) result = -(record_reshape(g.upstream(0), column) * record_like(log_softmax_operation<T>, logits));
+    if (g.arrives(1)) result = g.arrives(0) ? result - g.upstream(1) : -g.upstream(1);
+    g.gradient(1, result);
+  }
+}
+
+constexpr bool labels_fit(const shape& logits, const shape& labels) {
+  if (logits.rank == 0 || labels.rank != logits.rank - 1) return false;
+  for (std::size_t i = 0; i < labels.rank; ++i)
+    if (labels[i] != logits[i]) return false;
+  return true;
+}
+
+}  // namespace detail
+
+/// Labels fit neither as classes, `[...]` of integers against logits `[..., classes]`, nor as distributions of equal extents.
+template <class Logits, class Labels, bool Sparse>
+struct labels_do_not_fit_logits
+    : mistake<!(Sparse ? detail::labels_fit(Logits::spec, Labels::spec) : Logits::spec == Labels::spec)> {};
+
+/// The operation works along the last axis, and a scalar has none.
+template <class Dims>
+struct no_last_axis : mistake<Dims::rank == 0> {};
+
+namespace detail {
+
+template <class E>
+auto softmax_like(const operation& op, const E& logits) {
+  using T = value_t<E>;
+  static_assert(correct<not_floating<T>>, "softmax: the logits are float or double: use cast<float>(x)");
+  static_assert(correct<no_last_axis<dims_t<E>>>, "softmax: the logits have at least one axis");
+  const auto x = settle(logits);
+  return record_or_run<T, dims_t<E>, device_t<E>>(op, extents_of(x), {}, x);
+}
+
+}  // namespace detail
+
+/// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
+template <Expression E>
+[[nodiscard]] auto softmax(const E& logits) { return detail::softmax_like(softmax_operation<value_t<E>>, logits); }
+
+/// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
+template <Expression E>
+[[nodiscard]] auto log_softmax(const E& logits) { return detail::softmax_like(log_softmax_operation<value_t<E>>, logits); }
+
+/// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
+/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error),
+/// or distributions of the logits' extents (tf.nn.softmax_cross_entropy_with_logits; each sums to 1).
+template <Expression L, Expression Y>
+[[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
+  using T = value_t<L>;
+  using U = value_t<Y>;
+  constexpr bool sparse = std::is_same_v<U, std::int32_t> || std::is_same_v<U, std::int64_t>;
+  static_assert(correct<not_floating<T>>, "softmax_cross_entropy: the logits are float or double: use cast<float>(x)");
+  static_assert(sparse || correct<element_types_differ<T, U>>,
+                "softmax_cross_entropy: labels are std::int32_t or std::int64_t classes, or distributions of the logits' type");
+  static_assert(correct<labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>>,
+                "softmax_cross_entropy: the labels' extents do not fit the logits'");
+  if constexpr (labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>::value || !(sparse || std::is_same_v<T, U>)) {
+    return detail::after_mistake<T, dims<>>(logits, labels);
+  } else {
+    using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
+    static_assert(L::symbolic && Y::symbolic, "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
+    const auto x = detail::settle(logits);
+    const auto y = detail::settle(labels);
+    invocation c;
+    if constexpr (sparse)
+      c.op = &sparse_cross_entropy_operation<T, U>;
+    else
+      c.op = &cross_entropy_operation<T>;
+    c.inputs = {x.id(), y.id()};
+    c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
+    return node<T, D, device_t<L>>(x.erased().where()->record(static_cast<invocation&&>(c)));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <vector>
+
+#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/formulas.hpp>
+#include <weft/ops/fused.hpp>
+
+/// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees the
+/// value from before the step; the written node's own result is the new value.
+namespace weft {
+
+/// `gradient_descent`: variable -= rate * gradient.        literals: rate
+/// `momentum`: velocity = mu * velocity + gradient; variable -= rate * velocity.        literals: rate, mu
+/// The formulas of TensorFlow's ApplyGradientDescent and ApplyMomentum.
+namespace detail {
+
+template <class T>
+struct update_loops {
+  static void descend(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+    const T rate = static_cast<T>(literal_value<double>(literals[0]));
+    const T* gradient = static_cast<const T*>(in[1]);
+    T* variable = static_cast<T*>(out[0]);
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < n; ++i) variable[i] -= rate * gradient[i];
+  }
+  static void momentum(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+    const T rate = static_cast<T>(literal_value<double>(literals[0]));
+    const T mu = static_cast<T>(literal_value<double>(literals[1]));
+    const T* gradient = static_cast<const T*>(in[2]);
+    T* variable = static_cast<T*>(out[0]);
+    T* velocity = static_cast<T*>(out[1]);
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < n; ++i) {
+      velocity[i] = mu * velocity[i] + gradient[i];
+      variable[i] -= rate * velocity[i];
+    }
+  }
+  static void add(const void* const* in, void* const* out, std::size_t n, const std::uint64_t*) {
+    const T* delta = static_cast<const T*>(in[1]);
+    T* variable = static_cast<T*>(out[0]);
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(variable[i] + delta[i]);
+  }
+  static constexpr device::block_function descend_versions[3] = WEFT_LOOP_VERSIONS(update_loops::descend);
+  static constexpr device::block_function momentum_versions[3] = WEFT_LOOP_VERSIONS(update_loops::momentum);
+};
+
+inline kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
+                              const char* what) {
+  const std::size_t inputs = p.c.inputs.size();
+  const shape& space = p.inputs[0].extents;
+  device::operand in[3], out[2];
+  device::combine how[2] = {device::combine::store, device::combine::store};
+  for (std::size_t k = 0; k < inputs; ++k) {
+    if (!(p.inputs[k].extents == space))
+      throw error(error_code::invalid_argument, p.c.op->name,
+                  "a value of extents " + to_string(p.inputs[k].extents) + " is assigned to a variable of " + to_string(space));
+    in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
+  }
+  device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
+  for (std::size_t k = 0; k < states; ++k) {
+    out[k] = in[k];
+    where.out.push_back(p.input_slots[k]);
+    where.out_elements.push_back(space.elements());
+  }
+  const device::loop body(space, inputs, in, states, out, how, nullptr, block, nullptr);
+  return new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
+                                 std::string(what) + " " + name(p.inputs[0].type));
+}
+
+template <class T>
+kernel* prepare_gradient_descent(const prepare_context& p) {
+  return prepare_update(p, version(update_loops<T>::descend_versions), 1, "gradient descent");
+}
+template <class T>
+kernel* prepare_momentum(const prepare_context& p) {
+  return prepare_update(p, version(update_loops<T>::momentum_versions), 2, "momentum");
+}
+
+class assign_kernel final : public kernel {
+ public:
+  explicit assign_kernel(const prepare_context& p)
+      : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
+    if (!(p.inputs[0].extents == p.inputs[1].extents))
+      throw error(error_code::invalid_argument, "assign",
+                  "a value of extents " + to_string(p.inputs[1].extents) + " is assigned to a variable of " +
+                      to_string(p.inputs[0].extents));
+  }
+  void run(const frame& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
+  std::string describe() const override { return "assign " + std::to_string(bytes_) + " bytes"; }
+
+ private:
+  std::uint32_t variable_, value_;
+  std::size_t bytes_;
+};
+
+inline kernel* prepare_assign(const prepare_context& p) { return new assign_kernel(p); }
+
+template <class T>
+kernel* prepare_assign_add(const prepare_context& p) {
+  return prepare_update(p, update_loops<T>::add, 1, "assign_add");
+}
+
+inline std::uint32_t reads_all_but_variable(const invocation&) { return ~std::uint32_t{1}; }
+
+}  // namespace detail
+
+inline constexpr operation assign_operation = {.name = "assign",
+                                               .prepare_cpu = detail::prepare_assign,
+                                               .reads = detail::reads_all_but_variable,
+                                               .stateful = true,
+                                               .writes = 1};
+template <class T>
+inline constexpr operation assign_add_operation = {
+    .name = "assign_add", .prepare_cpu = detail::prepare_assign_add<T>, .stateful = true, .writes = 1};
+template <class T>
+inline constexpr operation gradient_descent_operation = {.name = "gradient_descent",
+                                                         .prepare_cpu = detail::prepare_gradient_descent<T>,
+                                                         .stateful = true,
+                                                         .writes = 1,
+                                                         .part = role::descent};
+template <class T>
+inline constexpr operation momentum_operation = {
+    .name = "momentum", .prepare_cpu = detail::prepare_momentum<T>, .stateful = true, .writes = 2};
+
+namespace detail {
+
+template <class V, class E>
+auto record_write(const operation& op, const V& target, const E& what) {
+  const auto v = let(what);
+  invocation c;
+  c.op = &op;
+  c.inputs = {target.id(), v.id()};
+  c.outputs = {{dtype_of<value_t<V>>, dims_t<V>::spec}};
+  return node<value_t<V>, dims_t<V>, device_t<V>>(target.erased().where()->record(static_cast<invocation&&>(c)));
+}
+
+}  // namespace detail
+
+/// Writes the value of an expression into a variable (tf.assign); the result is the new value.
+template <class T, class D, class Dev, Expression E>
+  requires(E::symbolic)
+auto assign(const variable_node<T, D, Dev>& target, const E& value) {
+  static_assert(correct<element_types_differ<value_t<E>, T>>, "assign: the element types differ: use cast<T>(x)");
+  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign: the value's extents are not the variable's");
+  return detail::record_write(assign_operation, target, value);
+}
+
+/// Adds the value of an expression to a variable (tf.assign_add); the result is the new value.
+template <class T, class D, class Dev, Expression E>
+  requires(E::symbolic)
+auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
+  static_assert(correct<element_types_differ<value_t<E>, T>>, "assign_add: the element types differ: use cast<T>(x)");
+  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign_add: the value's extents are not the variable's");
+  return detail::record_write(assign_add_operation<T>, target, value);
+}
+
+}  // namespace weft

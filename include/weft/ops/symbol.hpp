@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <weft/device/cpu/math.hpp>
+#include <weft/error.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+class symbol;
+struct fused;
+struct fused_reduction;
+
+/// The elementwise operations that gradients are written in, one kernel each.
+enum class primitive : unsigned char {
+  add, subtract, multiply, divide, negate, exp, log, sqrt, tanh, sigmoid, pow, abs, sign,
+  less, less_equal, equal, logical_not, select, maximum, minimum, convert, count
+};
+
+/// Where operations are recorded; a graph is one.
+class recorder {
+ public:
+  /// The kernel of a single operation, and of a plain sum; null where there is none.
+  virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
+  virtual const fused_reduction* sums(dtype) const = 0;
+  virtual symbol record(invocation) = 0;
+  virtual const value_info& info(value) const = 0;
+  virtual symbol record_constant(const void* data, const value_info&) = 0;
+  /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
+  /// through an x to another one.
+  virtual std::vector<symbol> differentiate(const std::vector<symbol>& ys, const std::vector<symbol>& upstream,
+                                            const std::vector<symbol>& xs, bool partial) = 0;
+
+ protected:
+  ~recorder() = default;
+};
+
+/// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked when
+/// the operation itself was written, and gradients of any order need one instantiation instead of one per shape.
+///
+/// A symbol without a graph is a number that takes the element type of what it meets.
+class symbol {
+ public:
+  symbol() = default;
+  symbol(double number) : number_(number) {}
+  symbol(recorder* where, value what) : where_(where), value_(what) {}
+
+  recorder* where() const { return where_; }
+  value id() const { return value_; }
+  double number() const { return number_; }
+  bool is_number() const { return where_ == nullptr; }
+  const value_info& info() const { return where_->info(value_); }
+  dtype type() const { return info().type; }
+  const shape& extents() const { return info().extents; }
+
+ private:
+  recorder* where_ = nullptr;
+  value value_;
+  double number_ = 0;
+};
+
+namespace detail {
+symbol apply_primitive(primitive, const symbol* operands, std::size_t count, dtype to = dtype::float32);
+inline symbol apply_primitive(primitive p, symbol a) { return apply_primitive(p, &a, 1); }
+inline symbol apply_primitive(primitive p, symbol a, symbol b) {
+  const symbol operands[] = {a, b};
+  return apply_primitive(p, operands, 2);
+}
+}  // namespace detail
+
+inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
+inline symbol operator-(symbol a, symbol b) { return detail::apply_primitive(primitive::subtract, a, b); }
+inline symbol operator*(symbol a, symbol b) { return detail::apply_primitive(primitive::multiply, a, b); }
+inline symbol operator/(symbol a, symbol b) { return detail::apply_primitive(primitive::divide, a, b); }
+inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
+inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
+inline symbol operator<=(symbol a, symbol b) { return detail::apply_primitive(primitive::less_equal, a, b); }
+inline symbol operator>(symbol a, symbol b) { return b < a; }
+inline symbol operator>=(symbol a, symbol b) { return b <= a; }
+inline symbol operator==(symbol a, symbol b) { return detail::apply_primitive(primitive::equal, a, b); }
+inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
+
+/// The functions that an operation's formulas may use, on numbers and on symbols alike.
+namespace math {
+
+inline symbol exp(symbol x) { return weft::detail::apply_primitive(primitive::exp, x); }
+inline symbol log(symbol x) { return weft::detail::apply_primitive(primitive::log, x); }
+inline symbol sqrt(symbol x) { return weft::detail::apply_primitive(primitive::sqrt, x); }
+inline symbol tanh(symbol x) { return weft::detail::apply_primitive(primitive::tanh, x); }
+inline symbol sigmoid(symbol x) { return weft::detail::apply_primitive(primitive::sigmoid, x); }
+inline symbol abs(symbol x) { return weft::detail::apply_primitive(primitive::abs, x); }
+inline symbol sign(symbol x) { return weft::detail::apply_primitive(primitive::sign, x); }
+inline symbol pow(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::pow, a, b); }
+inline symbol maximum(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::maximum, a, b); }
+inline symbol minimum(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::minimum, a, b); }
+inline symbol select(symbol condition, symbol a, symbol b) {
+  const symbol operands[] = {condition, a, b};
+  return weft::detail::apply_primitive(primitive::select, operands, 3);
+}
+inline symbol log1p(symbol x) { return log(symbol(1) + x); }
+
+inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
+inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
+template <class T>
+  requires std::is_integral_v<T>
+T select(bool condition, T a, T b) {
+  return condition ? a : b;
+}
+template <class T>
+  requires std::is_integral_v<T>
+T abs(T x) {
+  return static_cast<T>(x < T(0) ? -x : x);
+}
+template <class T>
+  requires std::is_integral_v<T>
+T maximum(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+  requires std::is_integral_v<T>
+T minimum(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+  requires std::is_arithmetic_v<T>
+T sign(T x) {
+  return static_cast<T>((x > T(0)) - (x < T(0)));
+}
+
+}  // namespace math
+
+/// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.
+class gradient_context {
+ public:
+  gradient_context(const invocation& c, const symbol* inputs, const symbol* outputs, const symbol* upstream,
+                   const bool* wanted, symbol* results)
+      : c(c), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
+
+  const invocation& c;
+  symbol input(std::size_t i) const { return inputs_[i]; }
+  symbol output(std::size_t i = 0) const { return outputs_[i]; }
+  /// The gradient that arrives at an output; a number 0 where none does.
+  symbol upstream(std::size_t i = 0) const { return upstream_[i]; }
+  bool arrives(std::size_t i) const { return !upstream_[i].is_number(); }
+  /// Whether anybody asks for the gradient of an input.
+  bool wanted(std::size_t i) const { return wanted_[i]; }
+  void gradient(std::size_t i, symbol g) { results_[i] = g; }
+
+ private:
+  const symbol* inputs_;
+  const symbol* outputs_;
+  const symbol* upstream_;
+  const bool* wanted_;
+  symbol* results_;
+};
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <weft/tensor/storage.hpp>
+
+namespace weft {
+
+/// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for and
+/// given back in the order in which a step will do so; the answers are offsets.
+class memory_plan {
+ public:
+  /// The smallest gap that fits, else more at the end. Sizes are rounded up to whole cache lines.
+  std::size_t allocate(std::size_t bytes) {
+    bytes = round(bytes);
+    std::size_t best = gaps_.size();
+    for (std::size_t i = 0; i < gaps_.size(); ++i)
+      if (gaps_[i].bytes >= bytes && (best == gaps_.size() || gaps_[i].bytes < gaps_[best].bytes)) best = i;
+    if (best == gaps_.size()) {
+      // A gap at the very end can grow instead of being jumped over.
+      if (!gaps_.empty() && gaps_.back().offset + gaps_.back().bytes == total_) {
+        const std::size_t at = gaps_.back().offset;
+        gaps_.pop_back();
+        total_ = at + bytes;
+        return at;
+      }
+      const std::size_t at = total_;
+      total_ += bytes;
+      return at;
+    }
+    const std::size_t at = gaps_[best].offset;
+    gaps_[best].offset += bytes;
+    gaps_[best].bytes -= bytes;
+    if (gaps_[best].bytes == 0) gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(best));
+    return at;
+  }
+
+  void release(std::size_t offset, std::size_t bytes) {
+    bytes = round(bytes);
+    if (bytes == 0) return;
+    std::size_t i = 0;
+    while (i < gaps_.size() && gaps_[i].offset < offset) ++i;
+    gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(i), {offset, bytes});
+    if (i + 1 < gaps_.size() && offset + bytes == gaps_[i + 1].offset) {
+      gaps_[i].bytes += gaps_[i + 1].bytes;
+      gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(i + 1));
+    }
+    if (i > 0 && gaps_[i - 1].offset + gaps_[i - 1].bytes == offset) {
+      gaps_[i - 1].bytes += gaps_[i].bytes;
+      gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  /// The bytes that all buffers need together.
+  std::size_t total() const { return total_; }
+
+ private:
+  struct gap {
+    std::size_t offset, bytes;
+  };
+  static std::size_t round(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+  std::vector<gap> gaps_;  // by offset
+  std::size_t total_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,554 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/fused.hpp>
+#include <weft/session/memory_plan.hpp>
+#include <weft/session/schedule.hpp>
+
+namespace weft {
+
+/// Values of named dynamic extents.
+class extent_bindings {
+ public:
+  void bind(std::int64_t code, std::int64_t size) { known_.push_back({code, size}); }
+  const std::int64_t* find(std::int64_t code) const {
+    for (const auto& k : known_)
+      if (k.first == code) return &k.second;
+    return nullptr;
+  }
+  shape resolve(const graph& g, const std::string& who, shape s) const {
+    for (std::size_t i = 0; i < s.rank; ++i) {
+      if (s[i] >= 0) continue;
+      const std::int64_t* size = find(s[i]);
+      if (!size)
+        throw error(error_code::failed_precondition, who,
+                    std::string("the extent ") + g.extent_name(s[i]) + " is not known: feed a value that has it, or g.set(dyn<\"" +
+                        g.extent_name(s[i]) + "\">, n)");
+      s[i] = *size;
+    }
+    return s;
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, std::int64_t>> known_;
+};
+
+/// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
+struct step_request {
+  std::vector<value> fetches;
+  std::vector<std::uint32_t> targets;
+  std::vector<value> feeds;
+};
+
+/// Where a session keeps a variable.
+struct variable_state {
+  storage data;
+  bool initialized = false;
+};
+
+/// A step for known extents: kernels in order, and one block of memory per device in which every intermediate value has its
+/// place. Running it allocates nothing.
+class plan {
+ public:
+  plan(const graph& g, const schedule& order, const step_request& request, const extent_bindings& extents,
+       std::vector<variable_state>& variables, std::size_t devices)
+      : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables), lanes_(devices) {
+    number_slots();
+    resolve_aliases_and_infos();
+    choose_fusions();
+    list_instructions();
+    place_buffers();
+    prepare_kernels();
+    find_waits();
+  }
+  plan(const plan&) = delete;
+  plan& operator=(const plan&) = delete;
+  ~plan() {
+    for (instruction& i : instructions_) delete i.code;
+  }
+
+  std::size_t lanes() const { return lanes_.size(); }
+  std::size_t slot_of(value v) const { return slots_[first_slot_[v.node] + v.output].root; }
+  const value_info& info(value v) const { return slots_[first_slot_[v.node] + v.output].info; }
+  /// Whether a fetched value can be computed straight into memory that the caller provides.
+  bool is_written_to_caller(std::size_t fetch) const { return slots_[fetch_slots_[fetch]].place == place_kind::caller; }
+  std::size_t fetch_slot(std::size_t fetch) const { return fetch_slots_[fetch]; }
+  std::byte*& buffer(std::size_t slot) { return buffers_[slot]; }
+
+  /// Runs the kernels of one device in order. A kernel that needs what another device computes waits for it.
+  void run_lane(std::size_t lane, thread_pool& threads) {
+    const frame f{buffers_.data(), &threads};
+    for (const std::uint32_t i : lanes_[lane].instructions) {
+      instruction& next = instructions_[i];
+      for (const std::uint32_t w : next.waits)
+        if (!await(w)) return;
+      try {
+        next.code->run(f);
+      } catch (const error& e) {
+        fail();
+        throw error(e.code(), graph_[next.node].name, e.what());
+      } catch (...) {
+        fail();
+        throw;
+      }
+      if (lanes_.size() > 1) __atomic_store_n(&next.done, stamp_, __ATOMIC_RELEASE);
+    }
+  }
+
+  /// Before each run of a plan of several lanes.
+  void begin() {
+    ++stamp_;
+    failed_ = false;
+  }
+
+  /// Throws failed_precondition if a variable that the step reads has no value.
+  void check_initialized() {
+    if (checked_) return;
+    for (const std::uint32_t n : order_.order()) {
+      const invocation& what = graph_[n].what;
+      for (std::size_t i = 0; i < what.inputs.size(); ++i)
+        if (schedule::reads(what, i)) check_initialized(what.inputs[i]);
+    }
+    for (const value& v : request_.fetches) check_initialized(v);
+    checked_ = true;
+  }
+
+  /// Marks what the step's assignments have given values.
+  void mark_written() {
+    for (const std::uint32_t v : written_) variables_[v].initialized = true;
+    written_.clear();
+  }
+
+  std::size_t arena_bytes() const {
+    std::size_t bytes = 0;
+    for (const lane& l : lanes_) bytes += l.memory.total();
+    return bytes;
+  }
+  std::size_t kernels() const { return instructions_.size(); }
+
+  /// Kernels in order, where each runs and how large the memory is: for `explain`.
+  std::string describe() const {
+    std::string text;
+    std::size_t number = 0;
+    for (const instruction& i : instructions_) {
+      text += std::to_string(number++) + "  cpu:" + std::to_string(i.lane) + "  " + graph_[i.node].name + "  " + i.code->describe();
+      if (!i.waits.empty()) {
+        text += "  waits for";
+        for (const std::uint32_t w : i.waits) text += " " + std::to_string(w);
+      }
+      text += "\n";
+    }
+    std::size_t separate = 0;
+    for (const slot& s : slots_)
+      if (s.place == place_kind::arena) separate += s.info.bytes();
+    text += std::to_string(instructions_.size()) + " kernels; " + std::to_string(arena_bytes()) + " bytes of memory for " +
+            std::to_string(separate) + " bytes of intermediate values\n";
+    return text;
+  }
+
+ private:
+  enum class place_kind : unsigned char { unused, arena, variable, constant, fed, caller };
+
+  struct slot {
+    value_info info;
+    std::uint32_t root = 0;          // the slot whose buffer this is
+    place_kind place = place_kind::unused;
+    std::uint32_t lane = 0;
+    std::size_t offset = 0;
+    std::uint32_t first = ~std::uint32_t{0}, last = 0;  // instructions that write and that last read it
+    std::uint32_t users = 0;
+    bool crosses_lanes = false;
+  };
+
+  struct instruction {
+    std::uint32_t node;             // whose result it computes
+    std::uint32_t product = none;   // a matmul that it takes in
+    std::uint32_t lane = 0;
+    kernel* code = nullptr;
+    std::vector<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
+    std::uint64_t done = 0;
+  };
+
+  struct lane {
+    memory_plan memory;
+    storage arena;
+    std::vector<std::uint32_t> instructions;
+  };
+
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  const invocation& what(std::uint32_t node) const { return graph_[node].what; }
+  std::uint32_t slot_number(value v) const { return first_slot_[v.node] + v.output; }
+  slot& root_of(value v) { return slots_[slots_[slot_number(v)].root]; }
+
+  bool computes(std::uint32_t n) const {
+    const operation* op = what(n).op;
+    return op != &variable_operation && op != &constant_operation && op != &placeholder_operation &&
+           op != &group_operation && !op->alias;
+  }
+
+  void number_slots() {
+    std::uint32_t next = 0;
+    first_slot_.resize(graph_.size());
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      first_slot_[n] = next;
+      next += static_cast<std::uint32_t>(what(n).outputs.size());
+    }
+    slots_.resize(next + order_.snapshots().size());
+    for (std::uint32_t i = 0; i < order_.snapshots().size(); ++i) snapshot_slots_.push_back(next + i);
+  }
+
+  void resolve_aliases_and_infos() {
+    for (std::uint32_t s = 0; s < slots_.size(); ++s) slots_[s].root = s;
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      const invocation& w = what(n);
+      const bool here = order_.needs(n) || order_.is_fed(n);
+      for (std::uint32_t o = 0; o < w.outputs.size(); ++o) {
+        slot& s = slots_[first_slot_[n] + o];
+        s.info = w.outputs[o];
+        if (here || !s.info.extents.is_static()) {
+          // Extents of values that are not computed may be asked for all the same; an unknown one is an error only if used.
+          if (here || known(s.info.extents)) s.info.extents = extents_.resolve(graph_, graph_[n].name, s.info.extents);
+        }
+        if (order_.is_fed(n)) s.place = place_kind::fed;
+        else if (w.op == &variable_operation) s.place = place_kind::variable;
+        else if (w.op == &constant_operation) s.place = place_kind::constant;
+      }
+      if (w.op->alias && !order_.is_fed(n) && order_.needs(n)) slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
+      // What a write yields is the variable itself, after the write.
+      if (w.op->writes && order_.needs(n)) slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
+    }
+    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i)
+      slots_[snapshot_slots_[i]].info = slots_[first_slot_[order_.snapshots()[i]]].info;
+  }
+
+  bool known(const shape& s) const {
+    for (std::size_t i = 0; i < s.rank; ++i)
+      if (s[i] < 0 && !extents_.find(s[i])) return false;
+    return true;
+  }
+
+  /// The root slot that a node reads for one of its inputs.
+  std::uint32_t read_slot(std::uint32_t reader, value v) const {
+    const std::uint32_t root = slots_[slot_number(v)].root;
+    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i)
+      if (root == first_slot_[order_.snapshots()[i]] && order_.reads_snapshot(reader, order_.snapshots()[i]))
+        return snapshot_slots_[i];
+    return root;
+  }
+
+  // ---- what runs as one kernel ----
+
+  void choose_fusions() {
+    fused_into_.assign(graph_.size(), none);
+    epilogue_of_.assign(graph_.size(), none);
+    std::vector<std::uint32_t> position(graph_.size(), 0), uses(slots_.size(), 0);
+    for (std::uint32_t i = 0; i < order_.order().size(); ++i) {
+      const std::uint32_t n = order_.order()[i];
+      position[n] = i + 1;
+      for (std::size_t k = 0; k < what(n).inputs.size(); ++k)
+        if (!what(n).op->alias && schedule::reads(what(n), k)) ++uses[read_slot(n, what(n).inputs[k])];
+    }
+    for (const value& f : request_.fetches) uses[slots_[slot_number(f)].root] += 2;
+
+    for (const std::uint32_t n : order_.order()) {
+      const invocation& w = what(n);
+      if (w.op->part == role::expression) {
+        for (const value& in : w.inputs) {
+          const std::uint32_t m = in.node;
+          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || lane_of(m) != lane_of(n)) continue;
+          if (!(info(in).extents == info({n, 0}).extents) || info(in).type != info({n, 0}).type) continue;
+          bool ready = true;  // all else that the expression needs is there when the product runs
+          for (const value& other : w.inputs)
+            if (!(other == in) && computes_later(other, position[m], position)) ready = false;
+          if (!ready) continue;
+          epilogue_of_[m] = n;
+          fused_into_[n] = m;
+          break;
+        }
+      } else if (w.op->part == role::descent && is_private_matmul(w.inputs[1], uses) &&
+                 lane_of(w.inputs[1].node) == lane_of(n) && !reads_variable(w.inputs[1].node)) {
+        epilogue_of_[w.inputs[1].node] = n;
+        fused_into_[n] = w.inputs[1].node;
+      }
+    }
+  }
+
+  bool is_private_matmul(value v, const std::vector<std::uint32_t>& uses) const {
+    return !order_.is_fed(v.node) && what(v.node).op->part == role::product && uses[slot_number(v)] == 1;
+  }
+  bool computes_later(value v, std::uint32_t than, const std::vector<std::uint32_t>& position) const {
+    while (what(v.node).op->alias && !order_.is_fed(v.node)) v = what(v.node).inputs[0];
+    return !order_.is_fed(v.node) && computes(v.node) && position[v.node] > than;
+  }
+  bool reads_variable(std::uint32_t n) const {
+    for (const value& v : what(n).inputs)
+      if (slots_[slots_[slot_number(v)].root].place == place_kind::variable) return true;
+    return false;
+  }
+
+  std::uint32_t lane_of(std::uint32_t n) const {
+    const int ordinal = graph_[n].device.ordinal;
+    if (ordinal <= 0) return 0;
+    if (static_cast<std::size_t>(ordinal) >= lanes_.size())
+      throw error(error_code::invalid_argument, graph_[n].name,
+                  "is placed on " + to_string(graph_[n].device) + ", but the session has " + std::to_string(lanes_.size()) +
+                      " CPU device(s): session_options::devices says how many");
+    return static_cast<std::uint32_t>(ordinal);
+  }
+
+  // ---- in which order, on what ----
+
+  void list_instructions() {
+    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i) {
+      instruction copy;
+      copy.node = order_.snapshots()[i];
+      copy.lane = lane_of(copy.node);
+      copy.reads = {slots_[first_slot_[copy.node]].root};
+      copy.writes = {snapshot_slots_[i]};
+      instructions_.push_back(static_cast<instruction&&>(copy));
+    }
+    for (const std::uint32_t n : order_.order()) {
+      if (!computes(n)) continue;
+      const std::uint32_t epilogue = epilogue_of_[n];
+      if (epilogue != none && what(epilogue).op->part == role::descent) continue;  // runs with the update
+      if (fused_into_[n] != none && what(n).op->part == role::expression) continue;        // ran with the product
+      instruction i;
+      i.node = epilogue != none ? epilogue : n;
+      i.product = epilogue != none ? n : fused_into_[n];
+      i.lane = lane_of(i.node);
+      add_accesses(i, i.node, i.product);
+      if (i.product != none) add_accesses(i, i.product, none);
+      instructions_.push_back(static_cast<instruction&&>(i));
+    }
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) lanes_[instructions_[i].lane].instructions.push_back(i);
+  }
+
+  void add_accesses(instruction& i, std::uint32_t n, std::uint32_t taken_in) {
+    const invocation& w = what(n);
+    for (std::size_t k = 0; k < w.inputs.size(); ++k)
+      if (schedule::reads(w, k) && w.inputs[k].node != taken_in) i.reads.push_back(read_slot(n, w.inputs[k]));
+    if (n != i.node) return;
+    for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(w.op->writes); ++k)
+      i.writes.push_back(slots_[slot_number(w.inputs[k])].root);
+    if (w.op->writes) {
+      written_.push_back(w.inputs[0].node);
+      return;
+    }
+    for (std::uint32_t o = 0; o < w.outputs.size(); ++o) i.writes.push_back(first_slot_[n] + o);
+  }
+
+  // ---- where values lie ----
+
+  void place_buffers() {
+    for (std::size_t f = 0; f < request_.fetches.size(); ++f) {
+      const std::uint32_t s = read_slot(schedule::fetched, request_.fetches[f]);
+      fetch_slots_.push_back(s);
+      slots_[s].last = none;
+    }
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
+      const instruction& in = instructions_[i];
+      for (const std::uint32_t s : in.writes) {
+        slots_[s].first = slots_[s].first == none ? i : slots_[s].first;
+        slots_[s].lane = in.lane;
+        if (slots_[s].place == place_kind::unused) slots_[s].place = place_kind::arena;
+        if (slots_[s].last != none && slots_[s].last < i) slots_[s].last = i;
+      }
+      for (const std::uint32_t s : in.reads) {
+        if (slots_[s].last != none && slots_[s].last < i) slots_[s].last = i;
+        if (slots_[s].lane != in.lane) slots_[s].crosses_lanes = true;
+      }
+    }
+    // The caller's memory takes a fetched value directly, unless it is fetched twice or something else aliases it.
+    for (std::size_t f = 0; f < fetch_slots_.size(); ++f) {
+      slot& s = slots_[fetch_slots_[f]];
+      bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none && request_.fetches[f].node < graph_.size() &&
+                  fetch_slots_[f] == slot_number(request_.fetches[f]);
+      for (std::size_t other = 0; other < fetch_slots_.size(); ++other)
+        if (other != f && fetch_slots_[other] == fetch_slots_[f]) once = false;
+      if (once) s.place = place_kind::caller;
+    }
+    std::vector<std::vector<std::uint32_t>> ends(instructions_.size());
+    for (std::uint32_t s = 0; s < slots_.size(); ++s)
+      if (slots_[s].place == place_kind::arena && slots_[s].last != none) ends[slots_[s].last].push_back(s);
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
+      memory_plan& memory = lanes_[instructions_[i].lane].memory;
+      for (std::size_t k = 0; k < instructions_[i].writes.size(); ++k) {
+        slot& s = slots_[instructions_[i].writes[k]];
+        if (s.place != place_kind::arena || s.first != i) continue;
+        if (k == 0 && reuse_input(i, s)) continue;
+        s.offset = memory.allocate(s.info.bytes());
+      }
+      for (const std::uint32_t e : ends[i]) {
+        const slot& s = slots_[e];
+        if (s.crosses_lanes || s.first == taken_over) continue;
+        lanes_[s.lane].memory.release(s.offset, s.info.bytes());
+      }
+    }
+    for (lane& l : lanes_) l.arena = storage(l.memory.total());
+    buffers_.resize(slots_.size());
+    for (std::uint32_t s = 0; s < slots_.size(); ++s)
+      if (slots_[s].place == place_kind::arena) buffers_[s] = lanes_[slots_[s].lane].arena.data() + slots_[s].offset;
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      const std::uint32_t s = first_slot_[n];
+      if (what(n).op == &variable_operation && !order_.is_fed(n)) buffers_[s] = variables_[n].data.data();
+      if (what(n).op == &constant_operation) buffers_[s] = graph_[n].init.data.data();
+    }
+  }
+
+  std::uint32_t snapshot_of(std::uint32_t s) const {
+    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i)
+      if (snapshot_slots_[i] == s) return static_cast<std::uint32_t>(i);
+    return none;
+  }
+
+  /// Lets an elementwise result take over the buffer of an operand that nobody needs any more.
+  bool reuse_input(std::uint32_t i, slot& to) {
+    const instruction& in = instructions_[i];
+    if (in.product != none || !what(in.node).op->in_place || snapshot_of(in.writes[0]) != none) return false;
+    for (const std::uint32_t s : in.reads) {
+      slot& from = slots_[s];
+      if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
+          from.first == taken_over || !(from.info.extents == to.info.extents) || from.info.type != to.info.type)
+        continue;
+      to.offset = from.offset;
+      from.first = taken_over;
+      return true;
+    }
+    return false;
+  }
+
+  // ---- kernels ----
+
+  class copy_kernel final : public kernel {
+   public:
+    copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
+    void run(const frame& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
+    std::string describe() const override { return "snapshot of the old value, " + std::to_string(bytes_) + " bytes"; }
+
+   private:
+    std::uint32_t from_, to_;
+    std::size_t bytes_;
+  };
+
+  struct operands {
+    std::vector<value_info> in, out;
+    std::vector<std::uint32_t> in_slots, out_slots;
+  };
+
+  operands operands_of(std::uint32_t n) const {
+    operands o;
+    for (const value& v : what(n).inputs) {
+      o.in.push_back(info(v));
+      o.in_slots.push_back(read_slot(n, v));
+    }
+    for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(what(n).op->writes); ++k)
+      o.in_slots[k] = slots_[slot_number(what(n).inputs[k])].root;
+    for (std::uint32_t k = 0; k < what(n).outputs.size(); ++k) {
+      o.out.push_back(info({n, k}));
+      o.out_slots.push_back(slots_[first_slot_[n] + k].root);
+    }
+    return o;
+  }
+
+  kernel* prepare(std::uint32_t n, const operands& o) const {
+    if (!what(n).op->prepare_cpu)
+      throw error(error_code::unimplemented, graph_[n].name, std::string(what(n).op->name) + " has no kernel for the CPU");
+    return what(n).op->prepare_cpu({what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data()});
+  }
+
+  void prepare_kernels() {
+    for (std::size_t i = 0; i < instructions_.size(); ++i) {
+      instruction& in = instructions_[i];
+      if (i < snapshot_slots_.size()) {
+        in.code = new copy_kernel(in.reads[0], in.writes[0], slots_[in.writes[0]].info.bytes());
+      } else if (in.product == none) {
+        in.code = prepare(in.node, operands_of(in.node));
+      } else {
+        in.code = prepare_with_product(in);
+      }
+    }
+  }
+
+  kernel* prepare_with_product(const instruction& in) const {
+    const operands product = operands_of(in.product);
+    operands own = operands_of(in.node);
+    product_fusion fusion;
+    if (what(in.node).op->part == role::descent) {
+      fusion = {own.in_slots[0], -detail::literal_value<double>(what(in.node).literals[0]), true, nullptr};
+    } else {
+      for (std::size_t k = 0; k < own.in_slots.size(); ++k)
+        if (what(in.node).inputs[k].node == in.product) own.in_slots[k] = own.out_slots[0];
+      fusion = {own.out_slots[0], 1, false, prepare(in.node, own)};
+    }
+    return what(in.product).op->prepare_fused(
+        {what(in.product), product.in.data(), product.out.data(), product.in_slots.data(), product.out_slots.data()}, fusion);
+  }
+
+  // ---- several devices ----
+
+  void find_waits() {
+    if (lanes_.size() == 1) return;
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i)
+      for (std::uint32_t j = 0; j < i; ++j)
+        if (instructions_[i].lane != instructions_[j].lane && conflict(instructions_[j], instructions_[i]))
+          instructions_[i].waits.push_back(j);
+  }
+  static bool overlap(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+    for (const std::uint32_t x : a)
+      for (const std::uint32_t y : b)
+        if (x == y) return true;
+    return false;
+  }
+  static bool conflict(const instruction& first, const instruction& second) {
+    return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) || overlap(first.reads, second.writes);
+  }
+
+  bool await(std::uint32_t i) {
+    for (unsigned spins = 0; __atomic_load_n(&instructions_[i].done, __ATOMIC_ACQUIRE) != stamp_; ++spins) {
+      if (__atomic_load_n(&failed_, __ATOMIC_ACQUIRE)) return false;
+      if (spins < 1000)
+        detail::cpu_relax();
+      else
+        sched_yield();
+    }
+    return true;
+  }
+  void fail() { __atomic_store_n(&failed_, true, __ATOMIC_RELEASE); }
+
+  void check_initialized(value v) {
+    const std::uint32_t root = slots_[slot_number(v)].root;
+    if (slots_[root].place != place_kind::variable) return;
+    for (std::uint32_t n = 0; n < graph_.size(); ++n)
+      if (first_slot_[n] == root && what(n).op == &variable_operation && !variables_[n].initialized && !written_before(n))
+        throw error(error_code::failed_precondition, graph_[n].name,
+                    "the variable is read but has no value: give it an initializer, assign it or restore it first");
+  }
+  bool written_before(std::uint32_t variable) const {
+    for (const std::uint32_t w : written_)
+      if (w == variable) return true;
+    return false;
+  }
+
+  static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1;
+
+  const graph& graph_;
+  const schedule& order_;
+  const step_request& request_;
+  const extent_bindings& extents_;
+  std::vector<variable_state>& variables_;
+  std::vector<std::uint32_t> first_slot_, snapshot_slots_, fetch_slots_, written_, fused_into_, epilogue_of_;
+  std::vector<slot> slots_;
+  std::vector<instruction> instructions_;
+  std::vector<lane> lanes_;
+  std::vector<std::byte*> buffers_;
+  std::uint64_t stamp_ = 0;
+  bool failed_ = false, checked_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,182 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <weft/graph/graph.hpp>
+
+namespace weft {
+
+/// The nodes of a graph that a step needs, in the order in which it runs them.
+///
+/// A node that writes a variable runs after every node that reads the variable's old value, and as soon as it can, so
+/// that gradients are given back early. A node that needs both the old and the new value reads a snapshot of the old one.
+class schedule {
+ public:
+  /// `fed` values are not computed. Throws if a placeholder that is needed is not fed.
+  schedule(const graph& g, const std::vector<value>& fetches, const std::vector<std::uint32_t>& targets,
+           const std::vector<value>& fed)
+      : graph_(g), needed_(g.size(), 0), fed_(g.size(), 0) {
+    for (const value& v : fed) fed_[v.node] = 1;
+    std::vector<std::uint32_t> pending;
+    const auto need = [&](std::uint32_t n) {
+      if (needed_[n] || fed_[n]) return;
+      needed_[n] = 1;
+      pending.push_back(n);
+    };
+    for (const value& v : fetches) need(v.node);
+    for (std::uint32_t n : targets) need(n);
+    while (!pending.empty()) {
+      const std::uint32_t n = pending.back();
+      pending.pop_back();
+      const graph_node& node = g[n];
+      if (node.what.op == &placeholder_operation)
+        throw error(error_code::invalid_argument, node.name,
+                    std::string("the placeholder of ") + name(node.what.outputs[0].type) + " " +
+                        g.to_string(node.what.outputs[0].extents) + " is needed but not fed");
+      for (std::size_t i = 0; i < node.what.inputs.size(); ++i)
+        if (reads(node.what, i)) need(node.what.inputs[i].node);
+      for (std::uint32_t c : node.control) need(c);
+    }
+    order_nodes(fetches);
+  }
+
+  const std::vector<std::uint32_t>& order() const { return order_; }
+  bool needs(std::uint32_t node) const { return needed_[node]; }
+  bool is_fed(std::uint32_t node) const { return fed_[node]; }
+
+  /// Variables whose old value is copied before the step, and whether a node reads that copy.
+  const std::vector<std::uint32_t>& snapshots() const { return snapshots_; }
+  bool reads_snapshot(std::uint32_t reader, std::uint32_t variable) const {
+    for (const auto& s : snapshot_readers_)
+      if (s.reader == reader && s.variable == variable) return true;
+    return false;
+  }
+  /// Variables that the step writes, each with the nodes that write it.
+  bool writes(std::uint32_t variable) const {
+    for (const auto& w : writers_)
+      if (w.variable == variable) return true;
+    return false;
+  }
+
+  static bool reads(const invocation& what, std::size_t input) {
+    return !what.op->reads || ((what.op->reads(what) >> input) & 1);
+  }
+  static bool writes_input(const invocation& what, std::size_t input) {
+    return static_cast<int>(input) < what.op->writes;
+  }
+
+  static constexpr std::uint32_t fetched = ~std::uint32_t{0};  ///< as a reader: the step's caller
+
+ private:
+  struct access {
+    std::uint32_t reader, variable;
+  };
+
+  std::uint32_t variable_behind(value v) const {
+    while (graph_[v.node].what.op->alias) v = graph_[v.node].what.inputs[0];
+    return graph_[v.node].what.op == &variable_operation ? v.node : detail::index_set::none;
+  }
+
+  void order_nodes(const std::vector<value>& fetches) {
+    const auto count = static_cast<std::uint32_t>(graph_.size());
+    std::vector<std::vector<std::uint32_t>> after(count);
+    std::vector<std::uint32_t> waits(count, 0);
+    const auto edge = [&](std::uint32_t first, std::uint32_t second) {
+      if (first == second || !needed_[first] || !needed_[second]) return;
+      after[first].push_back(second);
+      ++waits[second];
+    };
+    for (std::uint32_t n = 0; n < count; ++n) {
+      if (!needed_[n]) continue;
+      const invocation& what = graph_[n].what;
+      for (std::size_t i = 0; i < what.inputs.size(); ++i) {
+        if (reads(what, i)) edge(what.inputs[i].node, n);
+        if (writes_input(what, i)) writers_.push_back({n, variable_behind(what.inputs[i])});
+      }
+      for (std::uint32_t c : graph_[n].control) edge(c, n);
+    }
+    for (const access& w : writers_) {
+      for (std::uint32_t n = 0; n < count; ++n) {
+        if (!needed_[n] || n == w.reader || graph_[n].what.op->alias || writes_variable(n, w.variable)) continue;
+        const invocation& what = graph_[n].what;
+        for (std::size_t i = 0; i < what.inputs.size(); ++i)
+          if (reads(what, i) && variable_behind(what.inputs[i]) == w.variable) {
+            if (comes_after(n, w.reader))
+              keep_snapshot(n, w.variable);
+            else
+              edge(n, w.reader);
+            break;
+          }
+      }
+      for (const value& f : fetches)
+        if (variable_behind(f) == w.variable) keep_snapshot(fetched, w.variable);
+    }
+    // Writers of one variable keep the order in which they were written down.
+    for (std::size_t i = 0; i < writers_.size(); ++i)
+      for (std::size_t j = i + 1; j < writers_.size(); ++j)
+        if (writers_[i].variable == writers_[j].variable && writers_[i].reader != writers_[j].reader)
+          edge(writers_[i].reader, writers_[j].reader);
+
+    std::vector<std::uint32_t> ready, writers_ready;
+    const auto becomes_ready = [&](std::uint32_t n) {
+      auto& list = graph_[n].what.op->writes ? writers_ready : ready;
+      std::size_t i = list.size();
+      list.push_back(n);
+      for (; i > 0 && list[i - 1] < n; --i) list[i] = list[i - 1];  // largest first: the smallest is at the back
+      list[i] = n;
+    };
+    for (std::uint32_t n = 0; n < count; ++n)
+      if (needed_[n] && waits[n] == 0) becomes_ready(n);
+    while (!ready.empty() || !writers_ready.empty()) {
+      auto& list = writers_ready.empty() ? ready : writers_ready;
+      const std::uint32_t n = list.back();
+      list.pop_back();
+      order_.push_back(n);
+      for (std::uint32_t next : after[n])
+        if (--waits[next] == 0) becomes_ready(next);
+    }
+    std::size_t wanted = 0;
+    for (char c : needed_) wanted += c != 0;
+    if (order_.size() != wanted)
+      throw error(error_code::invalid_argument, "schedule", "control dependencies form a cycle");
+  }
+
+  bool writes_variable(std::uint32_t n, std::uint32_t variable) const {
+    for (const access& w : writers_)
+      if (w.reader == n && w.variable == variable) return true;
+    return false;
+  }
+
+  /// Whether `node` depends on `earlier`.
+  bool comes_after(std::uint32_t node, std::uint32_t earlier) const {
+    if (node < earlier && graph_[node].control.empty()) return false;
+    std::vector<char> seen(graph_.size(), 0);
+    std::vector<std::uint32_t> pending{node};
+    while (!pending.empty()) {
+      const std::uint32_t n = pending.back();
+      pending.pop_back();
+      if (n == earlier) return true;
+      if (seen[n]) continue;
+      seen[n] = 1;
+      for (const value& v : graph_[n].what.inputs) pending.push_back(v.node);
+      for (std::uint32_t c : graph_[n].control) pending.push_back(c);
+    }
+    return false;
+  }
+
+  void keep_snapshot(std::uint32_t reader, std::uint32_t variable) {
+    if (!reads_snapshot(reader, variable)) snapshot_readers_.push_back({reader, variable});
+    for (std::uint32_t v : snapshots_)
+      if (v == variable) return;
+    snapshots_.push_back(variable);
+  }
+
+  const graph& graph_;
+  std::vector<char> needed_, fed_;
+  std::vector<std::uint32_t> order_, snapshots_;
+  std::vector<access> writers_, snapshot_readers_;
+};
+
+}  // namespace weft

@@ -1,0 +1,462 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <weft/device/cpu/thread_pool.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/session/initialize.hpp>
+#include <weft/session/plan.hpp>
+
+namespace weft {
+
+struct session_options {
+  /// Threads of each CPU device, the caller included; 0: as many as it has cores.
+  int threads = 0;
+  /// CPU devices `cpu{0}`, `cpu{1}`, ...: each owns an equal share of the cores.
+  int devices = 1;
+  /// Whether threads stay on their device's cores.
+  bool pin = false;
+};
+
+/// What fetching an effect yields.
+struct nothing {};
+
+/// The value is fed to a placeholder of other extents or element type.
+template <class Given, class Placeholder>
+struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Placeholder>> &&
+                                     detail::assignable(dims_t<Given>::spec, dims_t<Placeholder>::spec))> {};
+
+/// What a step returns, in order: nodes, expressions and effects.
+template <class... F>
+struct fetch_list {
+  std::tuple<F...> fetched;
+};
+
+/// What a step is called with, in order.
+template <class... P>
+struct feed_list {
+  std::tuple<P...> fed;
+};
+
+namespace detail {
+
+template <class E>
+auto as_fetch(const E& e) {
+  if constexpr (std::is_same_v<E, effect>)
+    return e;
+  else
+    return let(e);
+}
+
+template <class F>
+struct fetched_value {
+  using type = tensor<value_t<F>, dims_t<F>, device_t<F>>;
+};
+template <class T, class Dev>
+struct fetched_value<node<T, dims<>, Dev>> {
+  using type = T;
+};
+template <>
+struct fetched_value<effect> {
+  using type = nothing;
+};
+
+/// A value on its way into a step: where its elements are, and their extents.
+struct fed_value {
+  const void* data;
+  shape extents;
+};
+
+template <class P, class X>
+fed_value as_fed(const X& x) {
+  if constexpr (std::is_arithmetic_v<X>) {
+    static_assert(dims_t<P>::rank == 0 && std::is_same_v<X, value_t<P>>,
+                  "a number is fed to a placeholder that is not a scalar of its type");
+    return {&x, shape()};
+  } else {
+    static_assert(correct<fed_value_differs<X, P>>, "the fed value does not fit the placeholder");
+    return {x.data(), x.extents()};
+  }
+}
+
+}  // namespace detail
+
+/// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
+template <class... F>
+auto fetch(const F&... f) {
+  return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
+}
+
+/// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
+template <class... P>
+  requires(is_node<P> && ...)
+auto feed(const P&... p) {
+  return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{{node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
+}
+
+/// A node and the value that it gets in one `run`.
+template <class P, class X>
+struct fed_pair {
+  P placeholder;
+  const X& value;
+};
+template <class P, class X>
+  requires(is_node<P>)
+fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
+
+class session;
+
+/// A prepared run without its types: one plan per set of dynamic extents, made when first met.
+class prepared_step {
+ public:
+  prepared_step(session& s, step_request request);
+  prepared_step(prepared_step&&) noexcept = default;
+  prepared_step& operator=(prepared_step&&) = delete;
+  ~prepared_step() { delete state_; }
+
+  prepared_step(const prepared_step&) = delete;
+
+  /// Runs with the given values; fetched values land at `results`, which has room as `fetched_extents` says.
+  /// `place(i, extents)` returns the memory for fetched value i.
+  template <class Place>
+  void run(const detail::fed_value* fed, Place place);
+
+  std::string explain() const;
+  plan* current() const { return state_->current; }
+  const step_request& request() const { return state_->request; }
+
+ private:
+  struct planned {
+    std::vector<shape> fed;
+    extent_bindings extents;
+    plan* code = nullptr;
+  };
+  struct state {
+    state(session& s, step_request r) : owner(s), request(std::move(r)) {}
+    ~state() {
+      for (planned* p : plans) {
+        delete p->code;
+        delete p;
+      }
+      delete order;
+    }
+    session& owner;
+    step_request request;
+    schedule* order = nullptr;
+    std::vector<planned*> plans;
+    plan* current = nullptr;
+    std::vector<shape>* current_fed = nullptr;
+  };
+
+  void choose_plan(const detail::fed_value* fed);
+  void execute();
+
+  struct state_pointer {
+    state* p;
+    state_pointer(state* s) : p(s) {}
+    state_pointer(state_pointer&& o) noexcept : p(o.p) { o.p = nullptr; }
+    state* operator->() const { return p; }
+    operator state*() const { return p; }
+  } state_;
+};
+
+/// A prepared run: call it with the fed values, get the fetched ones. Must not outlive its session.
+template <class Fetches, class Feeds>
+class step;
+
+template <class... F, class... P>
+class step<fetch_list<F...>, feed_list<P...>> {
+ public:
+  step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
+      : prepared_(s, request_of(fetches, feeds)) {}
+
+  /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed extents
+  /// disagree, and whatever a kernel throws.
+  template <class... X>
+  auto operator()(const X&... x) {
+    static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
+    const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
+    return call(fed, std::make_index_sequence<sizeof...(F)>{});
+  }
+
+  /// Kernels, memory and placement of the last run's extents.
+  std::string explain() const { return prepared_.explain(); }
+  prepared_step& prepared() { return prepared_; }
+
+ private:
+  static step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    step_request r;
+    std::apply(
+        [&](const auto&... f) {
+          const auto add = [&](const auto& one) {
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, effect>)
+              r.targets.push_back(one.erased().id().node);
+            else
+              r.fetches.push_back(one.id());
+          };
+          (add(f), ...);
+        },
+        fetches.fetched);
+    std::apply([&](const auto&... p) { (r.feeds.push_back(p.id()), ...); }, feeds.fed);
+    return r;
+  }
+
+  template <std::size_t... I>
+  auto call(const detail::fed_value* fed, std::index_sequence<I...>) {
+    // The results' storage is kept, so that the next call reuses what the caller has let go of.
+    prepared_.run(fed, [&](std::size_t fetch, const shape& extents) {
+      void* where = nullptr;
+      std::size_t number = 0;
+      const auto prepare = [&](auto& slot) {
+        using slot_type = std::remove_cvref_t<decltype(slot)>;
+        if constexpr (std::is_same_v<slot_type, nothing>) {
+          return;
+        } else {
+          if (number++ != fetch) return;
+          if constexpr (std::is_arithmetic_v<slot_type>) {
+            where = &slot;
+          } else {
+            if (!slot.can_hold(extents)) slot = slot_type(extents, typename slot_type::uninitialized{});
+            where = slot.data();
+          }
+        }
+      };
+      (prepare(std::get<I>(results_)), ...);
+      return where;
+    });
+    if constexpr (sizeof...(F) == 1)
+      return std::get<0>(results_);
+    else
+      return results_;
+  }
+
+  prepared_step prepared_;
+  std::tuple<typename detail::fetched_value<F>::type...> results_;
+};
+
+/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). The graph must
+/// outlive it. One thread at a time may use it.
+class session {
+ public:
+  explicit session(const graph& g, session_options options = {}) : graph_(g), options_(options) {
+    if (options_.devices < 1 || options_.threads < 0)
+      throw error(error_code::invalid_argument, "session", "there is at least one device, and no negative number of threads");
+    const std::vector<int> cores = available_cores();
+    const auto devices = static_cast<std::size_t>(options_.devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+      const std::size_t first = cores.size() * d / devices, last = cores.size() * (d + 1) / devices;
+      const int share = last > first ? static_cast<int>(last - first) : 1;
+      std::vector<int> mine;
+      if (options_.pin) mine.assign(cores.begin() + static_cast<std::ptrdiff_t>(first), cores.begin() + static_cast<std::ptrdiff_t>(last));
+      pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
+    }
+    if (devices > 1) lanes_ = new thread_pool(static_cast<int>(devices));
+    variables_.resize(g.size());
+    for (std::uint32_t n = 0; n < g.size(); ++n)
+      if (g[n].what.op == &variable_operation) initialize_variable(n);
+  }
+  ~session() {
+    for (thread_pool* p : pools_) delete p;
+    delete lanes_;
+  }
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  /// Plans a run once; the step is then called as a function.
+  template <class... F, class... P>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    return step<fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
+  }
+  template <class... F>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches) {
+    return prepare(fetches, feed_list<>{});
+  }
+
+  /// Plans and runs once: `s.run(fetch(loss, train), with(images, x), with(labels, y))`.
+  template <class... F, class... P, class... X>
+  auto run(const fetch_list<F...>& fetches, const fed_pair<P, X>&... fed) {
+    auto once = prepare(fetches, feed(fed.placeholder...));
+    return once(fed.value...);
+  }
+
+  /// The value of one node or expression.
+  template <class E, class... P, class... X>
+  auto eval(const E& e, const fed_pair<P, X>&... fed) {
+    return run(fetch(e), fed...);
+  }
+
+  const graph& of() const { return graph_; }
+  const session_options& options() const { return options_; }
+
+  // ---- for the layers above: variables by node number ----
+
+  /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
+  variable_state& state_of(std::uint32_t node) {
+    adopt_new_variables();
+    return variables_[node];
+  }
+  value_info variable_info(std::uint32_t node) const {
+    value_info info = graph_[node].what.outputs[0];
+    info.extents = fixed_extents().resolve(graph_, graph_[node].name, info.extents);
+    return info;
+  }
+
+ private:
+  friend class prepared_step;
+
+  extent_bindings fixed_extents() const {
+    extent_bindings e;
+    for (const auto& [code, size] : graph_.fixed_extents()) e.bind(code, size);
+    return e;
+  }
+
+  void adopt_new_variables() {
+    const std::size_t known = variables_.size();
+    if (known == graph_.size()) return;
+    variables_.resize(graph_.size());
+    for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
+      if (graph_[n].what.op == &variable_operation) initialize_variable(n);
+  }
+
+  void initialize_variable(std::uint32_t n) {
+    const value_info info = variable_info(n);
+    variables_[n].data = storage(info.bytes());
+    variables_[n].initialized =
+        detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, variables_[n].data.data());
+  }
+
+  const graph& graph_;
+  session_options options_;
+  std::vector<thread_pool*> pools_;
+  thread_pool* lanes_ = nullptr;
+  std::vector<variable_state> variables_;
+};
+
+inline prepared_step::prepared_step(session& s, step_request request) : state_(new state(s, std::move(request))) {
+  try {
+    s.adopt_new_variables();
+    state_->order = new schedule(s.graph_, state_->request.fetches, state_->request.targets, state_->request.feeds);
+  } catch (...) {
+    delete state_.p;
+    state_.p = nullptr;
+    throw;
+  }
+}
+
+inline void prepared_step::choose_plan(const detail::fed_value* fed) {
+  state& s = *state_.p;
+  const std::size_t feeds = s.request.feeds.size();
+  const auto same = [&](const std::vector<shape>& known) {
+    for (std::size_t i = 0; i < feeds; ++i)
+      if (!(known[i] == fed[i].extents)) return false;
+    return true;
+  };
+  if (s.current && same(*s.current_fed)) return;
+  for (planned* p : s.plans)
+    if (same(p->fed)) {
+      s.current = p->code;
+      s.current_fed = &p->fed;
+      return;
+    }
+  const graph& g = s.owner.graph_;
+  auto* made = new planned;
+  struct guard {
+    planned* p;
+    ~guard() { delete p; }
+  } unless_kept{made};
+  made->extents = s.owner.fixed_extents();
+  std::vector<std::pair<std::int64_t, std::size_t>> bound_by;
+  for (std::size_t i = 0; i < feeds; ++i) {
+    const value v = s.request.feeds[i];
+    const shape& declared = g.info(v).extents;
+    const shape& given = fed[i].extents;
+    bool fits = declared.rank == given.rank;
+    for (std::size_t a = 0; fits && a < declared.rank; ++a) {
+      if (declared[a] >= 0) {
+        fits = declared[a] == given[a];
+        continue;
+      }
+      const std::int64_t* known = made->extents.find(declared[a]);
+      if (!known) {
+        made->extents.bind(declared[a], given[a]);
+        bound_by.push_back({declared[a], i});
+      } else if (*known != given[a]) {
+        std::string other = "the graph";
+        for (const auto& [code, feed] : bound_by)
+          if (code == declared[a]) other = g[s.request.feeds[feed].node].name;
+        throw error(error_code::invalid_argument, g[v.node].name,
+                    std::string("the extent ") + g.extent_name(declared[a]) + " is " + std::to_string(given[a]) + " here but " +
+                        std::to_string(*known) + " in " + other + ": fed " + weft::to_string(given) + " for " +
+                        g.to_string(declared));
+      }
+    }
+    if (!fits)
+      throw error(error_code::invalid_argument, g[v.node].name,
+                  "fed " + weft::to_string(given) + " for " + g.to_string(declared));
+    made->fed.push_back(given);
+  }
+  made->code = new plan(g, *s.order, s.request, made->extents, s.owner.variables_, s.owner.pools_.size());
+  s.plans.push_back(made);
+  unless_kept.p = nullptr;
+  s.current = made->code;
+  s.current_fed = &made->fed;
+}
+
+inline void prepared_step::execute() {
+  plan& p = *state_->current;
+  session& owner = state_->owner;
+  p.check_initialized();
+  if (p.lanes() == 1) {
+    p.run_lane(0, *owner.pools_[0]);
+  } else {
+    p.begin();
+    owner.lanes_->parallel_for(p.lanes(), [&](std::size_t lane) {
+      // Inside a device the intra-op threads are its own: they may be used although this thread already shares work.
+      const bool outer = detail::inside_parallel_for;
+      detail::inside_parallel_for = false;
+      struct restore {
+        bool to;
+        ~restore() { detail::inside_parallel_for = to; }
+      } guard{outer};
+      p.run_lane(lane, *owner.pools_[lane]);
+    });
+  }
+  p.mark_written();
+}
+
+template <class Place>
+void prepared_step::run(const detail::fed_value* fed, Place place) {
+  choose_plan(fed);
+  plan& p = *state_->current;
+  const step_request& r = state_->request;
+  for (std::size_t i = 0; i < r.feeds.size(); ++i)
+    p.buffer(p.slot_of(r.feeds[i])) = static_cast<std::byte*>(const_cast<void*>(fed[i].data));
+  for (std::size_t i = 0; i < r.fetches.size(); ++i)
+    if (p.is_written_to_caller(i))
+      p.buffer(p.fetch_slot(i)) = static_cast<std::byte*>(place(i, p.info(r.fetches[i]).extents));
+  execute();
+  for (std::size_t i = 0; i < r.fetches.size(); ++i)
+    if (!p.is_written_to_caller(i))
+      __builtin_memcpy(place(i, p.info(r.fetches[i]).extents), p.buffer(p.fetch_slot(i)), p.info(r.fetches[i]).bytes());
+}
+
+inline std::string prepared_step::explain() const {
+  if (state_->current) return state_->current->describe();
+  std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
+  for (const std::uint32_t n : state_->order->order()) text += "  " + state_->owner.graph_[n].name + "\n";
+  return text;
+}
+
+/// Kernels in order, fused regions, memory and placement of a step.
+template <class Fetches, class Feeds>
+std::string explain(const step<Fetches, Feeds>& s) {
+  return s.explain();
+}
+
+}  // namespace weft

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+/// A string that can be a template argument: the name of a dynamic extent.
+template <std::size_t N>
+struct fixed_string {
+  char text[N]{};
+  constexpr fixed_string(const char (&literal)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  }
+};
+
+/// An extent that is known at run time only. Extents of the same name are equal: the compiler unifies them in types, a
+/// step checks their values once per call.
+template <fixed_string Name>
+struct dyn_extent {
+  static constexpr const char* name = Name.text;
+};
+
+template <fixed_string Name>
+inline constexpr dyn_extent<Name> dyn{};
+
+namespace detail {
+
+/// The run-time form of an extent: its value, or for a named dynamic extent a negative number made from the name.
+constexpr std::int64_t code(std::int64_t extent) { return extent; }
+
+template <fixed_string Name>
+constexpr std::int64_t code(dyn_extent<Name>) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+  return -1 - static_cast<std::int64_t>(hash >> 2);
+}
+
+constexpr const char* extent_name(std::int64_t) { return nullptr; }
+
+template <fixed_string Name>
+constexpr const char* extent_name(dyn_extent<Name>) {
+  return dyn_extent<Name>::name;
+}
+
+}  // namespace detail
+
+inline constexpr std::size_t max_rank = 8;
+
+/// Extents at run time, at most `max_rank` of them. In a graph, a negative extent stands for a named dynamic one.
+struct shape {
+  std::int64_t extents[max_rank]{};
+  std::uint32_t rank = 0;
+
+  constexpr shape() = default;
+  template <class... Extents>
+    requires(sizeof...(Extents) > 0)
+  constexpr explicit shape(Extents... e) : extents{static_cast<std::int64_t>(e)...}, rank(sizeof...(Extents)) {}
+
+  constexpr std::int64_t operator[](std::size_t axis) const { return extents[axis]; }
+  constexpr std::int64_t& operator[](std::size_t axis) { return extents[axis]; }
+  constexpr void push_back(std::int64_t extent) { extents[rank++] = extent; }
+
+  /// The number of elements; meaningless while an extent is dynamic.
+  constexpr std::size_t elements() const {
+    std::size_t n = 1;
+    for (std::size_t i = 0; i < rank; ++i) n *= static_cast<std::size_t>(extents[i]);
+    return n;
+  }
+  constexpr bool is_static() const {
+    for (std::size_t i = 0; i < rank; ++i)
+      if (extents[i] < 0) return false;
+    return true;
+  }
+  friend constexpr bool operator==(const shape& a, const shape& b) {
+    if (a.rank != b.rank) return false;
+    for (std::size_t i = 0; i < a.rank; ++i)
+      if (a.extents[i] != b.extents[i]) return false;
+    return true;
+  }
+};
+
+/// The extents of a tensor, outermost first: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>` for a scalar.
+template <auto... Extents>
+struct dims {
+  static constexpr std::size_t rank = sizeof...(Extents);
+  static_assert(rank <= max_rank, "a tensor has at most 8 dimensions");
+  static_assert(((detail::extent_name(Extents) != nullptr || detail::code(Extents) >= 0) && ...),
+                "an extent is at least 0; write dyn<\"name\"> for one known at run time only");
+
+  /// The extents, with a negative code where they are dynamic.
+  static constexpr shape spec = [] {
+    shape s;
+    (s.push_back(detail::code(Extents)), ...);
+    return s;
+  }();
+  static constexpr bool is_static = spec.is_static();
+  static constexpr const char* names[rank + 1] = {detail::extent_name(Extents)..., nullptr};
+};
+
+namespace detail {
+
+template <std::size_t I, auto First, auto... Rest>
+constexpr auto pick() {
+  if constexpr (I == 0)
+    return First;
+  else
+    return pick<I - 1, Rest...>();
+}
+
+template <class Dims, std::size_t I>
+struct extent_at;
+template <auto... E, std::size_t I>
+struct extent_at<dims<E...>, I> {
+  static constexpr auto value = pick<I, E...>();
+};
+
+template <std::size_t... I>
+struct indices {};
+template <std::size_t N, std::size_t... I>
+struct make_indices : make_indices<N - 1, N - 1, I...> {};
+template <std::size_t... I>
+struct make_indices<0, I...> {
+  using type = indices<I...>;
+};
+
+template <auto Value>
+constexpr auto canonical() {
+  if constexpr (extent_name(Value) != nullptr)
+    return Value;
+  else if constexpr (Value <= 0x7fffffff)
+    return static_cast<int>(Value);
+  else
+    return static_cast<long long>(Value);
+}
+
+// ---- broadcasting ----
+
+constexpr bool broadcastable(const shape& a, const shape& b) {
+  const std::size_t common = a.rank < b.rank ? a.rank : b.rank;
+  for (std::size_t i = 1; i <= common; ++i) {
+    const auto x = a[a.rank - i], y = b[b.rank - i];
+    if (x != y && x != 1 && y != 1) return false;
+  }
+  return true;
+}
+
+template <class A, class B, std::size_t FromRight>
+constexpr auto broadcast_extent() {
+  if constexpr (FromRight > A::rank)
+    return extent_at<B, B::rank - FromRight>::value;
+  else if constexpr (FromRight > B::rank)
+    return extent_at<A, A::rank - FromRight>::value;
+  else if constexpr (A::spec[A::rank - FromRight] == 1)
+    return extent_at<B, B::rank - FromRight>::value;
+  else
+    return extent_at<A, A::rank - FromRight>::value;
+}
+
+template <class A, class B, class Indices>
+struct broadcast;
+template <class A, class B, std::size_t... I>
+struct broadcast<A, B, indices<I...>> {
+  using type = dims<broadcast_extent<A, B, sizeof...(I) - I>()...>;
+};
+
+template <class A, class B>
+struct broadcast_result {
+  static constexpr std::size_t rank = A::rank > B::rank ? A::rank : B::rank;
+  using type = typename broadcast<A, B, typename make_indices<rank>::type>::type;
+};
+template <class A>
+struct broadcast_result<A, A> {
+  using type = A;
+};
+
+// ---- selecting axes ----
+
+/// A set of axes, one bit each; `invalid_axes` if one is out of range or named twice. Negative ones count from the end.
+inline constexpr std::uint32_t invalid_axes = ~std::uint32_t{0};
+
+template <int... Axes>
+constexpr std::uint32_t axis_mask(std::size_t rank) {
+  constexpr int axes[] = {Axes..., 0};
+  std::uint32_t mask = 0;
+  for (std::size_t i = 0; i < sizeof...(Axes); ++i) {
+    const int axis = axes[i] < 0 ? axes[i] + static_cast<int>(rank) : axes[i];
+    if (axis < 0 || axis >= static_cast<int>(rank) || (mask >> axis) & 1) return invalid_axes;
+    mask |= std::uint32_t{1} << axis;
+  }
+  return mask;
+}
+
+template <class Dims, class Pick, class Indices>
+struct select_extents;
+template <class Dims, class Pick, std::size_t... I>
+struct select_extents<Dims, Pick, indices<I...>> {
+  using type = dims<extent_at<Dims, Pick::axis(I)>::value...>;
+};
+
+/// The dims whose axis i is axis `Pick::axis(i)` of `Dims`, for i below `Count`.
+template <class Dims, std::size_t Count, class Pick>
+using select = typename select_extents<Dims, Pick, typename make_indices<Count>::type>::type;
+
+template <std::uint32_t Mask>
+struct pick_kept {
+  static constexpr std::size_t axis(std::size_t i) {
+    std::size_t a = 0;
+    while ((Mask >> a) & 1 || i-- != 0) ++a;
+    return a;
+  }
+};
+
+/// `Dims` without the axes whose bits are set.
+template <class Dims, std::uint32_t Mask>
+using without_axes =
+    select<Dims, Dims::rank - static_cast<std::size_t>(__builtin_popcount(Mask)), pick_kept<Mask>>;
+
+}  // namespace detail
+
+using detail::without_axes;
+
+template <class A, class B>
+using broadcast_dims = typename detail::broadcast_result<A, B>::type;
+
+template <class T>
+inline constexpr bool is_dims = false;
+template <auto... E>
+inline constexpr bool is_dims<dims<E...>> = true;
+
+}  // namespace weft

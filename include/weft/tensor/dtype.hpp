@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+/// IEEE 754 binary16, storage only: converts to and from float, round to nearest even.
+struct half {
+  std::uint16_t bits = 0;
+  half() = default;
+  constexpr half(float value) {
+    const auto f = __builtin_bit_cast(std::uint32_t, value);
+    const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
+    std::uint32_t h;
+    if (magnitude >= 0x7f800000u)
+      h = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    else if (magnitude >= 0x477ff000u)
+      h = 0x7c00u;
+    else if (magnitude >= 0x38800000u)
+      h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    else if (magnitude < 0x33000000u)
+      h = 0;
+    else {
+      const std::uint32_t exponent = magnitude >> 23, shift = 126u - exponent;
+      const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
+      const std::uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
+      h = kept + (rest > middle || (rest == middle && (kept & 1u)) ? 1u : 0u);
+    }
+    bits = static_cast<std::uint16_t>(sign | h);
+  }
+  constexpr operator float() const {
+    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, mantissa = bits & 0x3ffu;
+    if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | (mantissa << 13));
+    if (exponent != 0) return __builtin_bit_cast(float, sign | ((exponent + 112u) << 23) | (mantissa << 13));
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+};
+
+/// The upper half of an IEEE 754 binary32, storage only: converts to and from float, round to nearest even.
+struct bfloat16 {
+  std::uint16_t bits = 0;
+  bfloat16() = default;
+  constexpr bfloat16(float value) {
+    const auto f = __builtin_bit_cast(std::uint32_t, value);
+    const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
+    bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
+  }
+  constexpr operator float() const { return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16); }
+};
+
+/// Element types, as a run-time value.
+enum class dtype : unsigned char {
+  boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64
+};
+
+constexpr std::size_t size_of(dtype type) {
+  constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  return sizes[static_cast<std::size_t>(type)];
+}
+
+constexpr const char* name(dtype type) {
+  constexpr const char* names[] = {"bool",   "int8",   "int16",  "int32",   "int64",    "uint8",  "uint16",
+                                   "uint32", "uint64", "half",   "bfloat16", "float", "double"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+constexpr bool is_floating(dtype type) { return type >= dtype::float16; }
+
+template <class T>
+struct element {
+  static constexpr bool supported = false;
+};
+
+namespace detail {
+template <dtype Type>
+struct known_element {
+  static constexpr bool supported = true;
+  static constexpr dtype type = Type;
+};
+}  // namespace detail
+
+template <> struct element<bool> : detail::known_element<dtype::boolean> {};
+template <> struct element<std::int8_t> : detail::known_element<dtype::int8> {};
+template <> struct element<std::int16_t> : detail::known_element<dtype::int16> {};
+template <> struct element<std::int32_t> : detail::known_element<dtype::int32> {};
+template <> struct element<std::int64_t> : detail::known_element<dtype::int64> {};
+template <> struct element<std::uint8_t> : detail::known_element<dtype::uint8> {};
+template <> struct element<std::uint16_t> : detail::known_element<dtype::uint16> {};
+template <> struct element<std::uint32_t> : detail::known_element<dtype::uint32> {};
+template <> struct element<std::uint64_t> : detail::known_element<dtype::uint64> {};
+template <> struct element<half> : detail::known_element<dtype::float16> {};
+template <> struct element<bfloat16> : detail::known_element<dtype::bfloat16> {};
+template <> struct element<float> : detail::known_element<dtype::float32> {};
+template <> struct element<double> : detail::known_element<dtype::float64> {};
+
+template <class T>
+inline constexpr dtype dtype_of = element<T>::type;
+
+/// A type that can be the element of a tensor.
+template <class T>
+concept Element = element<T>::supported;
+
+/// A type whose values have gradients.
+template <class T>
+inline constexpr bool is_differentiable = false;
+template <> inline constexpr bool is_differentiable<float> = true;
+template <> inline constexpr bool is_differentiable<double> = true;
+
+}  // namespace weft

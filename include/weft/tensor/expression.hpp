@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+
+namespace weft {
+
+/// The one host device kind. `cpu{n}` is its n-th device: a set of cores with their own threads.
+struct cpu {
+  int ordinal = 0;
+  static constexpr const char* name = "CPU";
+};
+
+/// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
+/// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
+template <class E>
+concept Expression = requires { typename E::weft_expression; };
+
+/// A number in an expression. It takes the element type of what it meets, and its value is data of the kernel, not
+/// part of the kernel's type.
+template <Element T>
+struct literal {
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = dims<>;
+  using device_type = void;
+  static constexpr std::size_t operations = 0;
+  static constexpr bool symbolic = false;
+  T value;
+};
+
+/// An elementwise operation on operands that broadcast to `Dims`.
+template <class Op, class T, class Dims, class Device, class... Operands>
+struct expression;
+
+namespace detail {
+
+template <class A, class B>
+struct common_device {
+  using type = A;
+};
+template <class B>
+struct common_device<void, B> {
+  using type = B;
+};
+
+template <class Op, class T, class Dims, class Device, class... Operands>
+struct expression_base {
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = Dims;
+  using device_type = Device;
+  static constexpr std::size_t operations = 1 + (Operands::operations + ... + 0);
+  static constexpr bool symbolic = (Operands::symbolic || ...);
+};
+
+}  // namespace detail
+
+template <class Op, class T, class Dims, class Device, class A>
+struct expression<Op, T, Dims, Device, A> : detail::expression_base<Op, T, Dims, Device, A> {
+  A a;
+  explicit expression(const A& x) : a(x) {}
+  template <class F>
+  void for_each_operand(F&& f) const { f(a); }
+};
+
+template <class Op, class T, class Dims, class Device, class A, class B>
+struct expression<Op, T, Dims, Device, A, B> : detail::expression_base<Op, T, Dims, Device, A, B> {
+  A a;
+  B b;
+  expression(const A& x, const B& y) : a(x), b(y) {}
+  template <class F>
+  void for_each_operand(F&& f) const { f(a), f(b); }
+};
+
+template <class Op, class T, class Dims, class Device, class A, class B, class C>
+struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T, Dims, Device, A, B, C> {
+  A a;
+  B b;
+  C c;
+  expression(const A& x, const B& y, const C& z) : a(x), b(y), c(z) {}
+  template <class F>
+  void for_each_operand(F&& f) const { f(a), f(b), f(c); }
+};
+
+/// An expression of more operations than this turns into a node or a tensor by itself, so that `x = x * x` through
+/// `auto` cannot double a type without end.
+inline constexpr std::size_t max_operations = 12;
+
+template <class E>
+using value_t = typename E::value_type;
+template <class E>
+using dims_t = typename E::dims_type;
+template <class E>
+using device_t = typename E::device_type;
+
+}  // namespace weft

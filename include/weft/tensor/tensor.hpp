@@ -1,0 +1,223 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+#include <weft/error.hpp>
+#include <weft/tensor/expression.hpp>
+#include <weft/tensor/mistake.hpp>
+#include <weft/tensor/storage.hpp>
+
+namespace weft {
+
+/// "[3, 784]", with the names of dynamic extents where `names` has them.
+inline std::string to_string(const shape& s, const char* const* names = nullptr) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < s.rank; ++i) {
+    if (i) text += ", ";
+    if (names && names[i])
+      text += names[i];
+    else
+      text += s[i] < 0 ? std::string("?") : std::to_string(s[i]);
+  }
+  return text + "]";
+}
+
+namespace detail {
+
+[[noreturn]] inline void shape_mismatch(const char* what, const shape& declared, const char* const* names,
+                                        const shape& given) {
+  throw error(error_code::invalid_argument, what,
+              "the extents " + to_string(given) + " do not fit the declared " + to_string(declared, names));
+}
+
+/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal.
+inline void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
+  bool fits = spec.rank == given.rank;
+  for (std::size_t i = 0; fits && i < spec.rank; ++i) {
+    if (spec[i] >= 0) fits = spec[i] == given[i];
+    for (std::size_t j = 0; fits && j < i; ++j)
+      if (spec[i] < 0 && spec[i] == spec[j]) fits = given[i] == given[j];
+    fits = fits && given[i] >= 0;
+  }
+  if (!fits) shape_mismatch(what, spec, names, given);
+}
+
+}  // namespace detail
+
+template <class T, class Dims>
+class tensor_view;
+
+/// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written.
+template <Element T, class Dims = dims<>, class Device = cpu>
+class tensor {
+  static_assert(is_dims<Dims>, "tensor<T, dims<...>>: the second argument is a dims");
+
+ public:
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = Dims;
+  using device_type = Device;
+  static constexpr std::size_t operations = 0;
+  static constexpr bool symbolic = false;
+
+  /// Zeros; a dynamic extent starts as 0.
+  tensor()
+    requires Dims::is_static
+      : tensor(Dims::spec) {}
+  tensor()
+    requires(!Dims::is_static)
+      : tensor(empty()) {}
+
+  /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`.
+  explicit tensor(const shape& extents) : tensor(extents, uninitialized{}) {
+    __builtin_memset(raw(), 0, elements() * sizeof(T));
+  }
+
+  /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
+  tensor(std::initializer_list<T> values)
+    requires(Dims::is_static && Dims::rank > 0)
+      : tensor(Dims::spec, values) {}
+  tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
+    if (values.size() != elements())
+      throw error(error_code::invalid_argument, "tensor",
+                  std::to_string(values.size()) + " values given for extents " + to_string(shape_));
+    std::size_t i = 0;
+    for (const T& v : values) raw()[i++] = v;
+  }
+  tensor(T value)
+    requires(Dims::rank == 0)
+      : tensor(shape{}, uninitialized{}) {
+    raw()[0] = value;
+  }
+
+  /// Evaluates the expression in one pass.
+  template <Expression E>
+    requires(!std::is_same_v<E, tensor> && !E::symbolic)
+  tensor(const E& e) {
+    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>, "tensor: the expression has other extents or elements");
+    assign(e);
+  }
+  template <Expression E>
+    requires(!std::is_same_v<E, tensor> && !E::symbolic)
+  tensor& operator=(const E& e) {
+    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>, "tensor: the expression has other extents or elements");
+    assign(e);
+    return *this;
+  }
+
+  /// Elements in row-major order, uninitialised: the caller writes them all.
+  struct uninitialized {};
+  tensor(const shape& extents, uninitialized) : shape_(extents) {
+    detail::check_fits("tensor", Dims::spec, Dims::names, extents);
+    bytes_ = storage(elements() * sizeof(T));
+  }
+
+  /// The elements of another tensor under other extents, shared with it until one of the two is written.
+  template <class D>
+  tensor(const shape& extents, const tensor<T, D, Device>& elements) : shape_(extents), bytes_(elements.bytes_) {
+    detail::check_fits("tensor", Dims::spec, Dims::names, extents);
+    if (elements.elements() != shape_.elements())
+      throw error(error_code::invalid_argument, "tensor",
+                  "extents " + to_string(extents) + " do not hold the elements of " + to_string(elements.extents()));
+  }
+
+  const shape& extents() const { return shape_; }
+  std::int64_t extent(std::size_t axis) const { return shape_[axis]; }
+  std::size_t elements() const { return shape_.elements(); }
+
+  const T* data() const { return reinterpret_cast<const T*>(bytes_.data()); }
+  /// For writing: leaves the storage that others share to them first.
+  T* data() {
+    detach();
+    return raw();
+  }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + elements(); }
+
+  template <class... Index>
+    requires(sizeof...(Index) == Dims::rank)
+  T operator()(Index... index) const { return data()[offset(index...)]; }
+  template <class... Index>
+    requires(sizeof...(Index) == Dims::rank)
+  T& operator()(Index... index) { return data()[offset(index...)]; }
+
+  /// The value of a scalar.
+  operator T() const
+    requires(Dims::rank == 0)
+  { return data()[0]; }
+
+  /// Whether writing elements of these extents needs no other storage than what this tensor alone holds.
+  bool can_hold(const shape& extents) const { return bytes_.data() && bytes_.unique() && shape_ == extents; }
+
+ private:
+  template <Element U, class D, class Dev>
+  friend class tensor;
+
+  static shape empty() {
+    shape s = Dims::spec;
+    for (std::size_t i = 0; i < s.rank; ++i)
+      if (s[i] < 0) s[i] = 0;
+    return s;
+  }
+
+  T* raw() { return reinterpret_cast<T*>(bytes_.data()); }
+
+  void detach() {
+    if (bytes_.unique()) return;
+    storage mine(elements() * sizeof(T));
+    __builtin_memcpy(mine.data(), bytes_.data(), elements() * sizeof(T));
+    bytes_ = static_cast<storage&&>(mine);
+  }
+
+  template <class... Index>
+  std::size_t offset(Index... index) const {
+    std::size_t at = 0, axis = 0;
+    ((at = at * static_cast<std::size_t>(shape_[axis++]) + static_cast<std::size_t>(index)), ...);
+    return at;
+  }
+
+  /// Found by argument-dependent lookup in the layer that has the kernels.
+  template <class E>
+  void assign(const E& e) {
+    if constexpr (correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>) evaluate(e, *this);
+  }
+
+  shape shape_;
+  storage bytes_;
+};
+
+/// Elements that live elsewhere. The viewed memory must outlive the view; nothing in Weft keeps one past the call it
+/// is given to.
+template <class T, class Dims>
+class tensor_view {
+ public:
+  using value_type = std::remove_const_t<T>;
+  using dims_type = Dims;
+
+  tensor_view(T* data, const shape& extents) : data_(data), shape_(extents) {
+    detail::check_fits("tensor_view", Dims::spec, Dims::names, extents);
+  }
+  tensor_view(T* data)
+    requires Dims::is_static
+      : data_(data), shape_(Dims::spec) {}
+  tensor_view(const tensor<value_type, Dims>& t)
+    requires std::is_const_v<T>
+      : data_(t.data()), shape_(t.extents()) {}
+  tensor_view(tensor<value_type, Dims>& t) : data_(t.data()), shape_(t.extents()) {}
+
+  T* data() const { return data_; }
+  const shape& extents() const { return shape_; }
+  std::size_t elements() const { return shape_.elements(); }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + elements(); }
+
+ private:
+  T* data_;
+  shape shape_;
+};
+
+}  // namespace weft

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/graph/gradients.hpp>
+#include <weft/graph/leaves.hpp>
+#include <weft/ops/state.hpp>
+
+namespace weft {
+
+/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
+template <class Dims>
+struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// What is wrong with a loss, if anything is.
+template <class E>
+using minimize_mistake = std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, not_floating<value_t<E>>>;
+
+namespace detail {
+
+/// A node that runs others for their effect.
+inline effect group(graph& g, const std::vector<symbol>& members, const std::string& name) {
+  invocation c;
+  c.op = &group_operation;
+  c.outputs = {{dtype::boolean, shape(0)}};
+  const std::uint32_t node = g.add(static_cast<invocation&&>(c), name);
+  for (const symbol& m : members) g.add_control(node, m.id().node);
+  return effect(symbol(&g, {node, 0}));
+}
+
+/// A zero-initialised variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
+inline symbol slot(graph& g, symbol variable, const char* name) {
+  const graph::device_scope beside(g, g[variable.id().node].device);
+  invocation c;
+  c.op = &variable_operation;
+  c.outputs = {variable.info()};
+  const std::uint32_t node = g.add(static_cast<invocation&&>(c), g[variable.id().node].name + "/" + name);
+  g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
+  return {&g, {node, 0}};
+}
+
+/// One update of one variable. Slots are variables of the optimizer's own beside it.
+struct update_rule_call {
+  const operation* op;
+  std::vector<const char*> slots;
+  std::vector<std::uint64_t> literals;
+};
+
+inline symbol record_update(graph& g, const update_rule_call& rule, symbol variable, symbol gradient) {
+  const graph::device_scope beside(g, g[variable.id().node].device);
+  invocation c;
+  c.op = rule.op;
+  c.inputs = {variable.id()};
+  for (const char* name : rule.slots) c.inputs.push_back(slot(g, variable, name).id());
+  c.inputs.push_back(gradient.id());
+  c.outputs = {variable.info()};
+  c.literals = rule.literals;
+  return g.record(static_cast<invocation&&>(c));
+}
+
+inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule) {
+  std::vector<symbol> variables;
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
+  const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
+  std::vector<symbol> updates;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (!found[i].is_number()) updates.push_back(record_update(g, rule, variables[i], found[i]));
+  if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
+  return group(g, updates, name);
+}
+
+/// Differentiates the loss with respect to every variable of its type that it depends on, and records their updates.
+template <class E>
+effect minimize(const E& loss, const char* name, const update_rule_call& rule) {
+  if constexpr (correct<minimize_mistake<E>>) {
+    const auto root = let(loss);
+    use_primitives<value_t<E>>(root);
+    return record_minimize(*static_cast<graph*>(root.erased().where()), root.erased(), name, rule);
+  } else {
+    return effect(symbol());
+  }
+}
+
+}  // namespace detail
+
+/// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).
+struct gradient_descent {
+  double learning_rate = 0.01;
+
+  /// A training step: updates every variable that the scalar loss depends on.
+  template <Expression E>
+    requires(E::symbolic)
+  [[nodiscard]] effect minimize(const E& loss) const {
+    static_assert(correct<minimize_mistake<E>>, "minimize: the loss is no scalar, take its mean or sum; or it is no float");
+    return detail::minimize(loss, "gradient_descent",
+                            {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}});
+  }
+};
+
+/// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak 1964).
+struct momentum {
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+
+  template <Expression E>
+    requires(E::symbolic)
+  [[nodiscard]] effect minimize(const E& loss) const {
+    static_assert(correct<minimize_mistake<E>>, "minimize: the loss is no scalar, take its mean or sum; or it is no float");
+    return detail::minimize(loss, "momentum",
+                            {&momentum_operation<value_t<E>>,
+                             {"momentum"},
+                             {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}});
+  }
+};
+
+}  // namespace weft

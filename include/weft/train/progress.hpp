@@ -1,0 +1,174 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// How a run shows that it is alive: one line that is drawn over, a line every few seconds, or nothing. `automatic`
+/// draws on a terminal and writes lines elsewhere.
+enum class progress_mode : unsigned char { automatic, bar, lines, none };
+
+/// "auto", "bar", "lines" or "none"; throws invalid_argument for any other word.
+inline progress_mode parse_progress_mode(std::string_view word) {
+  if (word == "auto") return progress_mode::automatic;
+  if (word == "bar") return progress_mode::bar;
+  if (word == "lines") return progress_mode::lines;
+  if (word == "none") return progress_mode::none;
+  throw error(error_code::invalid_argument, "progress",
+              "there is no mode \"" + std::string(word) + "\"; auto, bar, lines and none are the modes");
+}
+
+/// What a run will do, so that its display can say how far it is.
+struct progress_options {
+  std::int64_t steps = 0;            ///< in all; 0 where nobody knows
+  std::int64_t steps_per_epoch = 0;  ///< 0 where there are no epochs
+  std::int64_t items_per_step = 0;   ///< 0 leaves the rate out
+  const char* items = "images";
+  progress_mode mode = progress_mode::automatic;
+  std::FILE* out = stderr;
+  std::chrono::milliseconds bar_interval{100};
+  std::chrono::milliseconds line_interval{3000};
+};
+
+/// Shows a run's step, epoch, cost, speed and the time that is left.
+///
+///     progress shown({.steps = steps, .steps_per_epoch = batches, .items_per_step = 100});
+///     ... shown.update(step, cost);
+///
+/// An update between two displays reads a clock and compares: some 25 nanoseconds.
+template <class Clock = std::chrono::steady_clock>
+class basic_progress {
+ public:
+  explicit basic_progress(progress_options options)
+      : options_(options), start_(Clock::now()), measured_from_(start_), last_(start_) {
+    if (options_.mode == progress_mode::automatic)
+      options_.mode = ::isatty(::fileno(options_.out)) ? progress_mode::bar : progress_mode::lines;
+    interval_ = options_.mode == progress_mode::bar ? options_.bar_interval : options_.line_interval;
+    next_ = start_ + options_.bar_interval;
+  }
+  basic_progress(const basic_progress&) = delete;
+  basic_progress& operator=(const basic_progress&) = delete;
+  ~basic_progress() { finish(); }
+
+  /// `step` steps are done, on a cluster by all workers together, and the last one here cost `cost`.
+  void update(std::int64_t step, double cost) {
+    if (options_.mode == progress_mode::none) return;
+    const auto now = Clock::now();
+    if (first_ < 0) {
+      // Speed is counted from the first step's end: that step also plans, and others' may have come before it.
+      first_ = last_step_ = step;
+      measured_from_ = last_ = now;
+    }
+    step_ = step;
+    cost_ = cost;
+    if (now >= next_) show(now);
+  }
+
+  /// Shows the last state once more and ends the line. Called at the latest by the destructor.
+  void finish() {
+    if (finished_) return;
+    finished_ = true;
+    if (options_.mode == progress_mode::none || first_ < 0) return;
+    show(Clock::now());
+    if (options_.mode == progress_mode::bar) std::fputc('\n', options_.out);
+    std::fflush(options_.out);
+  }
+
+ private:
+  using time_point = typename Clock::time_point;
+
+  void show(time_point now) {
+    next_ = now + interval_;
+    // While the run goes on the speed is the recent one; at its end, that of the whole.
+    const bool whole = finished_ || step_ == last_step_;
+    const double seconds = std::chrono::duration<double>(now - (whole ? measured_from_ : last_)).count();
+    const auto steps = static_cast<double>(step_ - (whole ? first_ : last_step_));
+    if (!finished_) {
+      last_ = now;
+      last_step_ = step_;
+    }
+    const double rate = seconds > 0 ? steps / seconds : 0;
+    const std::string text = describe(rate, std::chrono::duration<double>(now - start_).count());
+    if (options_.mode == progress_mode::bar) {
+      // Back to the line's beginning, the text, and nothing of the text before.
+      std::fprintf(options_.out, "\r%s\x1b[K", text.c_str());
+      std::fflush(options_.out);
+    } else {
+      std::fprintf(options_.out, "%s\n", text.c_str());
+      std::fflush(options_.out);
+    }
+  }
+
+  std::string describe(double rate, double elapsed) const {
+    std::string text;
+    const auto add = [&text](const char* format, auto... values) {
+      char part[96];
+      std::snprintf(part, sizeof part, format, values...);
+      text += part;
+    };
+    if (options_.mode == progress_mode::bar && options_.steps > 0) {
+      constexpr std::int64_t width = 16;
+      const std::int64_t done = step_ < options_.steps ? step_ * width / options_.steps : width;
+      text += '[' + std::string(static_cast<std::size_t>(done), '=') +
+              std::string(static_cast<std::size_t>(width - done), ' ') + "] ";
+    }
+    add("step %lld", static_cast<long long>(step_));
+    if (options_.steps > 0) add("/%lld", static_cast<long long>(options_.steps));
+    if (options_.steps_per_epoch > 0) {
+      const std::int64_t before = step_ > 0 ? step_ - 1 : 0;  // the step that has just been made belongs to this epoch
+      add("  epoch %lld  batch %lld/%lld", static_cast<long long>(before / options_.steps_per_epoch + 1),
+          static_cast<long long>(step_ > 0 ? before % options_.steps_per_epoch + 1 : 0),
+          static_cast<long long>(options_.steps_per_epoch));
+    }
+    add("  cost %.4f", cost_);
+    if (rate > 0) {
+      const double us = 1e6 / rate;
+      us < 1000 ? add("  %.0f us/step", us) : add("  %.2f ms/step", us / 1000);
+      if (options_.items_per_step > 0)
+        text += "  " + thousands(rate * static_cast<double>(options_.items_per_step)) + ' ' + options_.items + "/s";
+    }
+    if (finished_)
+      text += "  took " + clock_time(elapsed);
+    else if (rate > 0 && options_.steps > step_)
+      text += "  left " + clock_time(static_cast<double>(options_.steps - step_) / rate);
+    return text;
+  }
+
+  /// 1234567 as 1,234,567.
+  static std::string thousands(double value) {
+    std::string digits = std::to_string(std::llround(value));
+    for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
+    return digits;
+  }
+
+  /// 3725 seconds as 1:02:05, 8 as 0:08.
+  static std::string clock_time(double seconds) {
+    const auto s = static_cast<long long>(seconds + 0.5);
+    char text[40];
+    if (s >= 3600)
+      std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    else
+      std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+    return text;
+  }
+
+  progress_options options_;
+  time_point start_, measured_from_, last_, next_;
+  std::chrono::milliseconds interval_{};
+  std::int64_t first_ = -1, step_ = 0, last_step_ = 0;
+  double cost_ = 0;
+  bool finished_ = false;
+};
+
+using progress = basic_progress<>;
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace weft {
+
+/// The moment until which a call may take. Written as a duration from now, `client.pull(out, 5s)`; waiting without an
+/// end must be spelt out as deadline::never().
+template <typename Clock = std::chrono::steady_clock>
+class basic_deadline {
+ public:
+  using clock = Clock;
+  using time_point = typename Clock::time_point;
+  using duration = typename Clock::duration;
+
+  template <typename Rep, typename Period>
+  basic_deadline(std::chrono::duration<Rep, Period> from_now) : at_(after(from_now)) {}
+  explicit basic_deadline(time_point at) : at_(at) {}
+
+  static basic_deadline never() { return basic_deadline(time_point::max()); }
+
+  bool expired() const { return at_ != time_point::max() && Clock::now() >= at_; }
+
+  /// What is left of it, never negative and never more than `most`.
+  duration remaining(duration most = duration::max()) const {
+    if (at_ == time_point::max()) return most;
+    return std::clamp(at_ - Clock::now(), duration::zero(), most);
+  }
+
+  /// For a frame's header: microseconds left, at least 1; 0 where there is no deadline.
+  std::uint64_t remaining_us() const {
+    if (at_ == time_point::max()) return 0;
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(remaining()).count();
+    return static_cast<std::uint64_t>(std::max<decltype(left)>(left, 1));
+  }
+
+  time_point at() const { return at_; }
+
+ private:
+  template <typename Duration>
+  static time_point after(Duration from_now) {
+    const auto now = Clock::now();
+    if (std::chrono::duration<double>(from_now) >= std::chrono::duration<double>(time_point::max() - now))
+      return time_point::max();
+    return now + std::chrono::duration_cast<duration>(from_now);
+  }
+
+  time_point at_;
+};
+
+using deadline = basic_deadline<>;
+
+}  // namespace weft

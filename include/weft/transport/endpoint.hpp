@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "../error.hpp"
+
+namespace weft {
+
+/// Where a task listens: a host (name, IPv4, or IPv6 without brackets) and a port. Port 0 asks for any free port.
+struct endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+
+  friend bool operator==(const endpoint&, const endpoint&) = default;
+};
+
+/// "host:port", with brackets around an IPv6 host.
+inline std::string to_string(const endpoint& where) {
+  const bool ipv6 = where.host.find(':') != std::string::npos;
+  return (ipv6 ? "[" + where.host + "]" : where.host) + ":" + std::to_string(where.port);
+}
+
+/// Reads "host:port" or "[ipv6]:port". Throws weft::error (invalid_argument) that quotes the text.
+inline endpoint parse_endpoint(std::string_view text) {
+  const auto fail = [&](const std::string& why) {
+    throw error(error_code::invalid_argument, "address",
+                "'" + std::string(text) + "' is not host:port: " + why + " (example: 127.0.0.1:2222)");
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) fail("the port is missing");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']'))
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string_view::npos)
+    fail("write an IPv6 host in brackets");
+  if (host.empty()) fail("the host is missing");
+  const auto acceptable = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
+           c == '_' || c == ':' || c == '%';
+  };
+  if (!std::all_of(host.begin(), host.end(), acceptable)) fail("the host has a character that no host name has");
+  endpoint result{std::string(host), 0};
+  const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), result.port);
+  if (port.empty() || problem != std::errc{} || end != port.data() + port.size())
+    fail("the port must be a number from 0 to 65535");
+  return result;
+}
+
+/// Whether `host` names this machine's loopback interface: localhost, 127.x.y.z or ::1. Decided from the text alone.
+inline bool is_loopback(std::string_view host) {
+  if (host == "localhost" || host == "::1") return true;
+  if (!host.starts_with("127.")) return false;
+  int parts = 0;
+  for (std::size_t at = 0; at <= host.size();) {
+    const auto end = std::min(host.find('.', at), host.size());
+    unsigned value = 0;
+    const auto [stop, problem] = std::from_chars(host.data() + at, host.data() + end, value);
+    if (problem != std::errc{} || stop != host.data() + end || value > 255) return false;
+    ++parts;
+    at = end + 1;
+  }
+  return parts == 4;
+}
+
+}  // namespace weft

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "../error.hpp"
+#include "crc32c.hpp"
+
+namespace weft {
+
+/// What a frame means. The numbers are part of the protocol.
+enum class frame_kind : std::uint16_t {
+  hello = 1,     // who dials, and for which channel
+  welcome,       // the answer: who was reached
+  refuse,        // the other answer: why not
+  heartbeat,     // nothing but a sign of life
+  goodbye,       // the task leaves in order
+  failure,       // an answer: the request failed, here is the code and the sentence
+  enroll,        // worker to ps: the variables, their rules and the consistency mode
+  initialise,    // chief to ps: the first values
+  await_values,  // worker to ps: answer when there are values
+  pull,          // worker to ps: the values, please
+  push_pull,     // worker to ps: here are gradients, the fresh values please
+  done,          // worker to ps: no more updates from here
+  acknowledge,   // an answer without values
+  values,        // an answer with values
+  group,         // between ranks: what this rank believes about the group
+  reduce,        // between ranks: part of an all-reduce
+};
+
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::reduce);
+
+/// Bits of frame_header::flags.
+enum frame_flags : std::uint32_t {
+  payload_checked = 1,  // payload_crc holds the payload's CRC32C
+  duplicate = 2,        // an answer: this update had been applied before, it was not applied again
+  known_frame_flags = 3,
+};
+
+/// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
+struct frame_header {
+  frame_kind kind{};
+  std::uint32_t flags = 0;
+  std::uint64_t request = 0;         // chosen by the asker, repeated in the answer
+  std::uint64_t payload_length = 0;  // bytes that follow the header
+  std::uint64_t deadline_us = 0;     // microseconds that the sender still waits; 0: not said
+  std::int64_t step = 0;
+  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph hash
+  std::uint32_t payload_crc = 0;
+
+  friend bool operator==(const frame_header&, const frame_header&) = default;
+};
+
+inline constexpr std::size_t frame_header_size = 64;
+inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
+inline constexpr std::uint16_t protocol_version = 1;
+
+using frame_header_bytes = std::array<std::byte, frame_header_size>;
+
+namespace detail {
+
+template <typename Integer>
+void put_little(std::byte* to, Integer value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) to[i] = static_cast<std::byte>(bits >> (8 * i));
+}
+
+template <typename Integer>
+Integer get_little(const std::byte* from) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) bits |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
+  return static_cast<Integer>(bits);
+}
+
+// magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40, tag 48,
+// reserved 56, header crc 60
+inline constexpr std::size_t header_crc_at = 60;
+
+}  // namespace detail
+
+/// The header as it travels.
+inline frame_header_bytes encode(const frame_header& header) {
+  frame_header_bytes bytes{};
+  std::byte* to = bytes.data();
+  detail::put_little(to, frame_magic);
+  detail::put_little(to + 4, protocol_version);
+  detail::put_little(to + 6, static_cast<std::uint16_t>(header.kind));
+  detail::put_little(to + 8, header.flags);
+  detail::put_little(to + 12, header.payload_crc);
+  detail::put_little(to + 16, header.request);
+  detail::put_little(to + 24, header.payload_length);
+  detail::put_little(to + 32, header.deadline_us);
+  detail::put_little(to + 40, header.step);
+  detail::put_little(to + 48, header.tag);
+  detail::put_little(to + detail::header_crc_at, crc32c(std::span{bytes}.first(detail::header_crc_at)));
+  return bytes;
+}
+
+/// Reads a header that came from outside. `payload_limit` is the largest payload, in bytes, that the reader is prepared
+/// to hold at this moment.
+/// Throws weft::error: invalid_argument for bytes that are no Weft frame, failed_precondition for another protocol
+/// version, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
+inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit) {
+  const std::byte* from = bytes.data();
+  const auto fail = [](error_code code, const std::string& sentence) { throw error(code, "frame", sentence); };
+  if (detail::get_little<std::uint32_t>(from) != frame_magic)
+    fail(error_code::invalid_argument, "the peer does not speak Weft's protocol (no magic number)");
+  if (const auto version = detail::get_little<std::uint16_t>(from + 4); version != protocol_version)
+    fail(error_code::failed_precondition, "the peer speaks protocol version " + std::to_string(version) +
+                                              ", this task " + std::to_string(protocol_version) +
+                                              "; run the same build on every task");
+  if (detail::get_little<std::uint32_t>(from + detail::header_crc_at) != crc32c(bytes.first(detail::header_crc_at)))
+    fail(error_code::data_loss, "the header's checksum does not match; it was damaged on the way");
+
+  const auto kind = detail::get_little<std::uint16_t>(from + 6);
+  if (kind == 0 || kind > last_frame_kind)
+    fail(error_code::invalid_argument, "unknown kind of frame " + std::to_string(kind));
+  frame_header header;
+  header.kind = static_cast<frame_kind>(kind);
+  header.flags = detail::get_little<std::uint32_t>(from + 8);
+  if ((header.flags & ~static_cast<std::uint32_t>(known_frame_flags)) != 0 ||
+      detail::get_little<std::uint32_t>(from + 56) != 0)
+    fail(error_code::invalid_argument, "unknown flags " + std::to_string(header.flags) + " or reserved bits set");
+  header.payload_crc = detail::get_little<std::uint32_t>(from + 12);
+  header.request = detail::get_little<std::uint64_t>(from + 16);
+  header.payload_length = detail::get_little<std::uint64_t>(from + 24);
+  if (header.payload_length > payload_limit)
+    fail(error_code::resource_exhausted, "a payload of " + std::to_string(header.payload_length) +
+                                             " bytes is announced, at most " + std::to_string(payload_limit) +
+                                             " are acceptable here");
+  header.deadline_us = detail::get_little<std::uint64_t>(from + 32);
+  header.step = detail::get_little<std::int64_t>(from + 40);
+  header.tag = detail::get_little<std::uint64_t>(from + 48);
+  return header;
+}
+
+}  // namespace weft

@@ -1,0 +1,208 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "../error.hpp"
+#include "frame.hpp"
+#include "transport.hpp"
+
+namespace weft {
+
+/// Sends one frame at a time over a stream that does not block: header and payload leave in gather writes, straight
+/// from where the payload lies.
+class frame_writer {
+ public:
+  /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
+  static constexpr std::size_t most_at_once = std::size_t{1} << 20;
+
+  /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in here.
+  void start(frame_header header, std::span<const const_bytes> payload, bool checked = true) {
+    pieces_.clear();
+    header.payload_length = 0;
+    header.payload_crc = 0;
+    for (const const_bytes piece : payload) {
+      header.payload_length += piece.size();
+      if (checked) header.payload_crc = crc32c(piece, header.payload_crc);
+      if (!piece.empty()) pieces_.push_back(piece);
+    }
+    if (checked) header.flags |= payload_checked;
+    header_ = encode(header);
+    header_left_ = header_;
+    next_ = 0;
+  }
+
+  void start(const frame_header& header) { start(header, std::span<const const_bytes>{}, false); }
+  void start(const frame_header& header, const_bytes payload, bool checked = true) {
+    start(header, std::span(&payload, 1), checked);
+  }
+
+  bool idle() const { return header_left_.empty() && next_ == pieces_.size(); }
+
+  /// Writes what the stream takes now; returns how many bytes that was.
+  template <byte_stream Stream>
+  std::size_t advance(Stream& stream) {
+    std::size_t total = 0;
+    while (!idle()) {
+      std::array<const_bytes, most_buffers> gather;
+      std::size_t count = 0, room = most_at_once;
+      if (!header_left_.empty()) gather[count++] = header_left_;
+      for (std::size_t i = next_; i < pieces_.size() && count < most_buffers && room > 0; ++i) {
+        gather[count] = pieces_[i].first(std::min(room, pieces_[i].size()));
+        room -= gather[count++].size();
+      }
+      std::size_t moved = stream.write_some(std::span(gather).first(count));
+      if (moved == 0) break;
+      total += moved;
+      const std::size_t of_header = std::min(moved, header_left_.size());
+      header_left_ = header_left_.subspan(of_header);
+      moved -= of_header;
+      while (moved > 0) {
+        const std::size_t n = std::min(moved, pieces_[next_].size());
+        pieces_[next_] = pieces_[next_].subspan(n);
+        moved -= n;
+        if (pieces_[next_].empty()) ++next_;
+      }
+    }
+    return total;
+  }
+
+  /// Copies what is left of the payload, so that the original may change before it is sent.
+  void detach() {
+    if (next_ == pieces_.size()) return;
+    std::vector<std::byte> rest;
+    for (std::size_t i = next_; i < pieces_.size(); ++i) rest.insert(rest.end(), pieces_[i].begin(), pieces_[i].end());
+    kept_ = std::move(rest);
+    pieces_.assign(1, const_bytes(kept_));
+    next_ = 0;
+  }
+
+ private:
+  frame_header_bytes header_{};
+  const_bytes header_left_{};
+  std::vector<const_bytes> pieces_;
+  std::size_t next_ = 0;
+  std::vector<std::byte> kept_;
+};
+
+/// Receives one frame at a time from a stream that does not block: first the header, then the payload, straight into
+/// its destination. The payload's checksum is verified as it arrives.
+class frame_reader {
+ public:
+  /// Waits for the next frame, whatever it is; `payload_limit` bounds its payload, in bytes. When
+  /// needs_destination() the caller says where the payload goes, with payload_to().
+  void expect(std::uint64_t payload_limit) {
+    reset(payload_limit);
+    pieces_.clear();
+    pieces_known_ = false;
+  }
+
+  /// Waits for a frame whose payload fills `destination` exactly: header and payload may arrive in one read.
+  void expect(std::span<const mutable_bytes> destination) {
+    std::uint64_t size = 0;
+    pieces_.clear();
+    for (const mutable_bytes piece : destination) {
+      size += piece.size();
+      if (!piece.empty()) pieces_.push_back(piece);
+    }
+    reset(size);
+    exact_ = true;
+    pieces_known_ = true;
+  }
+
+  /// Whether the header is here, and payload_to() is due.
+  bool needs_destination() const { return header_ready_ && !pieces_known_; }
+  const frame_header& header() const { return header_; }
+
+  /// The pieces together are as long as the announced payload.
+  void payload_to(std::span<const mutable_bytes> destination) {
+    for (const mutable_bytes piece : destination)
+      if (!piece.empty()) pieces_.push_back(piece);
+    pieces_known_ = true;
+    finish_if_complete();
+  }
+  void payload_to(mutable_bytes destination) { payload_to(std::span(&destination, 1)); }
+
+  bool complete() const { return complete_; }
+
+  /// Reads what is there; returns how many bytes that was.
+  /// Throws weft::error as decode() does, data_loss for a damaged payload, unavailable when the peer has closed.
+  template <byte_stream Stream>
+  std::size_t advance(Stream& stream) {
+    std::size_t total = 0;
+    while (!complete_ && !needs_destination()) {
+      std::array<mutable_bytes, most_buffers> scatter;
+      std::size_t count = 0, asked = 0;
+      if (!header_ready_) scatter[count++] = std::span(bytes_).subspan(header_filled_);
+      for (std::size_t i = next_; pieces_known_ && i < pieces_.size() && count < most_buffers; ++i)
+        scatter[count++] = pieces_[i];
+      for (std::size_t i = 0; i < count; ++i) asked += scatter[i].size();
+      std::size_t moved = stream.read_some(std::span(scatter).first(count));
+      if (moved == 0) break;
+      const bool drained = moved < asked;
+      total += moved;
+      if (!header_ready_) {
+        const std::size_t n = std::min(moved, frame_header_size - header_filled_);
+        header_filled_ += n;
+        moved -= n;
+        if (header_filled_ == frame_header_size) accept_header();
+      }
+      accept_payload(moved);
+      finish_if_complete();
+      if (drained) break;  // asking again now would only find nothing
+    }
+    return total;
+  }
+
+ private:
+  void reset(std::uint64_t limit) {
+    limit_ = limit;
+    header_filled_ = 0;
+    header_ready_ = complete_ = exact_ = false;
+    next_ = 0;
+    crc_ = 0;
+  }
+
+  void accept_header() {
+    header_ = decode(bytes_, limit_);
+    if (exact_ && header_.payload_length != limit_)
+      throw error(error_code::invalid_argument, "frame",
+                  "a payload of " + std::to_string(header_.payload_length) + " bytes came where " +
+                      std::to_string(limit_) + " were due; the tasks disagree about what they are doing");
+    header_ready_ = true;
+  }
+
+  void accept_payload(std::size_t moved) {
+    while (moved > 0) {
+      mutable_bytes& piece = pieces_[next_];
+      const std::size_t n = std::min(moved, piece.size());
+      if (header_.flags & payload_checked) crc_ = crc32c(piece.first(n), crc_);
+      piece = piece.subspan(n);
+      moved -= n;
+      if (piece.empty()) ++next_;
+    }
+  }
+
+  void finish_if_complete() {
+    if (complete_ || !header_ready_ || !pieces_known_ || next_ != pieces_.size()) return;
+    if ((header_.flags & payload_checked) && crc_ != header_.payload_crc)
+      throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged on the way");
+    complete_ = true;
+  }
+
+  frame_header_bytes bytes_{};
+  frame_header header_{};
+  std::uint64_t limit_ = 0;
+  std::size_t header_filled_ = 0;
+  bool header_ready_ = false, complete_ = false, exact_ = false, pieces_known_ = false;
+  std::vector<mutable_bytes> pieces_;
+  std::size_t next_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,254 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../error.hpp"
+#include "transport.hpp"
+
+namespace weft {
+
+/// A network inside one process: several tasks, each with its own threads, for tests and for in-graph work. Copies of
+/// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
+/// it is simple before it is fast.
+class in_process {
+  struct pipe {  // one direction of a stream: a bounded ring of bytes
+    std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
+    std::size_t first = 0, held = 0;
+    bool closed = false;
+  };
+  struct port {
+    std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // what the acceptor reads, writes
+  };
+  struct network {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, std::shared_ptr<port>> ports;
+    std::uint16_t next_port = 40000;
+  };
+  using network_ptr = std::shared_ptr<network>;
+
+  class source {  // what a wait can look at, under the network's lock
+   public:
+    virtual ~source() = default;
+    virtual bool readable() const = 0;
+    virtual bool writable() const = 0;
+  };
+
+ public:
+  class stream : public source {
+   public:
+    stream() = default;
+    stream(network_ptr net, std::shared_ptr<pipe> in, std::shared_ptr<pipe> out)
+        : network_(std::move(net)), in_(std::move(in)), out_(std::move(out)) {}
+    stream(stream&&) = default;
+    stream& operator=(stream&& other) {
+      close();
+      network_ = std::move(other.network_);
+      in_ = std::move(other.in_);
+      out_ = std::move(other.out_);
+      return *this;
+    }
+    ~stream() override { close(); }
+
+    bool is_open() const { return network_ != nullptr; }
+
+    std::size_t read_some(std::span<const mutable_bytes> into) {
+      return with_lock([&] {
+        if (in_->held == 0 && in_->closed) closed_by_peer();
+        std::size_t moved = 0;
+        for (mutable_bytes rest : into)
+          while (!rest.empty() && in_->held > 0) {
+            const std::size_t n = std::min({rest.size(), in_->held, in_->ring.size() - in_->first});
+            std::memcpy(rest.data(), in_->ring.data() + in_->first, n);
+            in_->first = (in_->first + n) % in_->ring.size();
+            in_->held -= n;
+            rest = rest.subspan(n);
+            moved += n;
+          }
+        return moved;
+      });
+    }
+
+    std::size_t write_some(std::span<const const_bytes> from) {
+      return with_lock([&] {
+        if (out_->closed) closed_by_peer();
+        std::size_t moved = 0;
+        for (const_bytes rest : from)
+          while (!rest.empty() && out_->held < out_->ring.size()) {
+            const std::size_t at = (out_->first + out_->held) % out_->ring.size();
+            const std::size_t n = std::min({rest.size(), out_->ring.size() - out_->held, out_->ring.size() - at});
+            std::memcpy(out_->ring.data() + at, rest.data(), n);
+            out_->held += n;
+            rest = rest.subspan(n);
+            moved += n;
+          }
+        return moved;
+      });
+    }
+
+    void close() {
+      if (!network_) return;
+      {
+        std::lock_guard lock(network_->mutex);
+        in_->closed = out_->closed = true;
+      }
+      network_->changed.notify_all();
+      network_ = nullptr;
+    }
+
+    bool readable() const override { return in_->held > 0 || in_->closed; }
+    bool writable() const override { return out_->held < out_->ring.size() || out_->closed; }
+
+   private:
+    template <typename Action>
+    std::size_t with_lock(Action action) {
+      if (!network_) throw error(error_code::failed_precondition, "in_process", "this side of the stream is closed");
+      std::unique_lock lock(network_->mutex);
+      const std::size_t moved = action();
+      lock.unlock();
+      if (moved > 0) network_->changed.notify_all();
+      return moved;
+    }
+
+    [[noreturn]] static void closed_by_peer() {
+      throw error(error_code::unavailable, "in_process", "the other side closed the connection");
+    }
+
+    network_ptr network_;
+    std::shared_ptr<pipe> in_, out_;
+  };
+
+  class listener : public source {
+   public:
+    listener() = default;
+    listener(network_ptr net, endpoint where, std::shared_ptr<port> at)
+        : network_(std::move(net)), address_(std::move(where)), port_(std::move(at)) {}
+    listener(listener&&) = default;
+    listener& operator=(listener&& other) {
+      close();
+      network_ = std::move(other.network_);
+      address_ = std::move(other.address_);
+      port_ = std::move(other.port_);
+      return *this;
+    }
+    ~listener() override { close(); }
+
+    const endpoint& address() const { return address_; }
+    bool is_open() const { return network_ != nullptr; }
+
+    bool accept(stream& accepted) {
+      std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>> ends;
+      {
+        std::lock_guard lock(network_->mutex);
+        if (port_->pending.empty()) return false;
+        ends = std::move(port_->pending.front());
+        port_->pending.pop_front();
+      }
+      accepted = stream(network_, std::move(ends.first), std::move(ends.second));
+      return true;
+    }
+
+    void close() {
+      if (!network_) return;
+      {
+        std::lock_guard lock(network_->mutex);
+        network_->ports.erase(to_string(address_));
+        for (auto& [in, out] : port_->pending) in->closed = out->closed = true;
+        port_->pending.clear();
+      }
+      network_->changed.notify_all();
+      network_ = nullptr;
+    }
+
+    bool readable() const override { return !port_->pending.empty(); }
+    bool writable() const override { return false; }
+
+   private:
+    network_ptr network_;
+    endpoint address_;
+    std::shared_ptr<port> port_;
+  };
+
+  class signal : public source {
+   public:
+    explicit signal(in_process& owner) : network_(owner.network_) {}
+
+    void notify() {
+      {
+        std::lock_guard lock(network_->mutex);
+        raised_ = true;
+      }
+      network_->changed.notify_all();
+    }
+
+    void clear() {
+      std::lock_guard lock(network_->mutex);
+      raised_ = false;
+    }
+
+    bool readable() const override { return raised_; }
+    bool writable() const override { return false; }
+
+   private:
+    network_ptr network_;
+    bool raised_ = false;
+  };
+
+  struct wait_item {
+    const source* from = nullptr;
+    bool read = false, write = false;
+  };
+
+  static void check(const endpoint&) {}
+
+  listener listen(endpoint where) {
+    std::lock_guard lock(network_->mutex);
+    if (where.port == 0) where.port = network_->next_port++;
+    auto [place, fresh] = network_->ports.try_emplace(to_string(where), std::make_shared<port>());
+    if (!fresh)
+      throw error(error_code::already_exists, "listen",
+                  to_string(where) + " is in use by another task; choose another port");
+    return listener(network_, where, place->second);
+  }
+
+  stream connect(const endpoint& where) {
+    auto to = std::make_shared<pipe>(), from = std::make_shared<pipe>();
+    {
+      std::lock_guard lock(network_->mutex);
+      const auto found = network_->ports.find(to_string(where));
+      if (found == network_->ports.end())
+        throw error(error_code::unavailable, "connect", "nobody listens at " + to_string(where));
+      found->second->pending.emplace_back(to, from);
+    }
+    network_->changed.notify_all();
+    return stream(network_, std::move(from), std::move(to));
+  }
+
+  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
+    std::unique_lock lock(network_->mutex);
+    // wait_until on the system clock: what ThreadSanitizer of today's compilers understands
+    return network_->changed.wait_until(lock, std::chrono::system_clock::now() + time, [&] {
+      return std::any_of(items.begin(), items.end(), [](const wait_item& item) {
+        return (item.read && item.from->readable()) || (item.write && item.from->writable());
+      });
+    });
+  }
+
+ private:
+  network_ptr network_ = std::make_shared<network>();
+};
+
+static_assert(transport<in_process>);
+
+}  // namespace weft

@@ -1,0 +1,282 @@
+#pragma once
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/connect_pair.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../error.hpp"
+#include "transport.hpp"
+
+namespace weft {
+
+/// TCP through Boost.Asio, on loopback addresses only. The sockets do not block, and no thread runs the io_context:
+/// whoever needs bytes asks the socket itself, so that no message waits for another thread to wake.
+class tcp {
+  using protocol = boost::asio::ip::tcp;
+  using failure = boost::system::error_code;
+  using context_ptr = std::shared_ptr<boost::asio::io_context>;
+
+  class source {
+   public:
+    int descriptor() const { return descriptor_; }
+
+   protected:
+    int descriptor_ = -1;
+  };
+
+ public:
+  class stream : public source {
+   public:
+    stream() = default;
+    stream(context_ptr context, protocol::socket socket) : context_(std::move(context)), socket_(std::move(socket)) {
+      descriptor_ = socket_->native_handle();
+      failure ignored;
+      socket_->non_blocking(true, ignored);
+      socket_->set_option(protocol::no_delay(true), ignored);
+      close_on_exec(descriptor_);
+      // Loopback loses nothing: the pacing timers of some congestion controllers only cost time there.
+      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+      const int bytes = 1 << 20;  // larger ones wander through the cache, smaller ones block more often: measured
+      ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    }
+    stream(stream&& other) noexcept { *this = std::move(other); }
+    stream& operator=(stream&& other) noexcept {
+      close();
+      socket_.reset();
+      context_ = std::move(other.context_);
+      socket_ = std::move(other.socket_);
+      other.socket_.reset();
+      descriptor_ = std::exchange(other.descriptor_, -1);
+      return *this;
+    }
+    ~stream() { close(); }
+
+    bool is_open() const { return descriptor_ >= 0; }
+
+    std::size_t read_some(std::span<const mutable_bytes> into) {
+      std::array<boost::asio::mutable_buffer, most_buffers> buffers;
+      const std::size_t count = std::min(into.size(), most_buffers);
+      for (std::size_t i = 0; i < count; ++i) buffers[i] = {into[i].data(), into[i].size()};
+      failure problem;
+      const std::size_t moved = count == 1 ? open().read_some(boost::asio::mutable_buffers_1(buffers[0]), problem)
+                                           : open().read_some(std::span(buffers).first(count), problem);
+      return result(moved, problem);
+    }
+
+    std::size_t write_some(std::span<const const_bytes> from) {
+      std::array<boost::asio::const_buffer, most_buffers> buffers;
+      const std::size_t count = std::min(from.size(), most_buffers);
+      for (std::size_t i = 0; i < count; ++i) buffers[i] = {from[i].data(), from[i].size()};
+      failure problem;
+      const std::size_t moved = count == 1 ? open().write_some(boost::asio::const_buffers_1(buffers[0]), problem)
+                                           : open().write_some(std::span(buffers).first(count), problem);
+      return result(moved, problem);
+    }
+
+    void close() {
+      if (!is_open()) return;
+      failure ignored;
+      socket_->close(ignored);
+      descriptor_ = -1;
+    }
+
+   private:
+    protocol::socket& open() {
+      if (!is_open()) throw error(error_code::failed_precondition, "tcp", "this side of the connection is closed");
+      return *socket_;
+    }
+
+    static std::size_t result(std::size_t moved, const failure& problem) {
+      if (!problem) return moved;
+      if (problem == boost::asio::error::would_block || problem == boost::asio::error::try_again ||
+          problem == boost::asio::error::interrupted)
+        return 0;
+      if (problem == boost::asio::error::eof || problem == boost::asio::error::connection_reset ||
+          problem == boost::asio::error::broken_pipe)
+        throw error(error_code::unavailable, "tcp", "the other side closed the connection");
+      throw error(error_code::unavailable, "tcp", problem.message());
+    }
+
+    context_ptr context_;
+    std::optional<protocol::socket> socket_;
+  };
+
+  class listener : public source {
+   public:
+    listener() = default;
+    listener(context_ptr context, protocol::acceptor acceptor, std::string host)
+        : context_(std::move(context)), acceptor_(std::move(acceptor)) {
+      descriptor_ = acceptor_->native_handle();
+      acceptor_->non_blocking(true);
+      close_on_exec(descriptor_);
+      address_ = {std::move(host), acceptor_->local_endpoint().port()};
+    }
+    listener(listener&& other) noexcept { *this = std::move(other); }
+    listener& operator=(listener&& other) noexcept {
+      acceptor_.reset();
+      context_ = std::move(other.context_);
+      acceptor_ = std::move(other.acceptor_);
+      other.acceptor_.reset();
+      address_ = std::move(other.address_);
+      descriptor_ = std::exchange(other.descriptor_, -1);
+      return *this;
+    }
+
+    /// With the port that was really bound.
+    const endpoint& address() const { return address_; }
+    bool is_open() const { return descriptor_ >= 0; }
+
+    bool accept(stream& accepted) {
+      failure problem;
+      protocol::socket socket(*context_);
+      acceptor_->accept(socket, problem);
+      if (problem) return false;  // nobody there, or gone again
+      accepted = stream(context_, std::move(socket));
+      return true;
+    }
+
+    void close() {
+      acceptor_.reset();
+      descriptor_ = -1;
+    }
+
+   private:
+    context_ptr context_;
+    std::optional<protocol::acceptor> acceptor_;
+    endpoint address_;
+  };
+
+  class signal : public source {
+    using local = boost::asio::local::stream_protocol;
+
+   public:
+    explicit signal(tcp& owner) : context_(owner.context_), notified_(*context_), notifier_(*context_) {
+      boost::asio::local::connect_pair(notified_, notifier_);
+      notified_.non_blocking(true);
+      notifier_.non_blocking(true);
+      descriptor_ = notified_.native_handle();
+      close_on_exec(descriptor_);
+      close_on_exec(notifier_.native_handle());
+    }
+
+    void notify() {
+      std::lock_guard lock(notifying_);
+      failure full_is_fine;
+      notifier_.write_some(boost::asio::buffer("!", 1), full_is_fine);
+    }
+
+    void clear() {
+      std::array<char, 64> drain;
+      failure empty;
+      while (notified_.read_some(boost::asio::buffer(drain), empty) == drain.size()) {
+      }
+    }
+
+   private:
+    context_ptr context_;
+    local::socket notified_, notifier_;
+    std::mutex notifying_;
+  };
+
+  struct wait_item {
+    const source* from = nullptr;
+    bool read = false, write = false;
+  };
+
+  /// Throws weft::error (permission_denied) unless the address is on loopback.
+  static void check(const endpoint& where) {
+    if (is_loopback(where.host)) return;
+    throw error(error_code::permission_denied, "tcp",
+                to_string(where) +
+                    " is not a loopback address; without authentication Weft speaks only over loopback: use "
+                    "127.0.0.1, ::1 or localhost");
+  }
+
+  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, unavailable otherwise.
+  listener listen(const endpoint& where) {
+    check(where);
+    failure problem;
+    protocol::acceptor acceptor(*context_);
+    const protocol::endpoint local = resolve(where);
+    acceptor.open(local.protocol(), problem);
+    if (!problem) acceptor.set_option(protocol::acceptor::reuse_address(true), problem);
+    if (!problem) acceptor.bind(local, problem);
+    if (!problem) acceptor.listen(boost::asio::socket_base::max_listen_connections, problem);
+    if (problem == boost::asio::error::address_in_use)
+      throw error(error_code::already_exists, "listen",
+                  to_string(where) + " is in use by another process; stop that process or choose another port");
+    if (problem) throw error(error_code::unavailable, "listen", to_string(where) + ": " + problem.message());
+    return listener(context_, std::move(acceptor), where.host);
+  }
+
+  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within 250 milliseconds.
+  stream connect(const endpoint& where) {
+    check(where);
+    failure problem;
+    protocol::socket socket(*context_);
+    const protocol::endpoint remote = resolve(where);
+    socket.open(remote.protocol(), problem);
+    if (!problem) socket.non_blocking(true, problem);
+    if (!problem) socket.connect(remote, problem);
+    if (problem == boost::asio::error::in_progress || problem == boost::asio::error::would_block) {
+      pollfd item{socket.native_handle(), POLLOUT, 0};
+      if (::poll(&item, 1, 250) == 1) {
+        int pending = 0;
+        socklen_t size = sizeof pending;
+        ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &pending, &size);
+        problem = failure(pending, boost::system::system_category());
+      } else {
+        problem = boost::asio::error::timed_out;
+      }
+    }
+    // A port that nobody listens on may be given to this very socket, which then speaks to itself.
+    if (failure lost; !problem && socket.local_endpoint(lost) == socket.remote_endpoint(lost))
+      problem = boost::asio::error::connection_refused;
+    if (problem)
+      throw error(error_code::unavailable, "connect",
+                  "nobody listens at " + to_string(where) + " (" + problem.message() + ")");
+    return stream(context_, std::move(socket));
+  }
+
+  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
+    constexpr std::size_t few = 64;
+    std::array<pollfd, few> on_stack;
+    std::vector<pollfd> on_heap(items.size() > few ? items.size() : 0);
+    pollfd* polled = on_heap.empty() ? on_stack.data() : on_heap.data();
+    for (std::size_t i = 0; i < items.size(); ++i)
+      polled[i] = {items[i].from->descriptor(),
+                   static_cast<short>((items[i].read ? POLLIN : 0) | (items[i].write ? POLLOUT : 0)), 0};
+    const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+    return ::poll(polled, static_cast<nfds_t>(items.size()), static_cast<int>(std::max<long>(whole, 0))) > 0;
+  }
+
+ private:
+  static protocol::endpoint resolve(const endpoint& where) {
+    return {boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host), where.port};
+  }
+
+  static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
+
+  context_ptr context_ = std::make_shared<boost::asio::io_context>(1);
+};
+
+static_assert(transport<tcp>);
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+#pragma once
+
+// Everything for one process. Lowest layers first: each header is then included from here, and a compiler's
+// message about it names two files instead of ten.
+
+#include <weft/error.hpp>
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/mistake.hpp>
+#include <weft/tensor/expression.hpp>
+#include <weft/tensor/storage.hpp>
+#include <weft/tensor/tensor.hpp>
+#include <weft/tensor/random.hpp>
+#include <weft/device/kernel.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/ops/symbol.hpp>
+#include <weft/ops/node.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/reshape.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/reduce.hpp>
+#include <weft/ops/matmul.hpp>
+#include <weft/ops/softmax.hpp>
+#include <weft/ops/array.hpp>
+#include <weft/ops/state.hpp>
+#include <weft/graph/device_spec.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/graph/leaves.hpp>
+#include <weft/graph/gradients.hpp>
+#include <weft/graph/print.hpp>
+#include <weft/session/session.hpp>
+#include <weft/train/optimizer.hpp>

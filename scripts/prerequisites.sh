@@ -1,0 +1,76 @@
+# Sourced by the run.sh scripts: says what is missing on this machine and why it is needed, and installs it where the
+# machine is a Debian or an Ubuntu. Where everything is there it does nothing and asks nobody.
+
+missing_packages=()
+
+# need PACKAGE WHY TEST...: notes the Debian package as missing unless the test, a command of the shell, succeeds.
+need() {
+  local package=$1 why=$2
+  shift 2
+  "$@" > /dev/null 2>&1 && return
+  missing_packages+=("$package")
+  echo "missing: $package ($why)"
+}
+
+# header NAME: whether the compilers' default folders have it.
+header() {
+  local folder
+  for folder in /usr/include /usr/local/include /usr/include/*-linux-*; do
+    [ -e "$folder/$1" ] && return
+  done
+  return 1
+}
+
+# library NAME: whether the linker finds it.
+library() { echo 'int main() {}' | g++ -x c++ - -l"$1" -o /dev/null; }
+
+# install_missing: installs what `need` has noted.
+install_missing() {
+  [ ${#missing_packages[@]} -eq 0 ] && return
+  if ! command -v apt-get > /dev/null; then
+    echo "error: this script installs packages on Debian and Ubuntu only; install what is named above and run it again" >&2
+    return 1
+  fi
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null || { echo "error: run as root or install sudo to install: ${missing_packages[*]}" >&2; return 1; }
+    sudo=(sudo)
+  fi
+  local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
+  echo "installing: ${missing_packages[*]}"
+  # The lists of packages may be absent or old: they are fetched only where the first attempt fails.
+  if ! "${install[@]}" "${missing_packages[@]}" > /dev/null 2>&1; then
+    "${sudo[@]}" apt-get update -q
+    "${install[@]}" "${missing_packages[@]}"
+  fi
+}
+
+need_build_tools() {
+  need g++ "the compiler" command -v g++
+  need cmake "configures the build" command -v cmake
+  need ninja-build "runs the build" command -v ninja
+  need libboost-dev "Boost.Asio, the network transport" header boost/asio.hpp
+  need libdnnl-dev "oneDNN, matrix products" header oneapi/dnnl/dnnl.hpp
+  need zlib1g-dev "reads compressed data files" header zlib.h
+}
+
+need_examples() {
+  need_build_tools
+  need libboost-program-options-dev "the examples' flags" library boost_program_options
+  need dataset-fashion-mnist "70,000 images to learn from" [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]
+}
+
+need_tests() {
+  need_examples
+  need libboost-test-dev "runs the tests" library boost_unit_test_framework
+  need clang "the second compiler that everything is checked with" command -v clang++
+  need libopenblas-dev "a CBLAS, the alternative to oneDNN" header cblas.h
+  need python3 "runs the checks of headers and error messages" command -v python3
+}
+
+need_benchmarks() {
+  need_examples
+  need python3 "makes the tables" command -v python3
+  need libeigen3-dev "a peer in the benchmarks" header eigen3/Eigen/Dense
+  need libbenchmark-dev "times small things" library benchmark
+}

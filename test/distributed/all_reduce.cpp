@@ -1,0 +1,159 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE all_reduce
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+#include <weft/distributed/all_reduce.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+template <typename T>
+std::vector<std::string> run(int ranks, const std::function<void(basic_server<T>&)>& work, T network = {},
+                             server_options options = {}) {
+  const auto cluster = test::local_cluster(0, ranks, network);
+  std::vector<std::string> problems(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int task = 0; task < ranks; ++task)
+    threads.emplace_back([&, task] {
+      try {
+        basic_server<T> here(cluster, "worker", task, options, network);
+        work(here);
+      } catch (const std::exception& problem) {
+        problems[static_cast<std::size_t>(task)] = problem.what();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  return problems;
+}
+
+template <typename Element>
+std::vector<Element> share_of(std::size_t rank, std::size_t size) {
+  std::mt19937_64 random(rank * 7919 + size);
+  std::normal_distribution<double> normal;
+  std::vector<Element> data(size);
+  for (Element& each : data) each = static_cast<Element>(normal(random));
+  return data;
+}
+
+template <typename Element>
+void check(std::size_t ranks, const std::vector<std::vector<Element>>& results, std::size_t size) {
+  for (std::size_t rank = 1; rank < ranks; ++rank)
+    BOOST_REQUIRE(size == 0 || std::memcmp(results[rank].data(), results[0].data(), size * sizeof(Element)) == 0);
+  std::vector<std::vector<Element>> shares;
+  for (std::size_t rank = 0; rank < ranks; ++rank) shares.push_back(share_of<Element>(rank, size));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    double exact = 0, magnitude = 0;
+    for (const auto& share : shares) {
+      exact += static_cast<double>(share[i]);
+      magnitude += std::abs(static_cast<double>(share[i]));
+    }
+    wrong += std::abs(static_cast<double>(results[0][i]) - exact) > magnitude * 1e-6;
+    wrong += ranks == 2 && results[0][i] != shares[0][i] + shares[1][i];
+  }
+  BOOST_TEST(wrong == 0u);
+}
+
+template <typename T, typename Element>
+void property(std::size_t ranks, const std::vector<std::size_t>& sizes, bool checksum = false) {
+  server_options options;
+  options.checksum = checksum;
+  for (const auto algorithm :
+       {reduce_algorithm::ring, reduce_algorithm::recursive_doubling, reduce_algorithm::automatic}) {
+    std::vector<std::vector<std::vector<Element>>> results(sizes.size(), std::vector<std::vector<Element>>(ranks));
+    const auto problems = run<T>(
+        static_cast<int>(ranks),
+        [&](basic_server<T>& here) {
+          all_reduce_options small_chunks;
+          small_chunks.chunk = 1024;
+          basic_all_reduce<T> group(here, 7, small_chunks, 20s);
+          for (std::size_t i = 0; i < sizes.size(); ++i) {
+            auto data = share_of<Element>(group.rank(), sizes[i]);
+            group.sum(std::span(data), 20s, algorithm);
+            results[i][group.rank()] = std::move(data);
+          }
+        },
+        T{}, options);
+    for (const std::string& each : problems) BOOST_TEST(each == "");
+    if (std::any_of(problems.begin(), problems.end(), [](const std::string& each) { return !each.empty(); })) return;
+    for (std::size_t i = 0; i < sizes.size(); ++i) check(ranks, results[i], sizes[i]);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_algorithm_number_of_ranks_and_size) {
+  for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
+    std::vector<std::size_t> sizes;
+    for (std::size_t size = 0; size <= ranks + 3; ++size) sizes.push_back(size);
+    sizes.insert(sizes.end(), {255, 256, 257, 3001, 40'000});
+    property<in_process, float>(ranks, sizes);
+  }
+  property<in_process, double>(3, {0, 1, 2, 1000, 5000});
+}
+
+BOOST_AUTO_TEST_CASE(over_tcp) {
+  for (std::size_t ranks = 2; ranks <= 5; ++ranks)
+    property<tcp, float>(ranks, {0, 1, ranks, 1000, 100'001}, ranks % 2 == 0);
+}
+
+BOOST_AUTO_TEST_CASE(huge_buffers_do_not_deadlock) { property<tcp, float>(2, {3'000'000}); }
+
+BOOST_AUTO_TEST_CASE(the_mean_is_the_sum_divided) {
+  run<in_process>(3, [](basic_server<in_process>& here) {
+    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    std::vector<float> data(10, static_cast<float>(group.rank()));
+    group.mean(std::span(data), 20s);
+    if (data[9] != 1.0f) throw std::runtime_error("wrong mean");
+  });
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_disagree_are_told) {
+  auto problems = run<in_process>(2, [](basic_server<in_process>& here) {
+    basic_all_reduce<in_process> group(here, static_cast<std::uint64_t>(here.index()), {}, 20s);
+  });
+  for (const std::string& each : problems) BOOST_TEST(contains(each, "does not train the same model"));
+
+  problems = run<in_process>(2, [](basic_server<in_process>& here) {
+    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    std::vector<float> data(static_cast<std::size_t>(10 + here.index()));
+    group.sum(std::span(data), 5s);
+  });
+  BOOST_TEST((contains(problems[0], "disagree") || contains(problems[1], "disagree")));
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_rank_is_named_at_the_deadline) {
+  const auto problems = run<in_process>(3, [](basic_server<in_process>& here) {
+    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    std::vector<float> data(10);
+    if (here.index() == 1)
+      std::this_thread::sleep_for(600ms);
+    else
+      group.sum(std::span(data), 200ms, reduce_algorithm::ring);
+  });
+  BOOST_TEST(contains(problems[2], "/job:worker/task:1"));
+  BOOST_TEST(problems[1] == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_leaves_is_named) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto problems = run<tcp>(3, [](basic_server<tcp>& here) {
+    basic_all_reduce<tcp> group(here, 0, {}, 20s);
+    std::vector<float> data(1000);
+    group.sum(std::span(data), 20s);
+    if (here.index() == 1) return;
+    for (;;) group.sum(std::span(data), 20s, reduce_algorithm::ring);
+  });
+  BOOST_TEST(contains(problems[0], "/job:worker/task:"));
+  BOOST_TEST(contains(problems[2], "/job:worker/task:1 has left"));
+  BOOST_TEST(test::seconds_since(start) < 5);
+}

@@ -1,0 +1,62 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE cluster_spec
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <weft/distributed/cluster_spec.hpp>
+
+using namespace weft;
+
+namespace {
+
+template <typename Action>
+void says(error_code code, const std::string& words, Action action) {
+  BOOST_CHECK_EXCEPTION(action(), error, [&](const error& problem) {
+    BOOST_TEST_INFO(problem.what());
+    BOOST_CHECK(problem.code() == code);
+    return std::string(problem.what()).find(words) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(jobs_and_tasks) {
+  const cluster_spec cluster{{"worker", "127.0.0.1:2223,localhost:2224"}, {"ps", "[::1]:2222"}};
+  BOOST_TEST(to_string(cluster) == "ps=[::1]:2222;worker=127.0.0.1:2223,localhost:2224");
+  BOOST_TEST(cluster.num_tasks("worker") == 2);
+  BOOST_TEST(cluster.num_tasks("chief") == 0);
+  BOOST_TEST(cluster.task_address("ps", 0).host == "::1");
+  BOOST_TEST(cluster.task_address("worker", 1).port == 2224);
+  BOOST_TEST(cluster.tasks().size() == 3u);
+  BOOST_TEST(to_string(cluster.tasks()[2]) == "/job:worker/task:1");
+  BOOST_TEST(cluster.rank({"worker", 1}) == 2u);
+  BOOST_TEST(cluster.tasks_on_host_of({"ps", 0}) == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(equal_clusters_have_equal_hashes_and_others_do_not) {
+  const cluster_spec one{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2"}};
+  const cluster_spec same{{"worker", "127.0.0.1:2"}, {"ps", "127.0.0.1:1"}};
+  const cluster_spec other{{"worker", "127.0.0.1:1"}, {"ps", "127.0.0.1:2"}};
+  BOOST_TEST(one.hash() == same.hash());
+  BOOST_CHECK(one == same);
+  BOOST_TEST(one.hash() != other.hash());
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_are_told_in_words) {
+  const auto invalid = error_code::invalid_argument;
+  for (const char* bad : {"127.0.0.1", "127.0.0.1:", ":2222", "127.0.0.1:port", "127.0.0.1:65536", "127.0.0.1:-1",
+                          "::1:2222", "127.0.0.1:2222,", ",127.0.0.1:2222", "127.0.0.1: 2222", "a b:1"})
+    says(invalid, "is not host:port", [&] { cluster_spec{{"ps", bad}}; });
+  says(invalid, "both /job:ps/task:0 and /job:worker/task:1", [] {
+    cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:1"}};
+  });
+  says(invalid, "both /job:ps/task:0 and /job:ps/task:1", [] { cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:1"}}; });
+  says(invalid, "given twice", [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"ps", "127.0.0.1:2"}}; });
+  for (const char* bad : {"", "1ps", "p-s", "p/s", "_ps"})
+    says(invalid, "no job name", [&] { cluster_spec{{bad, "127.0.0.1:1"}}; });
+  const cluster_spec cluster{{"ps", "127.0.0.1:1"}};
+  says(error_code::not_found, "no job 'worker'", [&] { cluster.task_address("worker", 0); });
+  says(error_code::not_found, "no task 1 in job 'ps'", [&] { cluster.task_address("ps", 1); });
+  says(error_code::not_found, "no task -1", [&] { cluster.task_address("ps", -1); });
+}
+
+BOOST_AUTO_TEST_CASE(port_zero_may_repeat) { BOOST_CHECK_NO_THROW((cluster_spec{{"ps", "127.0.0.1:0,127.0.0.1:0"}})); }

@@ -1,0 +1,102 @@
+#pragma once
+
+// Clusters on this machine for tests: free ports, and tasks that are processes of their own.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+#include <weft/distributed/cluster_spec.hpp>
+#include <weft/transport/in_process.hpp>
+#include <weft/transport/tcp.hpp>
+
+namespace test {
+
+/// Addresses that are free now, separated by commas.
+template <typename T>
+std::string free_addresses(T network, int count) {
+  std::vector<typename T::listener> held;
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    held.push_back(network.listen({"127.0.0.1", 0}));
+    text += (i ? "," : "") + to_string(held.back().address());
+  }
+  return text;
+}
+
+template <typename T = weft::tcp>
+weft::cluster_spec local_cluster(int ps, int workers, T network = {}) {
+  const std::string all = free_addresses(network, ps + workers);
+  std::size_t cut = 0;
+  for (int i = 0; i < ps; ++i) cut = all.find(',', cut) + 1;
+  if (ps == 0) return {{"worker", all}};
+  return {{"ps", all.substr(0, cut - 1)}, {"worker", all.substr(cut)}};
+}
+
+/// A process that runs `body`; what it returns, or what it threw, is its text(). Make all of them before any thread.
+class process {
+ public:
+  explicit process(const std::function<std::string()>& body) {
+    int ends[2];
+    BOOST_REQUIRE(::pipe(ends) == 0);
+    id_ = ::fork();
+    BOOST_REQUIRE(id_ >= 0);
+    if (id_ == 0) {
+      ::close(ends[0]);
+      std::string text;
+      try {
+        text = body();
+      } catch (const std::exception& problem) {
+        text = problem.what();
+      }
+      const auto written = ::write(ends[1], text.data(), text.size());
+      ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+    }
+    ::close(ends[1]);
+    pipe_ = ends[0];
+  }
+  process(process&& other) noexcept : id_(std::exchange(other.id_, -1)), pipe_(std::exchange(other.pipe_, -1)) {}
+  process& operator=(process&&) = delete;
+  ~process() {
+    if (id_ < 0) return;
+    ::kill(id_, SIGKILL);
+    wait();
+    ::close(pipe_);
+  }
+
+  void signal(int number) { ::kill(id_, number); }
+
+  /// Waits for its end.
+  std::string text() {
+    std::string all;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(pipe_, buffer, sizeof buffer)) > 0;) all.append(buffer, static_cast<std::size_t>(n));
+    wait();
+    return all;
+  }
+
+ private:
+  void wait() {
+    int status = 0;
+    if (!waited_) ::waitpid(id_, &status, 0);
+    waited_ = true;
+  }
+
+  pid_t id_ = -1;
+  int pipe_ = -1;
+  bool waited_ = false;
+};
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace test

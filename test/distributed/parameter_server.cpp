@@ -1,0 +1,256 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE parameter_server
+#include <atomic>
+#include <boost/mpl/list.hpp>
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+#include <weft/distributed/parameter_server.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+using transports = boost::mpl::list<in_process, tcp>;
+
+std::vector<variable_info> two_variables(int ps_tasks, const update_rule& rule = {"gradient_descent", {1.0}},
+                                         std::size_t elements = 1000) {
+  return {{"w", element_type::float32, elements, 0, rule}, {"b", element_type::float64, 10, ps_tasks - 1, rule}};
+}
+
+/// One worker's copy of two_variables().
+struct values {
+  std::vector<float> w;
+  std::vector<double> b = std::vector<double>(10);
+
+  explicit values(double with, std::size_t elements = 1000) : w(elements, static_cast<float>(with)) {
+    std::fill(b.begin(), b.end(), with);
+  }
+  std::vector<const_bytes> in() const { return {std::as_bytes(std::span(w)), std::as_bytes(std::span(b))}; }
+  std::vector<mutable_bytes> out() {
+    return {std::as_writable_bytes(std::span(w)), std::as_writable_bytes(std::span(b))};
+  }
+};
+
+/// Starts a cluster in this process, each task on a thread; returns what went wrong with each worker.
+template <typename T>
+std::vector<std::string> run(int ps_tasks, int workers, const std::function<void(basic_server<T>&)>& work,
+                             std::vector<join_report>* reports = nullptr) {
+  T network;
+  const auto cluster = test::local_cluster(ps_tasks, workers, network);
+  std::vector<std::string> problems(static_cast<std::size_t>(workers));
+  if (reports) reports->resize(static_cast<std::size_t>(ps_tasks));
+  std::vector<std::thread> threads;
+  std::mutex report_mutex;
+  for (int task = 0; task < ps_tasks; ++task)
+    threads.emplace_back([&, task] {
+      basic_server<T> here(cluster, "ps", task, {}, network);
+      const auto report = here.join(20s, 60s);
+      std::lock_guard lock(report_mutex);
+      if (reports) (*reports)[static_cast<std::size_t>(task)] = report;
+    });
+  for (int task = 0; task < workers; ++task)
+    threads.emplace_back([&, task] {
+      try {
+        basic_server<T> here(cluster, "worker", task, {}, network);
+        work(here);
+      } catch (const std::exception& problem) {
+        problems[static_cast<std::size_t>(task)] = problem.what();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  return problems;
+}
+
+void all_well(const std::vector<std::string>& problems) {
+  for (const std::string& each : problems) BOOST_TEST(each == "");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(asynchronous_updates_are_applied_once_each, T, transports) {
+  constexpr int workers = 3, steps = 100;
+  std::mutex mutex;
+  double last = 0;
+  std::vector<join_report> reports;
+  all_well(run<T>(
+      2, workers,
+      [&](basic_server<T>& here) {
+        basic_parameter_client<T> client(here, two_variables(2), consistency::asynchronous, 7, 20s);
+        client.initialise(values(5).in(), 20s);
+        values gradient(1), now(0);
+        for (int step = 0; step < steps; ++step) {
+          const auto applied = client.push_pull(step, gradient.in(), now.out(), 20s);
+          if (client.was_duplicate() || applied < step + 1) throw std::runtime_error("not applied");
+          if (step % 3 == 0) {  // the network repeats it
+            client.push_pull(step, gradient.in(), now.out(), 20s);
+            if (!client.was_duplicate()) throw std::runtime_error("applied twice");
+          }
+        }
+        here.wait_ready(10s);
+        client.done(10s);
+        std::lock_guard lock(mutex);
+        last = std::min(last, static_cast<double>(now.w[0]));
+        if (std::any_of(now.w.begin(), now.w.end(), [&](float x) { return x != now.w[0]; }))
+          throw std::runtime_error("the snapshot is not consistent");
+      },
+      &reports));
+  BOOST_TEST(last == 5 - workers * steps);
+  for (const join_report& each : reports) {
+    BOOST_TEST(each.finished.size() == static_cast<std::size_t>(workers));
+    BOOST_TEST(each.lost.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(synchronous_steps_give_the_same_bits_in_every_order, T, transports) {
+  constexpr int workers = 3, steps = 20;
+  constexpr std::size_t elements = 5000;
+  const auto gradient_of = [](int worker, int step) {
+    std::mt19937 random(static_cast<unsigned>(worker * 1000 + step));
+    std::normal_distribution<double> normal;
+    values gradient(0, elements);
+    for (float& x : gradient.w) x = static_cast<float>(normal(random));
+    for (double& x : gradient.b) x = normal(random);
+    return gradient;
+  };
+  std::vector<float> expected(elements, 1.0f);
+  for (int step = 0; step < steps; ++step) {
+    const values g[] = {gradient_of(0, step), gradient_of(1, step), gradient_of(2, step)};
+    for (std::size_t i = 0; i < elements; ++i) {
+      volatile float sum = g[0].w[i] + g[1].w[i];
+      sum = sum + g[2].w[i];
+      volatile float move = 0.1f * (sum / 3.0f);
+      expected[i] = expected[i] - move;
+    }
+  }
+  std::atomic<int> equal{0};
+  all_well(run<T>(2, workers, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(2, {"gradient_descent", {0.1}}, elements),
+                                     consistency::synchronous, 7, 20s);
+    client.initialise(values(1, elements).in(), 20s);
+    values now(0, elements);
+    for (int step = 0; step < steps; ++step) {
+      std::this_thread::sleep_for(std::chrono::microseconds((here.index() * 7 + step * 13) % 5 * 300));
+      const values gradient = gradient_of(here.index(), step);
+      if (client.push_pull(step, gradient.in(), now.out(), 20s) != step + 1) throw std::runtime_error("not one step");
+      if (step % 4 == 1) {
+        client.push_pull(step, gradient.in(), now.out(), 20s);
+        if (!client.was_duplicate()) throw std::runtime_error("applied twice");
+      }
+    }
+    equal += now.w == expected;
+    client.done(10s);
+  }));
+  BOOST_TEST(equal == workers);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_is_done_is_not_waited_for, T, transports) {
+  all_well(run<T>(1, 3, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    client.initialise(values(0).in(), 20s);
+    values gradient(1), now(0);
+    const int steps = 5 + 5 * here.index();
+    for (int step = 0; step < steps; ++step) client.push_pull(step, gradient.in(), now.out(), 20s);
+    if (now.w[3] != static_cast<float>(-steps)) throw std::runtime_error("wrong mean");
+    client.done(10s);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(large_values_and_slow_readers, T, transports) {
+  constexpr std::size_t elements = 3'000'000;  // 12 MB: answers are cut, and other updates come in between
+  all_well(run<T>(1, 3, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(1, {"gradient_descent", {1.0}}, elements),
+                                     consistency::asynchronous, 7, 20s);
+    client.initialise(values(0, elements).in(), 20s);
+    values gradient(1, elements), now(0, elements);
+    for (int step = 0; step < 6; ++step) {
+      client.push_pull(step, gradient.in(), now.out(), 30s);
+      if (std::any_of(now.w.begin(), now.w.end(), [&](float x) { return x != now.w[0]; }))
+        throw std::runtime_error("the snapshot is not consistent");
+    }
+    client.done(10s);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) {
+  std::atomic<int> first{0};
+  const auto problems = run<T>(1, 5, [&](basic_server<T>& here) {
+    here.wait_ready(20s);
+    auto variables = two_variables(1);
+    auto mode = consistency::asynchronous;
+    std::uint64_t hash = 7;
+    if (here.index() == 1) hash = 8;
+    if (here.index() == 2) variables[0].elements = 999;
+    if (here.index() == 3) variables[1].rule.parameters = {0.5};
+    if (here.index() == 4) mode = consistency::synchronous;
+    while (here.index() != 0 && first == 0) std::this_thread::sleep_for(1ms);
+    basic_parameter_client<T> client(here, variables, mode, hash, 20s);
+    first = 1;
+    client.done(10s);
+  });
+  BOOST_TEST(problems[0] == "");
+  BOOST_TEST(contains(problems[1], "/job:worker/task:1 does not train the same model: its graph has hash 8"));
+  BOOST_TEST(contains(problems[2], "variable 'w' has 999 elements there and 1000 at the first worker"));
+  BOOST_TEST(contains(problems[3], "update rule"));
+  BOOST_TEST(contains(problems[4], "it trains synchronous, the first worker asynchronous"));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
+  const auto problems = run<T>(1, 2, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    values now(0);
+    if (here.index() == 1) {
+      try {
+        client.initialise(100ms);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::deadline_exceeded || !contains(problem.what(), "/job:worker/task:0")) throw;
+      }
+    } else {
+      std::this_thread::sleep_for(300ms);
+    }
+    client.initialise(now.in(), 20s);
+    if (here.index() == 0) client.push_pull(0, now.in(), now.out(), 200ms);
+    std::this_thread::sleep_for(600ms);
+    client.done(10s);
+  });
+  BOOST_TEST(contains(problems[0], "step 0 still waits for /job:worker/task:1"));
+  BOOST_TEST(problems[1] == "");
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
+  all_well(run<T>(1, 1, [&](basic_server<T>& here) {
+    const auto code_of = [](auto action) {
+      try {
+        action();
+      } catch (const error& problem) {
+        return problem.code();
+      }
+      return error_code::unknown;
+    };
+    auto elsewhere = two_variables(1);
+    elsewhere[0].ps_task = 3;
+    auto unknown_rule = two_variables(1);
+    unknown_rule[0].rule.name = "magic";
+    const auto open = [&](const auto& variables) {
+      return code_of([&] { basic_parameter_client<T>(here, variables, consistency::asynchronous, 7, 20s); });
+    };
+    if (open(elsewhere) != error_code::invalid_argument) throw std::runtime_error("ps_task");
+    if (open(unknown_rule) != error_code::not_found) throw std::runtime_error("rule");
+    basic_parameter_client<T> client(here, two_variables(1), consistency::asynchronous, 7, 20s);
+    values gradient(1), now(0), short_one(0, 10);
+    const auto push = [&](auto& g, auto& o) { return code_of([&] { client.push_pull(0, g.in(), o.out(), 20s); }); };
+    if (push(gradient, now) != error_code::failed_precondition) throw std::runtime_error("before initialise");
+    client.initialise(now.in(), 20s);
+    if (push(short_one, now) != error_code::invalid_argument) throw std::runtime_error("short gradient");
+    if (push(gradient, short_one) != error_code::invalid_argument) throw std::runtime_error("short output");
+    client.push_pull(0, gradient.in(), now.out(), 20s);  // the connection has survived it all
+    client.done(10s);
+  }));
+}

@@ -1,0 +1,150 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE parameter_store
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+#include <vector>
+#include <weft/distributed/exactly_once.hpp>
+#include <weft/distributed/parameter_store.hpp>
+
+using namespace weft;
+
+namespace {
+
+std::vector<std::byte> bytes_of(const std::vector<double>& doubles, const std::vector<float>& floats) {
+  std::vector<std::byte> bytes(8 * doubles.size() + 4 * floats.size());
+  std::memcpy(bytes.data(), doubles.data(), 8 * doubles.size());
+  std::memcpy(bytes.data() + 8 * doubles.size(), floats.data(), 4 * floats.size());
+  return bytes;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rules_work_on_mixed_element_types) {
+  const std::vector<variable_info> variables{{"f", element_type::float32, 3, 0, {"momentum", {0.5, 0.9}}},
+                                             {"elsewhere", element_type::float32, 5, 1, {"momentum", {0.5, 0.9}}},
+                                             {"d", element_type::float64, 2, 0, {"gradient_descent", {0.1}}}};
+  parameter_store store(variables, 0, 1 << 20);
+  BOOST_TEST(store.bytes() == 2 * 8 + 3 * 4u);  // doubles first
+  const auto start = bytes_of({1, 2}, {1, 2, 3});
+  std::copy(start.begin(), start.end(), store.values().begin());
+  const auto gradient = bytes_of({1, 1}, {1, 0, -1});
+  store.apply(gradient);
+  store.apply(gradient);
+  BOOST_TEST(store.global_step() == 2);
+  double d = 1;
+  d -= 0.1 * 1.0;
+  d -= 0.1 * 1.0;
+  float w = 1, v = 0;
+  for (int i = 0; i < 2; ++i) {
+    v = 0.9f * v + 1.0f;
+    w -= 0.5f * v;
+  }
+  double got_d;
+  float got_f;
+  std::memcpy(&got_d, store.values().data(), 8);
+  std::memcpy(&got_f, store.values().data() + 16, 4);
+  BOOST_TEST(got_d == d);
+  BOOST_TEST(got_f == w);
+}
+
+BOOST_AUTO_TEST_CASE(the_mean_is_summed_in_the_given_order) {
+  const std::size_t n = 5000;  // more than one piece
+  const std::vector<variable_info> variables{{"w", element_type::float32, n, 0, {"gradient_descent", {0.3}}}};
+  parameter_store store(variables, 0, 1 << 20);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> w(n), g[3];
+  for (float& x : w) x = normal(random);
+  std::memcpy(store.values().data(), w.data(), 4 * n);
+  std::vector<const_bytes> gradients;
+  for (auto& each : g) {
+    each.resize(n);
+    for (float& x : each) x = normal(random);
+    gradients.push_back(std::as_bytes(std::span(each)));
+  }
+  store.apply_mean(gradients);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    volatile float sum = g[0][i] + g[1][i];
+    sum = sum + g[2][i];
+    volatile float mean = sum / 3.0f;
+    volatile float step = 0.3f * mean;
+    float got;
+    std::memcpy(&got, store.values().data() + 4 * i, 4);
+    wrong += got != w[i] - step;
+  }
+  BOOST_TEST(wrong == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
+  BOOST_CHECK_THROW(update_rules::find({"adamantium", {}}), error);
+  BOOST_CHECK_THROW(update_rules::find({"momentum", {0.1}}), error);
+  const auto half = []<typename T>(std::span<T> w, std::span<const T>, std::span<const std::span<T>>,
+                                   std::span<const double>) {
+    for (T& each : w) each /= 2;
+  };
+  update_rules::add("half", {0, 0, half, half});
+  BOOST_CHECK_THROW(update_rules::add("half", {0, 0, half, half}), error);
+  const std::vector<variable_info> variables{{"w", element_type::float32, 1, 0, {"half", {}}}};
+  parameter_store store(variables, 0, 100);
+  const float eight = 8, zero = 0;
+  std::memcpy(store.values().data(), &eight, 4);
+  store.apply(std::as_bytes(std::span(&zero, 1)));
+  float got;
+  std::memcpy(&got, store.values().data(), 4);
+  BOOST_TEST(got == 4.0f);
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_bounded) {
+  const std::vector<variable_info> variables{
+      {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};
+  BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error,
+                        [](const error& e) { return e.code() == error_code::resource_exhausted; });
+}
+
+BOOST_AUTO_TEST_CASE(an_update_counts_once) {
+  update_window window;
+  BOOST_TEST(!window.contains(1, 0));
+  window.insert(1, 0);
+  BOOST_TEST(window.contains(1, 0));
+  BOOST_TEST(!window.contains(2, 0));  // another incarnation
+  std::set<std::int64_t> model{0};
+  std::mt19937 random(5);
+  std::int64_t newest = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::int64_t step = newest - 40 + static_cast<std::int64_t>(random() % 50);
+    if (step < 0) continue;
+    const bool known = model.contains(step) || step <= newest - update_window::width;
+    BOOST_REQUIRE_EQUAL(window.contains(1, step), known);
+    if (known) continue;
+    window.insert(1, step);
+    model.insert(step);
+    newest = std::max(newest, step);
+  }
+  window.insert(1, newest + 1000);
+  BOOST_TEST(window.contains(1, newest));  // older than the window
+  BOOST_TEST(!window.contains(1, newest + 999));
+}
+
+BOOST_AUTO_TEST_CASE(sharding_balances_bytes_and_ignores_order) {
+  std::vector<variable_info> variables;
+  for (int i = 0; i < 20; ++i)
+    variables.push_back(
+        {"v" + std::to_string(i), element_type::float32, static_cast<std::size_t>(100 + 50 * (i % 7)), 0, {}});
+  auto shuffled = variables;
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(2));
+  shard_by_bytes(variables, 3);
+  shard_by_bytes(shuffled, 3);
+  std::vector<double> load(3);
+  for (const auto& each : variables) {
+    load[static_cast<std::size_t>(each.ps_task)] += static_cast<double>(each.bytes());
+    for (const auto& same : shuffled)
+      if (same.name == each.name) BOOST_TEST(same.ps_task == each.ps_task);
+  }
+  const double mean = (load[0] + load[1] + load[2]) / 3;
+  BOOST_TEST(*std::max_element(load.begin(), load.end()) <= 1.1 * mean);
+  BOOST_CHECK_THROW(shard_by_bytes(variables, 0), error);
+}

@@ -1,0 +1,160 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE server
+#include <boost/mpl/list.hpp>
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <thread>
+#include <weft/distributed/server.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+using transports = boost::mpl::list<in_process, tcp>;
+
+template <typename T>
+using server_on = basic_server<T>;
+
+template <typename Action>
+std::string message(error_code code, Action action) {
+  try {
+    action();
+  } catch (const error& problem) {
+    BOOST_TEST_INFO(problem.what());
+    BOOST_CHECK(problem.code() == code);
+    return problem.what();
+  }
+  BOOST_ERROR("nothing was thrown");
+  return {};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(tasks_meet_and_part, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 2, network);
+  auto ps = std::make_unique<server_on<T>>(cluster, "ps", 0, server_options{}, network);
+  auto one = std::make_unique<server_on<T>>(cluster, "worker", 0, server_options{}, network);
+  auto two = std::make_unique<server_on<T>>(cluster, "worker", 1, server_options{}, network);
+  for (auto* each : {ps.get(), one.get(), two.get()}) each->wait_ready(10s);
+  BOOST_TEST(two->name() == "/job:worker/task:1");
+  BOOST_TEST(one->is_chief());
+  BOOST_TEST(!two->is_chief());
+  two.reset();
+  one.reset();
+  const auto report = ps->join();
+  BOOST_TEST(report.finished.size() == 2u);
+  BOOST_TEST(report.lost.empty());
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(missing_tasks_are_listed, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 2, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network), one(cluster, "worker", 0, {}, network);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = message(error_code::deadline_exceeded, [&] { one.wait_ready(300ms); });
+  BOOST_TEST(contains(text, "still waits for /job:worker/task:1;"));
+  BOOST_TEST(test::seconds_since(start) < 1.5);
+  const std::string join = message(error_code::deadline_exceeded, [&] { ps.join(200ms); });
+  BOOST_TEST(contains(join, "/job:ps/task:0 still waits for /job:worker/task:1;"));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(another_cluster_is_refused_in_words, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 1, network);
+  auto other = cluster;
+  other.add_job("evaluator", "127.0.0.1:1");
+  server_on<T> ps(cluster, "ps", 0, {}, network), worker(other, "worker", 0, {}, network);
+  const std::string text = message(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  BOOST_TEST(contains(text, "were given different clusters"));
+  BOOST_TEST(contains(text, to_string(cluster)));
+  const std::string missing = message(error_code::deadline_exceeded, [&] { ps.wait_ready(100ms); });
+  BOOST_TEST(contains(missing, "/job:worker/task:0 (it came with another cluster"));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_task_twice_is_refused, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 1, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network), worker(cluster, "worker", 0, {}, network);
+  worker.wait_ready(10s);
+  const std::string text =
+      message(error_code::already_exists, [&] { server_on<T>(cluster, "worker", 0, {}, network); });
+  BOOST_TEST(contains(text, to_string(worker.address())));
+  BOOST_TEST(contains(text, "in use"));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(stop_frees_the_port, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 1, network);
+  for (int i = 0; i < 20; ++i) {
+    server_on<T> ps(cluster, "ps", 0, {}, network), worker(cluster, "worker", 0, {}, network);
+    worker.wait_ready(10s);
+    ps.stop();
+    ps.stop();
+    BOOST_CHECK_NO_THROW(network.listen(cluster.task_address("ps", 0)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(stop_ends_join, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 1, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network), worker(cluster, "worker", 0, {}, network);
+  worker.wait_ready(10s);
+  std::thread joined([&] { ps.join(); });
+  std::this_thread::sleep_for(20ms);
+  ps.stop();
+  joined.join();
+  BOOST_TEST(worker.join(1s).finished.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
+  server here(cluster_spec{{"worker", "127.0.0.1:0"}}, "worker", 0);
+  BOOST_TEST(here.address().port != 0);
+  here.wait_ready(1s);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
+  message(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "worker", 0); });
+  message(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 1); });
+  const std::string text = message(error_code::permission_denied, [] {
+    server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0);
+  });
+  BOOST_TEST(contains(text, "192.168.0.1:2222 is not a loopback address"));
+}
+
+BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.handshake = 100ms;
+  server ps(cluster, "ps", 0, options);
+  tcp network;
+  std::vector<tcp::stream> strangers;
+  for (int i = 0; i < 50; ++i) {
+    strangers.push_back(network.connect(ps.address()));
+    std::vector<std::byte> noise(static_cast<std::size_t>(i) * 10, static_cast<std::byte>(i));
+    if (i % 3 == 0) {  // a proper header that announces far too much
+      frame_header header;
+      header.kind = frame_kind::hello;
+      header.payload_length = std::uint64_t{1} << 60;
+      const auto bytes = encode(header);
+      noise.assign(bytes.begin(), bytes.end());
+    }
+    if (i % 3 == 1) {  // a proper frame with a senseless message
+      frame_header header;
+      header.kind = frame_kind::hello;
+      frame_writer out;
+      out.start(header, const_bytes(noise));
+      out.advance(strangers.back());
+      continue;
+    }
+    const const_bytes piece(noise);
+    strangers.back().write_some({&piece, 1});
+  }
+  server worker(cluster, "worker", 0);
+  worker.wait_ready(10s);
+  ps.wait_ready(10s);
+}

@@ -1,0 +1,118 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE elementwise_gradients
+#include "ops/gradient_check.hpp"
+
+using namespace weft;
+
+namespace {
+
+template <class F>
+void unary(const std::string& name, F f, double low = -2, double high = 2, int order = 2) {
+  gradient_check check;
+  check(name, f(check.input<dims<2, 3>>(low, high)), order);
+}
+
+/// Every way in which two operands meet. The kernels are the same for all: extents are no part of their types.
+template <class F>
+void binary(const std::string& name, F f, double low = -2, double high = 2, int order = 2) {
+  const auto pair = [&]<class A, class B>(const std::string& how, A, B) {
+    gradient_check check;
+    const auto a = check.input<A>(low, high);
+    check(name + " " + how, f(a, check.input<B>(low, high)), order);
+  };
+  pair("of equal extents", dims<2, 3>{}, dims<2, 3>{});
+  pair("with a row", dims<2, 3>{}, dims<3>{});
+  pair("of a row", dims<3>{}, dims<2, 3>{});
+  pair("with a column", dims<2, 3>{}, dims<2, 1>{});
+  pair("with a scalar", dims<2, 3>{}, dims<>{});
+  pair("of a scalar", dims<>{}, dims<2, 3>{});
+  pair("of a column and a row", dims<2, 1>{}, dims<1, 3>{});
+  pair("of a column and a middle axis", dims<2, 1, 2>{}, dims<3, 1>{});
+  pair("of one element", dims<1>{}, dims<1, 1>{});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
+  unary("negate", [](auto x) { return -x; });
+  unary("abs", [](auto x) { return abs(x); });
+  unary("sign", [](auto x) { return sign(x); });
+  unary("square", [](auto x) { return square(x); }, -2, 2, 3);
+  unary("sqrt", [](auto x) { return sqrt(x); }, 0.5, 2, 3);
+  unary("exp", [](auto x) { return exp(x); }, -2, 2, 3);
+  unary("log", [](auto x) { return log(x); }, 0.5, 2, 3);
+  unary("tanh", [](auto x) { return tanh(x); }, -2, 2, 3);
+  unary("sigmoid", [](auto x) { return sigmoid(x); }, -2, 2, 3);
+  unary("relu", [](auto x) { return relu(x); });
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
+  binary("add", [](auto a, auto b) { return a + b; });
+  binary("subtract", [](auto a, auto b) { return a - b; });
+  binary("multiply", [](auto a, auto b) { return a * b; }, -2, 2, 3);
+  binary("divide", [](auto a, auto b) { return a / b; }, 0.5, 2, 3);
+  binary("pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
+  binary("maximum", [](auto a, auto b) { return maximum(a, b); });
+  binary("minimum", [](auto a, auto b) { return minimum(a, b); });
+  binary("select", [](auto a, auto b) { return select(a < b, a * b, b); });
+}
+
+BOOST_AUTO_TEST_CASE(numbers_as_operands) {
+  unary("2 * x - 1", [](auto x) { return 2 * x - 1; });
+  unary("1 / x", [](auto x) { return 1 / x; }, 0.5, 2);
+  unary("pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
+  unary("pow(2, x)", [](auto x) { return pow(2.0, x); });
+  unary("maximum(x, 0.3)", [](auto x) { return maximum(x, 0.3); });
+  unary("select(x > 0.1, x, 0.5)", [](auto x) { return select(x > 0.1, square(x), 0.5); });
+}
+
+BOOST_AUTO_TEST_CASE(a_condition_broadcasts_too) {
+  gradient_check check;
+  const auto p = check.fixed(tensor<bool, dims<2, 1>>{true, false});
+  const auto a = check.input<dims<3>>();
+  const auto b = check.input<dims<>>();
+  check("select", select(p, a * a, b * b));
+}
+
+// What is computed in floats is compared with the formula: differences of floats are too coarse.
+BOOST_AUTO_TEST_CASE(a_cast_converts_the_gradient_back) {
+  graph g;
+  const auto x = placeholder<double, dims<3>>(g);
+  const auto n = placeholder<std::int32_t, dims<3>>(g);
+  const auto y = sum(square(cast<float>(x)) * cast<float>(n));
+  const auto [dx] = gradients(y, x);
+  const auto [ddx] = gradients(dx, x);
+  static_assert(std::is_same_v<value_t<decltype(dx)>, double>);
+  session s{g, {.threads = 1}};
+  const tensor<double, dims<3>> at{1, -2, 0.5};
+  const tensor<std::int32_t, dims<3>> of{3, 5, -7};
+  const auto [first, second] = s.run(fetch(dx, ddx), with(x, at), with(n, of));
+  for (int i = 0; i < 3; ++i) {
+    BOOST_CHECK_EQUAL(first(i), 2 * at(i) * of(i));
+    BOOST_CHECK_EQUAL(second(i), 2 * of(i));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {
+  graph g;
+  const auto a = placeholder<double, dims<3>>(g), b = placeholder<double, dims<3>>(g);
+  const auto [max_a, max_b] = gradients(maximum(a, b), a, b);
+  const auto [min_a, min_b] = gradients(minimum(a, b), a, b);
+  const auto [d_relu] = gradients(relu(a), a);
+  const auto [d_abs] = gradients(abs(a), a);
+  const auto [pow_a, pow_b] = gradients(pow(a, b), a, b);
+  session s{g, {.threads = 1}};
+  const tensor<double, dims<3>> x{0, -1, 2}, y{0, 3, 3};
+  const auto [xa, xb, na, nb, r, m, pa, pb] = s.run(
+      fetch(max_a, max_b, min_a, min_b, d_relu, d_abs, pow_a, pow_b), with(a, x), with(b, y));
+  BOOST_CHECK_EQUAL(xa(0), 1);
+  BOOST_CHECK_EQUAL(xb(0), 0);
+  BOOST_CHECK_EQUAL(na(0), 1);
+  BOOST_CHECK_EQUAL(nb(0), 0);
+  BOOST_CHECK_EQUAL(r(0), 0);
+  BOOST_CHECK_EQUAL(m(0), 0);
+  BOOST_CHECK_EQUAL(pb(0), 0);
+  BOOST_CHECK_EQUAL(pb(1), 0);  // of a negative base
+  BOOST_CHECK_CLOSE(pb(2), 8 * std::log(2.0), 1e-12);
+  BOOST_CHECK_CLOSE(pa(1), 3.0, 1e-12);
+}

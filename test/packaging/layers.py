@@ -1,0 +1,41 @@
+"""Checks that the folders under weft/ include only downwards, and that every include of Weft names a file that exists.
+
+usage: layers.py INCLUDE_DIR
+"""
+import os
+import pathlib
+import re
+import sys
+
+# Bottom to top. A header includes its own folder and those before it.
+ORDER = ["tensor", "device", "ops", "graph", "session", "nn", "data", "transport", "distributed", "train"]
+# Headers directly under weft/: error.hpp is under every layer, the umbrellas are over all.
+BOTTOM = ["error.hpp"]
+
+root = pathlib.Path(sys.argv[1])
+faults = []
+
+
+def level(path):
+    parts = path.parts[1:]                                # without "weft"
+    if len(parts) == 1:
+        return -1 if parts[0] in BOTTOM else len(ORDER)
+    if parts[0] not in ORDER:
+        faults.append(f"{path}: folder {parts[0]} is not in the list of layers")
+        return len(ORDER)
+    return ORDER.index(parts[0])
+
+
+headers = [header.relative_to(root) for header in sorted(root.rglob("*.hpp"))]
+for header in headers:
+    for number, line in enumerate((root / header).read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if not match or (match[1] == "<" and not match[2].startswith("weft/")):
+            continue
+        named = match[2] if match[1] == "<" else os.path.normpath(header.parent / match[2])
+        if not (root / named).is_file():
+            faults.append(f"{header}:{number}: {match[2]} does not exist")
+        elif level(pathlib.Path(named)) > level(header):
+            faults.append(f"{header}:{number}: includes {match[2]}, which is a layer above it")
+print("\n".join(faults) or f"{len(headers)} headers include downwards only")
+sys.exit(1 if faults or not headers else 0)

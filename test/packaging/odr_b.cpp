@@ -1,0 +1,4 @@
+#include "odr.hpp"
+
+all_layouts layouts_elsewhere();
+all_layouts layouts_elsewhere() { return layouts(); }

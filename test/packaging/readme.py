@@ -1,0 +1,61 @@
+"""Compiles every C++ block of the README.
+
+usage: readme.py README.md COMPILE_FAIL_DIR COMPILER [FLAG...]
+
+A ```cpp block with `int main` is a program. Any other is marked on the line before it:
+  <!-- compiled: in main -->          placed at the end of main of the last program before it
+  <!-- compiled: body -->             the body of a function, after #include <weft/weft.hpp> and using namespace weft
+  <!-- compiled: file -->             a whole file without main
+  <!-- compile-fail: NAME -->         a mistake: test/compile_fail/NAME.cpp is it, checked there
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+readme, mistakes, compiler, flags = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+faults, sources, program = [], [], None
+lines = readme.read_text().splitlines()
+number = 0
+while number < len(lines):
+    if lines[number].strip() not in ("```cpp", "```c++"):
+        number += 1
+        continue
+    start = number
+    end = next(i for i in range(start + 1, len(lines)) if lines[i].strip() == "```")
+    block = "\n".join(lines[start + 1:end]) + "\n"
+    before = next((line.strip() for line in reversed(lines[:start]) if line.strip()), "")
+    mark = re.fullmatch(r"<!-- (compiled|compile-fail): (.+?) -->", before)
+    number, place = end + 1, f'#line {start + 2} "{readme.name}"\n'
+    if re.search(r"\bint main\b", block):
+        program = block
+        sources.append((start + 1, place + block))
+    elif not mark:
+        faults.append(f"{readme.name}:{start + 1}: this block has no main and no mark, so nothing compiles it")
+    elif mark[1] == "compile-fail":
+        if not (mistakes / f"{mark[2]}.cpp").is_file():
+            faults.append(f"{readme.name}:{start + 1}: there is no test/compile_fail/{mark[2]}.cpp")
+    elif mark[2] == "in main" and program:
+        head, brace, tail = program.rpartition("}")
+        sources.append((start + 1, head + place + block + brace + tail))
+    elif mark[2] == "body":
+        sources.append((start + 1, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n"))
+    elif mark[2] == "file":
+        sources.append((start + 1, place + block))
+    else:
+        faults.append(f"{readme.name}:{start + 1}: cannot place a block marked '{mark[2]}'")
+
+
+def check(item):
+    run = subprocess.run([compiler, *flags, "-Wno-unused", "-fsyntax-only", "-x", "c++", "-"], input=item[1], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return item[0], run
+
+
+with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+    faults += [f"{readme.name}:{line}: does not compile:\n{run.stdout}" for line, run in pool.map(check, sources)
+               if run.returncode]
+print("\n".join(faults) or f"{len(sources)} blocks compile")
+sys.exit(1 if faults else 0)

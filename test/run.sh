@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds and runs the tests. Installs what is missing on Debian and Ubuntu.
+#
+#   bash test/run.sh                       the default preset
+#   bash test/run.sh --all                 and the core under AddressSanitizer and UndefinedBehaviorSanitizer, the parts
+#                                          with threads under ThreadSanitizer; so too where CI is set
+#   bash test/run.sh --preset P [...]      these presets of CMakePresets.json, whole
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/prerequisites.sh
+. scripts/build.sh
+
+under_asan=(tensor device ops graph session nn data train)
+under_tsan=(session transport)
+
+all=${CI:+yes}
+presets=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --all) all=yes ;;
+    --preset)
+      [[ $# -ge 2 ]] || { echo "error: --preset needs a name from CMakePresets.json" >&2; exit 2; }
+      presets+=("$2")
+      shift
+      ;;
+    *) echo "error: unknown argument $1 (--all, --preset NAME)" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+need_tests
+install_missing
+
+failed=()
+jobs=$(nproc)
+
+# run PRESET [FOLDER...]: builds and runs a preset's tests, all of them or those of some folders under test/.
+run() {
+  local preset=$1 folder targets=() labels=()
+  shift
+  for folder in "$@"; do
+    compgen -G "test/$folder/*.cpp" > /dev/null && targets+=("tests_$folder") && labels+=("$folder")
+  done
+  local only=()
+  if [[ ${#labels[@]} -gt 0 ]]; then only=(-L "^($(IFS='|'; echo "${labels[*]}"))\$"); fi
+  # ThreadSanitizer's shadow memory does not go with the widest address randomisation of newer kernels.
+  local fixed=()
+  if [[ $preset == tsan ]] && setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
+
+  echo "=== $preset ${*:+($*)}"
+  if ! build "$preset" "${targets[@]}" || ! "${fixed[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "${only[@]}"; then
+    failed+=("$preset")
+  fi
+}
+
+if [[ ${#presets[@]} -gt 0 ]]; then
+  for preset in "${presets[@]}"; do run "$preset"; done
+else
+  if [[ -n $all ]]; then
+    run asan "${under_asan[@]}"
+    run tsan "${under_tsan[@]}"
+  fi
+  run default
+fi
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+  echo "failed: ${failed[*]}" >&2
+  exit 1
+fi

@@ -1,0 +1,248 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE streams
+#include <boost/mpl/list.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <thread>
+#include <vector>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/in_process.hpp>
+#include <weft/transport/tcp.hpp>
+
+using namespace weft;
+using namespace std::chrono_literals;
+
+namespace {
+
+using transports = boost::mpl::list<in_process, tcp>;
+
+template <typename T>
+struct pair_of_streams {
+  T network;
+  typename T::listener listener = network.listen({"127.0.0.1", 0});
+  typename T::stream left = network.connect(listener.address());
+  typename T::stream right = accepted();
+
+  typename T::stream accepted() {
+    typename T::stream stream;
+    typename T::wait_item item{&listener, true, false};
+    BOOST_REQUIRE(network.wait({&item, 1}, 5s));
+    BOOST_REQUIRE(listener.accept(stream));
+    return stream;
+  }
+};
+
+std::vector<std::byte> pattern(std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return bytes;
+}
+
+/// Moves one frame from one side to the other; both in this thread.
+template <typename Stream>
+void transfer(frame_writer& out, Stream& to, frame_reader& in, Stream& from, std::vector<std::byte>& payload) {
+  const deadline until = 60s;
+  while (!in.complete()) {
+    out.advance(to);
+    in.advance(from);
+    if (in.needs_destination()) {
+      payload.resize(in.header().payload_length);
+      in.payload_to(mutable_bytes(payload));
+    }
+    BOOST_REQUIRE(!until.expired());
+  }
+}
+
+/// Bytes that come as they come, to read frames from.
+struct recorded {
+  std::vector<std::byte> bytes;
+  std::size_t at = 0, step = 1;
+
+  std::size_t read_some(std::span<const mutable_bytes> into) {
+    if (at == bytes.size()) throw error(error_code::unavailable, "", "closed");
+    const std::size_t n = std::min({step, into[0].size(), bytes.size() - at});
+    std::memcpy(into[0].data(), bytes.data() + at, n);
+    at += n;
+    return n;
+  }
+  std::size_t write_some(std::span<const const_bytes> from) {
+    std::size_t n = 0;
+    for (const_bytes piece : from) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      n += piece.size();
+    }
+    return n;
+  }
+  bool is_open() const { return true; }
+  void close() {}
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(frames_of_every_size_arrive, T, transports) {
+  pair_of_streams<T> ends;
+  frame_writer out;
+  frame_reader in;
+  for (const std::size_t size : {0u, 1u, 63u, 64u, 1'000u, 65'536u, 65'537u, 5'000'000u}) {
+    const auto sent = pattern(size);
+    frame_header header;
+    header.kind = frame_kind::values;
+    header.step = static_cast<std::int64_t>(size);
+    const std::vector<const_bytes> pieces{std::span(sent).first(size / 3), std::span(sent).subspan(size / 3)};
+    out.start(header, pieces);
+    in.expect(std::uint64_t{10'000'000});
+    std::vector<std::byte> received;
+    transfer(out, ends.left, in, ends.right, received);
+    BOOST_TEST(out.idle());
+    BOOST_TEST(in.header().step == header.step);
+    BOOST_CHECK(received == sent);
+  }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(more_pieces_than_one_gather_write_carries, T, transports) {
+  pair_of_streams<T> ends;
+  const auto sent = pattern(100 * 37);
+  std::vector<const_bytes> pieces;
+  for (std::size_t i = 0; i < 100; ++i) pieces.push_back(std::span(sent).subspan(i * 37, 37));
+  std::vector<std::byte> received(sent.size());
+  std::vector<mutable_bytes> targets;
+  for (std::size_t i = 0; i < 50; ++i) targets.push_back(std::span(received).subspan(i * 74, 74));
+  frame_header header;
+  header.kind = frame_kind::values;
+  frame_writer out;
+  out.start(header, pieces);
+  frame_reader in;
+  in.expect(targets);
+  std::vector<std::byte> unused;
+  transfer(out, ends.left, in, ends.right, unused);
+  BOOST_CHECK(received == sent);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_detached_payload_may_change, T, transports) {
+  pair_of_streams<T> ends;
+  auto sent = pattern(16'000'000);
+  const auto original = sent;
+  frame_header header;
+  header.kind = frame_kind::values;
+  frame_writer out;
+  out.start(header, const_bytes(sent));
+  out.advance(ends.left);
+  BOOST_REQUIRE(!out.idle());
+  out.detach();
+  std::fill(sent.begin(), sent.end(), std::byte{0});
+  // What the kernel has taken was copied then; the rest was copied by detach().
+  frame_reader in;
+  in.expect(std::uint64_t{16'000'000});
+  std::vector<std::byte> received;
+  transfer(out, ends.left, in, ends.right, received);
+  BOOST_CHECK(received == original);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_end_of_a_stream_is_an_error_once_all_is_read, T, transports) {
+  pair_of_streams<T> ends;
+  const auto sent = pattern(10);
+  const const_bytes piece(sent);
+  BOOST_TEST(ends.left.write_some({&piece, 1}) == 10u);
+  ends.left.close();
+  std::vector<std::byte> received(10);
+  const mutable_bytes target(received);
+  const deadline until = 5s;
+  while (ends.right.read_some({&target, 1}) == 0) BOOST_REQUIRE(!until.expired());
+  BOOST_CHECK(received == sent);
+  const auto closed = [&] {
+    while (!until.expired()) ends.right.read_some({&target, 1});
+  };
+  BOOST_CHECK_EXCEPTION(closed(), error, [](const error& e) { return e.code() == error_code::unavailable; });
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_signal_ends_a_wait, T, transports) {
+  T network;
+  typename T::signal bell(network);
+  typename T::wait_item item{&bell, true, false};
+  BOOST_TEST(!network.wait({&item, 1}, 1ms));
+  std::thread other([&] { bell.notify(); });
+  BOOST_TEST(network.wait({&item, 1}, 10s));
+  other.join();
+  bell.clear();
+  BOOST_TEST(!network.wait({&item, 1}, 1ms));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_port_is_taken_once_and_free_again, T, transports) {
+  T network;
+  auto first = network.listen({"127.0.0.1", 0});
+  const endpoint where = first.address();
+  BOOST_TEST(where.port != 0);
+  BOOST_CHECK_EXCEPTION(network.listen(where), error, [&](const error& e) {
+    return e.code() == error_code::already_exists && std::string(e.what()).find(to_string(where)) != std::string::npos;
+  });
+  first.close();
+  BOOST_CHECK_NO_THROW(network.listen(where));
+  BOOST_CHECK_EXCEPTION(network.connect(where), error,
+                        [](const error& e) { return e.code() == error_code::unavailable; });
+}
+
+BOOST_AUTO_TEST_CASE(tcp_stays_on_loopback) {
+  tcp network;
+  for (const char* host : {"0.0.0.0", "10.0.0.1", "example.org", "127.0.0.1.example.org", "127.1", "::"})
+    BOOST_CHECK_EXCEPTION(network.listen({host, 0}), error,
+                          [](const error& e) { return e.code() == error_code::permission_denied; });
+  for (const char* host : {"127.0.0.1", "localhost", "127.3.2.1"}) BOOST_CHECK_NO_THROW(network.listen({host, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(every_cut_and_every_flipped_bit_is_noticed) {
+  recorded good;
+  const auto payload = pattern(100);
+  frame_header header;
+  header.kind = frame_kind::values;
+  frame_writer out;
+  out.start(header, const_bytes(payload));
+  out.advance(good);
+  BOOST_REQUIRE(good.bytes.size() == frame_header_size + 100);
+
+  const auto read = [](recorded from) {
+    frame_reader in;
+    in.expect(std::uint64_t{100});
+    std::vector<std::byte> received;
+    while (!in.complete()) {
+      in.advance(from);
+      if (in.needs_destination()) {
+        received.resize(in.header().payload_length);
+        in.payload_to(mutable_bytes(received));
+      }
+    }
+    return received;
+  };
+  for (const std::size_t step : {1u, 7u, 64u, 1000u}) {
+    recorded same = good;
+    same.step = step;
+    BOOST_CHECK(read(same) == payload);
+  }
+  for (std::size_t size = 0; size < good.bytes.size(); ++size) {
+    recorded cut = good;
+    cut.bytes.resize(size);
+    BOOST_CHECK_THROW(read(cut), error);
+  }
+  for (std::size_t bit = 0; bit < 8 * good.bytes.size(); ++bit) {
+    recorded bad = good;
+    bad.bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    bad.step = 50;
+    BOOST_CHECK_THROW(read(bad), error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_payload_of_another_length_than_due_is_refused) {
+  recorded stream;
+  const auto payload = pattern(99);
+  frame_header header;
+  header.kind = frame_kind::reduce;
+  frame_writer out;
+  out.start(header, const_bytes(payload));
+  out.advance(stream);
+  stream.step = 1000;
+  std::vector<std::byte> target(100);
+  const mutable_bytes piece(target);
+  frame_reader in;
+  in.expect({&piece, 1});
+  BOOST_CHECK_EXCEPTION(in.advance(stream), error,
+                        [](const error& e) { return e.code() == error_code::invalid_argument; });
+}
