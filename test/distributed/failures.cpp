@@ -27,6 +27,7 @@ std::string serve(const cluster_spec& cluster) {
   options.on_lost = [&](const error& problem) { noticed += problem.what(); };
   server here(cluster, "ps", 0, options);
   const join_report report = here.join(20s, 40s);
+  here.stop();  // from here on its thread does not call on_lost
   std::string text = "finished:";
   for (const auto& each : report.finished) text += " " + each;
   text += " lost:";

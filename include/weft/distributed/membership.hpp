@@ -106,14 +106,26 @@ class membership {
     while (!stopped_ && state(rank) == task_state::alive && !until.expired()) wait(lock, until);
   }
 
+  /// Returns once it is known why this task does not answer: it is lost, or it has left and another one is lost. At the
+  /// latest after `until`.
+  template <typename Clock>
+  void await_cause(std::size_t rank, basic_deadline<Clock> until) {
+    std::unique_lock lock(mutex_);
+    const auto known = [&] {
+      return state(rank) == task_state::lost || (state(rank) == task_state::left && first_lost_.has_value());
+    };
+    while (!stopped_ && !known() && !until.expired()) wait(lock, until);
+  }
+
   /// Why work with this task cannot go on: names it, and the task that was lost first where that is another one, for
   /// the others' leaving usually follows from it.
   error diagnose(std::size_t rank, const std::string& operation, const std::string& otherwise) const {
     std::lock_guard lock(mutex_);
-    std::string sentence;
-    if (first_lost_ && *first_lost_ != rank)
-      sentence = to_string(tasks_[*first_lost_]) + " " + reasons_[*first_lost_] + "; ";
-    sentence += to_string(tasks_[rank]) + " " + (reasons_[rank].empty() ? otherwise : reasons_[rank]);
+    std::string sentence = to_string(tasks_[rank]) + " " + (reasons_[rank].empty() ? otherwise : reasons_[rank]);
+    if (first_lost_ && *first_lost_ != rank) {
+      const std::string first = to_string(tasks_[*first_lost_]) + " " + reasons_[*first_lost_];
+      sentence = state(rank) == task_state::lost ? sentence + "; before that, " + first : first + "; then " + sentence;
+    }
     return error(error_code::unavailable, operation, sentence);
   }
 

@@ -220,7 +220,7 @@ class basic_server {
   error diagnose(std::size_t rank, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
       return error(problem.code(), operation, to_string(members_.task(rank)) + ": " + problem.what());
-    members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
+    members_.await_cause(rank, deadline_type(std::chrono::milliseconds(200)));
     return members_.diagnose(rank, operation, "has closed its connection");
   }
 

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <string>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/expression.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// A device by name, whole or in part: "/job:ps/task:0/device:CPU:0". A part left out is open.
@@ -114,3 +116,5 @@ inline std::string to_string(const device_spec& d) {
 }
 
 }  // namespace weft
+
+WEFT_COLD_END

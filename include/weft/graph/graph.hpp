@@ -4,15 +4,17 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/ops/reshape.hpp>
 #include <weft/ops/primitives.hpp>
 #include <weft/ops/symbol.hpp>
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/random.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// How a variable gets its first value.
@@ -28,7 +30,7 @@ struct graph_node {
   invocation what;
   std::string name;
   device_spec device;
-  std::vector<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
+  sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
   initializer init;                    ///< of variables; of constants, the value
 };
 
@@ -71,12 +73,12 @@ class index_set {
     slots_[i] = {hash, index};
   }
   void grow() {
-    std::vector<slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+    sequence<slot> old(slots_.empty() ? 64 : 2 * slots_.size());
     old.swap(slots_);
     for (const slot& s : old)
       if (s.index != none) put(s.hash, s.index);
   }
-  std::vector<slot> slots_;
+  sequence<slot> slots_;
   std::size_t count_ = 0;
 };
 
@@ -136,7 +138,7 @@ class graph final : public recorder {
       }
     extents_.push_back({detail::code(extent), size});
   }
-  const std::vector<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return extents_; }
+  const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return extents_; }
 
   /// The name behind a dynamic extent's code.
   const char* extent_name(std::int64_t code) const {
@@ -231,6 +233,11 @@ class graph final : public recorder {
       if (const fused* f = table->find(p, type, to)) return f;
     return nullptr;
   }
+  dtype compared_type(value condition) const override {
+    while (info(condition).type == dtype::boolean && !nodes_[condition.node].what.inputs.empty())
+      condition = nodes_[condition.node].what.inputs[0];
+    return is_floating(info(condition).type) || primitives_.empty() ? info(condition).type : primitives_[0]->type;
+  }
   const fused_reduction* sums(dtype type) const override {
     for (const primitive_table* table : primitives_)
       if (table->type == type) return table->sum;
@@ -239,8 +246,8 @@ class graph final : public recorder {
 
   // `inline` here, not only at the definition: otherwise it is the class's key function, and every file that includes the
   // header emits the whole class.
-  inline std::vector<symbol> differentiate(const std::vector<symbol>& ys, const std::vector<symbol>& upstream,
-                                           const std::vector<symbol>& xs, bool partial = false) override;
+  inline sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+                                           const sequence<symbol>& xs, bool partial = false) override;
 
   // ---- names and places ----
 
@@ -354,17 +361,77 @@ class graph final : public recorder {
   };
 
   std::uint64_t seed_ = 87654321;
-  std::vector<graph_node> nodes_;
+  sequence<graph_node> nodes_;
   detail::index_set shared_, taken_;
-  std::vector<taken_name> names_;
+  sequence<taken_name> names_;
   std::string prefix_;
-  std::vector<place> places_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> extents_;
-  std::vector<std::pair<std::int64_t, const char*>> extent_names_;
-  std::vector<const primitive_table*> primitives_;
+  sequence<place> places_;
+  sequence<std::pair<std::int64_t, std::int64_t>> extents_;
+  sequence<std::pair<std::int64_t, const char*>> extent_names_;
+  sequence<const primitive_table*> primitives_;
 };
+
+/// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
+inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+                                                const sequence<symbol>& xs, bool partial) {
+  const auto count = static_cast<std::uint32_t>(nodes_.size());
+  sequence<char> depends(count, 0), is_end(count, 0);
+  std::uint32_t first = count, last = 0;
+  for (const symbol& x : xs) {
+    depends[x.id().node] = 1;
+    is_end[x.id().node] = partial;
+    if (x.id().node < first) first = x.id().node;
+  }
+  for (const symbol& y : ys)
+    if (y.id().node > last) last = y.id().node;
+  for (std::uint32_t n = first; n < count; ++n)
+    for (const value& in : nodes_[n].what.inputs)
+      if (depends[in.node] && is_floating(info(in).type)) depends[n] = 1;
+
+  constexpr std::size_t max_inputs = 64;
+  sequence<sequence<symbol>> arriving(count);  // per node and output
+  const auto arrive = [&](value at, symbol g) {
+    auto& outputs = arriving[at.node];
+    outputs.resize(nodes_[at.node].what.outputs.size());
+    outputs[at.output] = outputs[at.output].is_number() ? g : outputs[at.output] + g;
+  };
+  for (std::size_t i = 0; i < ys.size(); ++i)
+    if (depends[ys[i].id().node]) arrive(ys[i].id(), upstream[i]);
+
+  for (std::uint32_t n = last + 1; n-- > first && !ys.empty();) {
+    if (arriving[n].empty() || !depends[n] || is_end[n]) continue;
+    const invocation what = nodes_[n].what;  // a copy: recording moves the nodes
+    sequence<symbol> inputs, outputs, results(what.inputs.size());
+    bool wanted[max_inputs], any = false;
+    if (what.inputs.size() > max_inputs)
+      throw error(error_code::internal, nodes_[n].name, "more inputs than a gradient handles");
+    for (std::size_t i = 0; i < what.inputs.size(); ++i) {
+      const value in = what.inputs[i];
+      inputs.push_back({this, in});
+      wanted[i] = depends[in.node] && is_floating(info(in).type);
+      any = any || wanted[i];
+    }
+    if (!any) continue;
+    for (std::uint32_t o = 0; o < what.outputs.size(); ++o) outputs.push_back({this, {n, o}});
+    if (!what.op->gradient)
+      throw error(error_code::unimplemented, nodes_[n].name, std::string(what.op->name) + " has no gradient");
+    gradient_context context(what, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
+    what.op->gradient(context);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (wanted[i] && !results[i].is_number()) arrive(what.inputs[i], results[i]);
+  }
+
+  sequence<symbol> results;
+  for (const symbol& x : xs) {
+    const auto& outputs = arriving[x.id().node];
+    results.push_back(outputs.empty() ? symbol() : outputs[x.id().output]);
+  }
+  return results;
+}
 
 using name_scope = graph::name_scope;
 using device_scope = graph::device_scope;
 
 }  // namespace weft
+
+WEFT_COLD_END

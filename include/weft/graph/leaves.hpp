@@ -3,10 +3,12 @@
 #include <string>
 #include <string_view>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/tensor/tensor.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// First values of variables.
@@ -85,65 +87,83 @@ struct he_uniform {
 
 namespace detail {
 
-template <class Dims>
-void remember_names(graph& g) {
-  for (std::size_t i = 0; i < Dims::rank; ++i)
-    if (Dims::names[i]) g.remember_name(Dims::spec[i], Dims::names[i]);
+inline void remember_names(graph& g, const shape& spec, const char* const* names) {
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    if (names[i]) g.remember_name(spec[i], names[i]);
 }
 
-template <class T, class Dims>
-symbol record_leaf(graph& g, const operation& op, const std::string& name) {
-  remember_names<Dims>(g);
+inline symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
+                          const char* const* names) {
+  remember_names(g, spec, names);
   invocation c;
   c.op = &op;
-  c.outputs = {{dtype_of<T>, Dims::spec}};
-  return {&g, {g.add(static_cast<invocation&&>(c), name.empty() ? op.name : name), 0}};
+  c.outputs = {{type, spec}};
+  return {&g, {g.add(static_cast<invocation&&>(c), std::string(name.empty() ? op.name : name)), 0}};
 }
 
-}  // namespace detail
+/// Knows how to make a first value once the extents are known.
+struct first_value {
+  const void* init;
+  initializer (*make)(const void* init, const shape&);
+};
 
-/// A value that is fed to each step (tf.placeholder).
-template <Element T, class Dims = dims<>>
-node<T, Dims> placeholder(graph& g, const std::string& name = {}) {
-  static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
-  return node<T, Dims>(detail::record_leaf<T, Dims>(g, placeholder_operation, name));
-}
-
-/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's seed,
-/// the variable's name and the element alone.
-template <Element T, class Dims = dims<>, class Init = init::zeros>
-variable_node<T, Dims> variable(graph& g, const std::string& name, const Init& first = {}) {
-  static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
-  const symbol s = detail::record_leaf<T, Dims>(g, variable_operation, name);
-  shape extents = Dims::spec;
+inline symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
+                              first_value first) {
+  const symbol s = record_leaf(g, variable_operation, name, type, extents, names);
   for (std::size_t i = 0; i < extents.rank; ++i) {
     if (extents[i] >= 0) continue;
     const std::int64_t code = extents[i];
     for (const auto& [known, size] : g.fixed_extents())
       if (known == code) extents[i] = size;
     if (extents[i] < 0)
-      throw error(error_code::failed_precondition, name,
-                  std::string("the extent ") + Dims::names[i] + " has no value yet: g.set(dyn<\"" + Dims::names[i] +
+      throw error(error_code::failed_precondition, std::string(name),
+                  std::string("the extent ") + names[i] + " has no value yet: g.set(dyn<\"" + names[i] +
                       "\">, n) comes before the variable");
   }
-  g.initialize(s.id().node, first(extents));
-  return variable_node<T, Dims>(s);
+  g.initialize(s.id().node, first.make(first.init, extents));
+  return s;
+}
+
+inline symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec, const char* const* names,
+                              const void* data, std::size_t bytes) {
+  const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
+  storage copy(bytes);
+  __builtin_memcpy(copy.data(), data, bytes);
+  g.initialize(s.id().node, {initializer::kind_type::value, 0, 0, copy});
+  return s;
+}
+
+}  // namespace detail
+
+/// A value that is fed to each step (tf.placeholder).
+template <Element T, class Dims = dims<>>
+node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
+  static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
+  return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
+}
+
+/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's seed,
+/// the variable's name and the element alone.
+template <Element T, class Dims = dims<>, class Init = init::zeros>
+  requires requires(const Init& i, const shape& s) { initializer(i(s)); }
+variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
+  static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
+  constexpr auto make = [](const void* init, const shape& s) { return (*static_cast<const Init*>(init))(s); };
+  return variable_node<T, Dims>(
+      detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, detail::first_value{&first, make}));
 }
 
 /// A variable that starts as the given tensor.
 template <Element T, class Dims>
-variable_node<T, Dims> variable(graph& g, const std::string& name, const tensor<T, Dims>& first) {
-  const symbol s = detail::record_leaf<T, Dims>(g, variable_operation, name);
-  storage copy(first.elements() * sizeof(T));
-  __builtin_memcpy(copy.data(), first.data(), copy.bytes());
-  g.initialize(s.id().node, {initializer::kind_type::value, 0, 0, copy});
-  return variable_node<T, Dims>(s);
+variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims>& first) {
+  return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
+                                                        first.elements() * sizeof(T)));
 }
 
 /// A fixed value (tf.constant).
 template <Element T, class Dims>
 node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
-  detail::remember_names<Dims>(g);
+  detail::remember_names(g, Dims::spec, Dims::names);
   return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, value.extents()}));
 }
 template <Element T>
@@ -166,3 +186,5 @@ inline std::size_t parameter_count(const graph& g) {
 }
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -2,9 +2,11 @@
 
 #include <string>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/fused.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
@@ -12,7 +14,7 @@ inline std::string operation_text(const graph_node& n) {
   std::string text = n.what.op->name;
   if (n.what.op->part == role::expression) {
     text += " ";
-    static_cast<const fused*>(n.what.detail)->print(text);
+    skeleton::print(static_cast<const fused*>(n.what.detail)->text, text);
   }
   return text;
 }
@@ -75,3 +77,5 @@ inline std::string to_graphviz(const graph& g) {
 }
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -3,6 +3,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/run.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 namespace detail {
@@ -160,7 +161,7 @@ inline constexpr operation size_operation = {
 
 namespace detail {
 
-inline symbol record_transpose(symbol x, const std::vector<std::int64_t>& axes) {
+inline symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
   invocation c;
   c.op = &transpose_operation;
   c.inputs = {x.id()};
@@ -172,7 +173,7 @@ inline symbol record_transpose(symbol x, const std::vector<std::int64_t>& axes) 
 }
 
 inline void transpose_gradient(gradient_context& g) {
-  std::vector<std::int64_t> inverse(g.c.attributes.size());
+  sequence<std::int64_t> inverse(g.c.attributes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
   g.gradient(0, record_transpose(g.upstream(), inverse));
@@ -254,7 +255,7 @@ template <int... Axes, Expression E>
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
     const auto x = detail::settle(e);
-    std::vector<std::int64_t> axes;
+    sequence<std::int64_t> axes;
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i) {
       axes.push_back(static_cast<std::int64_t>(pick::axis(i)));

@@ -88,11 +88,29 @@ auto at_own_extents(const E& e) {
     return e;
 }
 
+template <class E>
+constexpr std::size_t most_operations(std::size_t so_far = 0) {
+  return E::operations > so_far ? E::operations : so_far;
+}
+template <class E, class Next, class... More>
+constexpr std::size_t most_operations(std::size_t so_far = 0) {
+  return most_operations<Next, More...>(most_operations<E>(so_far));
+}
+
+template <std::size_t Operations, class E>
+auto settle_largest(const E& e) {
+  if constexpr (E::operations == Operations)
+    return settle(e);
+  else
+    return e;
+}
+
+/// Where the whole is too large its operands settle, largest first.
 template <class Op, class T, class Dims, class Device, class... E>
 auto make_expression(const E&... e) {
   using result = expression<Op, T, Dims, Device, E...>;
   if constexpr (result::operations > max_operations)
-    return settle(result(e...));
+    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<E...>()>(e)...);
   else
     return result(e...);
 }

@@ -3,6 +3,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/node.hpp>
+#include <weft/tensor/sequence.hpp>
 
 /// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
 namespace weft {
@@ -60,69 +61,54 @@ void for_each_leaf(const expression<Op, T, D, Dev, X...>& e, std::uint64_t*& lit
 
 // ---- into a graph ----
 
-struct find_recorder {
-  recorder* where = nullptr;
-  template <class T, class D, class Dev>
-  void operator()(const node<T, D, Dev>& n) {
-    if (!where) where = n.erased().where();
-  }
-  template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>&) {}
-};
-
-struct collect_symbols {
-  recorder* where;
-  symbol* to;
+/// The leaves of an expression on its way into a graph. Tensors become constants once the graph is known.
+struct graph_leaves {
+  symbol symbols[device::max_operands];
+  struct {
+    const void* data = nullptr;
+    value_info info;
+  } tensors[device::max_operands];
   std::size_t count = 0;
-  template <class T, class D, class Dev>
-  void operator()(const node<T, D, Dev>& n) {
-    if (n.erased().where() != where)
-      throw error(error_code::invalid_argument, "expression", "operands belong to different graphs");
-    to[count++] = n.erased();
-  }
-  template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>& t) {
-    to[count++] = where->record_constant(t.data(), {dtype_of<T>, t.extents()});
-  }
-};
-
-struct entered {
-  recorder* where;
-  symbol leaves[device::max_operands];
-  std::size_t count;
   std::uint64_t literals[device::max_operands];
-  std::size_t literal_count;
+  std::uint64_t* literals_end = literals;
+
+  template <class T, class D, class Dev>
+  void operator()(const node<T, D, Dev>& n) { symbols[count++] = n.erased(); }
+  template <class T, class D, class Dev>
+  void operator()(const tensor<T, D, Dev>& t) { tensors[count++] = {t.data(), {dtype_of<T>, t.extents()}}; }
 };
 
-template <class E>
-entered enter_leaves(const E& e) {
-  using shape_of = lower<E, 0, 0>;
-  static_assert(shape_of::arguments < static_cast<int>(device::max_operands) &&
-                    shape_of::constants < static_cast<int>(device::max_operands),
-                "an expression has too many operands: name a part of it with let()");
-  entered r;
-  std::uint64_t* literals = r.literals;
-  find_recorder find;
-  for_each_leaf(e, literals, find);
-  literals = r.literals;
-  collect_symbols collect{find.where, r.leaves};
-  for_each_leaf(e, literals, collect);
-  r.where = find.where;
-  r.count = collect.count;
-  r.literal_count = static_cast<std::size_t>(literals - r.literals);
-  return r;
-}
-
-inline symbol record_fused(const entered& e, const operation& op, const void* detail, const value_info& output,
-                           std::vector<std::int64_t> attributes = {}) {
+inline symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
+                           sequence<std::int64_t> attributes = {}) {
+  recorder* where = nullptr;
+  for (std::size_t i = 0; i < e.count; ++i) {
+    if (e.symbols[i].is_number()) continue;
+    if (where && e.symbols[i].where() != where)
+      throw error(error_code::invalid_argument, "expression", "operands belong to different graphs");
+    where = e.symbols[i].where();
+  }
   invocation c;
   c.op = &op;
   c.detail = detail;
-  for (std::size_t i = 0; i < e.count; ++i) c.inputs.push_back(e.leaves[i].id());
+  for (std::size_t i = 0; i < e.count; ++i)
+    c.inputs.push_back(e.symbols[i].is_number() ? where->record_constant(e.tensors[i].data, e.tensors[i].info).id()
+                                                : e.symbols[i].id());
   c.outputs = {output};
-  c.attributes = static_cast<std::vector<std::int64_t>&&>(attributes);
-  c.literals.assign(e.literals, e.literals + e.literal_count);
-  return e.where->record(static_cast<invocation&&>(c));
+  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.literals.append(e.literals, static_cast<std::size_t>(e.literals_end - e.literals));
+  return where->record(static_cast<invocation&&>(c));
+}
+
+template <class E>
+symbol record_expression(const E& e, const operation& op, const void* detail, const value_info& output,
+                         sequence<std::int64_t> attributes = {}) {
+  using shape_of = lower<E, 0, 0>;
+  static_assert(shape_of::arguments < static_cast<int>(device::max_operands) - 1 &&
+                    shape_of::constants < static_cast<int>(device::max_operands),
+                "an expression has too many operands: name a part of it with let()");
+  graph_leaves leaves;
+  for_each_leaf(e, leaves.literals_end, leaves);
+  return record_fused(leaves, op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
 }
 
 // ---- evaluated at once ----
@@ -147,10 +133,9 @@ auto let(const E& e) {
   if constexpr (E::operations == 0) {
     return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
   } else {
-    using S = detail::skeleton_of<E>;
-    const auto leaves = detail::enter_leaves(e);
-    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_fused(
-        leaves, elementwise_operation, &differentiated<S>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
+    return node<value_t<E>, dims_t<E>, device_t<E>>(
+        detail::record_expression(e, elementwise_operation, &differentiated<detail::skeleton_of<E>>,
+                                  {dtype_of<value_t<E>>, dims_t<E>::spec}));
   }
 }
 

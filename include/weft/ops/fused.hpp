@@ -20,10 +20,10 @@ struct fused {
   device::block_function gradient[3]{};
   /// What `gradient` reads, in the order of its inputs, one bit each.
   std::uint32_t (*gradient_reads)() = nullptr;
-  /// The value, and the gradients with respect to the arguments, as symbols.
+  /// The value (of what is reduced), and the gradients with respect to the arguments, as symbols.
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream, symbol* gradients) = nullptr;
-  void (*print)(std::string&) = nullptr;
+  const skeleton::token* text = nullptr;
 };
 
 /// A skeleton whose values are combined on the way: out[0] takes in all n of them.
@@ -235,9 +235,11 @@ void expand_gradient(const symbol* arguments, const std::uint64_t* literals, sym
 }
 
 template <class S>
-void print_skeleton(std::string& out) {
-  print(static_cast<S*>(nullptr), out);
-}
+inline constexpr skeleton::token_list tokens_of = [] {
+  skeleton::token_list to;
+  list(static_cast<S*>(nullptr), to);
+  return to;
+}();
 
 }  // namespace detail
 
@@ -247,7 +249,7 @@ namespace detail {
 template <class S>
 const fused* part_alone() {
   static constexpr fused f = [] {
-    fused f = {.signature = signature_of<S>, .type = dtype_of<typename S::value_type>, .print = print_skeleton<S>};
+    fused f = {.signature = signature_of<S>, .type = dtype_of<typename S::value_type>, .text = tokens_of<S>.tokens};
     for (auto& version : f.map) version = map_loop<S>;
     return f;
   }();
@@ -272,7 +274,7 @@ template <class S>
 inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
                                     .type = dtype_of<typename S::value_type>,
                                     .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
-                                    .print = detail::print_skeleton<S>};
+                                    .text = detail::tokens_of<S>.tokens};
 
 /// The loops of a skeleton in a graph, with its gradient where it has one.
 template <class S, bool KeepsValue = true>
@@ -283,9 +285,9 @@ inline constexpr fused differentiated = [] {
                .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
                .gradient = WEFT_LOOP_VERSIONS(detail::gradient_loop<S, KeepsValue>),
                .gradient_reads = detail::gradient_reads<S, KeepsValue>,
-               .expand = detail::expand_value<S>,
                .expand_gradient = detail::expand_gradient<S>,
-               .print = detail::print_skeleton<S>};
+               .text = detail::tokens_of<S>.tokens};
+    if constexpr (!KeepsValue) f.expand = detail::expand_value<S>;
     f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;
     detail::name_arithmetic(static_cast<S*>(nullptr), f);
     return f;

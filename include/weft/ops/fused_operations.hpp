@@ -1,11 +1,14 @@
 #pragma once
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/reshape.hpp>
+#include <weft/tensor/sequence.hpp>
 
 /// The operations behind every elementwise expression and every reduction of one, and their gradients.
+WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
@@ -41,7 +44,7 @@ inline shape broadcast_space(const value_info* operands, std::size_t count) {
 inline std::string describe_fused(const char* what, const fused& f) {
   std::string text = what;
   text += " ";
-  f.print(text);
+  skeleton::print(f.text, text);
   return text + " " + name(f.type) + " " + weft::name(detected_isa());
 }
 
@@ -180,6 +183,12 @@ class fill_kernel final : public kernel {
 
 inline kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
 
+/// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
+inline bool stores_every_element(const invocation& c, const value_info* inputs, const value_info& output) {
+  const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
+  return broadcast_space(inputs, arguments).elements() == output.extents.elements();
+}
+
 inline void elementwise_gradient(gradient_context&);
 inline void elementwise_second_gradient(gradient_context&);
 inline void reduction_gradient(gradient_context&);
@@ -187,12 +196,12 @@ inline void reduction_gradient(gradient_context&);
 }  // namespace detail
 
 inline constexpr operation elementwise_operation = {
-    .name = "map", .prepare_cpu = detail::prepare_elementwise, .gradient = detail::elementwise_gradient, .in_place = true, .part = role::expression};
+    .name = "map", .prepare_cpu = detail::prepare_elementwise, .gradient = detail::elementwise_gradient, .in_place = detail::stores_every_element, .part = role::expression};
 inline constexpr operation elementwise_gradient_operation = {.name = "map_gradient",
                                                              .prepare_cpu = detail::prepare_elementwise_gradient,
                                                              .gradient = detail::elementwise_second_gradient,
                                                              .reads = detail::elementwise_gradient_reads,
-                                                             .in_place = true};
+                                                             .in_place = detail::stores_every_element};
 inline constexpr operation reduction_operation = {
     .name = "reduce", .prepare_cpu = detail::prepare_reduction, .gradient = detail::reduction_gradient};
 /// One float or double, over extents that may be known only when a step runs. literals: the number, a double
@@ -250,6 +259,8 @@ inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t c
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
   if (!where) return symbol(primitive_of_numbers(p, operands));
+  if (p == primitive::select && operands[1].is_number() && operands[2].is_number())
+    type = where->compared_type(operands[0].id());
   const fused* f = where->kernels(p, type, to);
   if (!f)
     throw error(error_code::unimplemented, "gradient",
@@ -312,13 +323,13 @@ inline symbol record_part(const fused& f, const symbol* arguments, const std::ui
   invocation c;
   c.op = &elementwise_operation;
   c.detail = &f;
-  std::vector<value_info> infos;
+  sequence<value_info> infos;
   for (std::size_t i = 0; i < f.signature.arguments; ++i) {
     c.inputs.push_back(arguments[i].id());
     infos.push_back(arguments[i].info());
   }
   c.outputs = {{f.type, broadcast_space(infos.data(), infos.size())}};
-  c.literals.assign(literals, literals + f.signature.constants);
+  c.literals.append(literals, f.signature.constants);
   return arguments[0].where()->record(static_cast<invocation&&>(c));
 }
 
@@ -347,14 +358,14 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
     if (written(i)) g.gradient(i, symbol(first.where(), {first.id().node, output++}));
 }
 
-inline std::vector<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
-  std::vector<symbol> arguments;
+inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
+  sequence<symbol> arguments;
   for (std::size_t i = 0; i < count; ++i) arguments.push_back(stop ? record_identity(g.input(i)) : g.input(i));
   return arguments;
 }
 
 /// An operand that occurs twice has one stand-in, whose gradient is that of both.
-inline void give(gradient_context& g, const std::vector<symbol>& arguments, const std::vector<symbol>& results) {
+inline void give(gradient_context& g, const sequence<symbol>& arguments, const sequence<symbol>& results) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     bool first = true;
     for (std::size_t j = 0; j < i; ++j) first = first && !(arguments[j].id() == arguments[i].id());
@@ -367,7 +378,7 @@ inline void elementwise_gradient(gradient_context& g) {
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
-  std::vector<symbol> gradients(n);
+  sequence<symbol> gradients(n);
   if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
     if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
@@ -381,7 +392,7 @@ inline void elementwise_second_gradient(gradient_context& g) {
   const auto arguments = arguments_of(g, n + 1, true);
   symbol upstream = arguments[n];
   if (g.c.attributes[0] >= 0) {
-    std::vector<value_info> infos;
+    sequence<value_info> infos;
     for (std::size_t i = 0; i < n; ++i) infos.push_back(arguments[i].info());
     const shape space = broadcast_space(infos.data(), n);
     const shape kept = with_ones(space, g.c.attributes[0]);
@@ -389,9 +400,9 @@ inline void elementwise_second_gradient(gradient_context& g) {
     upstream = record_reshape(upstream, kept) * ones;
     if (g.c.attributes[1]) upstream = upstream / record_reshape(record_reduction(ones, g.c.attributes[0]), kept);
   }
-  std::vector<symbol> gradients(n);
+  sequence<symbol> gradients(n);
   f.expand_gradient(arguments.data(), g.c.literals.data(), upstream, gradients.data());
-  std::vector<symbol> ys, arriving;
+  sequence<symbol> ys, arriving;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
     const auto i = static_cast<std::size_t>(g.c.attributes[2 + o]);
     if (!g.arrives(o) || gradients[i].is_number()) continue;
@@ -425,3 +436,5 @@ inline void reduction_gradient(gradient_context& g) {
 
 }  // namespace detail
 }  // namespace weft
+
+WEFT_COLD_END

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 
@@ -31,10 +31,10 @@ struct operation;
 struct invocation {
   const operation* op = nullptr;
   const void* detail = nullptr;  ///< of the operation: for a fused expression, its compiled loops
-  std::vector<value> inputs;
-  std::vector<value_info> outputs;
-  std::vector<std::int64_t> attributes;
-  std::vector<std::uint64_t> literals;  ///< numbers in an expression, by their bits
+  sequence<value> inputs;
+  sequence<value_info> outputs;
+  sequence<std::int64_t> attributes;
+  sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
 };
 
 /// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
@@ -74,7 +74,7 @@ struct operation {
   /// The inputs whose elements the kernel reads, one bit each; of the others it needs the extents alone. Null: all.
   std::uint32_t (*reads)(const invocation&) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
-  bool in_place = false;
+  bool (*in_place)(const invocation&, const value_info* inputs, const value_info& output) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.

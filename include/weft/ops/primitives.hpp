@@ -1,8 +1,10 @@
 #pragma once
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
@@ -13,8 +15,7 @@ inline constexpr fused single = [] {
   using skeleton_type = skeleton::apply<Op, T, S...>;
   fused f = {.signature = signature_of<skeleton_type>,
              .type = dtype_of<T>,
-             .expand = expand_value<skeleton_type>,
-             .print = print_skeleton<skeleton_type>};
+             .text = tokens_of<skeleton_type>.tokens};
   for (auto& version : f.map) version = map_loop<skeleton_type>;
   if constexpr (skeleton_type::differentiable) f.expand_gradient = expand_gradient<skeleton_type>;
   return f;
@@ -88,3 +89,5 @@ template <class T>
 inline constexpr primitive_table primitives = {dtype_of<T>, detail::find_primitive<T>, &detail::reduced_sum<T>};
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/symbol.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
@@ -43,3 +45,5 @@ inline symbol record_identity(symbol x) { return record_alias(identity_operation
 
 }  // namespace detail
 }  // namespace weft
+
+WEFT_COLD_END

@@ -1,52 +1,87 @@
 #pragma once
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/tensor.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// An operation and its operands on the way to where it is recorded or, over tensors, run at once.
-template <class T, class D, class Dev, class... Operands>
-auto record_or_run(const operation& op, const shape& extents, std::vector<std::int64_t> attributes,
-                   const Operands&... operands) {
+/// An operand on its way into a graph: a symbol, or a tensor that becomes a constant.
+struct operand_source {
+  symbol node;
+  const void* data = nullptr;
+  value_info info;
+};
+
+template <class E>
+operand_source source_of(const E& e) {
+  if constexpr (E::symbolic)
+    return {e.erased(), nullptr, {}};
+  else
+    return {{}, e.data(), {dtype_of<value_t<E>>, e.extents()}};
+}
+
+inline symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
+                               const operand_source* operands, std::size_t count) {
+  recorder* where = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (operands[i].data) continue;
+    if (where && operands[i].node.where() != where)
+      throw error(error_code::invalid_argument, op.name, "operands belong to different graphs");
+    where = operands[i].node.where();
+  }
   invocation c;
   c.op = &op;
-  c.attributes = static_cast<std::vector<std::int64_t>&&>(attributes);
-  c.outputs = {{dtype_of<T>, extents}};
+  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.outputs = {output};
+  for (std::size_t i = 0; i < count; ++i)
+    c.inputs.push_back(operands[i].data ? where->record_constant(operands[i].data, operands[i].info).id()
+                                        : operands[i].node.id());
+  return where->record(static_cast<invocation&&>(c));
+}
+
+/// Runs an operation over tensors, with no graph, on this thread.
+inline void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
+                          std::size_t count, const value_info& output, std::byte* const* buffers) {
+  invocation c;
+  c.op = &op;
+  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.inputs.resize(count);
+  c.outputs = {output};
+  sequence<std::uint32_t> slots;
+  for (std::uint32_t i = 0; i <= count; ++i) slots.push_back(i);
+  kernel* k = op.prepare_cpu({c, inputs, &output, slots.data(), slots.data() + count});
+  struct release {
+    kernel* k;
+    ~release() { delete k; }
+  } guard{k};
+  thread_pool alone(1);
+  k->run({buffers, &alone});
+}
+
+/// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
+template <class T, class D, class Dev, class... Operands>
+auto record_or_run(const operation& op, const shape& extents, sequence<std::int64_t> attributes,
+                   const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
-    recorder* where = nullptr;
-    ([&] { if constexpr (Operands::symbolic) where = operands.erased().where(); }(), ...);
-    const auto enter = [&](const auto& x) {
-      if constexpr (std::remove_cvref_t<decltype(x)>::symbolic)
-        return x.erased().id();
-      else
-        return where->record_constant(x.data(), {dtype_of<value_t<std::remove_cvref_t<decltype(x)>>>, x.extents()}).id();
-    };
-    (c.inputs.push_back(enter(operands)), ...);
-    return node<T, D, Dev>(where->record(static_cast<invocation&&>(c)));
+    const operand_source sources[] = {source_of(operands)...};
+    return node<T, D, Dev>(record_operation(op, {dtype_of<T>, extents},
+                                            static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
   } else {
-    constexpr std::size_t n = sizeof...(Operands);
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
-    c.inputs.resize(n);
     tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});
-    std::byte* buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
-                            reinterpret_cast<std::byte*>(result.data())};
-    std::uint32_t slots[n + 1];
-    for (std::uint32_t i = 0; i <= n; ++i) slots[i] = i;
-    const value_info output{dtype_of<T>, extents};
-    kernel* k = op.prepare_cpu({c, inputs, &output, slots, slots + n});
-    thread_pool alone(1);
-    struct release {
-      kernel* k;
-      ~release() { delete k; }
-    } guard{k};
-    k->run({buffers, &alone});
+    std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
+                                  reinterpret_cast<std::byte*>(result.data())};
+    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, sizeof...(Operands),
+                  {dtype_of<T>, extents}, buffers);
     return result;
   }
 }
 
-/// The extents of a result whose axis i is axis `axes[i]` of the operands' extents put end to end.
+/// The extents of an operand: known to the type, or for tensors at run time.
 template <class E>
 shape extents_of(const E& e) {
   if constexpr (E::symbolic)
@@ -56,3 +91,5 @@ shape extents_of(const E& e) {
 }
 
 }  // namespace weft::detail
+
+WEFT_COLD_END

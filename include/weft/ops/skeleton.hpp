@@ -198,18 +198,41 @@ constexpr std::uint32_t reached(apply<Op, T, S...>*) {
   return apply<Op, T, S...>::differentiable ? (reached(static_cast<S*>(nullptr)) | ...) : 0;
 }
 
+/// A skeleton in prefix order, for printing: operations with their number of operands, arguments and constants.
+struct token {
+  const char* operation = nullptr;  // null for an argument or a constant
+  int number = 0;                   // of operands, or of the argument; a constant's is ~number
+};
+
+struct token_list {
+  token tokens[64];
+  std::size_t count = 0;
+};
+
+template <int I, class T>
+constexpr void list(argument<I, T>*, token_list& to) { to.tokens[to.count++] = {nullptr, I}; }
+template <int I, class T>
+constexpr void list(constant<I, T>*, token_list& to) { to.tokens[to.count++] = {nullptr, ~I}; }
+template <class Op, class T, class... S>
+constexpr void list(apply<Op, T, S...>*, token_list& to) {
+  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S))};
+  (list(static_cast<S*>(nullptr), to), ...);
+}
+
 /// "sigmoid(add(a0, a1))"
-template <int I, class T>
-void print(argument<I, T>*, std::string& out) { out += "a" + std::to_string(I); }
-template <int I, class T>
-void print(constant<I, T>*, std::string& out) { out += "c" + std::to_string(I); }
-template <class Op, class T, class First, class... S>
-void print(apply<Op, T, First, S...>*, std::string& out) {
-  out += Op::name;
-  out += "(";
-  print(static_cast<First*>(nullptr), out);
-  ((out += ", ", print(static_cast<S*>(nullptr), out)), ...);
+inline const token* print(const token* t, std::string& out) {
+  if (!t->operation) {
+    out += t->number >= 0 ? "a" + std::to_string(t->number) : "c" + std::to_string(~t->number);
+    return t + 1;
+  }
+  out += t->operation;
+  const int operands = t++->number;
+  for (int i = 0; i < operands; ++i) {
+    out += i ? ", " : "(";
+    t = print(t, out);
+  }
   out += ")";
+  return t;
 }
 
 }  // namespace weft::skeleton

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include <weft/device/cpu/softmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/run.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 namespace detail {
@@ -72,7 +72,7 @@ class softmax_kernel final : public kernel {
  private:
   const char* name_;
   std::size_t rows_, columns_, chunks_;
-  std::vector<T> scratch_;
+  sequence<T> scratch_;
   std::uint32_t in_[2]{}, out_[2]{};
 };
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <vector>
 
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>

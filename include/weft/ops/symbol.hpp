@@ -2,13 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/math.hpp>
 #include <weft/error.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/tensor.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 class symbol;
@@ -27,13 +29,15 @@ class recorder {
   /// The kernel of a single operation, and of a plain sum; null where there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
   virtual const fused_reduction* sums(dtype) const = 0;
+  /// The element type that a condition compares.
+  virtual dtype compared_type(value condition) const = 0;
   virtual symbol record(invocation) = 0;
   virtual const value_info& info(value) const = 0;
   virtual symbol record_constant(const void* data, const value_info&) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
   /// through an x to another one.
-  virtual std::vector<symbol> differentiate(const std::vector<symbol>& ys, const std::vector<symbol>& upstream,
-                                            const std::vector<symbol>& xs, bool partial) = 0;
+  virtual sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+                                            const sequence<symbol>& xs, bool partial) = 0;
 
  protected:
   ~recorder() = default;
@@ -159,3 +163,5 @@ class gradient_context {
 };
 
 }  // namespace weft
+
+WEFT_COLD_END

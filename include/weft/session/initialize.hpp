@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft::detail {
 
 inline void store(dtype type, double x, void* to, std::size_t i) {
@@ -56,3 +58,5 @@ inline bool initialize(const initializer& init, const value_info& info, std::uin
 }
 
 }  // namespace weft::detail
+
+WEFT_COLD_END

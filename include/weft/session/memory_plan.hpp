@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/tensor/storage.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for and
@@ -32,7 +34,7 @@ class memory_plan {
     const std::size_t at = gaps_[best].offset;
     gaps_[best].offset += bytes;
     gaps_[best].bytes -= bytes;
-    if (gaps_[best].bytes == 0) gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(best));
+    if (gaps_[best].bytes == 0) gaps_.erase(best);
     return at;
   }
 
@@ -41,14 +43,14 @@ class memory_plan {
     if (bytes == 0) return;
     std::size_t i = 0;
     while (i < gaps_.size() && gaps_[i].offset < offset) ++i;
-    gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(i), {offset, bytes});
+    gaps_.insert(i, {offset, bytes});
     if (i + 1 < gaps_.size() && offset + bytes == gaps_[i + 1].offset) {
       gaps_[i].bytes += gaps_[i + 1].bytes;
-      gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(i + 1));
+      gaps_.erase(i + 1);
     }
     if (i > 0 && gaps_[i - 1].offset + gaps_[i - 1].bytes == offset) {
       gaps_[i - 1].bytes += gaps_[i].bytes;
-      gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(i));
+      gaps_.erase(i);
     }
   }
 
@@ -61,8 +63,10 @@ class memory_plan {
   };
   static std::size_t round(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-  std::vector<gap> gaps_;  // by offset
+  sequence<gap> gaps_;  // by offset
   std::size_t total_ = 0;
 };
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/session/memory_plan.hpp>
 #include <weft/session/schedule.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// Values of named dynamic extents.
@@ -35,14 +37,14 @@ class extent_bindings {
   }
 
  private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> known_;
+  sequence<std::pair<std::int64_t, std::int64_t>> known_;
 };
 
 /// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
-  std::vector<value> fetches;
-  std::vector<std::uint32_t> targets;
-  std::vector<value> feeds;
+  sequence<value> fetches;
+  sequence<std::uint32_t> targets;
+  sequence<value> feeds;
 };
 
 /// Where a session keeps a variable.
@@ -56,7 +58,7 @@ struct variable_state {
 class plan {
  public:
   plan(const graph& g, const schedule& order, const step_request& request, const extent_bindings& extents,
-       std::vector<variable_state>& variables, std::size_t devices)
+       sequence<variable_state>& variables, std::size_t devices)
       : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables), lanes_(devices) {
     number_slots();
     resolve_aliases_and_infos();
@@ -170,14 +172,14 @@ class plan {
     std::uint32_t product = none;   // a matmul that it takes in
     std::uint32_t lane = 0;
     kernel* code = nullptr;
-    std::vector<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
+    sequence<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
     std::uint64_t done = 0;
   };
 
   struct lane {
     memory_plan memory;
     storage arena;
-    std::vector<std::uint32_t> instructions;
+    sequence<std::uint32_t> instructions;
   };
 
   static constexpr std::uint32_t none = ~std::uint32_t{0};
@@ -247,7 +249,7 @@ class plan {
   void choose_fusions() {
     fused_into_.assign(graph_.size(), none);
     epilogue_of_.assign(graph_.size(), none);
-    std::vector<std::uint32_t> position(graph_.size(), 0), uses(slots_.size(), 0);
+    sequence<std::uint32_t> position(graph_.size(), 0), uses(slots_.size(), 0);
     for (std::uint32_t i = 0; i < order_.order().size(); ++i) {
       const std::uint32_t n = order_.order()[i];
       position[n] = i + 1;
@@ -279,10 +281,10 @@ class plan {
     }
   }
 
-  bool is_private_matmul(value v, const std::vector<std::uint32_t>& uses) const {
+  bool is_private_matmul(value v, const sequence<std::uint32_t>& uses) const {
     return !order_.is_fed(v.node) && what(v.node).op->part == role::product && uses[slot_number(v)] == 1;
   }
-  bool computes_later(value v, std::uint32_t than, const std::vector<std::uint32_t>& position) const {
+  bool computes_later(value v, std::uint32_t than, const sequence<std::uint32_t>& position) const {
     while (what(v.node).op->alias && !order_.is_fed(v.node)) v = what(v.node).inputs[0];
     return !order_.is_fed(v.node) && computes(v.node) && position[v.node] > than;
   }
@@ -373,7 +375,7 @@ class plan {
         if (other != f && fetch_slots_[other] == fetch_slots_[f]) once = false;
       if (once) s.place = place_kind::caller;
     }
-    std::vector<std::vector<std::uint32_t>> ends(instructions_.size());
+    sequence<sequence<std::uint32_t>> ends(instructions_.size());
     for (std::uint32_t s = 0; s < slots_.size(); ++s)
       if (slots_[s].place == place_kind::arena && slots_[s].last != none) ends[slots_[s].last].push_back(s);
     for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
@@ -411,6 +413,7 @@ class plan {
   bool reuse_input(std::uint32_t i, slot& to) {
     const instruction& in = instructions_[i];
     if (in.product != none || !what(in.node).op->in_place || snapshot_of(in.writes[0]) != none) return false;
+    if (!what(in.node).op->in_place(what(in.node), operands_of(in.node).in.data(), to.info)) return false;
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
@@ -437,8 +440,8 @@ class plan {
   };
 
   struct operands {
-    std::vector<value_info> in, out;
-    std::vector<std::uint32_t> in_slots, out_slots;
+    sequence<value_info> in, out;
+    sequence<std::uint32_t> in_slots, out_slots;
   };
 
   operands operands_of(std::uint32_t n) const {
@@ -499,7 +502,7 @@ class plan {
         if (instructions_[i].lane != instructions_[j].lane && conflict(instructions_[j], instructions_[i]))
           instructions_[i].waits.push_back(j);
   }
-  static bool overlap(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+  static bool overlap(const sequence<std::uint32_t>& a, const sequence<std::uint32_t>& b) {
     for (const std::uint32_t x : a)
       for (const std::uint32_t y : b)
         if (x == y) return true;
@@ -541,14 +544,16 @@ class plan {
   const schedule& order_;
   const step_request& request_;
   const extent_bindings& extents_;
-  std::vector<variable_state>& variables_;
-  std::vector<std::uint32_t> first_slot_, snapshot_slots_, fetch_slots_, written_, fused_into_, epilogue_of_;
-  std::vector<slot> slots_;
-  std::vector<instruction> instructions_;
-  std::vector<lane> lanes_;
-  std::vector<std::byte*> buffers_;
+  sequence<variable_state>& variables_;
+  sequence<std::uint32_t> first_slot_, snapshot_slots_, fetch_slots_, written_, fused_into_, epilogue_of_;
+  sequence<slot> slots_;
+  sequence<instruction> instructions_;
+  sequence<lane> lanes_;
+  sequence<std::byte*> buffers_;
   std::uint64_t stamp_ = 0;
   bool failed_ = false, checked_ = false;
 };
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// The nodes of a graph that a step needs, in the order in which it runs them.
@@ -15,11 +17,11 @@ namespace weft {
 class schedule {
  public:
   /// `fed` values are not computed. Throws if a placeholder that is needed is not fed.
-  schedule(const graph& g, const std::vector<value>& fetches, const std::vector<std::uint32_t>& targets,
-           const std::vector<value>& fed)
+  schedule(const graph& g, const sequence<value>& fetches, const sequence<std::uint32_t>& targets,
+           const sequence<value>& fed)
       : graph_(g), needed_(g.size(), 0), fed_(g.size(), 0) {
     for (const value& v : fed) fed_[v.node] = 1;
-    std::vector<std::uint32_t> pending;
+    sequence<std::uint32_t> pending;
     const auto need = [&](std::uint32_t n) {
       if (needed_[n] || fed_[n]) return;
       needed_[n] = 1;
@@ -42,12 +44,12 @@ class schedule {
     order_nodes(fetches);
   }
 
-  const std::vector<std::uint32_t>& order() const { return order_; }
+  const sequence<std::uint32_t>& order() const { return order_; }
   bool needs(std::uint32_t node) const { return needed_[node]; }
   bool is_fed(std::uint32_t node) const { return fed_[node]; }
 
   /// Variables whose old value is copied before the step, and whether a node reads that copy.
-  const std::vector<std::uint32_t>& snapshots() const { return snapshots_; }
+  const sequence<std::uint32_t>& snapshots() const { return snapshots_; }
   bool reads_snapshot(std::uint32_t reader, std::uint32_t variable) const {
     for (const auto& s : snapshot_readers_)
       if (s.reader == reader && s.variable == variable) return true;
@@ -79,10 +81,10 @@ class schedule {
     return graph_[v.node].what.op == &variable_operation ? v.node : detail::index_set::none;
   }
 
-  void order_nodes(const std::vector<value>& fetches) {
+  void order_nodes(const sequence<value>& fetches) {
     const auto count = static_cast<std::uint32_t>(graph_.size());
-    std::vector<std::vector<std::uint32_t>> after(count);
-    std::vector<std::uint32_t> waits(count, 0);
+    sequence<sequence<std::uint32_t>> after(count);
+    sequence<std::uint32_t> waits(count, 0);
     const auto edge = [&](std::uint32_t first, std::uint32_t second) {
       if (first == second || !needed_[first] || !needed_[second]) return;
       after[first].push_back(second);
@@ -119,7 +121,7 @@ class schedule {
         if (writers_[i].variable == writers_[j].variable && writers_[i].reader != writers_[j].reader)
           edge(writers_[i].reader, writers_[j].reader);
 
-    std::vector<std::uint32_t> ready, writers_ready;
+    sequence<std::uint32_t> ready, writers_ready;
     const auto becomes_ready = [&](std::uint32_t n) {
       auto& list = graph_[n].what.op->writes ? writers_ready : ready;
       std::size_t i = list.size();
@@ -152,8 +154,8 @@ class schedule {
   /// Whether `node` depends on `earlier`.
   bool comes_after(std::uint32_t node, std::uint32_t earlier) const {
     if (node < earlier && graph_[node].control.empty()) return false;
-    std::vector<char> seen(graph_.size(), 0);
-    std::vector<std::uint32_t> pending{node};
+    sequence<char> seen(graph_.size(), 0);
+    sequence<std::uint32_t> pending{node};
     while (!pending.empty()) {
       const std::uint32_t n = pending.back();
       pending.pop_back();
@@ -174,9 +176,11 @@ class schedule {
   }
 
   const graph& graph_;
-  std::vector<char> needed_, fed_;
-  std::vector<std::uint32_t> order_, snapshots_;
-  std::vector<access> writers_, snapshot_readers_;
+  sequence<char> needed_, fed_;
+  sequence<std::uint32_t> order_, snapshots_;
+  sequence<access> writers_, snapshot_readers_;
 };
 
 }  // namespace weft
+
+WEFT_COLD_END

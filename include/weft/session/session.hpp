@@ -4,7 +4,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/graph/graph.hpp>
@@ -12,6 +11,7 @@
 #include <weft/ops/enter.hpp>
 #include <weft/session/initialize.hpp>
 #include <weft/session/plan.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 
@@ -133,7 +133,7 @@ class prepared_step {
 
  private:
   struct planned {
-    std::vector<shape> fed;
+    sequence<shape> fed;
     extent_bindings extents;
     plan* code = nullptr;
   };
@@ -149,9 +149,9 @@ class prepared_step {
     session& owner;
     step_request request;
     schedule* order = nullptr;
-    std::vector<planned*> plans;
+    sequence<planned*> plans;
     plan* current = nullptr;
-    std::vector<shape>* current_fed = nullptr;
+    sequence<shape>* current_fed = nullptr;
   };
 
   void choose_plan(const detail::fed_value* fed);
@@ -247,13 +247,13 @@ class session {
   explicit session(const graph& g, session_options options = {}) : graph_(g), options_(options) {
     if (options_.devices < 1 || options_.threads < 0)
       throw error(error_code::invalid_argument, "session", "there is at least one device, and no negative number of threads");
-    const std::vector<int> cores = available_cores();
+    const sequence<int> cores = available_cores();
     const auto devices = static_cast<std::size_t>(options_.devices);
     for (std::size_t d = 0; d < devices; ++d) {
       const std::size_t first = cores.size() * d / devices, last = cores.size() * (d + 1) / devices;
       const int share = last > first ? static_cast<int>(last - first) : 1;
-      std::vector<int> mine;
-      if (options_.pin) mine.assign(cores.begin() + static_cast<std::ptrdiff_t>(first), cores.begin() + static_cast<std::ptrdiff_t>(last));
+      sequence<int> mine;
+      if (options_.pin) mine.append(cores.begin() + first, last - first);
       pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
     }
     if (devices > 1) lanes_ = new thread_pool(static_cast<int>(devices));
@@ -333,9 +333,9 @@ class session {
 
   const graph& graph_;
   session_options options_;
-  std::vector<thread_pool*> pools_;
+  sequence<thread_pool*> pools_;
   thread_pool* lanes_ = nullptr;
-  std::vector<variable_state> variables_;
+  sequence<variable_state> variables_;
 };
 
 inline prepared_step::prepared_step(session& s, step_request request) : state_(new state(s, std::move(request))) {
@@ -352,7 +352,7 @@ inline prepared_step::prepared_step(session& s, step_request request) : state_(n
 inline void prepared_step::choose_plan(const detail::fed_value* fed) {
   state& s = *state_.p;
   const std::size_t feeds = s.request.feeds.size();
-  const auto same = [&](const std::vector<shape>& known) {
+  const auto same = [&](const sequence<shape>& known) {
     for (std::size_t i = 0; i < feeds; ++i)
       if (!(known[i] == fed[i].extents)) return false;
     return true;
@@ -371,7 +371,7 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
     ~guard() { delete p; }
   } unless_kept{made};
   made->extents = s.owner.fixed_extents();
-  std::vector<std::pair<std::int64_t, std::size_t>> bound_by;
+  sequence<std::pair<std::int64_t, std::size_t>> bound_by;
   for (std::size_t i = 0; i < feeds; ++i) {
     const value v = s.request.feeds[i];
     const shape& declared = g.info(v).extents;

@@ -36,6 +36,13 @@ constexpr std::int64_t code(dyn_extent<Name>) {
   return -1 - static_cast<std::int64_t>(hash >> 2);
 }
 
+constexpr bool is_dynamic(std::int64_t) { return false; }
+
+template <fixed_string Name>
+constexpr bool is_dynamic(dyn_extent<Name>) {
+  return true;
+}
+
 constexpr const char* extent_name(std::int64_t) { return nullptr; }
 
 template <fixed_string Name>
@@ -85,7 +92,7 @@ template <auto... Extents>
 struct dims {
   static constexpr std::size_t rank = sizeof...(Extents);
   static_assert(rank <= max_rank, "a tensor has at most 8 dimensions");
-  static_assert(((detail::extent_name(Extents) != nullptr || detail::code(Extents) >= 0) && ...),
+  static_assert(((detail::is_dynamic(Extents) || detail::code(Extents) >= 0) && ...),
                 "an extent is at least 0; write dyn<\"name\"> for one known at run time only");
 
   /// The extents, with a negative code where they are dynamic.
@@ -126,7 +133,7 @@ struct make_indices<0, I...> {
 
 template <auto Value>
 constexpr auto canonical() {
-  if constexpr (extent_name(Value) != nullptr)
+  if constexpr (is_dynamic(Value))
     return Value;
   else if constexpr (Value <= 0x7fffffff)
     return static_cast<int>(Value);

@@ -53,7 +53,8 @@ struct expression_base {
   using value_type = T;
   using dims_type = Dims;
   using device_type = Device;
-  static constexpr std::size_t operations = 1 + (Operands::operations + ... + 0);
+  /// An operation of three operands counts twice, so that there is never more than one leaf more than there are operations.
+  static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 };
 
@@ -86,8 +87,8 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
   void for_each_operand(F&& f) const { f(a), f(b), f(c); }
 };
 
-/// An expression of more operations than this turns into a node or a tensor by itself, so that `x = x * x` through
-/// `auto` cannot double a type without end.
+/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x * x`
+/// through `auto` cannot double a type without end.
 inline constexpr std::size_t max_operations = 12;
 
 template <class E>

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/state.hpp>
+#include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft {
 
 /// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
@@ -20,7 +22,7 @@ using minimize_mistake = std::conditional_t<dims_t<E>::rank != 0, minimized_valu
 namespace detail {
 
 /// A node that runs others for their effect.
-inline effect group(graph& g, const std::vector<symbol>& members, const std::string& name) {
+inline effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
   invocation c;
   c.op = &group_operation;
   c.outputs = {{dtype::boolean, shape(0)}};
@@ -43,8 +45,8 @@ inline symbol slot(graph& g, symbol variable, const char* name) {
 /// One update of one variable. Slots are variables of the optimizer's own beside it.
 struct update_rule_call {
   const operation* op;
-  std::vector<const char*> slots;
-  std::vector<std::uint64_t> literals;
+  sequence<const char*> slots;
+  sequence<std::uint64_t> literals;
 };
 
 inline symbol record_update(graph& g, const update_rule_call& rule, symbol variable, symbol gradient) {
@@ -60,11 +62,11 @@ inline symbol record_update(graph& g, const update_rule_call& rule, symbol varia
 }
 
 inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule) {
-  std::vector<symbol> variables;
+  sequence<symbol> variables;
   for (std::uint32_t n = 0; n < g.size(); ++n)
     if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
-  std::vector<symbol> updates;
+  sequence<symbol> updates;
   for (std::size_t i = 0; i < variables.size(); ++i)
     if (!found[i].is_number()) updates.push_back(record_update(g, rule, variables[i], found[i]));
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
@@ -116,3 +118,5 @@ struct momentum {
 };
 
 }  // namespace weft
+
+WEFT_COLD_END

@@ -43,6 +43,15 @@
   #define WEFT_VECTORIZE _Pragma("GCC ivdep")
 #endif
 
+// Around code that prepares work and does none: recording, planning, describing. It is compiled for size, in less time.
+#if defined(__GNUC__) && !defined(__clang__)
+  #define WEFT_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
+  #define WEFT_COLD_END _Pragma("GCC pop_options")
+#else
+  #define WEFT_COLD_BEGIN
+  #define WEFT_COLD_END
+#endif
+
 namespace weft {
 
 /// The instruction sets that loops are compiled for.

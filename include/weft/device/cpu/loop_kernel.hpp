@@ -1,10 +1,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include <weft/device/cpu/loop.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft::device {
 
@@ -12,14 +12,14 @@ namespace weft::device {
 class loop_kernel final : public kernel {
  public:
   struct buffers {
-    std::vector<std::uint32_t> in, out;
-    std::vector<std::size_t> out_elements;
+    sequence<std::uint32_t> in, out;
+    sequence<std::size_t> out_elements;
   };
 
-  loop_kernel(const loop& body, buffers where, std::vector<std::uint64_t> literals, std::string description)
+  loop_kernel(const loop& body, buffers where, sequence<std::uint64_t> literals, std::string description)
       : body_(body),
         where_(static_cast<buffers&&>(where)),
-        literals_(static_cast<std::vector<std::uint64_t>&&>(literals)),
+        literals_(static_cast<sequence<std::uint64_t>&&>(literals)),
         description_(static_cast<std::string&&>(description)) {
     chunks_ = body_.chunks();
     if (chunks_ == 1 || !body_.chunks_share_outputs()) return;
@@ -113,11 +113,11 @@ class loop_kernel final : public kernel {
 
   loop body_;
   buffers where_;
-  std::vector<std::uint64_t> literals_;
+  sequence<std::uint64_t> literals_;
   std::string description_;
   std::size_t chunks_ = 1, partial_bytes_ = 0, scaled_elements_ = 0;
-  std::vector<std::size_t> partial_offsets_;
-  std::vector<cache_line> partials_, scaled_;
+  sequence<std::size_t> partial_offsets_;
+  sequence<cache_line> partials_, scaled_;
   double output_factor_ = 1, input_factor_ = 1;
   int scaled_input_ = -1;
   const arithmetic* scaled_arithmetic_ = nullptr;

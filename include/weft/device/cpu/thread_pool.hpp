@@ -11,9 +11,9 @@
 #include <exception>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include <weft/error.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 
@@ -41,8 +41,8 @@ inline constinit thread_local bool inside_parallel_for = false;
 }  // namespace detail
 
 /// The cores that this process may run on.
-inline std::vector<int> available_cores() {
-  std::vector<int> cores;
+inline sequence<int> available_cores() {
+  sequence<int> cores;
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
@@ -63,7 +63,7 @@ inline std::vector<int> available_cores() {
 class thread_pool {
  public:
   /// `threads` counts the caller. Worker i = 1, 2, ... is bound to cores[i % size]; to none where no cores are given.
-  explicit thread_pool(int threads, const std::vector<int>& cores = {}) : owner_(getpid()) {
+  explicit thread_pool(int threads, const sequence<int>& cores = {}) : owner_(getpid()) {
     if (threads < 1)
       throw error(error_code::invalid_argument, "thread_pool",
                   "a pool needs at least 1 thread, the caller's; got " + std::to_string(threads));
@@ -206,7 +206,7 @@ class thread_pool {
   bool failed_ = false;
   bool busy_ = false;
   pid_t owner_;
-  std::vector<pthread_t> workers_;
+  sequence<pthread_t> workers_;
 };
 
 }  // namespace weft

@@ -1,0 +1,81 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE reduction_gradients
+#include "ops/gradient_check.hpp"
+
+using namespace weft;
+
+namespace {
+
+using box = dims<2, 3, 4>;
+
+/// A reduction over every choice of axes: they are data of the kernel, not part of its type.
+template <class F>
+void over_axes(const std::string& name, F reduce, int order = 2) {
+  const auto one = [&]<int... Axes>(const std::string& axes, std::integer_sequence<int, Axes...>) {
+    gradient_check check;
+    check(name + " over " + axes, reduce.template operator()<Axes...>(check.input<box>(0.5, 2)), order);
+  };
+  one("all", std::integer_sequence<int>{});
+  one("the first", std::integer_sequence<int, 0>{});
+  one("the middle", std::integer_sequence<int, 1>{});
+  one("the last", std::integer_sequence<int, -1>{});
+  one("the outer two", std::integer_sequence<int, 0, 2>{});
+  one("the inner two", std::integer_sequence<int, 1, 2>{});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(plain_reductions) {
+  over_axes("sum", []<int... A>(auto x) { return sum<A...>(x); });
+  over_axes("mean", []<int... A>(auto x) { return mean<A...>(x); });
+  over_axes("product", []<int... A>(auto x) { return product<A...>(x); }, 3);
+  over_axes("max", []<int... A>(auto x) { return max<A...>(x); });
+  over_axes("min", []<int... A>(auto x) { return min<A...>(x); });
+}
+
+BOOST_AUTO_TEST_CASE(reductions_that_fuse_what_they_reduce) {
+  over_axes("mean of squares", []<int... A>(auto x) { return mean<A...>(square(x)); }, 3);
+  over_axes("sum of x log x", []<int... A>(auto x) { return sum<A...>(x * log(x)); });
+  over_axes("max of sines", []<int... A>(auto x) { return max<A...>(x * exp(-x)); });
+  over_axes("product of roots", []<int... A>(auto x) { return product<A...>(sqrt(x)); });
+}
+
+BOOST_AUTO_TEST_CASE(reductions_of_broadcasts) {
+  const auto pair = []<class A, class B>(const std::string& name, A, B) {
+    gradient_check check;
+    const auto a = check.input<A>(0.5, 2);
+    const auto b = check.input<B>(0.5, 2);
+    check("mean " + name, mean<1>(a * b), 3);
+    check("sum " + name, sum(a * b));
+    check("max " + name, max<0>(a * b));
+  };
+  pair("of a row", dims<3, 4>{}, dims<4>{});
+  pair("of a column", dims<3, 4>{}, dims<3, 1>{});
+  pair("of both", dims<3, 1>{}, dims<1, 4>{});
+  pair("of a scalar", dims<3, 4>{}, dims<>{});
+}
+
+BOOST_AUTO_TEST_CASE(dynamic_extents) {
+  gradient_check check;
+  using batch = dyn_extent<"batch">;
+  const auto x = check.input<dims<batch{}, 3>>(0.5, 2, shape(4, 3));
+  const auto w = check.input<dims<3>>(0.5, 2);
+  check("mean over a dynamic axis", mean<0>(x * w));
+  check("mean over all", mean(square(x / w)), 3);
+  check("mean beside a dynamic axis", mean<1>(exp(x * w)));
+  check("max over a dynamic axis", max<0>(x * w));
+  check("broadcast over a dynamic axis", (x - mean<0>(x)) / w);
+}
+
+BOOST_AUTO_TEST_CASE(equal_maxima_share_the_gradient) {
+  graph g;
+  const auto x = placeholder<double, dims<4>>(g);
+  const auto [d_max] = gradients(max(x), x);
+  const auto [d_min] = gradients(min(x), x);
+  session s{g, {.threads = 1}};
+  const auto [high, low] = s.run(fetch(d_max, d_min), with(x, tensor<double, dims<4>>{1, 3, 3, 1}));
+  for (int i = 0; i < 4; ++i) {
+    BOOST_CHECK_EQUAL(high(i), i == 1 || i == 2 ? 0.5 : 0);
+    BOOST_CHECK_EQUAL(low(i), i == 0 || i == 3 ? 0.5 : 0);
+  }
+}
