@@ -4,14 +4,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <thread>
 
 #include <weft/data/fashion_mnist.hpp>
+#include <weft/distributed.hpp>
 #include <weft/train/progress.hpp>
 #include <weft/weft.hpp>
 
 #include "flags.hpp"
-#include "replica.hpp"
 #include "report.hpp"
 
 using namespace weft;
@@ -27,24 +26,32 @@ struct classifier {
   graph g;
   node<float, dims<dyn<"batch">, 784>> images;
   node<std::int32_t, dims<dyn<"batch">>> labels;
+  node<float, dims<dyn<"batch">, 10>> logits;
   node<float> loss, accuracy;
+  effect train;
 
-  classifier(std::int64_t hidden_units, std::uint64_t seed)
-      : g(seed),
+  /// `place` says where variables live: on this process, or on the parameter servers.
+  template <class Place>
+  classifier(const flags& f, const Place& place)
+      : g(static_cast<std::uint64_t>(f.seed)),
         images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
         labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-        loss(images.erased()),
-        accuracy(images.erased()) {
+        logits(two_layers(f.hidden_units, place)),
+        loss(mean(softmax_cross_entropy(logits, labels))),
+        accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
+        train(gradient_descent{.learning_rate = f.learning_rate}.minimize(loss)) {}
+
+ private:
+  template <class Place>
+  node<float, dims<dyn<"batch">, 10>> two_layers(std::int64_t hidden_units, const Place& place) {
+    const device_scope on(g, place);
     g.set(dyn<"hidden">, hidden_units);
     auto w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
     auto b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
     auto w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
     auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-
     auto hidden = sigmoid(matmul(images, w1) + b1);
-    auto logits = matmul(hidden, w2) + b2;
-    loss = let(mean(softmax_cross_entropy(logits, labels)));
-    accuracy = let(mean(cast<float>(argmax<1>(logits) == labels)));
+    return let(matmul(hidden, w2) + b2);
   }
 };
 
@@ -112,10 +119,9 @@ void run_alone(const flags& f) {
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");
 
-  classifier model(f.hidden_units, static_cast<std::uint64_t>(f.seed));
-  const effect descend = gradient_descent{.learning_rate = f.learning_rate}.minimize(model.loss);
+  classifier model(f, cpu{0});
   session s{model.g, {.threads = static_cast<int>(f.threads)}};
-  auto step = s.prepare(fetch(model.loss, descend), feed(model.images, model.labels));
+  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   time.mark("building the graph");
 
   std::int64_t made = 0;
@@ -142,6 +148,30 @@ void serve(const flags& f) {
   for (const std::string& lost : ended.lost) std::fprintf(stderr, "%s\n", lost.c_str());
 }
 
+template <class Strategy>
+void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
+                   const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
+  replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads)});
+  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
+  time.mark("meeting the others");
+
+  const auto workers = static_cast<std::size_t>(here.cluster().num_tasks("worker"));
+  result r =
+      train(f, plan_run(f, images.size(), workers), images, time, [&](const image_batch& x, const label_batch& y) {
+        const auto [cost, _] = step.compute(x, y);
+        time.mark("computing gradients");
+        step.exchange();
+        time.mark("exchanging with others");
+        return std::pair(cost, s.global_step());
+      });
+  s.finish();
+  time.mark("exchanging with others");
+  if (!f.is_chief()) return;
+  r.test_accuracy = test_accuracy(s.local(), model, test_images);
+  time.mark("testing");
+  report(f, r, time);
+}
+
 void work(const flags& f) {
   time_table time;
   // First of all the address: where it is taken there is no need to read anything.
@@ -150,35 +180,11 @@ void work(const flags& f) {
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");
 
-  classifier model(f.hidden_units, static_cast<std::uint64_t>(f.seed));
-  const auto on_this_host = here.cluster().tasks_on_host_of({here.job(), here.index()});
-  const auto cores = std::thread::hardware_concurrency();
-  session s{model.g,
-            {.threads = f.threads ? static_cast<int>(f.threads) : std::max(1, static_cast<int>(cores / on_this_host))}};
+  classifier model(f, replica_device_setter(here.cluster()));
   time.mark("building the graph");
-
-  here.wait_ready();
-  const auto where = f.strategy == "async"  ? meeting::parameter_server_async
-                     : f.strategy == "sync" ? meeting::parameter_server_sync
-                                            : meeting::all_reduce;
-  replica mine(s, model.g, here, where, model.loss, feed(model.images, model.labels), f.learning_rate);
-  time.mark("meeting the others");
-
-  const auto workers = static_cast<std::size_t>(here.cluster().num_tasks("worker"));
-  result r =
-      train(f, plan_run(f, images.size(), workers), images, time, [&](const image_batch& x, const label_batch& y) {
-        const float cost = mine.gradients(x, y);
-        time.mark("computing gradients");
-        const std::int64_t made = mine.update();
-        time.mark("exchanging with others");
-        return std::pair(cost, made);
-      });
-  mine.finish();
-  time.mark("exchanging with others");
-  if (!f.is_chief()) return;
-  r.test_accuracy = test_accuracy(s, model, test_images);
-  time.mark("testing");
-  report(f, r, time);
+  if (f.strategy == "async") return train_replica(f, model, here, parameter_server<asynchronous>{}, images, test_images, time);
+  if (f.strategy == "sync") return train_replica(f, model, here, parameter_server<synchronous>{}, images, test_images, time);
+  train_replica(f, model, here, collective{}, images, test_images, time);
 }
 
 }  // namespace

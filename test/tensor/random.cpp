@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(initialisers_scale_with_the_extents) {
   BOOST_CHECK_CLOSE(deviation(init::he_normal{}, "c").first, he, 2);
   BOOST_CHECK_CLOSE(deviation(init::he_uniform{}, "d").first, he, 2);
   BOOST_CHECK_CLOSE(deviation(init::uniform{-1, 1}, "e").first, std::sqrt(1.0 / 3), 2);
-  BOOST_CHECK_EQUAL(deviation(init::constant{-2.5}, "f").first, 2.5);
+  BOOST_CHECK_EQUAL(deviation(init::constant{-2.5}, "f").second, 2.5);
   BOOST_CHECK_EQUAL(deviation(init::ones{}, "g").second, 1);
   BOOST_CHECK_EQUAL(deviation(init::zeros{}, "h").second, 0);
 }

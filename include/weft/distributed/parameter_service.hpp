@@ -277,14 +277,19 @@ class parameter_service {
     return !each.done && !(each.gone.empty() && !each.connection && members_.state(each.rank) == task_state::left);
   }
 
-  std::optional<error> someone_gone() const {
-    for (const worker& each : workers_) {
-      if (each.done) continue;
-      if (members_.state(each.rank) == task_state::lost)
-        return error(error_code::unavailable, "push_pull", name(each) + " " + members_.reason(each.rank));
-      if (!each.gone.empty()) return error(error_code::unavailable, "push_pull", name(each) + " " + each.gone);
+  /// The first worker that went without being done, with the reason: the others' going usually follows from it.
+  std::optional<error> someone_gone() {
+    const auto is_gone = [&](const worker& each) {
+      return !each.done && (!each.gone.empty() || members_.state(each.rank) == task_state::lost);
+    };
+    if (!first_gone_ || !is_gone(*first_gone_)) {
+      const auto found = std::find_if(workers_.begin(), workers_.end(), is_gone);
+      first_gone_ = found == workers_.end() ? nullptr : &*found;
     }
-    return {};
+    if (!first_gone_) return {};
+    const std::string verdict = members_.reason(first_gone_->rank);
+    return error(error_code::unavailable, "push_pull",
+                 name(*first_gone_) + " " + (verdict.empty() ? first_gone_->gone : verdict));
   }
 
   void complete_step() {
@@ -443,6 +448,7 @@ class parameter_service {
     from.connection.reset();
     from.enrolled = false;
     from.gone = why;
+    someone_gone();  // remembers who was the first
   }
 
   join_report report() const {
@@ -465,6 +471,7 @@ class parameter_service {
   membership& members_;
   waiter<network, clock> idle_;
   std::vector<worker> workers_;
+  const worker* first_gone_ = nullptr;
   std::optional<enroll_message> contract_;
   parameter_store store_;
   std::vector<const_bytes> contributions_;

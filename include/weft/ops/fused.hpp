@@ -173,9 +173,11 @@ void reduce_loop(const void* const* in, void* const* out, std::size_t n, const s
   T lane[lanes];
   T result = device::detail::identity<T>(How);
   std::size_t i = 0;
-  if (n >= lanes) {
-    for (std::size_t l = 0; l < lanes; ++l) lane[l] = result;
-    for (; i + lanes <= n; i += lanes) {
+  // Block by block, so that many small terms are not lost on one large sum.
+  while (n - i >= lanes) {
+    const std::size_t end = n - i > 128 * lanes ? i + 128 * lanes : n;
+    for (std::size_t l = 0; l < lanes; ++l) lane[l] = device::detail::identity<T>(How);
+    for (; end - i >= lanes; i += lanes) {
       WEFT_VECTORIZE
       for (std::size_t l = 0; l < lanes; ++l) {
         c.i = i + l;
@@ -184,7 +186,7 @@ void reduce_loop(const void* const* in, void* const* out, std::size_t n, const s
     }
     for (std::size_t half = lanes / 2; half > 0; half /= 2)
       for (std::size_t l = 0; l < half; ++l) lane[l] = device::detail::merge<T>(How, lane[l], lane[l + half]);
-    result = lane[0];
+    result = device::detail::merge<T>(How, result, lane[0]);
   }
   for (; i < n; ++i) {
     c.i = i;

@@ -82,6 +82,9 @@ struct operation {
   /// How many of the first inputs are variables that it writes.
   int writes = 0;
   role part = role::none;
+  /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
+  /// the literals. Null for everything else.
+  const char* update_rule = nullptr;
   /// Of a product: makes the kernel that does both.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };

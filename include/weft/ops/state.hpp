@@ -120,10 +120,11 @@ inline constexpr operation gradient_descent_operation = {.name = "gradient_desce
                                                          .prepare_cpu = detail::prepare_gradient_descent<T>,
                                                          .stateful = true,
                                                          .writes = 1,
-                                                         .part = role::descent};
+                                                         .part = role::descent,
+                                                         .update_rule = "gradient_descent"};
 template <class T>
 inline constexpr operation momentum_operation = {
-    .name = "momentum", .prepare_cpu = detail::prepare_momentum<T>, .stateful = true, .writes = 2};
+    .name = "momentum", .prepare_cpu = detail::prepare_momentum<T>, .stateful = true, .writes = 2, .update_rule = "momentum"};
 
 namespace detail {
 

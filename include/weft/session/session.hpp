@@ -170,11 +170,67 @@ class prepared_step {
 template <class Fetches, class Feeds>
 class step;
 
+namespace detail {
+
+template <class... F, class... P>
+step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+  step_request r;
+  const auto add = [&](const auto& one) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, effect>)
+      r.targets.push_back(one.erased().id().node);
+    else
+      r.fetches.push_back(one.id());
+  };
+  std::apply([&](const auto&... f) { (add(f), ...); }, fetches.fetched);
+  std::apply([&](const auto&... p) { (r.feeds.push_back(p.id()), ...); }, feeds.fed);
+  return r;
+}
+
+/// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has let
+/// go of.
+template <class... F>
+class step_results {
+ public:
+  static constexpr std::size_t values = (std::size_t{!std::is_same_v<F, effect>} + ... + 0);
+
+  /// The memory for the fetched value of this number.
+  void* place(std::size_t fetch, const shape& extents) {
+    void* where = nullptr;
+    std::size_t number = 0;
+    const auto prepare = [&](auto& slot) {
+      using slot_type = std::remove_cvref_t<decltype(slot)>;
+      if constexpr (!std::is_same_v<slot_type, nothing>) {
+        if (number++ != fetch) return;
+        if constexpr (std::is_arithmetic_v<slot_type>) {
+          where = &slot;
+        } else {
+          if (!slot.can_hold(extents)) slot = slot_type(extents, typename slot_type::uninitialized{});
+          where = slot.data();
+        }
+      }
+    };
+    std::apply([&](auto&... slot) { (prepare(slot), ...); }, slots_);
+    return where;
+  }
+
+  auto get() const {
+    if constexpr (sizeof...(F) == 1)
+      return std::get<0>(slots_);
+    else
+      return slots_;
+  }
+
+ private:
+  std::tuple<typename fetched_value<F>::type...> slots_;
+};
+
+}  // namespace detail
+
 template <class... F, class... P>
 class step<fetch_list<F...>, feed_list<P...>> {
  public:
   step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
-      : prepared_(s, request_of(fetches, feeds)) {}
+      : prepared_(s, detail::request_of(fetches, feeds)) {}
 
   /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed extents
   /// disagree, and whatever a kernel throws.
@@ -182,7 +238,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
   auto operator()(const X&... x) {
     static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
     const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
-    return call(fed, std::make_index_sequence<sizeof...(F)>{});
+    prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
+    return results_.get();
   }
 
   /// Kernels, memory and placement of the last run's extents.
@@ -190,54 +247,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
   prepared_step& prepared() { return prepared_; }
 
  private:
-  static step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
-    step_request r;
-    std::apply(
-        [&](const auto&... f) {
-          const auto add = [&](const auto& one) {
-            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, effect>)
-              r.targets.push_back(one.erased().id().node);
-            else
-              r.fetches.push_back(one.id());
-          };
-          (add(f), ...);
-        },
-        fetches.fetched);
-    std::apply([&](const auto&... p) { (r.feeds.push_back(p.id()), ...); }, feeds.fed);
-    return r;
-  }
-
-  template <std::size_t... I>
-  auto call(const detail::fed_value* fed, std::index_sequence<I...>) {
-    // The results' storage is kept, so that the next call reuses what the caller has let go of.
-    prepared_.run(fed, [&](std::size_t fetch, const shape& extents) {
-      void* where = nullptr;
-      std::size_t number = 0;
-      const auto prepare = [&](auto& slot) {
-        using slot_type = std::remove_cvref_t<decltype(slot)>;
-        if constexpr (std::is_same_v<slot_type, nothing>) {
-          return;
-        } else {
-          if (number++ != fetch) return;
-          if constexpr (std::is_arithmetic_v<slot_type>) {
-            where = &slot;
-          } else {
-            if (!slot.can_hold(extents)) slot = slot_type(extents, typename slot_type::uninitialized{});
-            where = slot.data();
-          }
-        }
-      };
-      (prepare(std::get<I>(results_)), ...);
-      return where;
-    });
-    if constexpr (sizeof...(F) == 1)
-      return std::get<0>(results_);
-    else
-      return results_;
-  }
-
   prepared_step prepared_;
-  std::tuple<typename detail::fetched_value<F>::type...> results_;
+  detail::step_results<F...> results_;
 };
 
 /// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). The graph must
@@ -443,7 +454,8 @@ void prepared_step::run(const detail::fed_value* fed, Place place) {
   execute();
   for (std::size_t i = 0; i < r.fetches.size(); ++i)
     if (!p.is_written_to_caller(i))
-      __builtin_memcpy(place(i, p.info(r.fetches[i]).extents), p.buffer(p.fetch_slot(i)), p.info(r.fetches[i]).bytes());
+      if (void* to = place(i, p.info(r.fetches[i]).extents))
+        __builtin_memcpy(to, p.buffer(p.fetch_slot(i)), p.info(r.fetches[i]).bytes());
 }
 
 inline std::string prepared_step::explain() const {

@@ -74,7 +74,7 @@ class tensor {
 
   /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`.
   explicit tensor(const shape& extents) : tensor(extents, uninitialized{}) {
-    __builtin_memset(raw(), 0, elements() * sizeof(T));
+    __builtin_memset(static_cast<void*>(raw()), 0, elements() * sizeof(T));
   }
 
   /// Row-major values. Throws invalid_argument if there are not as many as the extents say.

@@ -1,0 +1,316 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/parameter_server.hpp>
+#include <weft/distributed/server.hpp>
+#include <weft/session/session.hpp>
+
+namespace weft {
+
+inline constexpr consistency asynchronous = consistency::asynchronous;
+inline constexpr consistency synchronous = consistency::synchronous;
+
+/// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from each.
+template <consistency Mode>
+struct parameter_server {
+  static constexpr consistency mode = Mode;
+};
+
+/// Every worker keeps all variables and applies the mean of all workers' gradients.
+struct collective {};
+
+/// Places variables on parameter servers, as tf.train.replica_device_setter does; everything else stays with the worker.
+/// Tasks are taken so that each server holds about as many bytes, in the order in which variables are made.
+///
+///     device_scope on(g, replica_device_setter(cluster));
+class replica_device_setter {
+ public:
+  explicit replica_device_setter(const cluster_spec& cluster, const std::string& ps_job = "ps")
+      : job_(ps_job), load_(static_cast<std::size_t>(cluster.num_tasks(ps_job))) {}
+
+  device_spec operator()(const placement_query& q) const {
+    if (load_.empty() || std::string_view(q.operation) != variable_operation.name || q.requested.has_job()) return {};
+    const auto least = std::min_element(load_.begin(), load_.end());
+    // Dynamic extents count as 1: they are the same for every variable that has them.
+    std::size_t bytes = size_of(q.output.type);
+    for (std::size_t i = 0; i < q.output.extents.rank; ++i)
+      if (q.output.extents[i] > 0) bytes *= static_cast<std::size_t>(q.output.extents[i]);
+    *least += bytes;
+    device_spec d;
+    job_.copy(d.job, sizeof d.job - 1);
+    d.task = static_cast<int>(least - load_.begin());
+    return d;
+  }
+
+ private:
+  std::string job_;
+  mutable std::vector<std::size_t> load_;
+};
+
+namespace detail {
+
+/// One variable that the workers share, and how it is updated.
+struct shared_variable {
+  std::uint32_t node;      // the variable's
+  std::uint32_t update;    // the node that writes it
+  value gradient;
+  std::size_t block = 0;   // where its gradient lies in the block of its element type
+};
+
+/// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
+inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates) {
+  sequence<std::uint32_t> rest;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::uint32_t n = targets[i];
+    if (g[n].what.op == &group_operation)
+      targets.append(g[n].control.data(), g[n].control.size());
+    else if (g[n].what.op->update_rule)
+      updates.push_back(n);
+    else
+      rest.push_back(n);
+  }
+  targets = rest;
+}
+
+}  // namespace detail
+
+template <class Strategy, transport T, class Fetches, class Feeds>
+class replicated_step;
+
+/// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds the
+/// same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
+/// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last step.
+///
+/// The graph is complete when the session is made. Not for use by several threads at once.
+template <class Strategy, transport T = tcp>
+class replicated_session {
+ public:
+  /// Meets the other tasks and takes over the variables' first values: those of worker 0.
+  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
+  /// graphs differ, unavailable that names the task that is gone.
+  replicated_session(const graph& g, basic_server<T>& here, Strategy = {}, session_options options = {},
+                     deadline until = std::chrono::seconds(60))
+      : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
+    find_variables();
+    here.wait_ready(until);
+    // Another seed would mean other first values and another share of the data.
+    const std::uint64_t identity = g.hash() ^ (g.seed() * 0x9e3779b97f4a7c15u);
+    if constexpr (uses_servers) {
+      place_variables();
+      servers_.emplace(here, infos_, Strategy::mode, identity, until);
+      servers_->initialise(const_values_, until);
+      servers_->pull(values_, until);
+    } else {
+      all_reduce_options group;
+      group.job = here.job();
+      ring_.emplace(here, identity, group, until);
+    }
+  }
+
+  template <class... F, class... P>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    return replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
+  }
+
+  /// The session of this worker alone: for what does not train.
+  session& local() { return local_; }
+
+  /// Updates that all workers have made together, as of this worker's last step.
+  std::int64_t global_step() const { return global_step_; }
+
+  /// Fetches the values that the others have made since the last step.
+  void refresh(deadline until = std::chrono::seconds(60)) {
+    if constexpr (uses_servers) servers_->pull(values_, until);
+  }
+
+  /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
+  void finish(deadline until = std::chrono::seconds(60)) {
+    if constexpr (uses_servers) {
+      refresh(until);
+      servers_->done(until);
+    }
+  }
+
+ private:
+  template <class S, transport U, class Fetches, class Feeds>
+  friend class replicated_step;
+  static constexpr bool uses_servers = requires { Strategy::mode; };
+
+  static session_options share_of_cores(basic_server<T>& here, session_options options) {
+    if (options.threads == 0) {
+      const auto tasks = static_cast<unsigned>(here.cluster().tasks_on_host_of({here.job(), here.index()}));
+      options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, tasks)));
+    }
+    return options;
+  }
+
+  void find_variables() {
+    std::size_t blocks[2] = {0, 0};
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      const invocation& what = graph_[n].what;
+      if (!what.op->update_rule) continue;
+      const std::uint32_t variable = what.inputs[0].node;
+      for (const detail::shared_variable& other : variables_)
+        if (other.node == variable)
+          throw error(error_code::invalid_argument, graph_[variable].name,
+                      "two updates train this variable; on a cluster there is one");
+      const value_info info = local_.variable_info(variable);
+      const bool wide = info.type == dtype::float64;
+      variables_.push_back({variable, n, what.inputs.back(), blocks[wide]});
+      blocks[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+      update_rule rule{what.op->update_rule, {}};
+      for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
+      const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;
+      infos_.push_back({graph_[variable].name, wide ? element_type::float64 : element_type::float32,
+                        info.extents.elements(), task, rule});
+    }
+    if (variables_.empty())
+      throw error(error_code::failed_precondition, "replicated_session",
+                  "the graph trains nothing: minimize(loss) comes before the session");
+    for (int wide = 0; wide < 2; ++wide) {
+      blocks_[wide] = storage(blocks[wide]);
+      if (blocks[wide]) __builtin_memset(blocks_[wide].data(), 0, blocks[wide]);
+    }
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const std::size_t bytes = infos_[i].bytes();
+      gradients_.emplace_back(blocks_[infos_[i].type == element_type::float64].data() + variables_[i].block, bytes);
+      values_.emplace_back(local_.state_of(variables_[i].node).data.data(), bytes);
+      const_values_.emplace_back(values_.back());
+    }
+  }
+
+  /// Variables that no scope has placed are spread by bytes.
+  void place_variables() {
+    std::vector<variable_info> open;
+    for (const variable_info& v : infos_)
+      if (v.ps_task < 0) open.push_back(v);
+    if (open.empty()) return;
+    shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
+    std::size_t next = 0;
+    for (variable_info& v : infos_)
+      if (v.ps_task < 0) v.ps_task = open[next++].ps_task;
+  }
+
+  template <class Element>
+  std::span<Element> block(int wide) {
+    return {reinterpret_cast<Element*>(blocks_[wide].data()), blocks_[wide].bytes() / sizeof(Element)};
+  }
+
+  /// Brings this worker's gradients to the others and the variables up to date.
+  void exchange(deadline until) {
+    if constexpr (uses_servers) {
+      global_step_ = servers_->push_pull(++step_, const_gradients(), values_, until);
+    } else {
+      if (blocks_[0].bytes()) ring_->mean(block<float>(0), until);
+      if (blocks_[1].bytes()) ring_->mean(block<double>(1), until);
+      apply();
+      global_step_ = ++step_;
+    }
+  }
+
+  std::span<const const_bytes> const_gradients() {
+    const_gradients_.assign(gradients_.begin(), gradients_.end());
+    return const_gradients_;
+  }
+
+  /// Runs the graph's own updates on the gradients that were agreed on.
+  void apply() {
+    if (!apply_) {
+      step_request updates;
+      for (const detail::shared_variable& v : variables_) {
+        updates.targets.push_back(v.update);
+        updates.feeds.push_back(v.gradient);
+        fed_.push_back({nullptr, local_.variable_info(v.node).extents});
+      }
+      apply_.emplace(local_, std::move(updates));
+      for (std::size_t i = 0; i < fed_.size(); ++i) fed_[i].data = gradients_[i].data();
+    }
+    apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
+  }
+
+  const graph& graph_;
+  basic_server<T>& here_;
+  session local_;
+  std::vector<detail::shared_variable> variables_;
+  std::vector<variable_info> infos_;
+  storage blocks_[2];  // the gradients of float and of double variables, each in one piece
+  std::vector<mutable_bytes> values_, gradients_;
+  std::vector<const_bytes> const_values_, const_gradients_;
+  std::optional<basic_parameter_client<T>> servers_;
+  std::optional<basic_all_reduce<T>> ring_;
+  std::optional<prepared_step> apply_;
+  std::vector<detail::fed_value> fed_;
+  std::int64_t step_ = 0, global_step_ = 0;
+};
+
+template <transport T, class Strategy>
+replicated_session(const graph&, basic_server<T>&, Strategy) -> replicated_session<Strategy, T>;
+template <transport T, class Strategy>
+replicated_session(const graph&, basic_server<T>&, Strategy, session_options) -> replicated_session<Strategy, T>;
+
+/// A prepared run on a replicated session; called like a `step`.
+template <class Strategy, transport T, class... F, class... P>
+class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
+ public:
+  replicated_step(replicated_session<Strategy, T>& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
+      : owner_(owner), local_(owner.local_, request(owner, fetches, feeds, trains_)) {}
+
+  /// Runs the step and, where it trains, exchanges gradients. Throws what a step throws; unavailable that names the task that is
+  /// gone; deadline_exceeded that names who is waited for.
+  template <class... X>
+  auto operator()(const X&... x) {
+    compute(x...);
+    exchange();
+    return results_.get();
+  }
+
+  /// The two halves of a call, for those who time them.
+  template <class... X>
+  auto compute(const X&... x) {
+    static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
+    const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
+    constexpr std::size_t own = detail::step_results<F...>::values;
+    local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
+      return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
+    });
+    return results_.get();
+  }
+  void exchange(deadline until = std::chrono::seconds(60)) {
+    if (trains_) owner_.exchange(until);
+  }
+
+  std::string explain() const { return local_.explain(); }
+
+ private:
+  static step_request request(replicated_session<Strategy, T>& owner, const fetch_list<F...>& fetches,
+                              const feed_list<P...>& feeds, bool& trains) {
+    step_request r = detail::request_of(fetches, feeds);
+    std::vector<std::uint32_t> updates;
+    detail::take_updates(owner.graph_, r.targets, updates);
+    trains = !updates.empty();
+    if (!trains) return r;
+    if (updates.size() != owner.variables_.size())
+      throw error(error_code::unimplemented, "replicated_session",
+                  "a step trains " + std::to_string(updates.size()) + " of the " + std::to_string(owner.variables_.size()) +
+                      " shared variables; it trains all or none");
+    for (const detail::shared_variable& v : owner.variables_) r.fetches.push_back(v.gradient);
+    return r;
+  }
+
+  replicated_session<Strategy, T>& owner_;
+  bool trains_ = false;
+  prepared_step local_;
+  detail::step_results<F...> results_;
+};
+
+}  // namespace weft

@@ -1,0 +1,184 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE evaluation
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <vector>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+using vec = tensor<float, dims<4>>;
+
+template <class T, class D>
+std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+template <Expression E>
+  requires(E::operations > 0)
+auto list(const E& e) { return list(eval(e)); }
+template <class T>
+T number(const tensor<T>& t) { return t; }
+using floats = std::vector<float>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_pass) {
+  const tensor<float, dims<2, 3>> a{1, 2, 3, 4, 5, 6}, b{6, 5, 4, 3, 2, 1};
+  const tensor<float, dims<3>> d{0, 1, 2};
+  tensor<float, dims<2, 3>> c = a + b * exp(d);
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j) BOOST_CHECK_CLOSE(c(i, j), a(i, j) + b(i, j) * std::exp(d(j)), 1e-4);
+  c = -c + c;
+  BOOST_CHECK(list(c) == floats(6));
+}
+
+BOOST_AUTO_TEST_CASE(broadcasting) {
+  const tensor<int, dims<2, 3>> m{1, 2, 3, 4, 5, 6};
+  const tensor<int, dims<3>> row{10, 20, 30};
+  const tensor<int, dims<2, 1>> column{100, 200};
+  const tensor<int> scalar = 7;
+  using ints = std::vector<int>;
+  BOOST_CHECK(list(m + row) == (ints{11, 22, 33, 14, 25, 36}));
+  BOOST_CHECK(list(column - m) == (ints{99, 98, 97, 196, 195, 194}));
+  BOOST_CHECK(list(row + column) == (ints{110, 120, 130, 210, 220, 230}));
+  BOOST_CHECK(list(m * scalar + 1) == (ints{8, 15, 22, 29, 36, 43}));
+  BOOST_CHECK(list(sum<0>(row + column)) == (ints{320, 340, 360}));
+  const tensor<int, dims<2, 1, 2>> deep{1, 2, 3, 4};
+  BOOST_CHECK(list(deep * tensor<int, dims<3, 1>>{1, 10, 100}) == (ints{1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400}));
+}
+
+BOOST_AUTO_TEST_CASE(dynamic_extents) {
+  using batch = tensor<float, dims<dyn<"n">, 2>>;
+  const batch a(shape(3, 2), {1, 2, 3, 4, 5, 6});
+  const tensor<float, dims<dyn<"n">>> s(shape(3), {1, 1, 2});
+  const batch b = a * 2.0f + tensor<float, dims<2>>{1, 0};
+  BOOST_CHECK(list(b) == (floats{3, 4, 7, 8, 11, 12}));
+  BOOST_CHECK(list(sum<0>(a)) == (floats{9, 12}));
+  BOOST_CHECK(list(sum<1>(a) / s) == (floats{3, 7, 5.5f}));
+  BOOST_CHECK(list(mean<1>(a)).size() == 3u);
+  const batch other(shape(2, 2), {1, 2, 3, 4});
+  BOOST_CHECK_THROW(eval(a + other), error);  // one name, two sizes
+  BOOST_CHECK_THROW((tensor<float, dims<2, 2>>(a)), error);
+  tensor<float, dims<dyn<"n">, 2>> c = other;
+  c = a + a;  // takes the extents of what is assigned
+  BOOST_CHECK_EQUAL(c.extent(0), 3);
+  const batch none(shape(0, 2));
+  BOOST_CHECK_EQUAL(eval(none + none).elements(), 0u);
+  BOOST_CHECK(list(sum<0>(none)) == (floats{0, 0}));
+  BOOST_CHECK_EQUAL(number(sum(none)), 0);
+}
+
+BOOST_AUTO_TEST_CASE(element_types) {
+  const auto check = []<class T>(T) {
+    const tensor<T, dims<3>> a{T(6), T(3), T(2)}, b{T(2), T(3), T(4)};
+    BOOST_CHECK(list(a + b) == (std::vector<T>{T(8), T(6), T(6)}));
+    BOOST_CHECK(list(a / b) == (std::vector<T>{T(T(6) / T(2)), T(1), T(T(2) / T(4))}));
+    BOOST_CHECK(list(maximum(a, b)) == (std::vector<T>{T(6), T(3), T(4)}));
+    BOOST_CHECK(list(a >= b) == (std::vector<bool>{true, true, false}));
+    BOOST_CHECK(list(select(a == b, a, T(0) * b)) == (std::vector<T>{T(0), T(3), T(0)}));
+    BOOST_CHECK(number(sum(a)) == T(11) && number(max(a)) == T(6));
+  };
+  check(std::int8_t{}), check(std::uint16_t{}), check(std::int32_t{}), check(std::uint64_t{}), check(double{});
+}
+
+BOOST_AUTO_TEST_CASE(logic_and_casts) {
+  const tensor<bool, dims<4>> p{false, false, true, true}, q{false, true, false, true};
+  using bools = std::vector<bool>;
+  BOOST_CHECK(list(p && q) == (bools{false, false, false, true}));
+  BOOST_CHECK(list(p || q) == (bools{false, true, true, true}));
+  BOOST_CHECK(list(!p) == (bools{true, true, false, false}));
+  BOOST_CHECK(list(cast<float>(p) + cast<float>(q)) == (floats{0, 1, 1, 2}));
+  BOOST_CHECK(list(cast<std::int32_t>(vec{-1.7f, 1.7f, 0, 250})) == (std::vector<std::int32_t>{-1, 1, 0, 250}));
+  const auto halves = eval(cast<half>(vec{0.1f, 1, 2, 65504}));
+  BOOST_CHECK_EQUAL(halves(0).bits, 0x2e66);
+  BOOST_CHECK(list(cast<float>(cast<bfloat16>(vec{0.1f, 1, 2, 3}))) == (floats{0.10009765625f, 1, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(not_a_number) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const tensor<float, dims<3>> a{1, nan, 3}, b{nan, 2, -inf};
+  const auto larger = eval(maximum(a, b)), smaller = eval(minimum(a, b));
+  BOOST_CHECK(std::isnan(larger(0)) && std::isnan(larger(1)) && larger(2) == 3);
+  BOOST_CHECK(std::isnan(smaller(0)) && std::isnan(smaller(1)) && smaller(2) == -inf);
+  BOOST_CHECK(std::isnan(number(max(a))) && std::isnan(number(min(a))) && std::isnan(number(sum(a))) && std::isnan(number(mean(a))));
+  BOOST_CHECK(list(a == a) == (std::vector<bool>{true, false, true}));
+  BOOST_CHECK(list(a != a) == (std::vector<bool>{false, true, false}));
+  BOOST_CHECK(list(a < b) == (std::vector<bool>{false, false, false}));
+  BOOST_CHECK(std::isnan(eval(relu(a))(1)));
+  BOOST_CHECK(std::isnan(eval(exp(a))(1)) && eval(exp(b))(2) == 0);
+  // Long enough for the vector loops; one of them in the tail.
+  for (const int at : {0, 17, 130}) {
+    tensor<float, dims<131>> c;
+    c(at) = nan;
+    BOOST_CHECK(std::isnan(number(max(c))) && std::isnan(number(min(c))));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(reductions_over_any_axes) {
+  tensor<double, dims<2, 3, 4>> x;
+  for (int i = 0; i < 24; ++i) x.data()[i] = i * 7 % 24 + 1;
+  const auto brute = [&](std::uint32_t axes, auto start, auto combine) {
+    std::vector<double> to;
+    const int keep[] = {axes & 1 ? 1 : 2, axes & 2 ? 1 : 3, axes & 4 ? 1 : 4};
+    to.assign(static_cast<std::size_t>(keep[0] * keep[1] * keep[2]), start);
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 4; ++k) {
+          double& t = to[static_cast<std::size_t>(((axes & 1 ? 0 : i) * keep[1] + (axes & 2 ? 0 : j)) * keep[2] + (axes & 4 ? 0 : k))];
+          t = combine(t, x(i, j, k));
+        }
+    return to;
+  };
+  const auto check = [&]<int... A>(std::integer_sequence<int, A...>) {
+    const std::uint32_t axes = sizeof...(A) ? ((1u << (A < 0 ? A + 3 : A)) | ... | 0u) : 7u;
+    const auto add = [](double a, double b) { return a + b; };
+    const auto times = [](double a, double b) { return a * b; };
+    BOOST_CHECK(list(tensor(sum<A...>(x))) == brute(axes, 0.0, add));
+    BOOST_CHECK(list(tensor(max<A...>(x))) == brute(axes, 0.0, [](double a, double b) { return std::max(a, b); }));
+    BOOST_CHECK(list(tensor(min<A...>(x))) == brute(axes, 99.0, [](double a, double b) { return std::min(a, b); }));
+    const auto p = list(tensor(product<A...>(x))), q = brute(axes, 1.0, times);
+    for (std::size_t i = 0; i < p.size(); ++i) BOOST_CHECK_CLOSE(p[i], q[i], 1e-10);
+    const auto m = list(tensor(mean<A...>(x + 1.0))), s = brute(axes, 0.0, add);
+    const double each = 24.0 / static_cast<double>(s.size());
+    for (std::size_t i = 0; i < m.size(); ++i) BOOST_CHECK_CLOSE(m[i], s[i] / each + 1, 1e-10);
+  };
+  check(std::integer_sequence<int>{}), check(std::integer_sequence<int, 0>{}), check(std::integer_sequence<int, 1>{});
+  check(std::integer_sequence<int, -1>{}), check(std::integer_sequence<int, 0, 2>{}), check(std::integer_sequence<int, 1, 2>{});
+  check(std::integer_sequence<int, 2, 0, 1>{});
+}
+
+BOOST_AUTO_TEST_CASE(large_sums_are_accurate) {
+  tensor<float, dims<1000, 1000>> x;
+  for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = 0.1f;
+  BOOST_CHECK_CLOSE(number(sum(x)), 100000.0f, 0.01f);
+  BOOST_CHECK_CLOSE(number(mean(square(x))), 0.01f, 0.01f);
+  for (const float column : sum<0>(x)) BOOST_REQUIRE_CLOSE(column, 100.0f, 0.01f);
+}
+
+BOOST_AUTO_TEST_CASE(arrays) {
+  const tensor<int, dims<2, 3>> m{1, 2, 3, 4, 5, 6};
+  using ints = std::vector<int>;
+  BOOST_CHECK(list(transpose(m)) == (ints{1, 4, 2, 5, 3, 6}));
+  const auto view = reshape<dims<3, 2>>(m);
+  BOOST_CHECK(list(view) == (ints{1, 2, 3, 4, 5, 6}));
+  BOOST_CHECK_EQUAL(view.begin(), m.begin());  // no copy
+  BOOST_CHECK(list(argmax<1>(tensor<float, dims<2, 3>>{1, 5, 5, 9, 0, 3})) == (ints{1, 0}));
+  BOOST_CHECK(list(argmax<0>(tensor<float, dims<2, 3>>{1, 5, 5, 9, 0, 3})) == (ints{1, 0, 0}));
+  BOOST_CHECK(list(one_hot<3>(tensor<std::int32_t, dims<3>>{2, -1, 0})) == (floats{0, 0, 1, 0, 0, 0, 1, 0, 0}));
+  BOOST_CHECK(list(shape_of(m)) == (std::vector<std::int64_t>{2, 3}));
+  BOOST_CHECK_EQUAL(number(size(m)), 6);
+  tensor<std::int64_t, dims<2, 3, 4>> deep;
+  for (int i = 0; i < 24; ++i) deep.data()[i] = i;
+  const auto turned = transpose<2, 0, 1>(deep);
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 4; ++k) BOOST_CHECK_EQUAL(turned(k, i, j), deep(i, j, k));
+  const tensor<float, dims<2, 3>> a{1, 2, 3, 4, 5, 6};
+  BOOST_CHECK(list(matmul(a, transpose(a))) == (floats{14, 32, 32, 77}));
+  BOOST_CHECK(list(matmul<transpose_of::b>(a, a)) == (floats{14, 32, 32, 77}));
+  const auto p = softmax(tensor<double, dims<2, 2>>{0, std::log(3.0), 1000, 0});
+  BOOST_CHECK_CLOSE(p(0, 1), 0.75, 1e-10);
+  BOOST_CHECK_EQUAL(p(1, 0), 1);
+  BOOST_CHECK_CLOSE(log_softmax(tensor<double, dims<2>>{-1000, 0})(0), -1000, 1e-10);
+}

@@ -1,0 +1,132 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE tensor
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+using vec = tensor<float, dims<4>>;
+
+template <class T, class D>
+std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+template <Expression E>
+  requires(E::operations > 0)
+auto list(const E& e) { return list(eval(e)); }
+using floats = std::vector<float>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tensors_are_values) {
+  vec a{1, 2, 3, 4};
+  const vec b = a;
+  BOOST_CHECK_EQUAL(static_cast<const vec&>(a).data(), b.data());  // shared
+  a(0) = 9;
+  BOOST_CHECK_NE(static_cast<const vec&>(a).data(), b.data());  // until written
+  BOOST_CHECK_EQUAL(b(0), 1);
+  BOOST_CHECK_EQUAL(a(0), 9);
+  const float* mine = static_cast<const vec&>(a).data();
+  a(1) = 8;
+  BOOST_CHECK_EQUAL(static_cast<const vec&>(a).data(), mine);  // a sole owner copies nothing
+  vec c = std::move(a);
+  BOOST_CHECK_EQUAL(static_cast<const vec&>(c).data(), mine);
+  c = c;
+  BOOST_CHECK_EQUAL(c(0), 9);
+}
+
+BOOST_AUTO_TEST_CASE(construction) {
+  BOOST_CHECK(list(vec()) == floats(4));
+  BOOST_CHECK_EQUAL((tensor<int, dims<2, 3>>{1, 2, 3, 4, 5, 6})(1, 2), 6);
+  BOOST_CHECK_EQUAL((tensor<int, dims<dyn<"n">>>()).elements(), 0u);
+  BOOST_CHECK_EQUAL((tensor<int, dims<dyn<"n">, 2>>(shape(2, 2), {1, 2, 3, 4}))(1, 0), 3);
+  BOOST_CHECK_THROW((vec{1, 2, 3}), error);
+  BOOST_CHECK_THROW((tensor<int, dims<dyn<"n">>>(shape(2), {1, 2, 3})), error);
+  const tensor<double> scalar = 2.5;
+  BOOST_CHECK_EQUAL(static_cast<double>(scalar), 2.5);
+  BOOST_CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(vec().begin()) % 64, 0u);
+}
+
+BOOST_AUTO_TEST_CASE(views_look_at_memory_of_others) {
+  float memory[6] = {1, 2, 3, 4, 5, 6};
+  const tensor_view<float, dims<2, 3>> view(memory);
+  *view.begin() = 7;
+  BOOST_CHECK_EQUAL(memory[0], 7);
+  vec a{1, 2, 3, 4};
+  const vec b = a;
+  *tensor_view<float, dims<4>>(a).begin() = 5;  // writing through a view leaves others alone
+  BOOST_CHECK_EQUAL(b(0), 1);
+  BOOST_CHECK_EQUAL(a(0), 5);
+  BOOST_CHECK_THROW((tensor_view<float, dims<dyn<"n">, 3>>(memory, shape(2, 2))), error);
+}
+
+BOOST_AUTO_TEST_CASE(an_expression_means_the_values_at_its_writing) {
+  vec a{1, 2, 3, 4};
+  const auto twice = a + a;
+  const auto more = twice * 2.0f;
+  a(0) = 100;
+  a = vec{0, 0, 0, 0};
+  BOOST_CHECK(list(twice) == (floats{2, 4, 6, 8}));
+  BOOST_CHECK(list(more) == (floats{4, 8, 12, 16}));
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_in_its_own_right_hand_side) {
+  vec a{1, 2, 3, 4};
+  a = a * a + a;
+  BOOST_CHECK(list(a) == (floats{2, 6, 12, 20}));
+  const auto old = a + 0.0f;
+  a = a - 1.0f;
+  BOOST_CHECK(list(old) == (floats{2, 6, 12, 20}));
+  BOOST_CHECK(list(a) == (floats{1, 5, 11, 19}));
+  tensor<float, dims<2, 2>> m{1, 2, 3, 4};
+  m = m - max<1>(m);  // the maxima were taken before
+  BOOST_CHECK(list(m) == (floats{-1, -2, 1, 0}));
+}
+
+// Run under AddressSanitizer too.
+BOOST_AUTO_TEST_CASE(expressions_outlive_their_operands) {
+  const auto make = [] {
+    const vec a{1, 2, 3, 4};
+    const vec b{10, 20, 30, 40};
+    const auto sum = a + b;
+    const float two = 2;
+    return exp(sum * 0.0f) * (sum + two) - vec{1, 1, 1, 1};
+  };
+  const auto e = make();
+  BOOST_CHECK(list(e) == (floats{12, 23, 34, 45}));
+  std::optional<vec> gone(vec{1, 2, 3, 4});
+  const auto kept = *gone * *gone;
+  gone.reset();
+  BOOST_CHECK(list(kept) == (floats{1, 4, 9, 16}));
+  const auto reduced = [] { return sum(vec{1, 2, 3, 4} * 2.0f) + vec{1, 2, 3, 4}; }();
+  BOOST_CHECK(list(reduced) == (floats{21, 22, 23, 24}));
+}
+
+// Forty times through auto: neither the types nor the work may double.
+BOOST_AUTO_TEST_CASE(forty_squares) {
+  const auto squared = [](auto x) { return x * x; };
+  const auto five = [&](auto x) { return squared(squared(squared(squared(squared(x))))); };
+  const auto x0 = tensor<double, dims<3>>{1, -1, std::exp2(std::exp2(-40))};
+  const auto x40 = five(five(five(five(five(five(five(five(x0))))))));
+  static_assert(decltype(x40)::operations <= max_operations && sizeof(x40) < 4096);
+  const auto y = eval(x40);
+  BOOST_CHECK_EQUAL(y(0), 1);
+  BOOST_CHECK_EQUAL(y(1), 1);
+  BOOST_CHECK_CLOSE(y(2), std::pow(x0(2), std::exp2(40)), 0.01);
+}
+
+BOOST_AUTO_TEST_CASE(two_long_expressions_meet) {
+  const tensor<double, dims<2>> x{2, 3};
+  const auto a = x + x * x - x / x + x * 2.0 - x - x + x * x - x + x;  // as long as an expression gets
+  const auto b = a * a + a - x * a;
+  const auto c = select(b > a, b * a, a) + select(a > x, a, b);
+  for (int i = 0; i < 2; ++i) {
+    const double v = x(i), av = v + v * v - 1 + v * 2 - v - v + v * v - v + v, bv = av * av + av - v * av;
+    const double cv = (bv > av ? bv * av : av) + (av > v ? av : bv);
+    BOOST_CHECK_CLOSE(eval(c)(i), cv, 1e-12);
+  }
+}
