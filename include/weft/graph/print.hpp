@@ -4,18 +4,25 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
-#include <weft/ops/fused.hpp>
+#include <weft/ops/fused_operations.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
 inline std::string operation_text(const graph_node& n) {
-  std::string text = n.what.op->name;
-  if (n.what.op->part == role::expression) {
-    text += " ";
-    skeleton::print(static_cast<const fused*>(n.what.detail)->text, text);
+  const operation* op = n.what.op;
+  std::string text = op->name;
+  const fused* body = nullptr;
+  if (op == &elementwise_operation || op == &elementwise_gradient_operation)
+    body = static_cast<const fused*>(n.what.detail);
+  if (op == &reduction_operation) {
+    body = static_cast<const fused_reduction*>(n.what.detail)->body;
+    text = reduction_name(static_cast<device::combine>(n.what.attributes[1]), n.what.attributes[2] != 0);
   }
+  if (!body) return text;
+  text += " ";
+  skeleton::print(body->text, text);
   return text;
 }
 

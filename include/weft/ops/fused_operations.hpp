@@ -189,6 +189,9 @@ inline bool stores_every_element(const invocation& c, const value_info* inputs, 
   return broadcast_space(inputs, arguments).elements() == output.extents.elements();
 }
 
+inline const fused* expression_of(const void* detail) { return static_cast<const fused*>(detail); }
+inline const fused* reduced_expression(const void* detail) { return static_cast<const fused_reduction*>(detail)->body; }
+
 inline void elementwise_gradient(gradient_context&);
 inline void elementwise_second_gradient(gradient_context&);
 inline void reduction_gradient(gradient_context&);

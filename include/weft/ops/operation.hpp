@@ -26,6 +26,7 @@ struct value_info {
 };
 
 struct operation;
+struct fused;
 
 /// An operation applied to operands: all that distinguishes one node of a graph from another.
 struct invocation {
@@ -71,6 +72,8 @@ struct operation {
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
+  /// The expression that `detail` stands for, where it does.
+  const fused* (*expression)(const void* detail) = nullptr;
   /// The inputs whose elements the kernel reads, one bit each; of the others it needs the extents alone. Null: all.
   std::uint32_t (*reads)(const invocation&) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.

@@ -218,6 +218,7 @@ template <Expression L, Expression Y>
       c.op = &sparse_cross_entropy_operation<T, U>;
     else
       c.op = &cross_entropy_operation<T>;
+    detail::check_same_graph("softmax_cross_entropy", x.erased().where(), y.erased().where());
     c.inputs = {x.id(), y.id()};
     c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
     return node<T, D, device_t<L>>(x.erased().where()->record(static_cast<invocation&&>(c)));

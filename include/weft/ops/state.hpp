@@ -43,9 +43,29 @@ struct update_loops {
     WEFT_VECTORIZE
     for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(variable[i] + delta[i]);
   }
-  static constexpr device::block_function descend_versions[3] = WEFT_LOOP_VERSIONS(update_loops::descend);
-  static constexpr device::block_function momentum_versions[3] = WEFT_LOOP_VERSIONS(update_loops::momentum);
 };
+
+// AVX2 without fused multiply-add: an update then has the same bits on every machine, on a worker and on a parameter
+// server. It is bound by memory, and gains nothing from wider vectors.
+#if defined(__x86_64__)
+template <loop_arguments* Loop>
+  #if defined(__clang__)
+__attribute__((target("avx2"), flatten))
+  #else
+__attribute__((target("avx2"), optimize("O3"), flatten))
+  #endif
+void exact_avx2(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+  Loop(in, out, n, literals);
+}
+#endif
+
+template <loop_arguments* Loop>
+device::block_function exact() {
+#if defined(__x86_64__)
+  if (detected_isa() != isa::baseline) return exact_avx2<Loop>;
+#endif
+  return Loop;
+}
 
 inline kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
                               const char* what) {
@@ -72,11 +92,11 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
 
 template <class T>
 kernel* prepare_gradient_descent(const prepare_context& p) {
-  return prepare_update(p, version(update_loops<T>::descend_versions), 1, "gradient descent");
+  return prepare_update(p, exact<update_loops<T>::descend>(), 1, "gradient descent");
 }
 template <class T>
 kernel* prepare_momentum(const prepare_context& p) {
-  return prepare_update(p, version(update_loops<T>::momentum_versions), 2, "momentum");
+  return prepare_update(p, exact<update_loops<T>::momentum>(), 2, "momentum");
 }
 
 class assign_kernel final : public kernel {
@@ -100,7 +120,7 @@ inline kernel* prepare_assign(const prepare_context& p) { return new assign_kern
 
 template <class T>
 kernel* prepare_assign_add(const prepare_context& p) {
-  return prepare_update(p, update_loops<T>::add, 1, "assign_add");
+  return prepare_update(p, exact<update_loops<T>::add>(), 1, "assign_add");
 }
 
 inline std::uint32_t reads_all_but_variable(const invocation&) { return ~std::uint32_t{1}; }
@@ -131,6 +151,7 @@ namespace detail {
 template <class V, class E>
 auto record_write(const operation& op, const V& target, const E& what) {
   const auto v = let(what);
+  check_same_graph(op.name, target.erased().where(), v.erased().where());
   invocation c;
   c.op = &op;
   c.inputs = {target.id(), v.id()};

@@ -88,6 +88,12 @@ inline symbol operator>=(symbol a, symbol b) { return b <= a; }
 inline symbol operator==(symbol a, symbol b) { return detail::apply_primitive(primitive::equal, a, b); }
 inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
 
+namespace detail {
+inline void check_same_graph(const char* operation, const recorder* a, const recorder* b) {
+  if (a != b) throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
+}
+}  // namespace detail
+
 /// The functions that an operation's formulas may use, on numbers and on symbols alike.
 namespace math {
 

@@ -1,0 +1,218 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE graph
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+using vec = dims<4>;
+
+template <class E>
+const std::string& name_of(const graph& g, const E& e) { return g[e.id().node].name; }
+
+template <class F>
+std::string message(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(equal_calls_are_one_node) {
+  graph g;
+  const auto a = placeholder<float, vec>(g), b = placeholder<float, vec>(g);
+  const auto x = let(exp(a) + b);
+  const std::size_t size = g.size();
+  BOOST_CHECK(let(exp(a) + b).id() == x.id());
+  BOOST_CHECK_EQUAL(g.size(), size);
+  BOOST_CHECK(sum(x * x).id() == sum(x * x).id());
+  BOOST_CHECK(softmax(x).id() == softmax(x).id());
+  BOOST_CHECK(transpose(x).id() == transpose(x).id());
+  BOOST_CHECK(constant(g, tensor<float, vec>{1, 2, 3, 4}).id() == constant(g, tensor<float, vec>{1, 2, 3, 4}).id());
+  BOOST_CHECK(let(a + tensor<float, vec>{1, 2, 3, 4}).id() == let(a + tensor<float, vec>{1, 2, 3, 4}).id());
+}
+
+BOOST_AUTO_TEST_CASE(different_calls_are_different_nodes) {
+  graph g;
+  const auto a = placeholder<float, vec>(g), b = placeholder<float, vec>(g);
+  BOOST_CHECK(!(let(a + b).id() == let(b + a).id()));
+  BOOST_CHECK(!(let(a + b).id() == let(a - b).id()));
+  BOOST_CHECK(!(let(a + 1.0f).id() == let(a + 2.0f).id()));  // one kernel, two nodes
+  BOOST_CHECK(!(let(a * 0.0f).id() == let(a * -0.0f).id()));
+  BOOST_CHECK(!(sum(a).id() == mean(a).id()));
+  BOOST_CHECK(!(softmax(a).id() == log_softmax(a).id()));
+  BOOST_CHECK(!(placeholder<float, vec>(g).id() == placeholder<float, vec>(g).id()));
+  BOOST_CHECK(!(constant(g, tensor<float, vec>{1, 2, 3, 4}).id() == constant(g, tensor<float, vec>{1, 2, 3, 5}).id()));
+  BOOST_CHECK(!(constant(g, 1.0f).id() == constant(g, tensor<float, dims<1>>{1}).id()));
+  const auto square = placeholder<float, dims<4, 4>>(g);
+  BOOST_CHECK(!(sum<0>(square).id() == sum<1>(square).id()));
+  BOOST_CHECK(!(matmul<transpose_of::a>(square, square).id() == matmul<transpose_of::b>(square, square).id()));
+  BOOST_CHECK(!(reshape<dims<2, 8>>(square).id() == reshape<dims<8, 2>>(square).id()));
+  const auto here = let(exp(a));
+  const device_scope there(g, cpu{1});
+  BOOST_CHECK(!(here.id() == let(exp(a)).id()));  // placed elsewhere
+}
+
+BOOST_AUTO_TEST_CASE(let_of_a_leaf_is_the_leaf) {
+  graph g;
+  const auto a = placeholder<float, vec>(g);
+  BOOST_CHECK(let(a).id() == a.id());
+  const auto v = variable<float, vec>(g, "v");
+  BOOST_CHECK(let(v).id() == v.id());
+  BOOST_CHECK(let(let(a + a)).id() == let(a + a).id());
+}
+
+BOOST_AUTO_TEST_CASE(an_expression_enters_as_one_node) {
+  graph g;
+  const auto a = placeholder<float, dims<3, 4>>(g);
+  const auto b = placeholder<float, vec>(g);
+  std::size_t size = g.size();
+  static_cast<void>(let(relu(a * b + 1.0f) / (exp(-a) + b)));
+  BOOST_CHECK_EQUAL(g.size(), size + 1);
+  size = g.size();
+  static_cast<void>(sum<1>(square(a - b)));  // a reduction takes in what it reduces
+  BOOST_CHECK_EQUAL(g.size(), size + 1);
+  size = g.size();
+  static_cast<void>(let(a + exp(b)));  // exp(b) is computed at its own extents
+  BOOST_CHECK_EQUAL(g.size(), size + 2);
+}
+
+BOOST_AUTO_TEST_CASE(long_expressions_become_nodes) {
+  graph g;
+  const auto a = placeholder<float, vec>(g);
+  const std::size_t size = g.size();
+  auto x = a + a;
+  auto y = x * x + x;
+  auto z = y * y + y;
+  auto w = z * z + z;
+  static_assert(decltype(w)::operations <= max_operations);
+  BOOST_CHECK_GT(g.size(), size);
+  const auto squared = [](auto v) { return v * v; };
+  auto v5 = squared(squared(squared(squared(squared(w)))));
+  static_assert(sizeof(v5) < 1024);
+}
+
+BOOST_AUTO_TEST_CASE(names_are_unique) {
+  graph g;
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "x")), "x");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "x")), "x_1");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "x")), "x_2");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g)), "placeholder");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "y_1")), "y_1");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "y")), "y");
+  BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "y")), "y_2");  // y_1 was taken
+}
+
+BOOST_AUTO_TEST_CASE(name_scopes_nest) {
+  graph g;
+  {
+    const name_scope outer(g, "layer");
+    BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/w");
+    const name_scope inner(g, "norm");
+    BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/norm/w");
+    BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/norm/w_1");
+  }
+  const name_scope again(g, "layer");
+  BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer_1/w");
+}
+
+BOOST_AUTO_TEST_CASE(device_scopes_nest) {
+  graph g;
+  const auto at = [&](const char* name) { return to_string(g[variable<float>(g, name).id().node].device); };
+  BOOST_CHECK_EQUAL(at("a"), "");
+  {
+    const device_scope outer(g, "/job:ps/device:CPU:1"_device);
+    BOOST_CHECK_EQUAL(at("b"), "/job:ps/device:CPU:1");
+    {
+      const device_scope inner(g, "/task:3"_device);
+      BOOST_CHECK_EQUAL(at("c"), "/job:ps/task:3/device:CPU:1");
+    }
+    const device_scope inner(g, cpu{2});
+    BOOST_CHECK_EQUAL(at("d"), "/job:ps/device:CPU:2");
+  }
+  BOOST_CHECK_EQUAL(at("e"), "");
+}
+
+BOOST_AUTO_TEST_CASE(device_functions_place_each_node) {
+  graph g;
+  int variables = 0;
+  std::string seen;
+  const device_scope worker(g, "/job:worker/task:7"_device);
+  const device_scope setter(g, [&](const placement_query& q) {
+    if (std::string(q.operation) != "variable") return device_spec();
+    seen += q.name + " of " + std::to_string(q.output.bytes()) + ";";
+    return parse_device(variables++ % 2 ? "/job:ps/task:1" : "/job:ps/task:0", 14);
+  });
+  const auto v = variable<float, vec>(g, "v"), w = variable<float, vec>(g, "w");
+  const auto y = let(v * w);
+  BOOST_CHECK_EQUAL(to_string(g[v.id().node].device), "/job:ps/task:0");
+  BOOST_CHECK_EQUAL(to_string(g[w.id().node].device), "/job:ps/task:1");
+  BOOST_CHECK_EQUAL(to_string(g[y.id().node].device), "/job:worker/task:7");
+  BOOST_CHECK_EQUAL(seen, "v of 16;w of 16;");
+  const device_scope pinned(g, "/task:5"_device);  // the inner one wins, part by part
+  BOOST_CHECK_EQUAL(to_string(g[variable<float, vec>(g, "u").id().node].device), "/job:ps/task:5");
+}
+
+BOOST_AUTO_TEST_CASE(the_hash_names_the_structure) {
+  const auto build = [](graph& g, float factor, bool add, const char* name) {
+    const auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
+    const auto w = variable<float, dims<4, 2>>(g, name, init::normal{});
+    const auto y = matmul(x, w);
+    const auto z = add ? let(y * factor + y) : let(y * factor - y);
+    static_cast<void>(gradient_descent{.learning_rate = 0.1}.minimize(mean(square(z))));
+    return g.hash();
+  };
+  const auto fresh = [&](float factor, bool add, const char* name) {
+    graph g;
+    return build(g, factor, add, name);
+  };
+  const auto h = fresh(2, true, "w");
+  BOOST_CHECK_EQUAL(h, fresh(2, true, "w"));
+  BOOST_CHECK_NE(h, fresh(3, true, "w"));
+  BOOST_CHECK_NE(h, fresh(2, true, "v"));
+  BOOST_CHECK_NE(h, fresh(2, false, "w"));  // another kernel over the same operands
+  graph g;
+  g.set(dyn<"batch">, 3);
+  BOOST_CHECK_NE(h, build(g, 2, true, "w"));
+  // Recorded, so that it does not change from build to build or from machine to machine unnoticed.
+  const auto constants = [](float last) {
+    graph other;
+    static_cast<void>(let(placeholder<float, vec>(other) + tensor<float, vec>{1, 2, 3, last}));
+    return other.hash();
+  };
+  BOOST_CHECK_EQUAL(constants(4), constants(4));
+  BOOST_CHECK_NE(constants(4), constants(5));
+}
+
+BOOST_AUTO_TEST_CASE(another_graph_is_refused) {
+  graph g, other;
+  const auto a = placeholder<float, vec>(g, "a");
+  const auto b = placeholder<float, vec>(other, "b");
+  const auto m = placeholder<float, dims<4, 4>>(other, "m");
+  BOOST_CHECK(has(message([&] { static_cast<void>(let(a + b)); }), "different graphs"));
+  BOOST_CHECK(has(message([&] { static_cast<void>(sum(a * b)); }), "different graphs"));
+  BOOST_CHECK(has(message([&] { static_cast<void>(matmul(placeholder<float, dims<2, 4>>(g), m)); }), "graph"));
+  BOOST_CHECK(has(message([&] { static_cast<void>(softmax_cross_entropy(a, b)); }), "graph"));
+  BOOST_CHECK(has(message([&] { static_cast<void>(gradients(sum(a), b)); }), "graph"));
+  BOOST_CHECK(has(message([&] { static_cast<void>(assign(variable<float, vec>(g, "v"), b)); }), "graph"));
+  session s{g, {.threads = 1}};
+  BOOST_CHECK(has(message([&] { static_cast<void>(s.eval(b, with(b, tensor<float, vec>()))); }), "graph"));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_counted) {
+  graph g;
+  g.set(dyn<"hidden">, 5);
+  static_cast<void>(variable<float, dims<3, dyn<"hidden">>>(g, "w"));
+  static_cast<void>(variable<float>(g, "b"));
+  BOOST_CHECK_EQUAL(parameter_count(g), 16u);
+  BOOST_CHECK(has(message([&] { static_cast<void>(variable<float, dims<dyn<"depth">>>(g, "v")); }), "depth"));
+}
