@@ -89,7 +89,7 @@ class gradient_check {
 
   void check(const std::string& name, weft::symbol y, int order) {
     g.use(weft::primitives<double>);
-    std::vector<weft::symbol> xs;
+    weft::sequence<weft::symbol> xs;
     for (const leaf& l : inputs_) xs.push_back(l.symbol);
     weft::symbol scalar = contract(y);
     for (int k = 1; k <= order; ++k) {
@@ -101,7 +101,7 @@ class gradient_check {
     }
   }
 
-  void compare(weft::symbol scalar, const std::vector<weft::symbol>& gradients) {
+  void compare(weft::symbol scalar, const weft::sequence<weft::symbol>& gradients) {
     weft::step_request request;
     request.fetches.push_back(scalar.id());
     for (const weft::symbol& d : gradients) request.fetches.push_back(d.id());

@@ -115,7 +115,7 @@ struct random_graph {
   }
 };
 
-void check_same(graph& g, const std::vector<value>& fetches, const std::map<std::uint32_t, value_of>& fed, int devices) {
+void check_same(graph& g, const sequence<value>& fetches, const std::map<std::uint32_t, value_of>& fed, int devices) {
   step_request request;
   request.fetches = fetches;
   std::vector<detail::fed_value> values;
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(plans_compute_what_single_nodes_compute) {
   for (unsigned seed = 0; seed < 150; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       random_graph r(seed);
-      std::vector<value> fetches{r.matrices.back().id(), r.rows.back().id(), r.weights.back().id()};
+      sequence<value> fetches{r.matrices.back().id(), r.rows.back().id(), r.weights.back().id()};
       if (seed % 3 == 0) fetches.push_back(r.pick(r.matrices).id());
       check_same(r.g, fetches, r.fed, 1);
     }
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(plans_compute_the_gradients_of_any_graph) {
       random_graph r(seed);
       const auto loss = mean(r.matrices.back() * r.rows.back()) + sum(r.weights.back());
       const auto [a, b, c, d] = gradients(loss, r.matrices[0], r.matrices[1], r.rows[0], r.weights[0]);
-      std::vector<value> fetches{a.id(), b.id(), c.id(), d.id()};
+      sequence<value> fetches{a.id(), b.id(), c.id(), d.id()};
       if (seed % 2 == 0) {
         const auto [second] = gradients(sum(square(a)) + sum(b), r.weights[0]);
         fetches.push_back(second.id());

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/framing.hpp"
-#include "parameter_store.hpp"
-#include "server.hpp"
-#include "update_rule.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/distributed/parameter_store.hpp>
+#include <weft/distributed/server.hpp>
+#include <weft/distributed/update_rule.hpp>
 
 namespace weft {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/endpoint.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/endpoint.hpp>
 
 namespace weft {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/frame.hpp"
-#include "../transport/transport.hpp"
-#include "cluster_spec.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/frame.hpp>
+#include <weft/transport/transport.hpp>
+#include <weft/distributed/cluster_spec.hpp>
 
 namespace weft::detail {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/framing.hpp"
-#include "server.hpp"
-#include "variables.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/distributed/server.hpp>
+#include <weft/distributed/variables.hpp>
 
 namespace weft {
 

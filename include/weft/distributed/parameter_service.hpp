@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/framing.hpp"
-#include "../transport/transport.hpp"
-#include "exactly_once.hpp"
-#include "membership.hpp"
-#include "messages.hpp"
-#include "parameter_store.hpp"
-#include "variables.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/transport.hpp>
+#include <weft/distributed/exactly_once.hpp>
+#include <weft/distributed/membership.hpp>
+#include <weft/distributed/messages.hpp>
+#include <weft/distributed/parameter_store.hpp>
+#include <weft/distributed/variables.hpp>
 
 namespace weft {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/transport.hpp"
-#include "update_rule.hpp"
-#include "variables.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+#include <weft/distributed/update_rule.hpp>
+#include <weft/distributed/variables.hpp>
 
 namespace weft {
 

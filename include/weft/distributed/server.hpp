@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "../transport/framing.hpp"
-#include "../transport/tcp.hpp"
-#include "../transport/transport.hpp"
-#include "cluster_spec.hpp"
-#include "membership.hpp"
-#include "messages.hpp"
-#include "parameter_service.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/tcp.hpp>
+#include <weft/transport/transport.hpp>
+#include <weft/distributed/cluster_spec.hpp>
+#include <weft/distributed/membership.hpp>
+#include <weft/distributed/messages.hpp>
+#include <weft/distributed/parameter_service.hpp>
 
 namespace weft {
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../error.hpp"
+#include <weft/error.hpp>
 
 namespace weft {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../error.hpp"
-#include "messages.hpp"
-#include "update_rule.hpp"
+#include <weft/error.hpp>
+#include <weft/distributed/messages.hpp>
+#include <weft/distributed/update_rule.hpp>
 
 namespace weft {
 

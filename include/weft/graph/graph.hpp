@@ -385,6 +385,7 @@ inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const s
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;
   for (const symbol& x : xs) {
+    detail::check_same_graph("gradients", this, x.where());
     depends[x.id().node] = 1;
     is_end[x.id().node] = partial;
     if (x.id().node < first) first = x.id().node;
@@ -422,6 +423,7 @@ inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const s
     for (std::uint32_t o = 0; o < what.outputs.size(); ++o) outputs.push_back({this, {n, o}});
     if (!what.op->gradient)
       throw error(error_code::unimplemented, nodes_[n].name, std::string(what.op->name) + " has no gradient");
+    const device_scope beside(*this, nodes_[n].device);  // gradients run where their operations do
     gradient_context context(what, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
     what.op->gradient(context);
     for (std::size_t i = 0; i < results.size(); ++i)

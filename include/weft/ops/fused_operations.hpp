@@ -199,14 +199,22 @@ inline void reduction_gradient(gradient_context&);
 }  // namespace detail
 
 inline constexpr operation elementwise_operation = {
-    .name = "map", .prepare_cpu = detail::prepare_elementwise, .gradient = detail::elementwise_gradient, .in_place = detail::stores_every_element, .part = role::expression};
+    .name = "map",
+    .prepare_cpu = detail::prepare_elementwise,
+    .gradient = detail::elementwise_gradient,
+    .expression = detail::expression_of,
+    .in_place = detail::stores_every_element,
+    .part = role::expression};
 inline constexpr operation elementwise_gradient_operation = {.name = "map_gradient",
                                                              .prepare_cpu = detail::prepare_elementwise_gradient,
                                                              .gradient = detail::elementwise_second_gradient,
+                                                             .expression = detail::expression_of,
                                                              .reads = detail::elementwise_gradient_reads,
                                                              .in_place = detail::stores_every_element};
-inline constexpr operation reduction_operation = {
-    .name = "reduce", .prepare_cpu = detail::prepare_reduction, .gradient = detail::reduction_gradient};
+inline constexpr operation reduction_operation = {.name = "reduce",
+                                                  .prepare_cpu = detail::prepare_reduction,
+                                                  .gradient = detail::reduction_gradient,
+                                                  .expression = detail::reduced_expression};
 /// One float or double, over extents that may be known only when a step runs. literals: the number, a double
 inline constexpr operation fill_operation = {.name = "fill", .prepare_cpu = detail::prepare_fill};
 

@@ -95,7 +95,7 @@ inline void log_softmax_gradient(gradient_context& g) {
   g.gradient(0, up - math::exp(g.output()) * sum_last(up));
 }
 
-template <class T>
+template <class T, bool Sparse>
 void cross_entropy_gradient(gradient_context&);
 
 }  // namespace detail
@@ -114,12 +114,12 @@ template <class T>
 inline constexpr operation cross_entropy_operation = {
     .name = "softmax_cross_entropy",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>,
-    .gradient = detail::cross_entropy_gradient<T>};
+    .gradient = detail::cross_entropy_gradient<T, false>};
 template <class T, class Label>
 inline constexpr operation sparse_cross_entropy_operation = {
     .name = "sparse_softmax_cross_entropy",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>,
-    .gradient = detail::cross_entropy_gradient<T>};
+    .gradient = detail::cross_entropy_gradient<T, true>};
 
 namespace detail {
 
@@ -132,7 +132,7 @@ inline symbol record_like(const operation& op, symbol x) {
 }
 
 /// Outputs: the losses, and softmax - labels, which is their gradient.
-template <class T>
+template <class T, bool Sparse>
 void cross_entropy_gradient(gradient_context& g) {
   const symbol logits = g.input(0), backprop = g.output(1);
   const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
@@ -146,7 +146,8 @@ void cross_entropy_gradient(gradient_context& g) {
     }
     g.gradient(0, result);
   }
-  if (g.wanted(1)) {
+  if constexpr (!Sparse) {
+    if (!g.wanted(1)) return;
     symbol result;
     if (g.arrives(0)) result = -(record_reshape(g.upstream(0), column) * record_like(log_softmax_operation<T>, logits));
     if (g.arrives(1)) result = g.arrives(0) ? result - g.upstream(1) : -g.upstream(1);

@@ -53,17 +53,23 @@ struct variable_state {
   bool initialized = false;
 };
 
-/// A step for known extents: kernels in order, and one block of memory per device in which every intermediate value has its
-/// place. Running it allocates nothing.
+/// A step for known extents: kernels in order, and blocks of memory in which every intermediate value has its place.
+/// Running it allocates nothing.
+///
+/// A lane is a thread's list of kernels, with memory of its own; a device has one, or several where independent kernels may
+/// run at the same time. Which lane a kernel is on is decided here, once: at run time a lane only waits for what
+/// it needs from others.
 class plan {
  public:
   plan(const graph& g, const schedule& order, const step_request& request, const extent_bindings& extents,
-       sequence<variable_state>& variables, std::size_t devices)
-      : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables), lanes_(devices) {
+       sequence<variable_state>& variables, std::size_t devices, std::size_t lanes_per_device)
+      : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables),
+        lanes_per_device_(lanes_per_device), lanes_(devices * lanes_per_device) {
     number_slots();
     resolve_aliases_and_infos();
     choose_fusions();
     list_instructions();
+    assign_lanes();
     place_buffers();
     prepare_kernels();
     find_waits();
@@ -82,24 +88,22 @@ class plan {
   std::size_t fetch_slot(std::size_t fetch) const { return fetch_slots_[fetch]; }
   std::byte*& buffer(std::size_t slot) { return buffers_[slot]; }
 
-  /// Runs the kernels of one device in order. A kernel that needs what another device computes waits for it.
+  /// Runs the kernels of one lane in order. A kernel that needs what another lane computes waits for it.
   void run_lane(std::size_t lane, thread_pool& threads) {
     const frame f{buffers_.data(), &threads};
     for (const std::uint32_t i : lanes_[lane].instructions) {
       instruction& next = instructions_[i];
       for (const std::uint32_t w : next.waits)
         if (!await(w)) return;
-      try {
-        next.code->run(f);
-      } catch (const error& e) {
-        fail();
-        throw error(e.code(), graph_[next.node].name, e.what());
-      } catch (...) {
-        fail();
-        throw;
-      }
+      run(next, f);
       if (lanes_.size() > 1) __atomic_store_n(&next.done, stamp_, __ATOMIC_RELEASE);
     }
+  }
+
+  /// Runs the kernels of all lanes on this thread, for where there are no others.
+  void run_in_order(thread_pool& threads) {
+    const frame f{buffers_.data(), &threads};
+    for (instruction& next : instructions_) run(next, f);
   }
 
   /// Before each run of a plan of several lanes.
@@ -138,7 +142,8 @@ class plan {
     std::string text;
     std::size_t number = 0;
     for (const instruction& i : instructions_) {
-      text += std::to_string(number++) + "  cpu:" + std::to_string(i.lane) + "  " + graph_[i.node].name + "  " + i.code->describe();
+      text += std::to_string(number++) + "  cpu:" + std::to_string(i.lane / lanes_per_device_) +
+              (lanes_per_device_ > 1 ? "." + std::to_string(i.lane % lanes_per_device_) : "") + "  " + graph_[i.node].name + "  " + i.code->describe();
       if (!i.waits.empty()) {
         text += "  waits for";
         for (const std::uint32_t w : i.waits) text += " " + std::to_string(w);
@@ -209,14 +214,11 @@ class plan {
     for (std::uint32_t s = 0; s < slots_.size(); ++s) slots_[s].root = s;
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       const invocation& w = what(n);
-      const bool here = order_.needs(n) || order_.is_fed(n);
       for (std::uint32_t o = 0; o < w.outputs.size(); ++o) {
         slot& s = slots_[first_slot_[n] + o];
         s.info = w.outputs[o];
-        if (here || !s.info.extents.is_static()) {
-          // Extents of values that are not computed may be asked for all the same; an unknown one is an error only if used.
-          if (here || known(s.info.extents)) s.info.extents = extents_.resolve(graph_, graph_[n].name, s.info.extents);
-        }
+        // Extents of values that are not computed may be asked for all the same; an unknown one is an error only if used.
+        if (order_.needs(n) || known(s.info.extents)) s.info.extents = extents_.resolve(graph_, graph_[n].name, s.info.extents);
         if (order_.is_fed(n)) s.place = place_kind::fed;
         else if (w.op == &variable_operation) s.place = place_kind::variable;
         else if (w.op == &constant_operation) s.place = place_kind::constant;
@@ -237,11 +239,10 @@ class plan {
 
   /// The root slot that a node reads for one of its inputs.
   std::uint32_t read_slot(std::uint32_t reader, value v) const {
-    const std::uint32_t root = slots_[slot_number(v)].root;
+    const std::uint32_t variable = order_.variable_behind(v);
     for (std::size_t i = 0; i < snapshot_slots_.size(); ++i)
-      if (root == first_slot_[order_.snapshots()[i]] && order_.reads_snapshot(reader, order_.snapshots()[i]))
-        return snapshot_slots_[i];
-    return root;
+      if (variable == order_.snapshots()[i] && order_.reads_snapshot(reader, variable)) return snapshot_slots_[i];
+    return slots_[slot_number(v)].root;
   }
 
   // ---- what runs as one kernel ----
@@ -263,7 +264,7 @@ class plan {
       if (w.op->part == role::expression) {
         for (const value& in : w.inputs) {
           const std::uint32_t m = in.node;
-          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || lane_of(m) != lane_of(n)) continue;
+          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || device_of(m) != device_of(n)) continue;
           if (!(info(in).extents == info({n, 0}).extents) || info(in).type != info({n, 0}).type) continue;
           bool ready = true;  // all else that the expression needs is there when the product runs
           for (const value& other : w.inputs)
@@ -274,7 +275,7 @@ class plan {
           break;
         }
       } else if (w.op->part == role::descent && is_private_matmul(w.inputs[1], uses) &&
-                 lane_of(w.inputs[1].node) == lane_of(n) && !reads_variable(w.inputs[1].node)) {
+                 device_of(w.inputs[1].node) == device_of(n) && !reads_variable(w.inputs[1].node)) {
         epilogue_of_[w.inputs[1].node] = n;
         fused_into_[n] = w.inputs[1].node;
       }
@@ -294,12 +295,12 @@ class plan {
     return false;
   }
 
-  std::uint32_t lane_of(std::uint32_t n) const {
+  std::uint32_t device_of(std::uint32_t n) const {
     const int ordinal = graph_[n].device.ordinal;
     if (ordinal <= 0) return 0;
-    if (static_cast<std::size_t>(ordinal) >= lanes_.size())
+    if (static_cast<std::size_t>(ordinal) >= lanes_.size() / lanes_per_device_)
       throw error(error_code::invalid_argument, graph_[n].name,
-                  "is placed on " + to_string(graph_[n].device) + ", but the session has " + std::to_string(lanes_.size()) +
+                  "is placed on " + to_string(graph_[n].device) + ", but the session has " + std::to_string(lanes_.size() / lanes_per_device_) +
                       " CPU device(s): session_options::devices says how many");
     return static_cast<std::uint32_t>(ordinal);
   }
@@ -310,7 +311,6 @@ class plan {
     for (std::size_t i = 0; i < snapshot_slots_.size(); ++i) {
       instruction copy;
       copy.node = order_.snapshots()[i];
-      copy.lane = lane_of(copy.node);
       copy.reads = {slots_[first_slot_[copy.node]].root};
       copy.writes = {snapshot_slots_[i]};
       instructions_.push_back(static_cast<instruction&&>(copy));
@@ -323,12 +323,44 @@ class plan {
       instruction i;
       i.node = epilogue != none ? epilogue : n;
       i.product = epilogue != none ? n : fused_into_[n];
-      i.lane = lane_of(i.node);
       add_accesses(i, i.node, i.product);
       if (i.product != none) add_accesses(i, i.product, none);
       instructions_.push_back(static_cast<instruction&&>(i));
     }
-    for (std::uint32_t i = 0; i < instructions_.size(); ++i) lanes_[instructions_[i].lane].instructions.push_back(i);
+  }
+
+  /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one unit for
+  /// an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane.
+  void assign_lanes() {
+    constexpr double hand_over = 2000;
+    sequence<double> lane_free(lanes_.size(), 0), available(slots_.size(), 0);
+    sequence<std::uint32_t> made_on(slots_.size(), none);
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
+      instruction& in = instructions_[i];
+      const auto first = static_cast<std::uint32_t>(device_of(in.node) * lanes_per_device_);
+      double cost = 0, best = 0;
+      for (const std::uint32_t s : in.reads) cost += static_cast<double>(slots_[s].info.extents.elements());
+      for (const std::uint32_t s : in.writes) cost += static_cast<double>(slots_[s].info.extents.elements());
+      cost += multiply_adds(in.product != none ? in.product : in.node) / 16;
+      in.lane = none;
+      for (auto lane = first; lane < first + lanes_per_device_; ++lane) {
+        double start = lane_free[lane];
+        for (const std::uint32_t s : in.reads) {
+          const double ready = available[s] + (made_on[s] != none && made_on[s] != lane ? hand_over : 0);
+          start = ready > start ? ready : start;
+        }
+        if (in.lane == none || start < best) in.lane = lane, best = start;
+      }
+      lane_free[in.lane] = best + cost;
+      for (const std::uint32_t s : in.writes) available[s] = best + cost, made_on[s] = in.lane;
+      lanes_[in.lane].instructions.push_back(i);
+    }
+  }
+
+  double multiply_adds(std::uint32_t n) const {
+    if (what(n).op->part != role::product) return 0;
+    const shape &a = info(what(n).inputs[0]).extents, &c = info({n, 0}).extents;
+    return static_cast<double>(c.elements()) * static_cast<double>(a.elements()) / static_cast<double>(c[0] ? c[0] : 1);
   }
 
   void add_accesses(instruction& i, std::uint32_t n, std::uint32_t taken_in) {
@@ -493,7 +525,7 @@ class plan {
         {what(in.product), product.in.data(), product.out.data(), product.in_slots.data(), product.out_slots.data()}, fusion);
   }
 
-  // ---- several devices ----
+  // ---- several lanes ----
 
   void find_waits() {
     if (lanes_.size() == 1) return;
@@ -512,6 +544,18 @@ class plan {
     return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) || overlap(first.reads, second.writes);
   }
 
+  void run(instruction& next, const frame& f) {
+    try {
+      next.code->run(f);
+    } catch (const error& e) {
+      fail();
+      throw error(e.code(), graph_[next.node].name, e.what());
+    } catch (...) {
+      fail();
+      throw;
+    }
+  }
+
   bool await(std::uint32_t i) {
     for (unsigned spins = 0; __atomic_load_n(&instructions_[i].done, __ATOMIC_ACQUIRE) != stamp_; ++spins) {
       if (__atomic_load_n(&failed_, __ATOMIC_ACQUIRE)) return false;
@@ -525,17 +569,10 @@ class plan {
   void fail() { __atomic_store_n(&failed_, true, __ATOMIC_RELEASE); }
 
   void check_initialized(value v) {
-    const std::uint32_t root = slots_[slot_number(v)].root;
-    if (slots_[root].place != place_kind::variable) return;
-    for (std::uint32_t n = 0; n < graph_.size(); ++n)
-      if (first_slot_[n] == root && what(n).op == &variable_operation && !variables_[n].initialized && !written_before(n))
-        throw error(error_code::failed_precondition, graph_[n].name,
-                    "the variable is read but has no value: give it an initializer, assign it or restore it first");
-  }
-  bool written_before(std::uint32_t variable) const {
-    for (const std::uint32_t w : written_)
-      if (w == variable) return true;
-    return false;
+    const std::uint32_t variable = order_.variable_behind(v);
+    if (variable != none && !variables_[variable].initialized)
+      throw error(error_code::failed_precondition, graph_[variable].name,
+                  "the variable is read but has no value: give it an initializer, assign it or restore it first");
   }
 
   static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1;
@@ -548,6 +585,7 @@ class plan {
   sequence<std::uint32_t> first_slot_, snapshot_slots_, fetch_slots_, written_, fused_into_, epilogue_of_;
   sequence<slot> slots_;
   sequence<instruction> instructions_;
+  std::size_t lanes_per_device_;
   sequence<lane> lanes_;
   sequence<std::byte*> buffers_;
   std::uint64_t stamp_ = 0;

@@ -21,13 +21,19 @@ class schedule {
            const sequence<value>& fed)
       : graph_(g), needed_(g.size(), 0), fed_(g.size(), 0) {
     for (const value& v : fed) fed_[v.node] = 1;
+    const auto need_value = [&](const value& v) {
+      bool given = !fed_[v.node];
+      for (const value& f : fed) given = given || f == v;
+      if (!given)
+        throw error(error_code::unimplemented, g[v.node].name, "one of its outputs is fed and another one is needed");
+    };
     sequence<std::uint32_t> pending;
     const auto need = [&](std::uint32_t n) {
       if (needed_[n] || fed_[n]) return;
       needed_[n] = 1;
       pending.push_back(n);
     };
-    for (const value& v : fetches) need(v.node);
+    for (const value& v : fetches) need_value(v), need(v.node);
     for (std::uint32_t n : targets) need(n);
     while (!pending.empty()) {
       const std::uint32_t n = pending.back();
@@ -38,7 +44,7 @@ class schedule {
                     std::string("the placeholder of ") + name(node.what.outputs[0].type) + " " +
                         g.to_string(node.what.outputs[0].extents) + " is needed but not fed");
       for (std::size_t i = 0; i < node.what.inputs.size(); ++i)
-        if (reads(node.what, i)) need(node.what.inputs[i].node);
+        if (reads(node.what, i)) need_value(node.what.inputs[i]), need(node.what.inputs[i].node);
       for (std::uint32_t c : node.control) need(c);
     }
     order_nodes(fetches);
@@ -69,17 +75,18 @@ class schedule {
     return static_cast<int>(input) < what.op->writes;
   }
 
+  /// The variable whose old value this is, under whatever name; none of what a write yields, which is the new one.
+  std::uint32_t variable_behind(value v) const {
+    while (graph_[v.node].what.op->alias && !fed_[v.node]) v = graph_[v.node].what.inputs[0];
+    return graph_[v.node].what.op == &variable_operation && !fed_[v.node] ? v.node : detail::index_set::none;
+  }
+
   static constexpr std::uint32_t fetched = ~std::uint32_t{0};  ///< as a reader: the step's caller
 
  private:
   struct access {
     std::uint32_t reader, variable;
   };
-
-  std::uint32_t variable_behind(value v) const {
-    while (graph_[v.node].what.op->alias) v = graph_[v.node].what.inputs[0];
-    return graph_[v.node].what.op == &variable_operation ? v.node : detail::index_set::none;
-  }
 
   void order_nodes(const sequence<value>& fetches) {
     const auto count = static_cast<std::uint32_t>(graph_.size());

@@ -18,6 +18,8 @@ namespace weft {
 struct session_options {
   /// Threads of each CPU device, the caller included; 0: as many as it has cores.
   int threads = 0;
+  /// Independent kernels of one device that may run at the same time. Each takes the device's threads that are free.
+  int inter_op_threads = 1;
   /// CPU devices `cpu{0}`, `cpu{1}`, ...: each owns an equal share of the cores.
   int devices = 1;
   /// Whether threads stay on their device's cores.
@@ -256,7 +258,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
 class session {
  public:
   explicit session(const graph& g, session_options options = {}) : graph_(g), options_(options) {
-    if (options_.devices < 1 || options_.threads < 0)
+    if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
       throw error(error_code::invalid_argument, "session", "there is at least one device, and no negative number of threads");
     const sequence<int> cores = available_cores();
     const auto devices = static_cast<std::size_t>(options_.devices);
@@ -267,7 +269,8 @@ class session {
       if (options_.pin) mine.append(cores.begin() + first, last - first);
       pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
     }
-    if (devices > 1) lanes_ = new thread_pool(static_cast<int>(devices));
+    const int lanes = options_.devices * options_.inter_op_threads;
+    if (lanes > 1) lanes_ = new thread_pool(lanes);
     variables_.resize(g.size());
     for (std::uint32_t n = 0; n < g.size(); ++n)
       if (g[n].what.op == &variable_operation) initialize_variable(n);
@@ -282,6 +285,9 @@ class session {
   /// Plans a run once; the step is then called as a function.
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    const auto check = [&](const auto&... v) { (check_graph(v.erased()), ...); };
+    std::apply(check, fetches.fetched);
+    std::apply(check, feeds.fed);
     return step<fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
   template <class... F>
@@ -320,6 +326,11 @@ class session {
 
  private:
   friend class prepared_step;
+
+  void check_graph(const symbol& s) const {
+    if (s.where() != &graph_)
+      throw error(error_code::invalid_argument, "session", "a fetched or fed value belongs to another graph");
+  }
 
   extent_bindings fixed_extents() const {
     extent_bindings e;
@@ -412,7 +423,8 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
                   "fed " + weft::to_string(given) + " for " + g.to_string(declared));
     made->fed.push_back(given);
   }
-  made->code = new plan(g, *s.order, s.request, made->extents, s.owner.variables_, s.owner.pools_.size());
+  made->code = new plan(g, *s.order, s.request, made->extents, s.owner.variables_, s.owner.pools_.size(),
+                        static_cast<std::size_t>(s.owner.options_.inter_op_threads));
   s.plans.push_back(made);
   unless_kept.p = nullptr;
   s.current = made->code;
@@ -425,6 +437,8 @@ inline void prepared_step::execute() {
   p.check_initialized();
   if (p.lanes() == 1) {
     p.run_lane(0, *owner.pools_[0]);
+  } else if (detail::inside_parallel_for) {
+    p.run_in_order(*owner.pools_[0]);
   } else {
     p.begin();
     owner.lanes_->parallel_for(p.lanes(), [&](std::size_t lane) {
@@ -435,7 +449,7 @@ inline void prepared_step::execute() {
         bool to;
         ~restore() { detail::inside_parallel_for = to; }
       } guard{outer};
-      p.run_lane(lane, *owner.pools_[lane]);
+      p.run_lane(lane, *owner.pools_[lane / static_cast<std::size_t>(owner.options_.inter_op_threads)]);
     });
   }
   p.mark_written();

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "../error.hpp"
+#include <weft/error.hpp>
 
 namespace weft {
 

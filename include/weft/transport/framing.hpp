@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "../error.hpp"
-#include "frame.hpp"
-#include "transport.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/frame.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "../error.hpp"
-#include "transport.hpp"
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
 

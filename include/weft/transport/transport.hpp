@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "deadline.hpp"
-#include "endpoint.hpp"
+#include <weft/transport/deadline.hpp>
+#include <weft/transport/endpoint.hpp>
 
 namespace weft {
 

@@ -1,0 +1,13 @@
+// A typing error in a device's name.
+// error: device_string_is_malformed
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+#ifdef WEFT_SHOULD_FAIL
+  device_scope there(g, "/jop:ps/task:0"_device);
+#else
+  device_scope there(g, "/job:ps/task:0"_device);
+#endif
+}

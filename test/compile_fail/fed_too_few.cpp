@@ -1,0 +1,16 @@
+// A step is called with fewer values than it has feeds.
+// error: one value for each of its feeds
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float>(g, "x"), y = placeholder<float>(g, "y");
+  session s{g};
+  auto step = s.prepare(fetch(x + y), feed(x, y));
+#ifdef WEFT_SHOULD_FAIL
+  auto z = step(1.0f);
+#else
+  auto z = step(1.0f, 2.0f);
+#endif
+}

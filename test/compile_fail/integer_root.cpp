@@ -1,0 +1,15 @@
+// A function of real numbers is applied to integers.
+// error: operation_undefined_for
+// error: formula::exp
+// error: int
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+#ifdef WEFT_SHOULD_FAIL
+  tensor<int, dims<3>> a;
+#else
+  tensor<float, dims<3>> a;
+#endif
+  auto c = exp(a);
+}

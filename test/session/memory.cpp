@@ -1,0 +1,161 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE memory
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <weft/weft.hpp>
+
+// Every allocation of the process, whoever makes it: operator new as well as malloc end here.
+namespace {
+std::size_t allocations = 0;
+}
+
+extern "C" void* __libc_malloc(std::size_t);
+extern "C" void* __libc_memalign(std::size_t, std::size_t);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+  #define COUNTS_MALLOC 1
+extern "C" void* malloc(std::size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_malloc(size);
+}
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_memalign(alignment, size);
+}
+#else
+  #define COUNTS_MALLOC 0
+#endif
+
+using namespace weft;
+
+namespace {
+
+template <class F>
+std::size_t counted(F f) {
+  const std::size_t before = allocations;
+  f();
+  return allocations - before;
+}
+
+using batch = dims<dyn<"batch">>;
+using images = dims<dyn<"batch">, 20>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_counter_counts) {
+  if (!COUNTS_MALLOC) return;
+  BOOST_CHECK_GE(counted([] {
+                   void* volatile p = ::operator new(100);
+                   ::operator delete(p);
+                   p = ::operator new(100, std::align_val_t{64});
+                   ::operator delete(p, std::align_val_t{64});
+                   p = std::malloc(10);
+                   std::free(p);
+                 }),
+                 3u);
+}
+
+BOOST_AUTO_TEST_CASE(the_steady_state_allocates_nothing) {
+  for (const int threads : {1, 2}) {
+    graph g;
+    const auto x = placeholder<float, images>(g);
+    const auto labels = placeholder<std::int32_t, batch>(g);
+    const auto w1 = variable<float, dims<20, 300>>(g, "w1", init::normal{});
+    const auto b1 = variable<float, dims<300>>(g, "b1");
+    const auto w2 = variable<float, dims<300, 10>>(g, "w2", init::normal{});
+    const auto hidden = sigmoid(matmul(x, w1) + b1);
+    const auto logits = matmul(hidden, w2);
+    const auto loss = mean(softmax_cross_entropy(logits, labels));
+    const auto train = momentum{.learning_rate = 0.1}.minimize(loss);
+    session s{g, {.threads = threads}};
+    auto step = s.prepare(fetch(loss, train, softmax(logits), sum<0>(hidden), w1), feed(x, labels));
+    const tensor<float, images> full(shape(200, 20)), ragged(shape(30, 20));
+    const tensor<std::int32_t, batch> full_labels(shape(200)), ragged_labels(shape(30));
+    const auto epoch = [&] {
+      for (int i = 0; i < 5; ++i) {
+        const auto result = step(full, full_labels);
+        BOOST_REQUIRE(std::get<0>(result) >= 0);
+      }
+    };
+    epoch();
+    step(ragged, ragged_labels);
+    epoch();
+    if (COUNTS_MALLOC) BOOST_CHECK_EQUAL(counted(epoch), 0u);
+    // Between extents that were met before, only what is fetched by other extents is made anew.
+    const std::size_t change = counted([&] { step(ragged, ragged_labels); });
+    BOOST_CHECK_LE(change, 2u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(buffers_are_reused) {
+  graph g;
+  const auto x = placeholder<float, dims<64, 64>>(g);
+  auto y = matmul(x, x);
+  for (int i = 0; i < 20; ++i) y = matmul(tanh(y), x);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(sum(y)), feed(x));
+  step(tensor<float, dims<64, 64>>());
+  const plan& p = *step.prepared().current();
+  BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // of forty values
+  BOOST_CHECK_GE(p.kernels(), 21u);
+}
+
+BOOST_AUTO_TEST_CASE(a_chain_of_elementwise_nodes_works_in_place) {
+  graph g;
+  const auto x = placeholder<float, dims<1000>>(g);
+  auto y = let(x + 1.0f);
+  for (int i = 0; i < 10; ++i) y = let(exp(y) * 0.5f);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(sum(y)), feed(x));
+  step(tensor<float, dims<1000>>());
+  BOOST_CHECK_LE(step.prepared().current()->arena_bytes(), 4096u + 64);
+}
+
+// The training step of a deep net must keep its activations, but not its gradients.
+BOOST_AUTO_TEST_CASE(training_needs_less_than_all_values) {
+  graph g;
+  const auto x = placeholder<float, dims<32, 64>>(g);
+  auto h = let(x * 1.0f);
+  for (int i = 0; i < 10; ++i) {
+    const auto w = variable<float, dims<64, 64>>(g, "w", init::glorot_uniform{});
+    const auto b = variable<float, dims<64>>(g, "b");
+    h = let(tanh(matmul(h, w) + b));
+  }
+  const auto train = gradient_descent{.learning_rate = 0.01}.minimize(mean(square(h)));
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(train), feed(x));
+  step(tensor<float, dims<32, 64>>());
+  const std::size_t activation = 32 * 64 * sizeof(float), weights = 64 * 64 * sizeof(float);
+  BOOST_CHECK_LE(step.prepared().current()->arena_bytes(), 11 * activation + 3 * activation + 2 * weights);
+}
+
+BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {
+  random_stream random(1, 1);
+  for (std::uint64_t round = 0; round < 50; ++round) {
+    memory_plan plan;
+    struct piece {
+      std::size_t offset, bytes;
+    };
+    std::vector<piece> live;
+    std::size_t most = 0, sum = 0;
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const double u = random.uniform(round * 1000 + i);
+      if (u < 0.45 && !live.empty()) {
+        const auto which = static_cast<std::size_t>(u / 0.45 * static_cast<double>(live.size()));
+        plan.release(live[which].offset, live[which].bytes);
+        sum -= (live[which].bytes + 63) / 64 * 64;
+        live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+        continue;
+      }
+      const auto bytes = static_cast<std::size_t>(u * 5000);
+      const std::size_t at = plan.allocate(bytes);
+      BOOST_REQUIRE_EQUAL(at % 64, 0u);
+      BOOST_REQUIRE_LE(at + bytes, plan.total());
+      for (const piece& p : live) BOOST_REQUIRE(at + bytes <= p.offset || p.offset + p.bytes <= at);
+      if (bytes) live.push_back({at, bytes}), sum += (bytes + 63) / 64 * 64;
+      if (sum > most) most = sum;
+    }
+    BOOST_CHECK_LE(plan.total(), most * 3 / 2);  // little is lost to gaps
+  }
+}

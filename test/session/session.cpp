@@ -1,0 +1,347 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE session
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+using vec = tensor<float, dims<3>>;
+using batch = dims<dyn<"batch">, 2>;
+
+template <class T, class D>
+std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+using floats = std::vector<float>;
+
+template <class F>
+std::string failure(error_code code, F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    BOOST_CHECK_MESSAGE(e.code() == code, "another code: " << name(e.code()) << ", " << e.what());
+    return e.what();
+  }
+  BOOST_ERROR("no error");
+  return "";
+}
+
+#define CHECK_SAYS(text, part) \
+  BOOST_CHECK_MESSAGE((text).find(part) != std::string::npos, "\"" << (text) << "\" does not say \"" << (part) << "\"")
+
+// An operation that counts its runs.
+int runs = 0;
+struct counting_kernel final : kernel {
+  std::uint32_t in, out;
+  explicit counting_kernel(const prepare_context& p) : in(p.input_slots[0]), out(p.output_slots[0]) {}
+  void run(const frame& f) override {
+    ++runs;
+    __builtin_memcpy(f.buffers[out], f.buffers[in], 3 * sizeof(float));
+  }
+  std::string describe() const override { return "counting"; }
+};
+constexpr operation counting = {.name = "counting", .prepare_cpu = [](const prepare_context& p) -> kernel* { return new counting_kernel(p); }};
+
+template <class N>
+N counted(const N& x) {
+  invocation c;
+  c.op = &counting;
+  c.inputs = {x.id()};
+  c.outputs = {x.erased().info()};
+  return N(x.erased().where()->record(c));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(run_prepare_and_eval_agree) {
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  const auto n = placeholder<std::int32_t>(g, "n");
+  const auto y = let(x * 2.0f);
+  const auto total = sum(y);
+  const auto next = let(n + 1);
+  session s{g, {.threads = 1}};
+  const vec value{1, 2, 3};
+
+  auto step = s.prepare(fetch(y, total, next), feed(x, n));
+  const auto [a, b, c] = step(value, 41);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(a)>, vec>);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(b)>, float>);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(c)>, std::int32_t>);
+  BOOST_CHECK(list(a) == (floats{2, 4, 6}));
+  BOOST_CHECK_EQUAL(b, 12);
+  BOOST_CHECK_EQUAL(c, 42);
+
+  const auto [d, e] = s.run(fetch(total, next), with(n, 1), with(x, value));  // feeds in any order
+  BOOST_CHECK_EQUAL(d, 12);
+  BOOST_CHECK_EQUAL(e, 2);
+  BOOST_CHECK_EQUAL(s.eval(total, with(x, value)), 12);
+  BOOST_CHECK(list(s.eval(x - 1.0f, with(x, value))) == (floats{0, 1, 2}));  // expressions can be fetched
+  BOOST_CHECK(list(s.eval(x, with(x, value))) == (floats{1, 2, 3}));         // and what is fed
+  BOOST_CHECK_EQUAL(s.eval(total, with(y, value)), 6);                       // any node can be fed
+  BOOST_CHECK_EQUAL(s.eval(constant(g, 3.5)), 3.5);
+}
+
+BOOST_AUTO_TEST_CASE(results_are_values) {
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(x + 1.0f), feed(x));
+  const vec first = step(vec{1, 2, 3});
+  const vec second = step(vec{4, 5, 6});  // does not write what the caller still holds
+  BOOST_CHECK(list(first) == (floats{2, 3, 4}));
+  BOOST_CHECK(list(second) == (floats{5, 6, 7}));
+  auto both = s.prepare(fetch(x * x, x * x, reshape<dims<3, 1>>(x * x)), feed(x));
+  const auto [a, b, c] = both(vec{1, 2, 3});
+  BOOST_CHECK(list(a) == list(b) && list(a) == list(c) && list(a) == (floats{1, 4, 9}));
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_feed_is_named) {
+  graph g;
+  const auto x = placeholder<float, batch>(g, "pixels");
+  session s{g, {.threads = 1}};
+  const auto text = failure(error_code::invalid_argument, [&] { static_cast<void>(s.eval(sum(x))); });
+  CHECK_SAYS(text, "pixels");
+  CHECK_SAYS(text, "[batch, 2]");
+  CHECK_SAYS(text, "float");
+  CHECK_SAYS(text, "not fed");
+}
+
+BOOST_AUTO_TEST_CASE(unequal_named_extents_are_named) {
+  graph g;
+  const auto x = placeholder<float, batch>(g, "images");
+  const auto y = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  const auto z = mean(cast<float>(argmax<1>(x) == y));
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(z), feed(x, y));
+  using images = tensor<float, batch>;
+  using labels = tensor<std::int32_t, dims<dyn<"batch">>>;
+  auto text = failure(error_code::invalid_argument, [&] { step(images(shape(3, 2)), labels(shape(4))); });
+  for (const char* part : {"labels", "images", "batch", "4", "3"}) CHECK_SAYS(text, part);
+  text = failure(error_code::invalid_argument,
+                 [&] { step(tensor<float, dims<dyn<"a">, dyn<"b">>>(shape(3, 5)), labels(shape(3))); });
+  for (const char* part : {"images", "[3, 5]", "[batch, 2]"}) CHECK_SAYS(text, part);
+  BOOST_CHECK_EQUAL(step(images(shape(3, 2)), labels(shape(3))), 1);  // the step is still usable
+  g.set(dyn<"batch">, 7);
+  session fixed{g, {.threads = 1}};
+  text = failure(error_code::invalid_argument,
+                 [&] { static_cast<void>(fixed.eval(z, with(x, images(shape(3, 2))), with(y, labels(shape(3))))); });
+  for (const char* part : {"batch", "7", "3"}) CHECK_SAYS(text, part);
+}
+
+BOOST_AUTO_TEST_CASE(an_uninitialised_variable_is_named) {
+  graph g;
+  const auto v = variable<float, dims<3>>(g, "restored", init::none{});
+  const auto set = assign(v, constant(g, vec{1, 2, 3}));
+  session s{g, {.threads = 1}};
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(v)); }), "restored");
+  failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(sum(v * v))); });
+  failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(assign_add(v, constant(g, vec{1, 1, 1})))); });
+  failure(error_code::failed_precondition, [&] { static_cast<void>(s.run(fetch(set, v))); });  // v is the old value
+  BOOST_CHECK(list(s.eval(set + 1.0f)) == (floats{2, 3, 4}));
+  BOOST_CHECK(list(s.eval(v)) == (floats{1, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_asked_for_is_not_run) {
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  const auto unfed = placeholder<float, dims<3>>(g, "unfed");
+  const auto a = counted(x);
+  const auto b = sum(a + unfed);
+  const auto c = sum(a * a);
+  const auto unrelated = let(x * 3.0f);
+  session s{g, {.threads = 1}};
+  runs = 0;
+  s.eval(unrelated, with(x, vec{1, 2, 3}));
+  BOOST_CHECK_EQUAL(runs, 0);
+  s.run(fetch(c, a, sum(a)), with(x, vec{1, 2, 3}));
+  BOOST_CHECK_EQUAL(runs, 1);  // once, however often it is used
+  s.run(fetch(b), with(a, vec{1, 2, 3}), with(unfed, vec{1, 2, 3}));
+  BOOST_CHECK_EQUAL(runs, 1);  // not when its value is fed
+  s.eval(shape_of(a), with(x, vec{1, 2, 3}));
+  BOOST_CHECK_EQUAL(runs, 1);  // not when its extents are all that is needed
+}
+
+// ---- reads and writes of variables ----
+
+BOOST_AUTO_TEST_CASE(readers_see_the_value_from_before_the_step) {
+  graph g;
+  const auto v = variable<float>(g, "v", init::constant{10});
+  const auto plus = assign_add(v, constant(g, 1.0f));
+  const auto twice = let(v * 2.0f);
+  session s{g, {.threads = 1}};
+  const auto [old, doubled, now] = s.run(fetch(v, twice, plus));
+  BOOST_CHECK_EQUAL(old, 10);
+  BOOST_CHECK_EQUAL(doubled, 20);
+  BOOST_CHECK_EQUAL(now, 11);
+  const auto [now2, doubled2, old2] = s.run(fetch(plus, twice, v));  // whatever the order
+  BOOST_CHECK_EQUAL(now2, 12);
+  BOOST_CHECK_EQUAL(doubled2, 22);
+  BOOST_CHECK_EQUAL(old2, 11);
+  BOOST_CHECK_EQUAL(s.eval(v), 12);
+}
+
+BOOST_AUTO_TEST_CASE(old_and_new_value_in_one_expression) {
+  graph g;
+  const auto v = variable<float, dims<3>>(g, "v", vec{1, 2, 3});
+  const auto updated = assign(v, v * 10.0f);
+  const auto difference = let(updated - v);  // needs a snapshot of the old value
+  const auto chained = assign_add(v, updated * 0.0f + 1.0f);
+  session s{g, {.threads = 1}};
+  BOOST_CHECK(list(s.eval(difference)) == (floats{9, 18, 27}));
+  BOOST_CHECK(list(s.eval(v)) == (floats{10, 20, 30}));
+  BOOST_CHECK(list(s.eval(chained)) == (floats{101, 201, 301}));
+  auto step = s.prepare(fetch(difference, v, sum(v)));
+  const auto [d, old, total] = step();
+  BOOST_CHECK(list(d) == (floats{909, 1809, 2709}));
+  BOOST_CHECK(list(old) == (floats{101, 201, 301}));
+  BOOST_CHECK_EQUAL(total, 603);
+}
+
+BOOST_AUTO_TEST_CASE(assignments_exchange_two_variables) {
+  graph g;
+  const auto a = variable<float, dims<3>>(g, "a", vec{1, 2, 3});
+  const auto b = variable<float, dims<3>>(g, "b", vec{4, 5, 6});
+  const auto to_a = assign(a, b + 0.0f);
+  const auto to_b = assign(b, a + 0.0f);
+  session s{g, {.threads = 1}};
+  auto exchange = s.prepare(fetch(to_a, to_b));
+  for (int i = 0; i < 3; ++i) {
+    exchange();
+    const auto [x, y] = s.run(fetch(a, b));
+    BOOST_CHECK(list(x) == (i % 2 ? floats{1, 2, 3} : floats{4, 5, 6}));
+    BOOST_CHECK(list(y) == (i % 2 ? floats{4, 5, 6} : floats{1, 2, 3}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_of_the_old_values) {
+  graph g;
+  const auto w = variable<float, dims<1, 1>>(g, "w", tensor<float, dims<1, 1>>{2});
+  const auto x = constant(g, tensor<float, dims<1, 1>>{3});
+  const auto y = matmul(matmul(x, w), w);  // 3 w^2: the second product's gradient reads w too
+  const auto train = gradient_descent{.learning_rate = 0.125}.minimize(sum(y));
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(y, train, w));
+  const auto [before, none, old] = step();
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(none)>, nothing>);
+  BOOST_CHECK_EQUAL(before(0, 0), 12);
+  BOOST_CHECK_EQUAL(old(0, 0), 2);
+  BOOST_CHECK_EQUAL(s.eval(w)(0, 0), 2 - 0.125f * 12);
+}
+
+BOOST_AUTO_TEST_CASE(momentum_keeps_its_velocity) {
+  graph g;
+  const auto w = variable<double>(g, "w", init::constant{1});
+  const auto train = momentum{.learning_rate = 0.1, .momentum = 0.5}.minimize(square(w));
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(train));
+  double expected = 1, velocity = 0;
+  for (int i = 0; i < 5; ++i) {
+    step();
+    velocity = 0.5 * velocity + 2 * expected;
+    expected -= 0.1 * velocity;
+    BOOST_CHECK_CLOSE(s.eval(w), expected, 1e-12);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sessions_have_variables_of_their_own) {
+  graph g;
+  const auto v = variable<float>(g, "v", init::constant{1});
+  const auto plus = assign_add(v, constant(g, 1.0f));
+  session a{g, {.threads = 1}}, b{g, {.threads = 1}};
+  a.eval(plus);
+  BOOST_CHECK_EQUAL(a.eval(v), 2);
+  BOOST_CHECK_EQUAL(b.eval(v), 1);
+  const auto late = variable<float>(g, "late", init::constant{5});  // joins after the session was made
+  BOOST_CHECK_EQUAL(a.eval(late + v), 7);
+}
+
+BOOST_AUTO_TEST_CASE(extents_fixed_by_the_graph) {
+  graph g;
+  g.set(dyn<"hidden">, 5);
+  const auto w = variable<float, dims<2, dyn<"hidden">>>(g, "w", init::ones{});
+  const auto x = placeholder<float, batch>(g, "x");
+  session s{g, {.threads = 1}};
+  const auto y = s.eval(matmul(x, w), with(x, tensor<float, batch>(shape(1, 2), {3, 4})));
+  BOOST_CHECK_EQUAL(y.extent(1), 5);
+  BOOST_CHECK_EQUAL(y(0, 4), 7);
+}
+
+// ---- failures while running ----
+
+BOOST_AUTO_TEST_CASE(a_label_out_of_range) {
+  graph g;
+  using classes = dims<dyn<"batch">>;
+  const auto x = placeholder<float, dims<dyn<"batch">, 3>>(g);
+  const auto labels = placeholder<std::int32_t, classes>(g);
+  const auto w = variable<float, dims<3, 3>>(g, "w", init::ones{});
+  const auto loss = mean(softmax_cross_entropy(matmul(x, w), labels));
+  const auto train = gradient_descent{.learning_rate = 1}.minimize(loss);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(loss, train), feed(x, labels));
+  const tensor<float, dims<dyn<"batch">, 3>> rows(shape(2, 3), {1, 0, 0, 0, 1, 0});
+  for (const std::int32_t bad : {3, -1, 1000000}) {
+    const auto text = failure(error_code::out_of_range, [&] { step(rows, tensor<std::int32_t, classes>(shape(2), {0, bad})); });
+    CHECK_SAYS(text, "label " + std::to_string(bad));
+    CHECK_SAYS(text, "row 1");
+    CHECK_SAYS(text, "3 classes");
+  }
+  for (const float x_of_w : s.eval(w)) BOOST_CHECK_EQUAL(x_of_w, 1);  // the failed steps updated nothing
+  const auto [cost, none] = step(rows, tensor<std::int32_t, classes>(shape(2), {0, 2}));
+  BOOST_CHECK_CLOSE(cost, std::log(3.0f), 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(impossible_placements) {
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  const device_scope there(g, cpu{2});
+  const auto y = let(x * 2.0f);
+  session s{g, {.threads = 1, .devices = 2}};
+  const auto text = failure(error_code::invalid_argument, [&] { static_cast<void>(s.eval(y, with(x, vec{1, 2, 3}))); });
+  CHECK_SAYS(text, "/device:CPU:2");
+  CHECK_SAYS(text, "2 CPU device");
+  failure(error_code::invalid_argument, [&] { session none{g, {.devices = 0}}; });
+}
+
+// ---- plans ----
+
+BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {
+  graph g;
+  const auto x = placeholder<float, batch>(g, "x");
+  const auto y = mean<0>(x) + sum(x) * 0.0f;
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(y), feed(x));
+  const auto ones = [](int n) {
+    tensor<float, batch> t(shape(n, 2));
+    for (int i = 0; i < 2 * n; ++i) t.data()[i] = static_cast<float>(n);
+    return t;
+  };
+  step(ones(5));
+  const plan* full = step.prepared().current();
+  step(ones(3));
+  const plan* ragged = step.prepared().current();
+  BOOST_CHECK_NE(full, ragged);
+  BOOST_CHECK_EQUAL(step(ones(5))(0), 5);
+  BOOST_CHECK_EQUAL(step.prepared().current(), full);  // the old plan, not a new one
+  BOOST_CHECK_EQUAL(step(ones(3))(1), 3);
+  BOOST_CHECK_EQUAL(step.prepared().current(), ragged);
+  BOOST_CHECK_EQUAL(step(ones(1))(1), 1);
+}
+
+BOOST_AUTO_TEST_CASE(explain_lists_kernels_memory_and_placement) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
+  const auto w = variable<float, dims<4, 3>>(g, "w");
+  const auto b = variable<float, dims<3>>(g, "b");
+  const auto y = sigmoid(matmul(x, w) + b);
+  session s{g, {.threads = 1, .devices = 2}};
+  const device_scope second(g, cpu{1});
+  auto step = s.prepare(fetch(sum(square(y))), feed(x));
+  CHECK_SAYS(explain(step), "not planned yet");
+  step(tensor<float, dims<dyn<"batch">, 4>>(shape(2, 4)));
+  const std::string text = explain(step);
+  for (const char* part : {"matmul", "sigmoid(add(a0, a1))", "square", "cpu:0", "cpu:1", "kernels", "bytes", "float"}) CHECK_SAYS(text, part);
+}

@@ -1,0 +1,60 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE user_op
+#include "ops/gradient_check.hpp"
+
+// The whole of a user's own operation: a formula, its gradient, and a function to call it by.
+struct softsign {
+  static constexpr const char* name = "softsign";
+  static constexpr bool floating_only = true;
+  template <class V>
+  static V apply(V x) { return x / (V(1) + weft::math::abs(x)); }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    const V d = V(1) + weft::math::abs(x);
+    return g / (d * d);
+  }
+};
+auto soft(const weft::Expression auto& x) { return weft::elementwise<softsign>(x); }
+
+// Of two operands, with a condition and numbers in its gradients.
+struct clipped_product {
+  static constexpr const char* name = "clipped_product";
+  template <class V>
+  static V apply(V a, V b) { return a * weft::math::minimum(b, V(1)); }
+  template <class V>
+  static V gradient_a(V g, V, V b, V) { return g * weft::math::minimum(b, V(1)); }
+  template <class V>
+  static V gradient_b(V g, V a, V b, V) { return g * a * weft::math::select(b < V(1), V(1), V(0)); }
+};
+
+using namespace weft;
+
+BOOST_AUTO_TEST_CASE(gradients_of_any_order) {
+  gradient_check check;
+  const auto x = check.input<dims<2, 3>>();
+  const auto w = check.input<dims<3>>();
+  check("softsign", soft(x), 3);
+  check("fused among others", tanh(soft(x * w) + 0.5) * x);
+  check("inside a reduction", mean<0>(soft(x) * w));
+  check("two operands", elementwise<clipped_product>(x, w), 3);
+}
+
+BOOST_AUTO_TEST_CASE(without_a_graph) {
+  const tensor<float, dims<2>> x{1, -3};
+  const auto y = eval(soft(x) * 4.0f);
+  BOOST_CHECK_EQUAL(y(0), 2);
+  BOOST_CHECK_EQUAL(y(1), -3);
+}
+
+BOOST_AUTO_TEST_CASE(in_a_session) {
+  graph g;
+  const auto w = variable<float, dims<3>>(g, "w", tensor<float, dims<3>>{1, 2, -3});
+  const auto loss = sum(soft(w));
+  const auto train = gradient_descent{.learning_rate = 1}.minimize(loss);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(loss, train));
+  const auto [cost, none] = step();
+  BOOST_CHECK_CLOSE(cost, 0.5f + 2.0f / 3 - 0.75f, 1e-4);
+  BOOST_CHECK_CLOSE(s.eval(w)(2), -3 - 1.0f / 16, 1e-4);
+  BOOST_CHECK(explain(step).find("softsign(a0)") != std::string::npos);
+}
