@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
 # Measures Weft, beside its peers where those are installed. Installs what is missing on Debian and Ubuntu, peers excepted.
 #
-#   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N]
+#   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N] [--quick]
 #
-# A suite is bench/SUITE.cpp, .py or .sh: without an argument it prints one JSON object a line, "peer": "weft" among its
+# A suite is bench/SUITE.cpp or SUITE.py: without an argument it prints one JSON object a line, "peer": "weft" among its
 # keys. --peers names a folder of Python environments, `torch` (PyTorch) and `tf` (TensorFlow and JAX); --peer-programs
-# that of the programs which time them. Weft and the peers run in turn, N times (2 unless said), since machines are noisy;
-# the table at the end has medians over the rounds and ratios. All rows: build/bench/rows.jsonl.
+# that of the programs which time them. Weft and the peers run in turn, case by case, N times over (3 unless said), since
+# machines are noisy; the table at the end has medians over the rounds, ratios, and whether the figures that are wanted
+# are reached. --quick is one round of short measurements without the slowest peers: a look, no figures to publish.
+# All rows: build/bench/rows.jsonl; `python3 bench/table.py build/bench/rows.jsonl` prints them again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
+known=(step overhead elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
-rounds=2
+rounds=3
+quick=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --peers | --peer-programs | --rounds)
@@ -27,34 +31,44 @@ while [[ $# -gt 0 ]]; do
       esac
       shift
       ;;
-    -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds)" >&2; exit 2 ;;
+    --quick) quick=yes rounds=1 ;;
+    -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds, --quick)" >&2; exit 2 ;;
     *)
-      [[ -n $(compgen -G "bench/$1.*") ]] || { echo "error: there is no suite $1" >&2; exit 2; }
+      [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: there is no suite $1; there are: ${known[*]}" >&2; exit 2; }
       suites+=("$1")
       ;;
   esac
   shift
 done
-if [[ ${#suites[@]} -eq 0 ]]; then
-  for suite in step overhead elementwise matmul allreduce parameter_server compile; do
-    if [[ -n $(compgen -G "bench/$suite.*") ]]; then suites+=("$suite"); fi
-  done
-fi
+[[ ${#suites[@]} -gt 0 ]] || suites=("${known[@]}")
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds $rounds is not a number of rounds" >&2; exit 2; }
+for folder in $environments $programs; do
+  [[ -d $folder ]] || { echo "error: there is no folder $folder" >&2; exit 2; }
+done
 
 need_benchmarks
 install_missing
 
-rows=build/bench/rows.jsonl
-mkdir -p build/bench
+folder=build/bench
+rows=$folder/rows.jsonl
+mkdir -p "$folder"
 : > "$rows"
 
-# measure SUITE COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.
+# measure COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.
 measure() {
-  local suite=$1
-  shift
-  if ! "$@" 2> build/bench/stderr | tee >(cat >&2) | sed -n "s/^{/{\"suite\": \"$suite\", /p" >> "$rows"; then
+  if ! timeout 1200 "$@" 2> "$folder/stderr" | tee >(cat >&2) |
+    sed -n "s/^{/{\"suite\": \"$suite\", \"round\": $round, /p" >> "$rows"; then
     echo "failed: $*" >&2
-    tail -n 3 build/bench/stderr >&2
+    tail -n 3 "$folder/stderr" >&2
+  fi
+}
+
+# weft ARGUMENT...: the suite's own program.
+weft() {
+  if [[ -e bench/$suite.cpp ]]; then
+    measure "build/default/bench/bench_$suite" "$@"
+  else
+    measure python3 "bench/$suite.py" "$@"
   fi
 }
 
@@ -62,62 +76,104 @@ measure() {
 peer() {
   local python=$environments/$1/bin/python program=$programs/$2
   shift 2
-  if [[ -n $environments && -n $programs && -x $python && -e $program ]]; then measure "$suite" "$python" "$program" "$@"; fi
+  if [[ -n $environments && -n $programs && -x $python && -e $program ]]; then measure "$python" "$program" "$@"; fi
 }
 
-peers_of_step() {
-  local batch
-  for batch in 1 10 100; do
-    for name in torch torch_compile; do peer torch mnist_step.py "$name" --batch "$batch" --threads 1; done
-    for name in tf_graph tf_xla jax; do peer tf mnist_step.py "$name" --batch "$batch" --threads 1; done
-  done
-  peer torch mnist_step.py torch --batch 100 --threads 2
-  peer tf mnist_step.py jax --batch 100 --threads 2
-  for batch in 1 100; do peer torch mnist_step.py torch --batch "$batch" --threads 1 --infer; done
-  peer torch model_step.py deep_mlp --batch 16 --threads 2
+# compiled NAME COMPILER...: makes $folder/NAME_peer of a peer's C++ program, where both are there.
+compiled() {
+  local source=$programs/$1.cpp program=$folder/$1_peer
+  shift
+  [[ -n $programs && -e $source ]] && command -v "$1" > /dev/null || return 1
+  [[ $program -nt $source ]] || "$@" "$source" -o "$program"
 }
 
-peers_of_elementwise() {
-  [[ -n $programs ]] && header eigen3/Eigen/Dense && header xtensor/xtensor.hpp || return 0
-  local program=build/bench/elementwise_peers
-  if [[ ! -x $program ]]; then
-    g++ -O3 -march=native -std=c++20 -DNDEBUG -isystem /usr/include/eigen3 "$programs/elementwise.cpp" -o "$program"
+# A port that is free now, with free ones behind it as like as not.
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 12000)); (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  echo "$port"
+}
+
+# ---- a suite's cases, Weft and the peers in turn ----
+
+step_case() {
+  weft mlp "$@" ${quick:+--seconds 1}
+  peer torch mnist_step.py torch "$@"
+  if [[ -z $quick && $* != *--infer* ]]; then
+    peer torch mnist_step.py torch_compile "$@"
+    peer tf mnist_step.py tf_graph "$@"
+    peer tf mnist_step.py tf_xla "$@"
   fi
-  measure "$suite" "$program"
+  peer tf mnist_step.py jax "$@"
 }
 
-peers_of_allreduce() {
-  peer torch allreduce_torch.py --ranks 2
-  [[ -n $programs ]] && command -v mpicxx > /dev/null || return 0
-  local program=build/bench/mpi_allreduce
-  if [[ ! -x $program ]]; then mpicxx -O3 "$programs/mpi_allreduce.cpp" -o "$program"; fi
-  measure "$suite" mpirun --allow-run-as-root --oversubscribe -np 2 --mca btl tcp,self "$program"
+suite_step() {
+  local batch
+  for batch in 1 10 100; do step_case --batch "$batch" --threads 1; done
+  step_case --batch 100 --threads 2
+  for batch in 1 100; do step_case --batch "$batch" --threads 1 --infer; done
+  weft deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
+  peer torch model_step.py deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
 }
 
-peers_of_parameter_server() {
-  local hidden
-  for hidden in 100 2000; do
-    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((hidden == 100 ? 3000 : 600))
-    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((hidden == 100 ? 1500 : 300)) --sync
-    peer torch mnist_ddp_torch.py --hidden "$hidden" --steps $((hidden == 100 ? 3000 : 300))
+suite_overhead() { weft ${quick:+--seconds 0.2}; }
+
+suite_elementwise() {
+  local elements peer=
+  if header eigen3/Eigen/Dense && header xtensor/xtensor.hpp &&
+    compiled elementwise g++ -O3 -march=native -std=c++20 -DNDEBUG -isystem /usr/include/eigen3; then
+    peer=$folder/elementwise_peer
+  fi
+  for elements in 1000 100000 10000000; do
+    weft --elements "$elements"
+    if [[ -n $peer ]]; then measure "$peer" "$elements"; fi
   done
 }
+
+# The program takes turns with dnnl_sgemm by itself.
+suite_matmul() { weft ${quick:+--seconds 0.1}; }
+
+suite_allreduce() {
+  weft
+  peer torch allreduce_torch.py --ranks 2 --port "$(free_port)"
+  if command -v mpirun > /dev/null && compiled mpi_allreduce mpicxx -O3; then
+    measure mpirun --allow-run-as-root --oversubscribe -np 2 --mca btl tcp,self "$folder/mpi_allreduce_peer"
+  fi
+}
+
+suite_parameter_server() {
+  local hidden long
+  for hidden in 100 2000; do
+    if [[ -n $quick && $hidden -eq 2000 ]]; then continue; fi
+    long=$((hidden == 100))
+    weft --mode async --hidden "$hidden"
+    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 3000 : 600)) --port "$(free_port)"
+    weft --mode sync --hidden "$hidden"
+    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 1500 : 300)) --sync --port "$(free_port)"
+    weft --mode allreduce --hidden "$hidden"
+    peer torch mnist_ddp_torch.py --hidden "$hidden" --steps $((long ? 3000 : 300)) --port "$(free_port)"
+  done
+}
+
+suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }
+
+# ---- all of it ----
 
 targets=()
 for suite in "${suites[@]}"; do
   if [[ -e bench/$suite.cpp ]]; then targets+=("bench_$suite"); fi
+  if [[ $suite == parameter_server ]]; then targets+=(mnist); fi
 done
-# Suites of several processes measure the example program.
-build default "${targets[@]}" mnist
+if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
 for ((round = 1; round <= rounds; ++round)); do
   for suite in "${suites[@]}"; do
     echo "=== $suite, round $round of $rounds" >&2
-    if [[ -e bench/$suite.cpp ]]; then measure "$suite" "build/default/bench/bench_$suite"; fi
-    if [[ -e bench/$suite.py ]]; then measure "$suite" python3 "bench/$suite.py"; fi
-    if [[ -e bench/$suite.sh ]]; then measure "$suite" bash "bench/$suite.sh"; fi
-    if declare -F "peers_of_$suite" > /dev/null; then "peers_of_$suite"; fi
+    "suite_$suite"
   done
 done
 
+echo
+echo "$(date +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(g++ --version | head -n 1)," \
+  "load $(cut -d' ' -f1 /proc/loadavg) at the end${quick:+, a quick look}"
 python3 bench/table.py "$rows"

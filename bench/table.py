@@ -1,25 +1,78 @@
-"""Prints the rows that bench/run.sh has collected as tables, with ratios to the peers.
+"""Prints the rows that bench/run.sh has collected as tables, with ratios to the peers and to what is wanted.
 
 usage: table.py ROWS.jsonl
 
-A row is one JSON object: its suite, who was measured ("peer"), what was measured (sizes, batches, threads, ...) and the
-figures. Rows that differ in nothing but the figures are rounds of one measurement: the table has their median. A ratio
-says how many times as fast as the peer Weft is, whichever way the figure runs.
+A row is one JSON object: its suite and round, who was measured ("peer"), what was measured (sizes, batches, threads, ...)
+and the figures. Rows that differ in nothing but round and figures are one measurement: the table has the median of its
+rounds. "x" is how many times as fast as that peer Weft is, whichever way the figure runs: the median of the rounds'
+ratios, since both were measured a moment apart in each.
 """
 import json
 import statistics
 import sys
 
-# A row is judged by the first of these figures that it has, and by its memory; larger is better for those marked.
+# A row is judged by the first of these figures that it has; larger is better for those marked.
 FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False), "ms_median": ("ms", False),
-           "steps_per_s": ("steps/s", True), "gflops": ("GFLOP/s", True), "seconds": ("s", False),
-           "peak_mb": ("MB", False)}
+           "steps_per_s": ("steps/s", True), "seconds": ("s", False)}
+# And by these beside it, on lines of their own.
+MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False)}
 # What else is measured, not what is asked for.
-FURTHER = {"us_min", "ms_min", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note"}
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note"}
+
+
+class Wanted:
+    """What is to be reached: of a figure itself (`most`), or times as fast as a peer (`times`, `peer`; the fastest one
+    unless a peer is named, by the beginning of its name)."""
+
+    def __init__(self, suite, case=lambda asked: True, unit=None, most=None, times=None, peer=""):
+        self.suite, self.case, self.unit, self.most, self.times, self.peer = suite, case, unit, most, times, peer
+
+    def applies(self, suite, asked, unit):
+        return self.suite == suite and (self.unit is None or self.unit == unit) and self.case(asked)
+
+    def verdict(self, weft, ratios):
+        """`ratios`: of the peers. None where there is nothing to compare with."""
+        if self.most is not None:
+            return f"at most {number(self.most)}: {met(weft <= self.most)}"
+        of = {peer: ratio for peer, ratio in ratios.items() if peer.startswith(self.peer)}
+        if not of:
+            return f"{number(self.times)} x {self.peer or 'the fastest'}"
+        return f"{number(self.times)} x {self.peer or 'the fastest'}: {met(min(of.values()) >= self.times)}"
+
+
+def one_thread_training(batch):
+    return lambda asked: asked.get("workload") == "mlp_train" and asked["batch"] == batch and asked["threads"] == 1
+
+
+# Issue 3, "Figures".
+WANTED = [
+    Wanted("step", one_thread_training(1), times=4),
+    Wanted("step", one_thread_training(10), times=2),
+    Wanted("step", one_thread_training(100), times=1.25),
+    Wanted("step", lambda asked: asked.get("model") == "deep_mlp", times=6, peer="torch"),
+    Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
+    Wanted("overhead", unit="allocations", most=0),
+    Wanted("elementwise", lambda asked: asked["elements"] >= 100_000, times=1, peer="eigen"),
+    Wanted("matmul", times=0.98, peer="onednn"),
+    Wanted("allreduce", lambda asked: asked["bytes"] <= 10_240, times=20, peer="gloo"),
+    Wanted("allreduce", lambda asked: asked["bytes"] >= 1_000_000, times=1.5, peer="gloo"),
+    Wanted("allreduce", lambda asked: asked["bytes"] >= 1_000_000, times=1, peer="openmpi"),
+    Wanted("parameter_server", lambda asked: asked.get("mode") == "async", times=5, peer="tensorflow"),
+    Wanted("parameter_server", lambda asked: asked.get("mode") == "sync", times=8, peer="tensorflow"),
+    Wanted("parameter_server", lambda asked: "ranks" in asked, times=5, peer="torch DDP"),
+    Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked["program"] == "include", unit="s", most=0.5),
+    Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked["program"] == "mnist", unit="s", most=5),
+    Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked.get("nodes") == 1000, unit="s", most=20),
+    Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked.get("nodes") == 1000, unit="MB", most=1000),
+]
+
+
+def met(reached):
+    return "met" if reached else "NOT MET"
 
 
 def read(path):
-    """{suite: {case: {peer: [figure, ...]}}}, with the unit and its direction beside each case."""
+    """{suite: {(asked, unit, larger_is_better): {peer: {round: figure}}}}, in the order of the file."""
     suites = {}
     with open(path) as lines:
         for line in lines:
@@ -28,16 +81,17 @@ def read(path):
             except json.JSONDecodeError:
                 print(f"not a row: {line.rstrip()}", file=sys.stderr)
                 continue
-            figures = [name for name in FIGURES if name in row]
+            figures = [name for name in FIGURES if name in row][:1] + [name for name in MORE_FIGURES if name in row]
             if not figures or "peer" not in row:
                 continue
             # A false flag says what a row without the flag says by silence.
-            asked = {k: v for k, v in row.items()
-                     if k not in FURTHER and k not in FIGURES and k not in ("peer", "suite") and v is not False}
-            for figure in {figures[0]: 0, "peak_mb": 0} if "peak_mb" in row else figures[:1]:
-                case = (tuple(sorted(asked.items(), key=lambda item: item[0])), figure)
-                cases = suites.setdefault(row.get("suite", ""), {})
-                cases.setdefault(case, {}).setdefault(row["peer"], []).append(row[figure])
+            asked = tuple((k, v) for k, v in sorted(row.items())
+                          if k not in FURTHER and k not in FIGURES and k not in MORE_FIGURES
+                          and k not in ("peer", "suite", "round") and v is not False)
+            for name in figures:
+                case = (asked, *{**FIGURES, **MORE_FIGURES}[name])
+                peers = suites.setdefault(row.get("suite", ""), {}).setdefault(case, {})
+                peers.setdefault(row["peer"], {})[row.get("round", 0)] = row[name]
     return suites
 
 
@@ -49,7 +103,16 @@ def number(value):
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def ratio_of(weft, peer, larger_is_better):
+    """How many times as fast Weft is; None where a figure is 0."""
+    pairs = [(weft[r], peer[r]) for r in weft if r in peer] or [(statistics.median(weft.values()), statistics.median(peer.values()))]
+    pairs = [pair if larger_is_better else pair[::-1] for pair in pairs]
+    return statistics.median(a / b for a, b in pairs) if all(b for _, b in pairs) else None
+
+
 def print_table(title, rows):
+    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+    rows = [[row[i] for i in used] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     print(f"\n{title}\n")
     for n, row in enumerate(rows):
@@ -59,17 +122,37 @@ def print_table(title, rows):
 
 
 def main():
+    reached, open_ones = 0, []
     for suite, cases in read(sys.argv[1]).items():
-        rows = [("case", "unit", "weft", "peers", "weft is x times as fast")]
-        for (case, figure), by_peer in cases.items():
-            unit, larger_is_better = FIGURES[figure]
-            medians = {peer: statistics.median(values) for peer, values in by_peer.items()}
-            weft = medians.pop("weft", None)
-            peers = sorted(medians.items(), key=lambda item: item[1], reverse=larger_is_better)
-            ratios = [f"{value / weft if not larger_is_better else weft / value:.2f}" for _, value in peers if weft and value]
-            rows.append((describe(case), unit, number(weft) if weft is not None else "",
-                         ", ".join(f"{peer} {number(value)}" for peer, value in peers), ", ".join(ratios)))
+        everybody = list(dict.fromkeys(peer for by_peer in cases.values() for peer in by_peer))
+        # Weft may be measured in several forms, each a row of its own.
+        forms, peers = [p for p in everybody if p.startswith("weft")], [p for p in everybody if not p.startswith("weft")]
+        rows = [["case", "unit", "weft", *peers, "wanted"]]
+        for (asked, unit, larger_is_better), by_peer in cases.items():
+            for form in [f for f in forms if f in by_peer] or [None]:
+                weft = by_peer.get(form)
+                ratios, cells = {}, []
+                for peer in peers:
+                    cell = ""
+                    if peer in by_peer:
+                        cell = number(statistics.median(by_peer[peer].values()))
+                        ratio = ratio_of(weft, by_peer[peer], larger_is_better) if weft else None
+                        if ratio is not None:
+                            ratios[peer] = ratio
+                            cell += f" (x {number(ratio)})"
+                    cells.append(cell)
+                what = describe(asked) + (f"; {form[5:]}" if form and form != "weft" else "")
+                verdicts = []
+                if weft:
+                    median = statistics.median(weft.values())
+                    verdicts = [w.verdict(median, ratios) for w in WANTED if w.applies(suite, dict(asked), unit)]
+                reached += sum(v.endswith(": met") for v in verdicts)
+                open_ones += [f"{suite}: {what}: {v}" for v in verdicts if v.endswith("NOT MET")]
+                rows.append([what, unit, number(median) if weft else "", *cells, "; ".join(verdicts)])
         print_table(suite, rows)
+    print(f"\nof what is wanted {reached} met, {len(open_ones)} not met" + (":" if open_ones else ""))
+    for one in open_ones:
+        print("  " + one)
 
 
 if __name__ == "__main__":

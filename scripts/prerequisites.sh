@@ -71,6 +71,4 @@ need_tests() {
 need_benchmarks() {
   need_examples
   need python3 "makes the tables" command -v python3
-  need libeigen3-dev "a peer in the benchmarks" header eigen3/Eigen/Dense
-  need libbenchmark-dev "times small things" library benchmark
 }

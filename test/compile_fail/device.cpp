@@ -1,5 +1,6 @@
 // A typing error in a device's name.
-// error: device_string_is_malformed
+// error: device_name_is_malformed
+// error: /job:NAME/task:N/device:KIND:N
 #include <weft/weft.hpp>
 using namespace weft;
 

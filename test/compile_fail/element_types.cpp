@@ -2,7 +2,6 @@
 // error: element_types_differ
 // error: float
 // error: double
-// error: cast<T>
 #include <weft/weft.hpp>
 using namespace weft;
 

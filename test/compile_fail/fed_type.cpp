@@ -14,5 +14,6 @@ int main() {
 #else
   tensor<float, dims<3>> value;
 #endif
-  auto y = s.eval(sum(x), with(x, value));
+  auto step = s.prepare(fetch(sum(x)), feed(x));
+  auto y = step(value);
 }

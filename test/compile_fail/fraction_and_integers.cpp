@@ -1,5 +1,6 @@
 // A fraction meets integers.
 // error: a fraction meets an integer tensor
+// max-lines: 9
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,7 +1,6 @@
 // Labels of other extents than the logits.
 // error: labels_do_not_fit_logits
 // error: 10
-// error: batch|98
 #include <weft/weft.hpp>
 using namespace weft;
 

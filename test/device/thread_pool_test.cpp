@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(an_exception_reaches_the_caller_and_the_pool_lives_on) {
 }
 
 BOOST_AUTO_TEST_CASE(workers_stay_on_the_cores_given) {
-  const int core = weft::available_cores().front();
+  const int core = weft::available_cores()[0];
   thread_pool pool(3, {core});
   const auto caller = std::this_thread::get_id();
   std::atomic<int> elsewhere{0};

@@ -6,7 +6,8 @@ A ```cpp block with `int main` is a program. Any other is marked on the line bef
   <!-- compiled: in main -->          placed at the end of main of the last program before it
   <!-- compiled: body -->             the body of a function, after #include <weft/weft.hpp> and using namespace weft
   <!-- compiled: file -->             a whole file without main
-  <!-- compile-fail: NAME -->         a mistake: test/compile_fail/NAME.cpp is it, checked there
+  <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. What g++ says
+                                      to it may follow in a ```text block, and is then held against this compiler.
 """
 import os
 import pathlib
@@ -16,7 +17,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 readme, mistakes, compiler, flags = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
-faults, sources, program = [], [], None
+faults, sources, messages, program = [], [], [], None
 lines = readme.read_text().splitlines()
 number = 0
 while number < len(lines):
@@ -35,8 +36,16 @@ while number < len(lines):
     elif not mark:
         faults.append(f"{readme.name}:{start + 1}: this block has no main and no mark, so nothing compiles it")
     elif mark[1] == "compile-fail":
-        if not (mistakes / f"{mark[2]}.cpp").is_file():
+        mistake = mistakes / f"{mark[2]}.cpp"
+        if not mistake.is_file():
             faults.append(f"{readme.name}:{start + 1}: there is no test/compile_fail/{mark[2]}.cpp")
+            continue
+        there = {line.strip() for line in mistake.read_text().splitlines()}
+        faults += [f"{readme.name}:{start + 1}: test/compile_fail/{mark[2]}.cpp has no line '{line.strip()}'"
+                   for line in block.splitlines() if line.strip() not in there]
+        text = "\n".join(lines[number:])
+        if said := re.match(r"\s*```text\n(.*?)\n```", text, re.S):
+            messages.append((start + 1, mistake, said[1]))
     elif mark[2] == "in main" and program:
         head, brace, tail = program.rpartition("}")
         sources.append((start + 1, head + place + block + brace + tail))
@@ -48,6 +57,16 @@ while number < len(lines):
         faults.append(f"{readme.name}:{start + 1}: cannot place a block marked '{mark[2]}'")
 
 
+def check_message(item):
+    """The errors and notes that the page quotes must be the compiler's, word for word; paths and lines may move."""
+    line, mistake, said = item
+    run = subprocess.run([compiler, *flags, "-DWEFT_SHOULD_FAIL", "-fsyntax-only", mistake], text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C", "GCC_COLORS": ""})
+    quoted = re.findall(r"(?:error|note): (.+)", said)
+    missing = [words for words in quoted if words not in run.stdout]
+    return line, missing if quoted else ["an error or a note"], run.stdout
+
+
 def check(item):
     run = subprocess.run([compiler, *flags, "-Wno-unused", "-fsyntax-only", "-x", "c++", "-"], input=item[1], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -57,5 +76,10 @@ def check(item):
 with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
     faults += [f"{readme.name}:{line}: does not compile:\n{run.stdout}" for line, run in pool.map(check, sources)
                if run.returncode]
-print("\n".join(faults) or f"{len(sources)} blocks compile")
+    # Other compilers have other words.
+    version = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE).stdout
+    if "Free Software Foundation" in version:
+        faults += [f"{readme.name}:{line}: the compiler does not say '{words}':\n{output}"
+                   for line, missing, output in pool.map(check_message, messages) for words in missing]
+print("\n".join(faults) or f"{len(sources)} blocks compile, {len(messages)} messages are quoted")
 sys.exit(1 if faults else 0)

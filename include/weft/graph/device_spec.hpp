@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/expression.hpp>
+#include <weft/tensor/mistake.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -28,15 +29,10 @@ struct device_spec {
 
 namespace detail {
 
-// Not constexpr: reaching them in constant evaluation makes the compiler print the name.
-inline void device_string_is_malformed() {
-  throw error(error_code::invalid_argument, "device",
-              "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out");
-}
-
 struct device_parser {
   const char* at;
   const char* end;
+  bool well_formed = true;
 
   constexpr bool take(const char* word) {
     const char* p = at;
@@ -48,7 +44,7 @@ struct device_parser {
     return true;
   }
   constexpr int number() {
-    if (at == end || *at < '0' || *at > '9') device_string_is_malformed();
+    if (at == end || *at < '0' || *at > '9') well_formed = false;
     int n = 0;
     while (at != end && *at >= '0' && *at <= '9' && n < 100000000) n = n * 10 + (*at++ - '0');
     return n;
@@ -57,19 +53,16 @@ struct device_parser {
   constexpr void name(char (&to)[N]) {
     std::size_t i = 0;
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    if (at == end || !letter(*at)) device_string_is_malformed();
+    if (at == end || !letter(*at)) well_formed = false;
     while (at != end && (letter(*at) || (*at >= '0' && *at <= '9') || *at == '_') && i + 1 < N) to[i++] = *at++;
     while (i < N) to[i++] = 0;
   }
 };
 
-}  // namespace detail
-
-/// Reads a device name. Throws invalid_argument; in constant evaluation, does not compile.
-constexpr device_spec parse_device(const char* text, std::size_t size) {
-  detail::device_parser p{text, text + size};
-  device_spec d;
-  while (p.at != p.end) {
+/// Reads a device name; returns whether it is one.
+constexpr bool read_device(const char* text, std::size_t size, device_spec& d) {
+  device_parser p{text, text + size};
+  while (p.at != p.end && p.well_formed) {
     if (p.take("/job:")) {
       p.name(d.job);
     } else if (p.take("/task:")) {
@@ -82,16 +75,42 @@ constexpr device_spec parse_device(const char* text, std::size_t size) {
         if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
       if (p.take(":")) d.ordinal = p.number();
     } else {
-      detail::device_string_is_malformed();
-      break;
+      p.well_formed = false;
     }
   }
+  return p.well_formed;
+}
+
+template <fixed_string Text>
+constexpr bool names_device() {
+  device_spec d;
+  return read_device(Text.text, sizeof Text.text - 1, d);
+}
+
+}  // namespace detail
+
+/// Reads a device name. Throws invalid_argument.
+constexpr device_spec parse_device(const char* text, std::size_t size) {
+  device_spec d;
+  if (!detail::read_device(text, size, d))
+    throw error(error_code::invalid_argument, "device",
+                "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out");
   return d;
 }
 
+/// A device's name is not made of /job:NAME, /task:N and /device:KIND:N.
+template <fixed_string Text>
+struct device_name_is_malformed : mistake<!detail::names_device<Text>()> {};
+
 namespace literals {
-/// "/job:ps/task:0/device:CPU:0"_device; a typo does not compile.
-consteval device_spec operator""_device(const char* text, std::size_t size) { return parse_device(text, size); }
+/// "/job:ps/task:0/device:CPU:0"_device; a typing error does not compile.
+template <fixed_string Text>
+consteval device_spec operator""_device() {
+  static_assert(correct<device_name_is_malformed<Text>>, "device: write /job:NAME/task:N/device:KIND:N, or parts of it");
+  device_spec d;
+  detail::read_device(Text.text, sizeof Text.text - 1, d);
+  return d;
+}
 }  // namespace literals
 using namespace literals;
 

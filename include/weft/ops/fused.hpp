@@ -2,6 +2,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop.hpp>
+#include <weft/ops/dependence.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/ops/skeleton.hpp>
 

@@ -239,8 +239,10 @@ class step<fetch_list<F...>, feed_list<P...>> {
   template <class... X>
   auto operator()(const X&... x) {
     static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
-    const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
-    prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
+    if constexpr (sizeof...(X) == sizeof...(P)) {
+      const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
+      prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
+    }
     return results_.get();
   }
 
