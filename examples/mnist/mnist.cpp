@@ -182,8 +182,10 @@ void work(const flags& f) {
 
   classifier model(f, replica_device_setter(here.cluster()));
   time.mark("building the graph");
-  if (f.strategy == "async") return train_replica(f, model, here, parameter_server<asynchronous>{}, images, test_images, time);
-  if (f.strategy == "sync") return train_replica(f, model, here, parameter_server<synchronous>{}, images, test_images, time);
+  if (f.strategy == "async")
+    return train_replica(f, model, here, parameter_server<asynchronous>{}, images, test_images, time);
+  if (f.strategy == "sync")
+    return train_replica(f, model, here, parameter_server<synchronous>{}, images, test_images, time);
   train_replica(f, model, here, collective{}, images, test_images, time);
 }
 

@@ -20,21 +20,40 @@ static_assert(""_device == device_spec() && "/device:cpu:3"_device == device_spe
 static_assert(!"/task:0"_device.has_job() && "/task:0"_device.task == 0 && "/task:0"_device.ordinal == -1);
 static_assert("/job:worker/replica:0/task:1/device:GPU:0"_device.ordinal == 0);
 static_assert(merge("/job:ps/task:1/device:CPU:0"_device, "/task:2"_device) == "/job:ps/task:2/device:CPU:0"_device);
-static_assert(merge("/job:ps"_device, ""_device) == "/job:ps"_device && merge(""_device, "/job:ps"_device) == "/job:ps"_device);
+static_assert(merge("/job:ps"_device, ""_device) == "/job:ps"_device &&
+              merge(""_device, "/job:ps"_device) == "/job:ps"_device);
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(names_survive_a_round_trip) {
-  for (const char* name : {"", "/job:ps", "/job:ps/task:12/device:CPU:3", "/device:CPU", "/task:0", "/job:worker_2/device:GPU:1"})
+  for (const char* name :
+       {"", "/job:ps", "/job:ps/task:12/device:CPU:3", "/device:CPU", "/task:0", "/job:worker_2/device:GPU:1"})
     BOOST_CHECK_EQUAL(to_string(parse_device(name, std::strlen(name))), name);
 }
 
 BOOST_AUTO_TEST_CASE(malformed_names_are_refused) {
   const std::string long_name(40, 'x');
-  for (const std::string name :
-       {"ps", "/", "/job", "/job:", "/job:/task:0", "/jobs:ps", "/task:", "/task:x", "/task:-1", "/task:99999999999", "/device:",
-        "/device:CPU:", "/device:CPU:x", "/device:CPU:0/", "/job:ps ", "job:ps", "/job:p s", "/device:3", "/job:1ps",
-        ("/job:" + long_name).c_str(), ("/device:" + long_name).c_str()}) {
+  for (const std::string name : {"ps",
+                                 "/",
+                                 "/job",
+                                 "/job:",
+                                 "/job:/task:0",
+                                 "/jobs:ps",
+                                 "/task:",
+                                 "/task:x",
+                                 "/task:-1",
+                                 "/task:99999999999",
+                                 "/device:",
+                                 "/device:CPU:",
+                                 "/device:CPU:x",
+                                 "/device:CPU:0/",
+                                 "/job:ps ",
+                                 "job:ps",
+                                 "/job:p s",
+                                 "/device:3",
+                                 "/job:1ps",
+                                 ("/job:" + long_name).c_str(),
+                                 ("/device:" + long_name).c_str()}) {
     try {
       parse_device(name.data(), name.size());
       BOOST_ERROR("accepted \"" << name << "\"");

@@ -11,7 +11,9 @@ namespace {
 using vec = dims<4>;
 
 template <class E>
-const std::string& name_of(const graph& g, const E& e) { return g[e.id().node].name; }
+const std::string& name_of(const graph& g, const E& e) {
+  return g[e.id().node].name;
+}
 
 template <class F>
 std::string message(F f) {

@@ -5,7 +5,8 @@
 using namespace weft;
 
 BOOST_AUTO_TEST_CASE(matmul_in_four_forms) {
-  const auto form = []<transpose_of T, class A, class B>(const std::string& name, std::integral_constant<transpose_of, T>, A, B) {
+  const auto form = []<transpose_of T, class A, class B>(const std::string& name,
+                                                         std::integral_constant<transpose_of, T>, A, B) {
     gradient_check check;
     const auto a = check.input<A>();
     check("matmul " + name, matmul<T>(a, check.input<B>()), 3);
@@ -139,8 +140,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_what_has_no_influence_are_zeros) {
   const auto [of_condition] = gradients(sum(select(x > 0.0, 1.0 + 0.0 * x, 2.0)), x);
   static_assert(std::is_same_v<dims_t<decltype(none)>, dims<2>>);
   session s{g, {.threads = 1}};
-  const auto [a, b, c, e] = s.run(fetch(dx, dz, none, of_condition), with(x, tensor<double, dims<2, 3>>{1, 2, 3, 4, 5, 6}),
-                                  with(z, tensor<double, dims<dyn_extent<"n">{}>>(shape(2), {7, 8})));
+  const auto [a, b, c, e] =
+      s.run(fetch(dx, dz, none, of_condition), with(x, tensor<double, dims<2, 3>>{1, 2, 3, 4, 5, 6}),
+            with(z, tensor<double, dims<dyn_extent<"n">{}>>(shape(2), {7, 8})));
   BOOST_CHECK_EQUAL(a(1, 2), 12);
   BOOST_CHECK_EQUAL(b(1), 1);
   for (const double zero : c) BOOST_CHECK_EQUAL(zero, 0);

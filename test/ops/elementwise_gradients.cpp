@@ -37,21 +37,30 @@ BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
   unary("negate", [](auto x) { return -x; });
   unary("abs", [](auto x) { return abs(x); });
   unary("sign", [](auto x) { return sign(x); });
-  unary("square", [](auto x) { return square(x); }, -2, 2, 3);
-  unary("sqrt", [](auto x) { return sqrt(x); }, 0.5, 2, 3);
-  unary("exp", [](auto x) { return exp(x); }, -2, 2, 3);
-  unary("log", [](auto x) { return log(x); }, 0.5, 2, 3);
-  unary("tanh", [](auto x) { return tanh(x); }, -2, 2, 3);
-  unary("sigmoid", [](auto x) { return sigmoid(x); }, -2, 2, 3);
+  unary(
+      "square", [](auto x) { return square(x); }, -2, 2, 3);
+  unary(
+      "sqrt", [](auto x) { return sqrt(x); }, 0.5, 2, 3);
+  unary(
+      "exp", [](auto x) { return exp(x); }, -2, 2, 3);
+  unary(
+      "log", [](auto x) { return log(x); }, 0.5, 2, 3);
+  unary(
+      "tanh", [](auto x) { return tanh(x); }, -2, 2, 3);
+  unary(
+      "sigmoid", [](auto x) { return sigmoid(x); }, -2, 2, 3);
   unary("relu", [](auto x) { return relu(x); });
 }
 
 BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
   binary("add", [](auto a, auto b) { return a + b; });
   binary("subtract", [](auto a, auto b) { return a - b; });
-  binary("multiply", [](auto a, auto b) { return a * b; }, -2, 2, 3);
-  binary("divide", [](auto a, auto b) { return a / b; }, 0.5, 2, 3);
-  binary("pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
+  binary(
+      "multiply", [](auto a, auto b) { return a * b; }, -2, 2, 3);
+  binary(
+      "divide", [](auto a, auto b) { return a / b; }, 0.5, 2, 3);
+  binary(
+      "pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
   binary("maximum", [](auto a, auto b) { return maximum(a, b); });
   binary("minimum", [](auto a, auto b) { return minimum(a, b); });
   binary("select", [](auto a, auto b) { return select(a < b, a * b, b); });
@@ -59,8 +68,10 @@ BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
 
 BOOST_AUTO_TEST_CASE(numbers_as_operands) {
   unary("2 * x - 1", [](auto x) { return 2 * x - 1; });
-  unary("1 / x", [](auto x) { return 1 / x; }, 0.5, 2);
-  unary("pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
+  unary(
+      "1 / x", [](auto x) { return 1 / x; }, 0.5, 2);
+  unary(
+      "pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
   unary("pow(2, x)", [](auto x) { return pow(2.0, x); });
   unary("maximum(x, 0.3)", [](auto x) { return maximum(x, 0.3); });
   unary("select(x > 0.1, x, 0.5)", [](auto x) { return select(x > 0.1, square(x), 0.5); });
@@ -103,8 +114,8 @@ BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {
   const auto [pow_a, pow_b] = gradients(pow(a, b), a, b);
   session s{g, {.threads = 1}};
   const tensor<double, dims<3>> x{0, -1, 2}, y{0, 3, 3};
-  const auto [xa, xb, na, nb, r, m, pa, pb] = s.run(
-      fetch(max_a, max_b, min_a, min_b, d_relu, d_abs, pow_a, pow_b), with(a, x), with(b, y));
+  const auto [xa, xb, na, nb, r, m, pa, pb] =
+      s.run(fetch(max_a, max_b, min_a, min_b, d_relu, d_abs, pow_a, pow_b), with(a, x), with(b, y));
   BOOST_CHECK_EQUAL(xa(0), 1);
   BOOST_CHECK_EQUAL(xb(0), 0);
   BOOST_CHECK_EQUAL(na(0), 1);

@@ -75,7 +75,8 @@ case("matmul_ta", lambda a, b: a.t() @ b, "x", "y")
 case("matmul_tb", lambda a, b: a @ b.t(), "x", "y")
 case("matmul_both", lambda b, a: b.t() @ a.t(), "b", "a")
 case("sparse_cross_entropy", lambda v: F.cross_entropy(v, labels, reduction="none"), "x")
-case("dense_cross_entropy", lambda v: -(torch.softmax(inputs["y"].detach(), -1) * F.log_softmax(v, -1)).sum(-1), "x")
+targets = torch.softmax(inputs["y"].detach(), -1)
+case("dense_cross_entropy", lambda v: -(targets * F.log_softmax(v, -1)).sum(-1), "x")
 case("layer_norm", lambda v, r: F.layer_norm(v, (4,), eps=1e-3) * r, "x", "row")
 
 # Second order: the gradient of the sum of squares of the gradient.
@@ -86,7 +87,8 @@ for name, f, n in [("exp_tanh", lambda v: torch.exp(torch.tanh(v)), "x"), ("log_
 
 # A training run: two layers, momentum, a batch per step.
 images, classes = draw(5, 6, 8).detach(), torch.randint(0, 4, (5, 6))
-parameters = [draw(8, 7, low=-0.5, high=0.5), draw(7, low=-0.1, high=0.1), draw(7, 4, low=-0.5, high=0.5), draw(4, low=-0.1, high=0.1)]
+parameters = [draw(8, 7, low=-0.5, high=0.5), draw(7, low=-0.1, high=0.1), draw(7, 4, low=-0.5, high=0.5),
+              draw(4, low=-0.1, high=0.1)]
 emit("run_images", images)
 emit("run_classes", classes)
 for i, t in enumerate(parameters):

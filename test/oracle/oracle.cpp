@@ -37,23 +37,29 @@ struct expected_gradient {
 struct oracle_check {
   graph g;
   template <class D>
-  auto in(const char* name, const numbers& values) { return variable<float, D>(g, name, as_tensor<D>(values)); }
+  auto in(const char* name, const numbers& values) {
+    return variable<float, D>(g, name, as_tensor<D>(values));
+  }
 
   template <class E>
-  void operator()(const std::string& name, const E& y, const numbers& value, std::initializer_list<expected_gradient> gradients) {
+  void operator()(const std::string& name, const E& y, const numbers& value,
+                  std::initializer_list<expected_gradient> gradients) {
     check(name, let(y).erased(), value, gradients);
   }
 
-  void check(const std::string& name, symbol y, const numbers& value, std::initializer_list<expected_gradient> gradients) {
+  void check(const std::string& name, symbol y, const numbers& value,
+             std::initializer_list<expected_gradient> gradients) {
     g.use(primitives<float>);
     std::vector<float> weight;
-    for (std::size_t i = 0; i < y.extents().elements(); ++i) weight.push_back(static_cast<float>(oracle::in_weight[i % 12]));
+    for (std::size_t i = 0; i < y.extents().elements(); ++i)
+      weight.push_back(static_cast<float>(oracle::in_weight[i % 12]));
     sequence<symbol> xs;
     for (const auto& e : gradients) xs.push_back(e.of);
     const auto found = g.differentiate({y}, {g.record_constant(weight.data(), y.info())}, xs);
     compare(name, run(y), value, 1e-6);
     std::size_t i = 0;
-    for (const auto& e : gradients) compare(name + ", gradient " + std::to_string(i), run(found[i]), e.values, 2e-6), ++i;
+    for (const auto& e : gradients)
+      compare(name + ", gradient " + std::to_string(i), run(found[i]), e.values, 2e-6), ++i;
   }
 
   numbers run(symbol s) {
@@ -102,8 +108,10 @@ BOOST_AUTO_TEST_CASE(operations) {
   check("minimum", minimum(x, y), minimum_value, {{ex, minimum_d_x}, {ey, minimum_d_y}});
   check("select", select(x < y, x * x, y), select_value, {{ex, select_d_x}, {ey, select_d_y}});
   check("with a row", x * row + row, with_row_value, {{ex, with_row_d_x}, {row.erased(), with_row_d_row}});
-  check("with a column", x * column - column, with_column_value, {{ex, with_column_d_x}, {column.erased(), with_column_d_column}});
-  check("with a scalar", x * scalar + scalar, with_scalar_value, {{ex, with_scalar_d_x}, {scalar.erased(), with_scalar_d_scalar}});
+  check("with a column", x * column - column, with_column_value,
+        {{ex, with_column_d_x}, {column.erased(), with_column_d_column}});
+  check("with a scalar", x * scalar + scalar, with_scalar_value,
+        {{ex, with_scalar_d_x}, {scalar.erased(), with_scalar_d_scalar}});
   check("of a column and a row", exp(column) * row, column_row_value,
         {{column.erased(), column_row_d_column}, {row.erased(), column_row_d_row}});
 
@@ -121,15 +129,19 @@ BOOST_AUTO_TEST_CASE(operations) {
   check("matmul", matmul(a, b), matmul_value, {{a.erased(), matmul_d_a}, {b.erased(), matmul_d_b}});
   check("matmul of a'", matmul<t::a>(x, y), matmul_ta_value, {{ex, matmul_ta_d_x}, {ey, matmul_ta_d_y}});
   check("matmul by b'", matmul<t::b>(x, y), matmul_tb_value, {{ex, matmul_tb_d_x}, {ey, matmul_tb_d_y}});
-  check("matmul of b' by a'", matmul<t::both>(b, a), matmul_both_value, {{b.erased(), matmul_both_d_b}, {a.erased(), matmul_both_d_a}});
+  check("matmul of b' by a'", matmul<t::both>(b, a), matmul_both_value,
+        {{b.erased(), matmul_both_d_b}, {a.erased(), matmul_both_d_a}});
 
   const auto labels = constant(check.g, tensor<std::int32_t, dims<3>>{3, 0, 2});
-  check("sparse cross-entropy", softmax_cross_entropy(x, labels), sparse_cross_entropy_value, {{ex, sparse_cross_entropy_d_x}});
-  check("dense cross-entropy", softmax_cross_entropy(x, softmax(y)), dense_cross_entropy_value, {{ex, dense_cross_entropy_d_x}});
+  check("sparse cross-entropy", softmax_cross_entropy(x, labels), sparse_cross_entropy_value,
+        {{ex, sparse_cross_entropy_d_x}});
+  check("dense cross-entropy", softmax_cross_entropy(x, softmax(y)), dense_cross_entropy_value,
+        {{ex, dense_cross_entropy_d_x}});
 
   const auto centred = let(x - reshape<dims<3, 1>>(mean<1>(x)));
   const auto variance = reshape<dims<3, 1>>(mean<1>(square(centred)));
-  check("layer norm", centred / sqrt(variance + 1e-3f) * row, layer_norm_value, {{ex, layer_norm_d_x}, {row.erased(), layer_norm_d_row}});
+  check("layer norm", centred / sqrt(variance + 1e-3f) * row, layer_norm_value,
+        {{ex, layer_norm_d_x}, {row.erased(), layer_norm_d_row}});
 
   const auto second = [&](const std::string& name, const auto& f, const auto& of, const numbers& expected) {
     const auto [d] = gradients(f, of);

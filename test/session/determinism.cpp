@@ -1,11 +1,11 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE determinism
+#include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unistd.h>
 #include <vector>
 #include <weft/weft.hpp>
 
@@ -55,7 +55,8 @@ std::vector<float> train_with_isa(const char* isa) {
   char self[4096];
   const auto length = ::readlink("/proc/self/exe", self, sizeof self - 1);
   BOOST_REQUIRE(length > 0);
-  const std::string command = std::string("WEFT_PRINT=1 WEFT_ISA=") + isa + " " + std::string(self, static_cast<std::size_t>(length)) +
+  const std::string command = std::string("WEFT_PRINT=1 WEFT_ISA=") + isa + " " +
+                              std::string(self, static_cast<std::size_t>(length)) +
                               " --run_test=print --log_level=nothing --report_level=no 2>/dev/null";
   std::FILE* output = ::popen(command.c_str(), "r");
   BOOST_REQUIRE(output);

@@ -10,8 +10,8 @@
 
 using namespace weft;
 
-// Random graphs, run by a plan that reuses buffers and fuses kernels, against an interpreter of the same graph that does
-// one node at a time in a plan of its own, where every value is fed and fetched and nothing can be reused.
+// Random graphs, run by a plan that reuses buffers and fuses kernels, against an interpreter of the same graph that
+// does one node at a time in a plan of its own, where every value is fed and fetched and nothing can be reused.
 
 namespace {
 
@@ -41,7 +41,8 @@ class reference {
       (*this)(in);
       request.feeds.push_back(in);
     }
-    for (const value& in : request.feeds) fed.push_back({known_[{in.node, in.output}].elements.data(), known_[{in.node, in.output}].extents});
+    for (const value& in : request.feeds)
+      fed.push_back({known_[{in.node, in.output}].elements.data(), known_[{in.node, in.output}].extents});
     request.fetches.push_back(v);
     value_of result;
     prepared_step step(session_, request);
@@ -74,13 +75,16 @@ struct random_graph {
   std::map<std::uint32_t, value_of> fed;
 
   template <class N>
-  N pick(const std::vector<N>& from) { return from[random() % from.size()]; }
+  N pick(const std::vector<N>& from) {
+    return from[random() % from.size()];
+  }
 
   template <class N>
   void leaf(std::vector<N>& to, const shape& extents) {
     const auto n = placeholder<double, dims_t<N>>(g);
     value_of v{extents, {}};
-    for (std::size_t i = 0; i < extents.elements(); ++i) v.elements.push_back(std::uniform_real_distribution(-1.0, 1.0)(random));
+    for (std::size_t i = 0; i < extents.elements(); ++i)
+      v.elements.push_back(std::uniform_real_distribution(-1.0, 1.0)(random));
     fed[n.id().node] = v;
     to.push_back(n);
   }
@@ -98,19 +102,45 @@ struct random_graph {
     const auto r = pick(rows);
     const auto w = pick(weights);
     switch (random() % 13) {
-      case 0: matrices.push_back(let(m * n + r)); break;
-      case 1: matrices.push_back(let(tanh(m) - n)); break;
-      case 2: matrices.push_back(let(sigmoid(m * r))); break;
-      case 3: matrices.push_back(let(tanh(matmul(m, w) + r))); break;
-      case 4: matrices.push_back(matmul(m, w)); break;
-      case 5: rows.push_back(mean<0>(m * n)); break;
-      case 6: rows.push_back(let(tanh(r) * sum(r))); break;
-      case 7: weights.push_back(let(tanh(matmul<transpose_of::a>(m, n)))); break;
-      case 8: weights.push_back(let(w * reshape<dims<4, 1>>(r))); break;
-      case 9: matrices.push_back(softmax(m)); break;
-      case 10: weights.push_back(transpose(w)); break;
-      case 11: weights.push_back(let(reshape<dims<4, 4>>(tanh(reshape<dims<16>>(w))) + w)); break;
-      default: rows.push_back(max<0>(m)); break;
+      case 0:
+        matrices.push_back(let(m * n + r));
+        break;
+      case 1:
+        matrices.push_back(let(tanh(m) - n));
+        break;
+      case 2:
+        matrices.push_back(let(sigmoid(r * m)));
+        break;
+      case 3:
+        matrices.push_back(let(tanh(matmul(m, w) + r)));
+        break;
+      case 4:
+        matrices.push_back(matmul(m, w));
+        break;
+      case 5:
+        rows.push_back(mean<0>(m * n));
+        break;
+      case 6:
+        rows.push_back(let(sum(r) * tanh(r)));
+        break;
+      case 7:
+        weights.push_back(let(tanh(matmul<transpose_of::a>(m, n))));
+        break;
+      case 8:
+        weights.push_back(let(w * reshape<dims<4, 1>>(r)));
+        break;
+      case 9:
+        matrices.push_back(softmax(m));
+        break;
+      case 10:
+        weights.push_back(transpose(w));
+        break;
+      case 11:
+        weights.push_back(let(reshape<dims<4, 4>>(tanh(reshape<dims<16>>(w))) + w));
+        break;
+      default:
+        rows.push_back(max<0>(m));
+        break;
     }
   }
 };
@@ -137,8 +167,9 @@ void check_same(graph& g, const sequence<value>& fetches, const std::map<std::ui
       BOOST_REQUIRE_EQUAL(found[i].size(), right.size());
       for (std::size_t e = 0; e < right.size(); ++e)
         BOOST_REQUIRE_MESSAGE(std::abs(found[i][e] - right[e]) <= 1e-9 * (1 + std::abs(right[e])),
-                              "fetch " << i << ", " << g[fetches[i].node].name << "[" << e << "]: " << found[i][e] << " is not "
-                                       << right[e] << "\n" << step.explain());
+                              "fetch " << i << ", " << g[fetches[i].node].name << "[" << e << "]: " << found[i][e]
+                                       << " is not " << right[e] << "\n"
+                                       << step.explain());
     }
   }
 }
@@ -177,7 +208,8 @@ BOOST_AUTO_TEST_CASE(several_devices_compute_the_same) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937 where(seed);
       random_graph r(seed);
-      const device_scope anywhere(r.g, [&](const placement_query&) { return device_spec(cpu{static_cast<int>(where() % 3)}); });
+      const device_scope anywhere(
+          r.g, [&](const placement_query&) { return device_spec(cpu{static_cast<int>(where() % 3)}); });
       for (int i = 0; i < 10; ++i) r.grow();
       const auto [a, d] = gradients(mean(r.matrices.back() * r.rows.back()), r.matrices[0], r.weights[0]);
       check_same(r.g, {r.matrices.back().id(), a.id(), d.id()}, r.fed, 3);

@@ -14,7 +14,9 @@ using vec = tensor<float, dims<3>>;
 using batch = dims<dyn<"batch">, 2>;
 
 template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+std::vector<T> list(const tensor<T, D>& t) {
+  return std::vector<T>(t.begin(), t.end());
+}
 using floats = std::vector<float>;
 
 template <class F>
@@ -43,7 +45,8 @@ struct counting_kernel final : kernel {
   }
   std::string describe() const override { return "counting"; }
 };
-constexpr operation counting = {.name = "counting", .prepare_cpu = [](const prepare_context& p) -> kernel* { return new counting_kernel(p); }};
+constexpr operation counting = {
+    .name = "counting", .prepare_cpu = [](const prepare_context& p) -> kernel* { return new counting_kernel(p); }};
 
 template <class N>
 N counted(const N& x) {
@@ -139,7 +142,9 @@ BOOST_AUTO_TEST_CASE(an_uninitialised_variable_is_named) {
   session s{g, {.threads = 1}};
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(v)); }), "restored");
   failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(sum(v * v))); });
-  failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(assign_add(v, constant(g, vec{1, 1, 1})))); });
+  failure(error_code::failed_precondition, [&] {
+    static_cast<void>(s.eval(assign_add(v, constant(g, vec{1, 1, 1}))));
+  });
   failure(error_code::failed_precondition, [&] { static_cast<void>(s.run(fetch(set, v))); });  // v is the old value
   BOOST_CHECK(list(s.eval(set + 1.0f)) == (floats{2, 3, 4}));
   BOOST_CHECK(list(s.eval(v)) == (floats{1, 2, 3}));
@@ -284,7 +289,9 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range) {
   auto step = s.prepare(fetch(loss, train), feed(x, labels));
   const tensor<float, dims<dyn<"batch">, 3>> rows(shape(2, 3), {1, 0, 0, 0, 1, 0});
   for (const std::int32_t bad : {3, -1, 1000000}) {
-    const auto text = failure(error_code::out_of_range, [&] { step(rows, tensor<std::int32_t, classes>(shape(2), {0, bad})); });
+    const auto text = failure(error_code::out_of_range, [&] {
+      step(rows, tensor<std::int32_t, classes>(shape(2), {0, bad}));
+    });
     CHECK_SAYS(text, "label " + std::to_string(bad));
     CHECK_SAYS(text, "row 1");
     CHECK_SAYS(text, "3 classes");
@@ -343,5 +350,6 @@ BOOST_AUTO_TEST_CASE(explain_lists_kernels_memory_and_placement) {
   CHECK_SAYS(explain(step), "not planned yet");
   step(tensor<float, dims<dyn<"batch">, 4>>(shape(2, 4)));
   const std::string text = explain(step);
-  for (const char* part : {"matmul", "sigmoid(add(a0, a1))", "square", "cpu:0", "cpu:1", "kernels", "bytes", "float"}) CHECK_SAYS(text, part);
+  for (const char* part : {"matmul", "sigmoid(add(a0, a1))", "square", "cpu:0", "cpu:1", "kernels", "bytes", "float"})
+    CHECK_SAYS(text, part);
 }

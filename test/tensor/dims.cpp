@@ -18,7 +18,8 @@ constexpr auto m = dyn<"m">;
 static_assert(dims<>::rank == 0 && dims<2, 3>::rank == 2);
 static_assert(dims<2, 3>::is_static && !dims<n, 3>::is_static && dims<>::is_static);
 static_assert(dims<2, 3>::spec == shape(2, 3));
-static_assert(dims<n, 3>::spec[0] < 0 && dims<n>::spec[0] == dims<3, n>::spec[1] && dims<n>::spec[0] != dims<m>::spec[0]);
+static_assert(dims<n, 3>::spec[0] < 0 && dims<n>::spec[0] == dims<3, n>::spec[1] &&
+              dims<n>::spec[0] != dims<m>::spec[0]);
 static_assert(dims<n, 3>::names[1] == nullptr && dims<n, 3>::names[0][0] == 'n');
 static_assert(shape(2, 3, 4).elements() == 24 && shape().elements() == 1 && shape(2, 0).elements() == 0);
 
@@ -32,11 +33,14 @@ static_assert(same<broadcast_dims<dims<>, dims<n, 3>>, dims<n, 3>>);
 static_assert(same<broadcast_dims<dims<n, 1>, dims<3>>, dims<n, 3>>);
 static_assert(same<broadcast_dims<dims<1>, dims<n>>, dims<n>>);
 
-static_assert(Broadcastable<dims<2, 3>, dims<3>> && Broadcastable<dims<n, 3>, dims<n, 1>> && Broadcastable<dims<>, dims<7>>);
-static_assert(!Broadcastable<dims<2, 3>, dims<2>> && !Broadcastable<dims<n>, dims<3>> && !Broadcastable<dims<n>, dims<m>>);
+static_assert(Broadcastable<dims<2, 3>, dims<3>> && Broadcastable<dims<n, 3>, dims<n, 1>> &&
+              Broadcastable<dims<>, dims<7>>);
+static_assert(!Broadcastable<dims<2, 3>, dims<2>> && !Broadcastable<dims<n>, dims<3>> &&
+              !Broadcastable<dims<n>, dims<m>>);
 
 static_assert(Multipliable<dims<2, 3>, dims<3, 4>> && Multipliable<dims<n, 3>, dims<3, m>>);
-static_assert(!Multipliable<dims<2, 3>, dims<2, 3>> && !Multipliable<dims<3>, dims<3, 4>> && !Multipliable<dims<2, n>, dims<m, 2>>);
+static_assert(!Multipliable<dims<2, 3>, dims<2, 3>> && !Multipliable<dims<3>, dims<3, 4>> &&
+              !Multipliable<dims<2, n>, dims<m, 2>>);
 
 static_assert(!matmul_shapes_differ<dims<3, 2>, dims<3, 4>, transpose_of::a>::value);
 static_assert(!matmul_shapes_differ<dims<2, 3>, dims<4, 3>, transpose_of::b>::value);
@@ -51,9 +55,12 @@ static_assert(axis_out_of_range<dims<2, 3>, 1, 1>::value && axis_out_of_range<di
 static_assert(!axes_are_no_permutation<dims<2, 3>, 1, 0>::value && axes_are_no_permutation<dims<2, 3>, 1>::value);
 static_assert(axes_are_no_permutation<dims<2, 3>, 1, 1>::value);
 
-static_assert(!reshape_changes_elements<dims<2, 6>, dims<3, 4>>::value && reshape_changes_elements<dims<2, 6>, dims<3, 5>>::value);
-static_assert(!reshape_changes_elements<dims<n, 6>, dims<2, 3, n>>::value && reshape_changes_elements<dims<n, 6>, dims<m, 6>>::value);
-static_assert(reshape_changes_elements<dims<n, n>, dims<n>>::value && !reshape_changes_elements<dims<1>, dims<>>::value);
+static_assert(!reshape_changes_elements<dims<2, 6>, dims<3, 4>>::value &&
+              reshape_changes_elements<dims<2, 6>, dims<3, 5>>::value);
+static_assert(!reshape_changes_elements<dims<n, 6>, dims<2, 3, n>>::value &&
+              reshape_changes_elements<dims<n, 6>, dims<m, 6>>::value);
+static_assert(reshape_changes_elements<dims<n, n>, dims<n>>::value &&
+              !reshape_changes_elements<dims<1>, dims<>>::value);
 
 // The types of results.
 template <class... E>
@@ -69,7 +76,8 @@ static_assert(same<dims_of<decltype(mean(std::declval<matrix>()))>, dims<>>);
 static_assert(same<dims_of<decltype(argmax<0>(std::declval<batched>()))>, dims<3>>);
 static_assert(same<value_t<decltype(argmax<1>(std::declval<matrix>()))>, std::int32_t>);
 static_assert(same<dims_of<decltype(transpose(std::declval<batched>()))>, dims<3, n>>);
-static_assert(same<dims_of<decltype(matmul(std::declval<batched>(), std::declval<tensor<float, dims<3, 5>>>()))>, dims<n, 5>>);
+static_assert(
+    same<dims_of<decltype(matmul(std::declval<batched>(), std::declval<tensor<float, dims<3, 5>>>()))>, dims<n, 5>>);
 static_assert(same<dims_of<decltype(one_hot<4>(std::declval<tensor<std::int32_t, dims<n>>>()))>, dims<n, 4>>);
 static_assert(same<value_t<decltype(std::declval<matrix>() < 1)>, bool>);
 static_assert(same<value_t<decltype(cast<double>(std::declval<matrix>()))>, double>);

@@ -36,7 +36,8 @@ void check_rounding(float x) {
   const auto at = [](int bits) -> double {
     const float f = of_bits<H>(static_cast<unsigned>(bits));
     if (!std::isinf(f)) return f;
-    const double last = of_bits<H>(static_cast<unsigned>(bits - 1)), before = of_bits<H>(static_cast<unsigned>(bits - 2));
+    const double last = of_bits<H>(static_cast<unsigned>(bits - 1)),
+                 before = of_bits<H>(static_cast<unsigned>(bits - 2));
     return last + (last - before);
   };
   const double a = std::abs(static_cast<double>(x)), here = at(magnitude);
@@ -68,7 +69,8 @@ void check_all() {
       check_rounding<H>(std::nextafter(f, to));
     const H next = of_bits<H>(bits + 1);
     if ((bits & 0x7fff) != 0x7fff && std::isfinite(static_cast<float>(next))) {
-      const float middle = static_cast<float>((static_cast<double>(f) + static_cast<double>(static_cast<float>(next))) / 2);
+      const float middle =
+          static_cast<float>((static_cast<double>(f) + static_cast<double>(static_cast<float>(next))) / 2);
       check_rounding<H>(middle);
       check_rounding<H>(std::nextafter(middle, 0.0f));
       check_rounding<H>(std::nextafter(middle, middle * 2));
@@ -79,7 +81,8 @@ void check_all() {
     const float f = float_of(static_cast<std::uint32_t>(random()));
     if (!std::isnan(f) && !std::isinf(f)) check_rounding<H>(f);
   }
-  for (const float f : {65504.0f, 65519.0f, 65520.0f, 65536.0f, 3.4e38f, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0.0f, -0.0f})
+  for (const float f :
+       {65504.0f, 65519.0f, 65520.0f, 65536.0f, 3.4e38f, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1.8p-24f, 0.0f, -0.0f})
     check_rounding<H>(f), check_rounding<H>(-f);
 }
 
@@ -88,8 +91,10 @@ void check_all() {
 static_assert(sizeof(half) == 2 && sizeof(bfloat16) == 2);
 static_assert(half(1.0f).bits == 0x3c00 && bfloat16(1.0f).bits == 0x3f80 && static_cast<float>(half(0.5f)) == 0.5f);
 static_assert(Element<bool> && Element<half> && Element<std::int64_t> && !Element<long double> && !Element<char*>);
-static_assert(dtype_of<float> == dtype::float32 && size_of(dtype_of<bfloat16>) == 2 && size_of(dtype::boolean) == sizeof(bool));
-static_assert(is_floating(dtype::float16) && !is_floating(dtype::uint64) && is_differentiable<double> && !is_differentiable<half>);
+static_assert(dtype_of<float> == dtype::float32 && size_of(dtype_of<bfloat16>) == 2 &&
+              size_of(dtype::boolean) == sizeof(bool));
+static_assert(is_floating(dtype::float16) && !is_floating(dtype::uint64) && is_differentiable<double> &&
+              !is_differentiable<half>);
 
 BOOST_AUTO_TEST_CASE(every_half_survives_and_every_float_rounds_to_the_nearest) { check_all<half>(); }
 BOOST_AUTO_TEST_CASE(every_bfloat16_survives_and_every_float_rounds_to_the_nearest) { check_all<bfloat16>(); }

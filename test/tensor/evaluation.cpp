@@ -13,12 +13,15 @@ namespace {
 using vec = tensor<float, dims<4>>;
 
 template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+std::vector<T> list(const tensor<T, D>& t) {
+  return std::vector<T>(t.begin(), t.end());
+}
 template <Expression E>
-  requires(E::operations > 0)
-auto list(const E& e) { return list(eval(e)); }
+requires(E::operations > 0) auto list(const E& e) { return list(eval(e)); }
 template <class T>
-T number(const tensor<T>& t) { return t; }
+T number(const tensor<T>& t) {
+  return t;
+}
 using floats = std::vector<float>;
 
 }  // namespace
@@ -45,7 +48,8 @@ BOOST_AUTO_TEST_CASE(broadcasting) {
   BOOST_CHECK(list(m * scalar + 1) == (ints{8, 15, 22, 29, 36, 43}));
   BOOST_CHECK(list(sum<0>(row + column)) == (ints{320, 340, 360}));
   const tensor<int, dims<2, 1, 2>> deep{1, 2, 3, 4};
-  BOOST_CHECK(list(deep * tensor<int, dims<3, 1>>{1, 10, 100}) == (ints{1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400}));
+  BOOST_CHECK(list(deep * tensor<int, dims<3, 1>>{1, 10, 100}) ==
+              (ints{1, 2, 10, 20, 100, 200, 3, 4, 30, 40, 300, 400}));
 }
 
 BOOST_AUTO_TEST_CASE(dynamic_extents) {
@@ -101,7 +105,8 @@ BOOST_AUTO_TEST_CASE(not_a_number) {
   const auto larger = eval(maximum(a, b)), smaller = eval(minimum(a, b));
   BOOST_CHECK(std::isnan(larger(0)) && std::isnan(larger(1)) && larger(2) == 3);
   BOOST_CHECK(std::isnan(smaller(0)) && std::isnan(smaller(1)) && smaller(2) == -inf);
-  BOOST_CHECK(std::isnan(number(max(a))) && std::isnan(number(min(a))) && std::isnan(number(sum(a))) && std::isnan(number(mean(a))));
+  BOOST_CHECK(std::isnan(number(max(a))) && std::isnan(number(min(a))) && std::isnan(number(sum(a))) &&
+              std::isnan(number(mean(a))));
   BOOST_CHECK(list(a == a) == (std::vector<bool>{true, false, true}));
   BOOST_CHECK(list(a != a) == (std::vector<bool>{false, true, false}));
   BOOST_CHECK(list(a < b) == (std::vector<bool>{false, false, false}));
@@ -125,7 +130,8 @@ BOOST_AUTO_TEST_CASE(reductions_over_any_axes) {
     for (int i = 0; i < 2; ++i)
       for (int j = 0; j < 3; ++j)
         for (int k = 0; k < 4; ++k) {
-          double& t = to[static_cast<std::size_t>(((axes & 1 ? 0 : i) * keep[1] + (axes & 2 ? 0 : j)) * keep[2] + (axes & 4 ? 0 : k))];
+          double& t = to[static_cast<std::size_t>(((axes & 1 ? 0 : i) * keep[1] + (axes & 2 ? 0 : j)) * keep[2] +
+                                                  (axes & 4 ? 0 : k))];
           t = combine(t, x(i, j, k));
         }
     return to;
@@ -144,7 +150,8 @@ BOOST_AUTO_TEST_CASE(reductions_over_any_axes) {
     for (std::size_t i = 0; i < m.size(); ++i) BOOST_CHECK_CLOSE(m[i], s[i] / each + 1, 1e-10);
   };
   check(std::integer_sequence<int>{}), check(std::integer_sequence<int, 0>{}), check(std::integer_sequence<int, 1>{});
-  check(std::integer_sequence<int, -1>{}), check(std::integer_sequence<int, 0, 2>{}), check(std::integer_sequence<int, 1, 2>{});
+  check(std::integer_sequence<int, -1>{}), check(std::integer_sequence<int, 0, 2>{}),
+      check(std::integer_sequence<int, 1, 2>{});
   check(std::integer_sequence<int, 2, 0, 1>{});
 }
 

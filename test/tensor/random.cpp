@@ -14,7 +14,8 @@ constexpr bool gives(philox p, std::uint32_t a, std::uint32_t b, std::uint32_t c
 }
 static_assert(gives(philox(0, 0, 0), 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
 static_assert(gives(philox(~0ull, ~0ull, ~0ull), 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
-static_assert(gives(philox(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88), 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
+static_assert(gives(philox(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88), 0xd16cfe09, 0x94fdcceb,
+                    0x5001e420, 0x24126ea1));
 
 struct moments {
   double mean = 0, variance = 0, skew = 0, kurtosis = 0, low = 1e300, high = -1e300;

@@ -14,10 +14,11 @@ namespace {
 using vec = tensor<float, dims<4>>;
 
 template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) { return std::vector<T>(t.begin(), t.end()); }
+std::vector<T> list(const tensor<T, D>& t) {
+  return std::vector<T>(t.begin(), t.end());
+}
 template <Expression E>
-  requires(E::operations > 0)
-auto list(const E& e) { return list(eval(e)); }
+requires(E::operations > 0) auto list(const E& e) { return list(eval(e)); }
 using floats = std::vector<float>;
 
 }  // namespace

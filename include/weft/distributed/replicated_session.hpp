@@ -20,7 +20,8 @@ namespace weft {
 inline constexpr consistency asynchronous = consistency::asynchronous;
 inline constexpr consistency synchronous = consistency::synchronous;
 
-/// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from each.
+/// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from
+/// each.
 template <consistency Mode>
 struct parameter_server {
   static constexpr consistency mode = Mode;
@@ -29,8 +30,8 @@ struct parameter_server {
 /// Every worker keeps all variables and applies the mean of all workers' gradients.
 struct collective {};
 
-/// Places variables on parameter servers, as tf.train.replica_device_setter does; everything else stays with the worker.
-/// Tasks are taken so that each server holds about as many bytes, in the order in which variables are made.
+/// Places variables on parameter servers, as tf.train.replica_device_setter does; everything else stays with the
+/// worker. Tasks are taken so that each server holds about as many bytes, in the order in which variables are made.
 ///
 ///     device_scope on(g, replica_device_setter(cluster));
 class replica_device_setter {
@@ -61,10 +62,10 @@ namespace detail {
 
 /// One variable that the workers share, and how it is updated.
 struct shared_variable {
-  std::uint32_t node;      // the variable's
-  std::uint32_t update;    // the node that writes it
+  std::uint32_t node;    // the variable's
+  std::uint32_t update;  // the node that writes it
   value gradient;
-  std::size_t block = 0;   // where its gradient lies in the block of its element type
+  std::size_t block = 0;  // where its gradient lies in the block of its element type
 };
 
 /// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
@@ -87,9 +88,10 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
 template <class Strategy, transport T, class Fetches, class Feeds>
 class replicated_step;
 
-/// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds the
-/// same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
-/// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last step.
+/// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds
+/// the same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
+/// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last
+/// step.
 ///
 /// The graph is complete when the session is made. Not for use by several threads at once.
 template <class Strategy, transport T = tcp>
@@ -265,8 +267,8 @@ class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
   replicated_step(replicated_session<Strategy, T>& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
       : owner_(owner), local_(owner.local_, request(owner, fetches, feeds, trains_)) {}
 
-  /// Runs the step and, where it trains, exchanges gradients. Throws what a step throws; unavailable that names the task that is
-  /// gone; deadline_exceeded that names who is waited for.
+  /// Runs the step and, where it trains, exchanges gradients. Throws what a step throws; unavailable that names the
+  /// task that is gone; deadline_exceeded that names who is waited for.
   template <class... X>
   auto operator()(const X&... x) {
     compute(x...);
@@ -301,8 +303,8 @@ class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
     if (!trains) return r;
     if (updates.size() != owner.variables_.size())
       throw error(error_code::unimplemented, "replicated_session",
-                  "a step trains " + std::to_string(updates.size()) + " of the " + std::to_string(owner.variables_.size()) +
-                      " shared variables; it trains all or none");
+                  "a step trains " + std::to_string(updates.size()) + " of the " +
+                      std::to_string(owner.variables_.size()) + " shared variables; it trains all or none");
     for (const detail::shared_variable& v : owner.variables_) r.fetches.push_back(v.gradient);
     return r;
   }

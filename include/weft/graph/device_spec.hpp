@@ -106,7 +106,8 @@ namespace literals {
 /// "/job:ps/task:0/device:CPU:0"_device; a typing error does not compile.
 template <fixed_string Text>
 consteval device_spec operator""_device() {
-  static_assert(correct<device_name_is_malformed<Text>>, "device: write /job:NAME/task:N/device:KIND:N, or parts of it");
+  static_assert(correct<device_name_is_malformed<Text>>,
+                "device: write /job:NAME/task:N/device:KIND:N, or parts of it");
   device_spec d;
   detail::read_device(Text.text, sizeof Text.text - 1, d);
   return d;

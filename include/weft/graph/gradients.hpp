@@ -33,11 +33,13 @@ void use_primitives(const X& x) {
 
 }  // namespace detail
 
-/// The gradients of y, summed over its elements, with respect to each x: a tuple of nodes of the xs' types (tf.gradients). Zeros
-/// where x has no influence on y. Gradients of gradients are gradients again.
+/// The gradients of y, summed over its elements, with respect to each x: a tuple of nodes of the xs' types
+/// (tf.gradients). Zeros where x has no influence on y. Gradients of gradients are gradients again.
+///
+/// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
+/// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
 template <Expression Y, Expression... Xs>
-  requires(Y::symbolic && (is_node<Xs> && ...))
-[[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
+requires(Y::symbolic && (is_node<Xs> && ...)) [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
   static_assert(correct<gradient_of_non_floating<value_t<Y>>>, "gradients: y is neither float nor double");
   static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is neither float nor double");
   if constexpr (is_differentiable<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {

@@ -7,19 +7,26 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/device_spec.hpp>
-#include <weft/ops/reshape.hpp>
 #include <weft/ops/primitives.hpp>
+#include <weft/ops/reshape.hpp>
 #include <weft/ops/symbol.hpp>
-#include <weft/tensor/storage.hpp>
 #include <weft/tensor/random.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 
 /// How a variable gets its first value.
 struct initializer {
-  enum class kind_type : unsigned char { none, constant, uniform, normal, truncated_normal, value } kind = kind_type::none;
+  enum class kind_type : unsigned char {
+    none,
+    constant,
+    uniform,
+    normal,
+    truncated_normal,
+    value
+  } kind = kind_type::none;
   double a = 0;  ///< constant; lowest; mean
   double b = 0;  ///< highest; standard deviation
   storage data;  ///< value
@@ -31,7 +38,7 @@ struct graph_node {
   std::string name;
   device_spec device;
   sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
-  initializer init;                    ///< of variables; of constants, the value
+  initializer init;                 ///< of variables; of constants, the value
 };
 
 /// What a device function sees of a node: enough to place it as TensorFlow's functions do.
@@ -112,8 +119,8 @@ inline constexpr operation constant_operation = {.name = "constant", .stateful =
 /// Runs its control inputs and yields nothing (tf.group).
 inline constexpr operation group_operation = {.name = "group", .stateful = true};
 
-/// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on equal
-/// operands are one node. Not safe for concurrent writing.
+/// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
+/// equal operands are one node. Not safe for concurrent writing.
 class graph final : public recorder {
  public:
   graph() = default;
@@ -126,7 +133,8 @@ class graph final : public recorder {
   const graph_node& operator[](std::uint32_t node) const { return nodes_[node]; }
   const value_info& info(value v) const override { return nodes_[v.node].what.outputs[v.output]; }
 
-  /// Gives a named dynamic extent its value in all sessions that are made from now on: `g.set(dyn<"hidden">, 100)`.
+  /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
+  /// Not to be changed once a session of the graph exists.
   template <fixed_string Name>
   void set(dyn_extent<Name> extent, std::int64_t size) {
     if (size < 0) throw error(error_code::invalid_argument, Name.text, "an extent is not negative");
@@ -172,8 +180,7 @@ class graph final : public recorder {
     const auto same = [&](std::uint32_t n) {
       const graph_node& other = nodes_[n];
       return other.what.op == &constant_operation && other.what.outputs[0].type == info.type &&
-             other.what.outputs[0].extents == info.extents &&
-             __builtin_memcmp(other.init.data.data(), data, size) == 0;
+             other.what.outputs[0].extents == info.extents && __builtin_memcmp(other.init.data.data(), data, size) == 0;
     };
     std::uint32_t found = shared_.find(h.result(), same);
     if (found == detail::index_set::none) {
@@ -244,10 +251,10 @@ class graph final : public recorder {
     return nullptr;
   }
 
-  // `inline` here, not only at the definition: otherwise it is the class's key function, and every file that includes the
-  // header emits the whole class.
+  // `inline` here, not only at the definition: otherwise it is the class's key function, and every file that includes
+  // the header emits the whole class.
   inline sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
-                                           const sequence<symbol>& xs, bool partial = false) override;
+                                        const sequence<symbol>& xs, bool partial = false) override;
 
   // ---- names and places ----
 
@@ -266,18 +273,19 @@ class graph final : public recorder {
     std::size_t length_;
   };
 
-  /// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is asked
-  /// for each node: `device_spec f(const placement_query&)`.
+  /// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is
+  /// asked for each node: `device_spec f(const placement_query&)`.
   class device_scope {
    public:
     device_scope(graph& g, const device_spec& where) : graph_(g) { g.places_.push_back({where, nullptr, nullptr}); }
     template <class F>
-      requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
+    requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
     device_scope(graph& g, const F& function)
         : graph_(g), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
-      g.places_.push_back({{}, [](const void* f, const placement_query& q) -> device_spec {
-                             return (*static_cast<const F*>(f))(q);
-                           }, state_});
+      g.places_.push_back(
+          {{},
+           [](const void* f, const placement_query& q) -> device_spec { return (*static_cast<const F*>(f))(q); },
+           state_});
     }
     ~device_scope() {
       graph_.places_.pop_back();
@@ -310,7 +318,8 @@ class graph final : public recorder {
       for (auto l : n.what.literals) h.add(l);
       for (const auto& o : n.what.outputs) h.add(o);
     }
-    for (const auto& [code, size] : extents_) h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
+    for (const auto& [code, size] : extents_)
+      h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
     return h.result();
   }
 
@@ -335,8 +344,9 @@ class graph final : public recorder {
     const value_info none;
     for (std::size_t i = places_.size(); i-- > 0;) {
       const place& p = places_[i];
-      d = merge(p.function ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
-                           : p.fixed,
+      d = merge(p.function
+                    ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
+                    : p.fixed,
                 d);
     }
     return d;
@@ -380,7 +390,7 @@ class graph final : public recorder {
 
 /// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
 inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
-                                                const sequence<symbol>& xs, bool partial) {
+                                             const sequence<symbol>& xs, bool partial) {
   const auto count = static_cast<std::uint32_t>(nodes_.size());
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;

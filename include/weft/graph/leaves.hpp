@@ -14,7 +14,7 @@ namespace weft {
 /// First values of variables.
 namespace init {
 
-/// No first value: the variable is restored, or assigned before it is read.
+/// No first value: the variable is assigned before it is read.
 struct none {
   initializer operator()(const shape&) const { return {}; }
 };
@@ -135,17 +135,17 @@ inline symbol record_variable(graph& g, std::string_view name, dtype type, const
 
 }  // namespace detail
 
-/// A value that is fed to each step (tf.placeholder).
+/// A value that is fed to each step (tf.placeholder). Without a name it is called placeholder, placeholder_1, ...
 template <Element T, class Dims = dims<>>
 node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
   static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
   return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
 }
 
-/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's seed,
-/// the variable's name and the element alone.
+/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
+/// seed, the variable's name and the element alone.
 template <Element T, class Dims = dims<>, class Init = init::zeros>
-  requires requires(const Init& i, const shape& s) { initializer(i(s)); }
+requires requires(const Init& i, const shape& s) { initializer(i(s)); }
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
   static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
   constexpr auto make = [](const void* init, const shape& s) { return (*static_cast<const Init*>(init))(s); };
@@ -171,7 +171,7 @@ node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}));
 }
 
-/// The number of elements of all variables.
+/// The number of elements of all variables: those of the model, and what optimizers have put beside them.
 inline std::size_t parameter_count(const graph& g) {
   std::size_t count = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n)

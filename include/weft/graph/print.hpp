@@ -66,7 +66,8 @@ inline std::string to_string(const graph& g) {
   return text;
 }
 
-/// The graph in Graphviz's language: `dot -Tsvg`. Variables are boxes, placeholders are houses, control edges are dotted.
+/// The graph in Graphviz's language: `dot -Tsvg`. Variables are boxes, placeholders are houses, control edges are
+/// dotted.
 inline std::string to_graphviz(const graph& g) {
   std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (std::uint32_t i = 0; i < g.size(); ++i) {
@@ -75,7 +76,8 @@ inline std::string to_graphviz(const graph& g) {
                        : n.what.op == &placeholder_operation ? ", shape=house"
                        : n.what.op == &constant_operation    ? ", shape=plaintext"
                                                              : "";
-    text += "  n" + std::to_string(i) + " [label=" + detail::quoted(n.name + "\n" + detail::type_text(g, n.what)) + form + "];\n";
+    text += "  n" + std::to_string(i) + " [label=" + detail::quoted(n.name + "\n" + detail::type_text(g, n.what)) +
+            form + "];\n";
     for (const value& v : n.what.inputs) text += "  n" + std::to_string(v.node) + " -> n" + std::to_string(i) + ";\n";
     for (std::uint32_t c : n.control)
       text += "  n" + std::to_string(c) + " -> n" + std::to_string(i) + " [style=dotted];\n";

@@ -20,10 +20,14 @@ class transpose_kernel final : public kernel {
   }
   void run(const frame& f) override {
     switch (size_) {
-      case 1: return copy<std::uint8_t>(f);
-      case 2: return copy<std::uint16_t>(f);
-      case 4: return copy<std::uint32_t>(f);
-      default: return copy<std::uint64_t>(f);
+      case 1:
+        return copy<std::uint8_t>(f);
+      case 2:
+        return copy<std::uint16_t>(f);
+      case 4:
+        return copy<std::uint32_t>(f);
+      default:
+        return copy<std::uint64_t>(f);
     }
   }
   std::string describe() const override { return "transpose to " + to_string(to_); }
@@ -95,7 +99,9 @@ class argmax_kernel final : public kernel {
 };
 
 template <class T>
-kernel* prepare_argmax(const prepare_context& p) { return new argmax_kernel<T>(p); }
+kernel* prepare_argmax(const prepare_context& p) {
+  return new argmax_kernel<T>(p);
+}
 
 // ---- one_hot ----
 
@@ -103,14 +109,17 @@ template <class T>
 class one_hot_kernel final : public kernel {
  public:
   explicit one_hot_kernel(const prepare_context& p)
-      : in_(p.input_slots[0]), out_(p.output_slots[0]), wide_(p.inputs[0].type == dtype::int64),
-        rows_(p.inputs[0].extents.elements()), depth_(static_cast<std::size_t>(p.c.attributes[0])) {}
+      : in_(p.input_slots[0]),
+        out_(p.output_slots[0]),
+        wide_(p.inputs[0].type == dtype::int64),
+        rows_(p.inputs[0].extents.elements()),
+        depth_(static_cast<std::size_t>(p.c.attributes[0])) {}
   void run(const frame& f) override {
     const std::byte* labels = f.buffers[in_];
     T* to = reinterpret_cast<T*>(f.buffers[out_]);
     for (std::size_t r = 0; r < rows_; ++r, to += depth_) {
-      const std::int64_t label = wide_ ? reinterpret_cast<const std::int64_t*>(labels)[r]
-                                       : reinterpret_cast<const std::int32_t*>(labels)[r];
+      const std::int64_t label =
+          wide_ ? reinterpret_cast<const std::int64_t*>(labels)[r] : reinterpret_cast<const std::int32_t*>(labels)[r];
       for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
     }
   }
@@ -123,7 +132,9 @@ class one_hot_kernel final : public kernel {
 };
 
 template <class T>
-kernel* prepare_one_hot(const prepare_context& p) { return new one_hot_kernel<T>(p); }
+kernel* prepare_one_hot(const prepare_context& p) {
+  return new one_hot_kernel<T>(p);
+}
 
 // ---- shape and size ----
 
@@ -280,7 +291,7 @@ template <int Axis, Expression E>
     for (std::size_t i = 0; i < D::rank; ++i)
       if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
     return detail::record_or_run<std::int32_t, To, device_t<E>>(argmax_operation<value_t<E>>, extents,
-                                                                 {__builtin_ctz(mask)}, x);
+                                                                {__builtin_ctz(mask)}, x);
   }
 }
 
@@ -297,8 +308,9 @@ struct append_extent<dims<E...>, Depth> {
 template <int Depth, class T = float, Expression E>
 [[nodiscard]] auto one_hot(const E& labels) {
   using U = value_t<E>;
-  static_assert(correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
-                "one_hot: labels are std::int32_t or std::int64_t");
+  static_assert(
+      correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
+      "one_hot: labels are std::int32_t or std::int64_t");
   static_assert(is_differentiable<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<E>, Depth>::type;
   const auto x = detail::settle(labels);
@@ -324,12 +336,13 @@ template <Expression E>
 
 /// The number of axes, known to the compiler (tf.rank).
 template <Expression E>
-constexpr std::size_t rank(const E&) { return dims_t<E>::rank; }
+constexpr std::size_t rank(const E&) {
+  return dims_t<E>::rank;
+}
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
 template <Expression E>
-  requires(E::symbolic)
-[[nodiscard]] auto stop_gradient(const E& e) {
+requires(E::symbolic) [[nodiscard]] auto stop_gradient(const E& e) {
   const symbol x = let(e).erased();
   return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_alias(stop_gradient_operation, x, x.extents()));
 }

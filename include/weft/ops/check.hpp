@@ -10,8 +10,7 @@ namespace weft {
 
 /// An axis is out of range, or named twice. Axes count from 0; negative ones from the end.
 template <class Dims, int... Axes>
-struct axis_out_of_range
-    : mistake<detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
+struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
 /// The operation needs float or double.
 template <class T>
@@ -27,7 +26,8 @@ auto after_mistake(const E&...) {
                     return E::symbolic;
                   else
                     return false;
-                }() || ...))
+                }() ||
+                 ...))
     return node<T, Dims>(symbol());
   else
     return tensor<T, Dims>(shape{}, {});

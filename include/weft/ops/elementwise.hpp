@@ -116,7 +116,10 @@ auto make_expression(const E&... e) {
 }
 
 template <class Op, class T>
-using result_type = std::conditional_t<requires { Op::predicate; }, bool, T>;
+using result_type = std::conditional_t < requires {
+  Op::predicate;
+}
+, bool, T > ;
 
 }  // namespace detail
 
@@ -129,7 +132,8 @@ template <class Op, Expression X>
   return detail::make_expression<Op, detail::result_type<Op, T>, dims_t<X>, device_t<X>>(detail::as_operand<T>(x));
 }
 
-/// What is wrong with two operands of an elementwise operation, if anything is: their extents before their element types.
+/// What is wrong with two operands of an elementwise operation, if anything is: their extents before their element
+/// types.
 template <class A, class B>
 using elementwise_mistake = std::conditional_t<
     elementwise_shapes_differ<detail::operand_dims<A>, detail::operand_dims<B>>::value,
@@ -158,8 +162,7 @@ auto binary(const A& a, const B& b) {
 
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
 template <class Op, Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto elementwise(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "elementwise: extents or element types of the operands differ");
   return detail::binary<Op>(a, b);
 }
@@ -167,128 +170,134 @@ template <class Op, Operand A, Operand B>
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator+(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator+(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator+: extents or element types of the operands differ");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator-(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator-(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator-: extents or element types of the operands differ");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator*(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator*: extents or element types of the operands differ");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator/(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator/(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator/: extents or element types of the operands differ");
   return detail::binary<formula::divide>(a, b);
 }
 template <Expression X>
-[[nodiscard]] auto operator-(const X& x) { return elementwise<formula::negate>(x); }
+[[nodiscard]] auto operator-(const X& x) {
+  return elementwise<formula::negate>(x);
+}
 
 // ---- comparisons and logic: tensors of bool ----
 
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator<(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator<: extents or element types of the operands differ");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator<=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator<=: extents or element types of the operands differ");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator>(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator>: extents or element types of the operands differ");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator>=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator>=: extents or element types of the operands differ");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator==(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator==(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator==: extents or element types of the operands differ");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator!=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator!=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator!=: extents or element types of the operands differ");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator&&(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator&&(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator&&: extents or element types of the operands differ");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator||(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator||(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator||: extents or element types of the operands differ");
   return detail::binary<formula::logical_or>(a, b);
 }
 template <Expression X>
-[[nodiscard]] auto operator!(const X& x) { return elementwise<formula::logical_not>(x); }
+[[nodiscard]] auto operator!(const X& x) {
+  return elementwise<formula::logical_not>(x);
+}
 
 // ---- functions ----
 
 template <Expression X>
-[[nodiscard]] auto abs(const X& x) { return elementwise<formula::abs>(x); }
+[[nodiscard]] auto abs(const X& x) {
+  return elementwise<formula::abs>(x);
+}
 template <Expression X>
-[[nodiscard]] auto sign(const X& x) { return elementwise<formula::sign>(x); }
+[[nodiscard]] auto sign(const X& x) {
+  return elementwise<formula::sign>(x);
+}
 template <Expression X>
-[[nodiscard]] auto square(const X& x) { return elementwise<formula::square>(x); }
+[[nodiscard]] auto square(const X& x) {
+  return elementwise<formula::square>(x);
+}
 template <Expression X>
-[[nodiscard]] auto sqrt(const X& x) { return elementwise<formula::sqrt>(x); }
+[[nodiscard]] auto sqrt(const X& x) {
+  return elementwise<formula::sqrt>(x);
+}
 template <Expression X>
-[[nodiscard]] auto exp(const X& x) { return elementwise<formula::exp>(x); }
+[[nodiscard]] auto exp(const X& x) {
+  return elementwise<formula::exp>(x);
+}
 template <Expression X>
-[[nodiscard]] auto log(const X& x) { return elementwise<formula::log>(x); }
+[[nodiscard]] auto log(const X& x) {
+  return elementwise<formula::log>(x);
+}
 template <Expression X>
-[[nodiscard]] auto tanh(const X& x) { return elementwise<formula::tanh>(x); }
+[[nodiscard]] auto tanh(const X& x) {
+  return elementwise<formula::tanh>(x);
+}
 template <Expression X>
-[[nodiscard]] auto sigmoid(const X& x) { return elementwise<formula::sigmoid>(x); }
+[[nodiscard]] auto sigmoid(const X& x) {
+  return elementwise<formula::sigmoid>(x);
+}
 template <Expression X>
-[[nodiscard]] auto relu(const X& x) { return elementwise<formula::relu>(x); }
+[[nodiscard]] auto relu(const X& x) {
+  return elementwise<formula::relu>(x);
+}
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto pow(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto pow(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "pow: extents or element types of the operands differ");
   return detail::binary<formula::pow>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto maximum(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto maximum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "maximum: extents or element types of the operands differ");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto minimum(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto minimum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "minimum: extents or element types of the operands differ");
   return detail::binary<formula::minimum>(a, b);
 }
 
 /// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
 template <Expression P, Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   using U = decltype(detail::operand_type<B, A>());
   using DA = detail::operand_dims<A>;

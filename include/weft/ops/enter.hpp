@@ -73,9 +73,13 @@ struct graph_leaves {
   std::uint64_t* literals_end = literals;
 
   template <class T, class D, class Dev>
-  void operator()(const node<T, D, Dev>& n) { symbols[count++] = n.erased(); }
+  void operator()(const node<T, D, Dev>& n) {
+    symbols[count++] = n.erased();
+  }
   template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>& t) { tensors[count++] = {t.data(), {dtype_of<T>, t.extents()}}; }
+  void operator()(const tensor<T, D, Dev>& t) {
+    tensors[count++] = {t.data(), {dtype_of<T>, t.extents()}};
+  }
 };
 
 inline symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
@@ -126,24 +130,22 @@ struct collect_buffers {
 
 }  // namespace detail
 
-/// The expression as a node of its graph: computed once, however often it is used. A leaf is returned as it is.
+/// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
 template <Expression E>
-  requires(E::symbolic)
-auto let(const E& e) {
+requires(E::symbolic) auto let(const E& e) {
   if constexpr (E::operations == 0) {
     return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
   } else {
-    return node<value_t<E>, dims_t<E>, device_t<E>>(
-        detail::record_expression(e, elementwise_operation, &differentiated<detail::skeleton_of<E>>,
-                                  {dtype_of<value_t<E>>, dims_t<E>::spec}));
+    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_expression(
+        e, elementwise_operation, &differentiated<detail::skeleton_of<E>>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
   }
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
 template <Expression E, class T, class D, class Dev>
-  requires(!E::symbolic)
-void evaluate(const E& e, tensor<T, D, Dev>& to) {
-  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>, "evaluate: the expression has other extents or elements");
+requires(!E::symbolic) void evaluate(const E& e, tensor<T, D, Dev>& to) {
+  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
+                "evaluate: the expression has other extents or elements");
   std::uint64_t literals[device::max_operands], *end = literals;
   detail::collect_buffers leaves;
   detail::for_each_leaf(e, end, leaves);
@@ -163,8 +165,7 @@ void evaluate(const E& e, tensor<T, D, Dev>& to) {
 
 /// An expression over tensors, evaluated.
 template <Expression E>
-  requires(!E::symbolic)
-auto eval(const E& e) {
+requires(!E::symbolic) auto eval(const E& e) {
   if constexpr (E::operations == 0) {
     return e;
   } else {

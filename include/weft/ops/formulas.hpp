@@ -4,85 +4,173 @@
 #include <weft/ops/dependence.hpp>
 #include <weft/ops/symbol.hpp>
 
-/// The formulas of the elementwise operations. A formula is written once, over any kind of value: elements in a kernel's
-/// registers, or symbols when its gradient is differentiated again. Operations of one operand have
+/// The formulas of the elementwise operations. A formula is written once, over any kind of value: elements in a
+/// kernel's registers, or symbols when its gradient is differentiated again. Operations of one operand have
 ///
 ///     apply(x) -> y          gradient(g, x, y) -> dx
 ///
-/// those of two `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`. An operation that says
-/// `floating_only` refuses integers, one that says `predicate` yields bool.
+/// those of two `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`: g is the gradient that arrives, y
+/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool.
+///
+/// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`. Its formulas use the
+/// operators, `V(0.5)` for numbers, and the functions of `math` that symbol.hpp has; no branches, but `math::select`.
 namespace weft::formula {
 
 struct add {
   static constexpr const char* name = "add";
-  template <class V> static V apply(V a, V b) { return a + b; }
-  template <class V> static V gradient_a(V g, V, V, V) { return g; }
-  template <class V> static V gradient_b(V g, V, V, V) { return g; }
+  template <class V>
+  static V apply(V a, V b) {
+    return a + b;
+  }
+  template <class V>
+  static V gradient_a(V g, V, V, V) {
+    return g;
+  }
+  template <class V>
+  static V gradient_b(V g, V, V, V) {
+    return g;
+  }
 };
 struct subtract {
   static constexpr const char* name = "subtract";
-  template <class V> static V apply(V a, V b) { return a - b; }
-  template <class V> static V gradient_a(V g, V, V, V) { return g; }
-  template <class V> static V gradient_b(V g, V, V, V) { return -g; }
+  template <class V>
+  static V apply(V a, V b) {
+    return a - b;
+  }
+  template <class V>
+  static V gradient_a(V g, V, V, V) {
+    return g;
+  }
+  template <class V>
+  static V gradient_b(V g, V, V, V) {
+    return -g;
+  }
 };
 struct multiply {
   static constexpr const char* name = "multiply";
-  template <class V> static V apply(V a, V b) { return a * b; }
-  template <class V> static V gradient_a(V g, V, V b, V) { return g * b; }
-  template <class V> static V gradient_b(V g, V a, V, V) { return g * a; }
+  template <class V>
+  static V apply(V a, V b) {
+    return a * b;
+  }
+  template <class V>
+  static V gradient_a(V g, V, V b, V) {
+    return g * b;
+  }
+  template <class V>
+  static V gradient_b(V g, V a, V, V) {
+    return g * a;
+  }
 };
 struct divide {
   static constexpr const char* name = "divide";
-  template <class V> static V apply(V a, V b) { return a / b; }
-  template <class V> static V gradient_a(V g, V, V b, V) { return g / b; }
-  template <class V> static V gradient_b(V g, V, V b, V y) { return -(g * y) / b; }
+  template <class V>
+  static V apply(V a, V b) {
+    return a / b;
+  }
+  template <class V>
+  static V gradient_a(V g, V, V b, V) {
+    return g / b;
+  }
+  template <class V>
+  static V gradient_b(V g, V, V b, V y) {
+    return -(g * y) / b;
+  }
 };
 struct negate {
   static constexpr const char* name = "negate";
-  template <class V> static V apply(V x) { return -x; }
-  template <class V> static V gradient(V g, V, V) { return -g; }
+  template <class V>
+  static V apply(V x) {
+    return -x;
+  }
+  template <class V>
+  static V gradient(V g, V, V) {
+    return -g;
+  }
 };
 struct abs {
   static constexpr const char* name = "abs";
-  template <class V> static V apply(V x) { return math::abs(x); }
-  template <class V> static V gradient(V g, V x, V) { return g * math::sign(x); }
+  template <class V>
+  static V apply(V x) {
+    return math::abs(x);
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return g * math::sign(x);
+  }
 };
 /// -1, 0 or 1; its gradient is 0 everywhere.
 struct sign {
   static constexpr const char* name = "sign";
-  template <class V> static V apply(V x) { return math::sign(x); }
-  template <class V> static V gradient(V g, V, V) { return g * V(0); }
+  template <class V>
+  static V apply(V x) {
+    return math::sign(x);
+  }
+  template <class V>
+  static V gradient(V g, V, V) {
+    return g * V(0);
+  }
 };
 struct square {
   static constexpr const char* name = "square";
-  template <class V> static V apply(V x) { return x * x; }
-  template <class V> static V gradient(V g, V x, V) { return (g + g) * x; }
+  template <class V>
+  static V apply(V x) {
+    return x * x;
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return (g + g) * x;
+  }
 };
 struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V x) { return math::sqrt(x); }
-  template <class V> static V gradient(V g, V, V y) { return V(0.5) * g / y; }
+  template <class V>
+  static V apply(V x) {
+    return math::sqrt(x);
+  }
+  template <class V>
+  static V gradient(V g, V, V y) {
+    return V(0.5) * g / y;
+  }
 };
 struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V x) { return math::exp(x); }
-  template <class V> static V gradient(V g, V, V y) { return g * y; }
+  template <class V>
+  static V apply(V x) {
+    return math::exp(x);
+  }
+  template <class V>
+  static V gradient(V g, V, V y) {
+    return g * y;
+  }
 };
 struct log {
   static constexpr const char* name = "log";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V x) { return math::log(x); }
-  template <class V> static V gradient(V g, V x, V) { return g / x; }
+  template <class V>
+  static V apply(V x) {
+    return math::log(x);
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return g / x;
+  }
 };
 /// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive.
 struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V a, V b) { return math::pow(a, b); }
-  template <class V> static V gradient_a(V g, V a, V b, V) { return g * b * math::pow(a, b - V(1)); }
-  template <class V> static V gradient_b(V g, V a, V, V y) {
+  template <class V>
+  static V apply(V a, V b) {
+    return math::pow(a, b);
+  }
+  template <class V>
+  static V gradient_a(V g, V a, V b, V) {
+    return g * b * math::pow(a, b - V(1));
+  }
+  template <class V>
+  static V gradient_b(V g, V a, V, V y) {
     const auto positive = a > V(0);
     return math::select(positive, g * y * math::log(math::select(positive, a, V(1))), V(0));
   }
@@ -90,93 +178,166 @@ struct pow {
 struct tanh {
   static constexpr const char* name = "tanh";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V x) { return math::tanh(x); }
-  template <class V> static V gradient(V g, V, V y) { return g * (V(1) - y * y); }
+  template <class V>
+  static V apply(V x) {
+    return math::tanh(x);
+  }
+  template <class V>
+  static V gradient(V g, V, V y) {
+    return g * (V(1) - y * y);
+  }
 };
 struct sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr bool floating_only = true;
-  template <class V> static V apply(V x) { return math::sigmoid(x); }
-  template <class V> static V gradient(V g, V, V y) { return g * y * (V(1) - y); }
+  template <class V>
+  static V apply(V x) {
+    return math::sigmoid(x);
+  }
+  template <class V>
+  static V gradient(V g, V, V y) {
+    return g * y * (V(1) - y);
+  }
 };
 struct relu {
   static constexpr const char* name = "relu";
-  template <class V> static V apply(V x) { return math::maximum(x, V(0)); }
-  template <class V> static V gradient(V g, V x, V) { return math::select(x > V(0), g, V(0)); }
+  template <class V>
+  static V apply(V x) {
+    return math::maximum(x, V(0));
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return math::select(x > V(0), g, V(0));
+  }
 };
 /// Where the operands are equal, the first gets the gradient, as in TensorFlow.
 struct maximum {
   static constexpr const char* name = "maximum";
-  template <class V> static V apply(V a, V b) { return math::maximum(a, b); }
-  template <class V> static V gradient_a(V g, V a, V b, V) { return math::select(a >= b, g, V(0)); }
-  template <class V> static V gradient_b(V g, V a, V b, V) { return math::select(a < b, g, V(0)); }
+  template <class V>
+  static V apply(V a, V b) {
+    return math::maximum(a, b);
+  }
+  template <class V>
+  static V gradient_a(V g, V a, V b, V) {
+    return math::select(a >= b, g, V(0));
+  }
+  template <class V>
+  static V gradient_b(V g, V a, V b, V) {
+    return math::select(a < b, g, V(0));
+  }
 };
 struct minimum {
   static constexpr const char* name = "minimum";
-  template <class V> static V apply(V a, V b) { return math::minimum(a, b); }
-  template <class V> static V gradient_a(V g, V a, V b, V) { return math::select(a <= b, g, V(0)); }
-  template <class V> static V gradient_b(V g, V a, V b, V) { return math::select(a > b, g, V(0)); }
+  template <class V>
+  static V apply(V a, V b) {
+    return math::minimum(a, b);
+  }
+  template <class V>
+  static V gradient_a(V g, V a, V b, V) {
+    return math::select(a <= b, g, V(0));
+  }
+  template <class V>
+  static V gradient_b(V g, V a, V b, V) {
+    return math::select(a > b, g, V(0));
+  }
 };
 
 struct less {
   static constexpr const char* name = "less";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return a < b; }
+  template <class V>
+  static auto apply(V a, V b) {
+    return a < b;
+  }
 };
 struct less_equal {
   static constexpr const char* name = "less_equal";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return a <= b; }
+  template <class V>
+  static auto apply(V a, V b) {
+    return a <= b;
+  }
 };
 struct greater {
   static constexpr const char* name = "greater";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return a > b; }
+  template <class V>
+  static auto apply(V a, V b) {
+    return a > b;
+  }
 };
 struct greater_equal {
   static constexpr const char* name = "greater_equal";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return a >= b; }
+  template <class V>
+  static auto apply(V a, V b) {
+    return a >= b;
+  }
 };
 struct equal {
   static constexpr const char* name = "equal";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return a == b; }
+  template <class V>
+  static auto apply(V a, V b) {
+    return a == b;
+  }
 };
 struct not_equal {
   static constexpr const char* name = "not_equal";
   static constexpr bool predicate = true;
-  template <class V> static auto apply(V a, V b) { return !(a == b); }
+  template <class V>
+  static auto apply(V a, V b) {
+    return !(a == b);
+  }
 };
 struct logical_and {
   static constexpr const char* name = "logical_and";
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
-  template <class V> static V apply(V a, V b) { return math::select(a, b, a); }
+  template <class V>
+  static V apply(V a, V b) {
+    return math::select(a, b, a);
+  }
 };
 struct logical_or {
   static constexpr const char* name = "logical_or";
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
-  template <class V> static V apply(V a, V b) { return math::select(a, a, b); }
+  template <class V>
+  static V apply(V a, V b) {
+    return math::select(a, a, b);
+  }
 };
 struct logical_not {
   static constexpr const char* name = "logical_not";
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
-  template <class V> static V apply(V a) { return !a; }
+  template <class V>
+  static V apply(V a) {
+    return !a;
+  }
 };
 struct select {
   static constexpr const char* name = "select";
-  template <class P, class V> static V apply(P p, V a, V b) { return math::select(p, a, b); }
-  template <class P, class V> static V gradient_a(V g, P p, V, V, V) { return math::select(p, g, V(0)); }
-  template <class P, class V> static V gradient_b(V g, P p, V, V, V) { return math::select(p, V(0), g); }
+  template <class P, class V>
+  static V apply(P p, V a, V b) {
+    return math::select(p, a, b);
+  }
+  template <class P, class V>
+  static V gradient_a(V g, P p, V, V, V) {
+    return math::select(p, g, V(0));
+  }
+  template <class P, class V>
+  static V gradient_b(V g, P p, V, V, V) {
+    return math::select(p, V(0), g);
+  }
 };
 /// Conversion of the element type. Storage-only types go through float.
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
-  template <class V> static auto apply(V x) {
+  template <class V>
+  static auto apply(V x) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
@@ -184,7 +345,8 @@ struct cast {
     else
       return static_cast<To>(x);
   }
-  template <class G, class V, class Y> static V gradient(G g, V x, Y) {
+  template <class G, class V, class Y>
+  static V gradient(G g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)

@@ -23,7 +23,8 @@ struct fused {
   std::uint32_t (*gradient_reads)() = nullptr;
   /// The value (of what is reduced), and the gradients with respect to the arguments, as symbols.
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
-  void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream, symbol* gradients) = nullptr;
+  void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
+                          symbol* gradients) = nullptr;
   const skeleton::token* text = nullptr;
 };
 
@@ -64,9 +65,13 @@ struct element_context {
     for (std::size_t k = 0; k < Constants; ++k) constants[k] = literals[k];
   }
   template <int I, class T>
-  T argument() const { return static_cast<const T*>(arguments[I])[i]; }
+  T argument() const {
+    return static_cast<const T*>(arguments[I])[i];
+  }
   template <int I, class T>
-  T constant() const { return literal_value<T>(constants[I]); }
+  T constant() const {
+    return literal_value<T>(constants[I]);
+  }
 };
 
 /// For asking what is read: a value is the set of inputs it was computed from.
@@ -74,9 +79,13 @@ struct dependence_context {
   template <class T>
   using value = dependence;
   template <int I, class T>
-  dependence argument() const { return dependence(std::uint32_t{1} << I, 0); }
+  dependence argument() const {
+    return dependence(std::uint32_t{1} << I, 0);
+  }
   template <int I, class T>
-  dependence constant() const { return dependence(); }
+  dependence constant() const {
+    return dependence();
+  }
 };
 
 template <class S>
@@ -90,11 +99,17 @@ struct symbol_context {
   const symbol* arguments;
   const std::uint64_t* constants;
   template <int I, class T>
-  symbol argument() const { return arguments[I]; }
+  symbol argument() const {
+    return arguments[I];
+  }
   template <int I, class T>
-  symbol constant() const { return symbol(static_cast<double>(literal_value<T>(constants[I]))); }
+  symbol constant() const {
+    return symbol(static_cast<double>(literal_value<T>(constants[I])));
+  }
   template <class S>
-  symbol part() const { return record_part(*part_alone<S>(), arguments, constants); }
+  symbol part() const {
+    return record_part(*part_alone<S>(), arguments, constants);
+  }
 };
 
 template <class S>
@@ -131,7 +146,9 @@ struct gradient_sink {
   void* out[Arguments + 1];
   std::size_t i;
   template <int I, class T>
-  void take(T g) { static_cast<T*>(out[I])[i] = g; }
+  void take(T g) {
+    static_cast<T*>(out[I])[i] = g;
+  }
 };
 
 /// With `KeepsValue`, the skeleton's value is read instead of computed again.
@@ -157,7 +174,9 @@ void gradient_loop(const void* const* in, void* const* out, std::size_t n, const
 struct dependence_sink {
   std::uint32_t mask = 0;
   template <int I, class T>
-  void take(dependence g) { mask |= g.mask; }
+  void take(dependence g) {
+    mask |= g.mask;
+  }
 };
 
 template <class S, bool KeepsValue>
@@ -219,14 +238,19 @@ WEFT_TARGET_AVX512 void loop_avx512(const void* const* in, void* const* out, std
   Loop(in, out, n, l);
 }
   // Processors without AVX2 are rare enough for what plain -O2 makes of the loop.
-  #define WEFT_LOOP_VERSIONS(...) {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__>}
+  #define WEFT_LOOP_VERSIONS(...) \
+    { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__> }
 #else
 template <loop_arguments* Loop>
-WEFT_TARGET_BASELINE void loop_baseline(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+WEFT_TARGET_BASELINE void loop_baseline(const void* const* in, void* const* out, std::size_t n,
+                                        const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
-  #define WEFT_LOOP_VERSIONS(...) \
-    {weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>}
+  #define WEFT_LOOP_VERSIONS(...)                                                           \
+    {                                                                                       \
+      weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, \
+          weft::detail::loop_baseline<&__VA_ARGS__>                                         \
+    }
 #endif
 
 template <class S>
@@ -237,7 +261,9 @@ symbol expand_value(const symbol* arguments, const std::uint64_t* literals) {
 struct symbol_sink {
   symbol* gradients;
   template <int I, class T>
-  void take(symbol g) { gradients[I] = g; }
+  void take(symbol g) {
+    gradients[I] = g;
+  }
 };
 
 template <class S>

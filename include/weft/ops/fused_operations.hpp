@@ -50,10 +50,14 @@ inline std::string describe_fused(const char* what, const fused& f) {
 
 inline const char* reduction_name(device::combine how, bool mean) {
   switch (how) {
-    case device::combine::product: return "product";
-    case device::combine::maximum: return "max";
-    case device::combine::minimum: return "min";
-    default: return mean ? "mean" : "sum";
+    case device::combine::product:
+      return "product";
+    case device::combine::maximum:
+      return "max";
+    case device::combine::minimum:
+      return "min";
+    default:
+      return mean ? "mean" : "sum";
   }
 }
 
@@ -76,9 +80,8 @@ inline kernel* prepare_elementwise(const prepare_context& p) {
   const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
   const auto how = device::combine::store;
   const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr);
-  return new device::loop_kernel(
-      body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}}, p.c.literals,
-      describe_fused("map", f));
+  return new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}},
+                                 p.c.literals, describe_fused("map", f));
 }
 
 // attributes: reduced axes, combine, mean
@@ -151,8 +154,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
                                     describe_fused("gradient of", f));
   if (mean)
-    k->scale_input(arguments,
-                   static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()),
+    k->scale_input(arguments, static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()),
                    upstream.extents.elements(), upstream.type, *f.value_arithmetic);
   return k;
 }
@@ -160,7 +162,9 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
 class fill_kernel final : public kernel {
  public:
   explicit fill_kernel(const prepare_context& p)
-      : out_(p.output_slots[0]), wide_(p.outputs[0].type == dtype::float64), elements_(p.outputs[0].extents.elements()),
+      : out_(p.output_slots[0]),
+        wide_(p.outputs[0].type == dtype::float64),
+        elements_(p.outputs[0].extents.elements()),
         number_(literal_value<double>(p.c.literals[0])) {}
   void run(const frame& f) override {
     if (wide_)
@@ -198,13 +202,12 @@ inline void reduction_gradient(gradient_context&);
 
 }  // namespace detail
 
-inline constexpr operation elementwise_operation = {
-    .name = "map",
-    .prepare_cpu = detail::prepare_elementwise,
-    .gradient = detail::elementwise_gradient,
-    .expression = detail::expression_of,
-    .in_place = detail::stores_every_element,
-    .part = role::expression};
+inline constexpr operation elementwise_operation = {.name = "map",
+                                                    .prepare_cpu = detail::prepare_elementwise,
+                                                    .gradient = detail::elementwise_gradient,
+                                                    .expression = detail::expression_of,
+                                                    .in_place = detail::stores_every_element,
+                                                    .part = role::expression};
 inline constexpr operation elementwise_gradient_operation = {.name = "map_gradient",
                                                              .prepare_cpu = detail::prepare_elementwise_gradient,
                                                              .gradient = detail::elementwise_second_gradient,
@@ -236,28 +239,50 @@ inline symbol as_scalar(recorder& where, double number, dtype type) {
 inline double primitive_of_numbers(primitive p, const symbol* x) {
   const double a = x[0].number();
   switch (p) {
-    case primitive::exp: return math::exp(a);
-    case primitive::log: return math::log(a);
-    case primitive::sqrt: return math::sqrt(a);
-    case primitive::tanh: return math::tanh(a);
-    case primitive::sigmoid: return math::sigmoid(a);
-    case primitive::abs: return math::abs(a);
-    case primitive::sign: return math::sign(a);
-    case primitive::pow: return math::pow(a, x[1].number());
-    case primitive::less: return a < x[1].number();
-    case primitive::less_equal: return a <= x[1].number();
-    case primitive::equal: return a == x[1].number();
-    case primitive::logical_not: return a == 0;
-    case primitive::select: return a != 0 ? x[1].number() : x[2].number();
-    case primitive::maximum: return math::maximum(a, x[1].number());
-    case primitive::minimum: return math::minimum(a, x[1].number());
-    case primitive::convert: return a;
-    case primitive::add: return a + x[1].number();
-    case primitive::subtract: return a - x[1].number();
-    case primitive::multiply: return a * x[1].number();
-    case primitive::divide: return a / x[1].number();
-    case primitive::negate: return -a;
-    default: throw error(error_code::internal, "gradient", "a formula applies a function to numbers alone");
+    case primitive::exp:
+      return math::exp(a);
+    case primitive::log:
+      return math::log(a);
+    case primitive::sqrt:
+      return math::sqrt(a);
+    case primitive::tanh:
+      return math::tanh(a);
+    case primitive::sigmoid:
+      return math::sigmoid(a);
+    case primitive::abs:
+      return math::abs(a);
+    case primitive::sign:
+      return math::sign(a);
+    case primitive::pow:
+      return math::pow(a, x[1].number());
+    case primitive::less:
+      return a < x[1].number();
+    case primitive::less_equal:
+      return a <= x[1].number();
+    case primitive::equal:
+      return a == x[1].number();
+    case primitive::logical_not:
+      return a == 0;
+    case primitive::select:
+      return a != 0 ? x[1].number() : x[2].number();
+    case primitive::maximum:
+      return math::maximum(a, x[1].number());
+    case primitive::minimum:
+      return math::minimum(a, x[1].number());
+    case primitive::convert:
+      return a;
+    case primitive::add:
+      return a + x[1].number();
+    case primitive::subtract:
+      return a - x[1].number();
+    case primitive::multiply:
+      return a * x[1].number();
+    case primitive::divide:
+      return a / x[1].number();
+    case primitive::negate:
+      return -a;
+    default:
+      throw error(error_code::internal, "gradient", "a formula applies a function to numbers alone");
   }
 }
 
@@ -281,7 +306,8 @@ inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t c
   c.detail = f;
   value_info infos[3];
   for (std::size_t i = 0; i < count; ++i) {
-    const symbol x = operands[i].is_number() ? as_scalar(*where, operands[i].number(), f->signature.types[i]) : operands[i];
+    const symbol x =
+        operands[i].is_number() ? as_scalar(*where, operands[i].number(), f->signature.types[i]) : operands[i];
     infos[i] = x.info();
     c.inputs.push_back(x.id());
   }
@@ -329,7 +355,8 @@ inline symbol record_fill(recorder& where, double number, const value_info& info
   return where.record(static_cast<invocation&&>(c));
 }
 
-/// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot compute.
+/// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot
+/// compute.
 inline symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
   invocation c;
   c.op = &elementwise_operation;
@@ -346,7 +373,8 @@ inline symbol record_part(const fused& f, const symbol* arguments, const std::ui
 
 // ---- gradients ----
 
-inline void record_fused_gradient(gradient_context& g, const fused& f, std::int64_t reduced, bool mean, symbol upstream) {
+inline void record_fused_gradient(gradient_context& g, const fused& f, std::int64_t reduced, bool mean,
+                                  symbol upstream) {
   invocation c;
   c.op = &elementwise_gradient_operation;
   c.detail = &f;

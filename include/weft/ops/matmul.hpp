@@ -55,8 +55,9 @@ kernel* prepare_matmul(const prepare_context& p) {
 
 template <class T>
 kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
-  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result, static_cast<T>(f.factor),
-                                      f.accumulate ? T(1) : T(0), static_cast<device::loop_kernel*>(f.epilogue));
+  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
+                                      static_cast<T>(f.factor), f.accumulate ? T(1) : T(0),
+                                      static_cast<device::loop_kernel*>(f.epilogue));
 }
 
 }  // namespace detail
@@ -98,7 +99,8 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     const auto x = detail::settle(a);
     const auto y = detail::settle(b);
     return detail::record_or_run<T, D, device_t<A>>(
-        matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x, y);
+        matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x,
+        y);
   }
 }
 

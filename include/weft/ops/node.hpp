@@ -19,9 +19,9 @@ class node {
   explicit node(symbol s) : symbol_(s) {}
   /// Enters an expression into its graph.
   template <Expression E>
-    requires(E::symbolic && !std::is_same_v<E, node> && std::is_same_v<value_t<E>, T> && std::is_same_v<dims_t<E>, Dims> &&
-             E::operations > 0)
-  node(const E& e) : node(let(e)) {}
+  requires(E::symbolic && !std::is_same_v<E, node> && std::is_same_v<value_t<E>, T> &&
+           std::is_same_v<dims_t<E>, Dims> && E::operations > 0) node(const E& e)
+      : node(let(e)) {}
 
   symbol erased() const { return symbol_; }
   value id() const { return symbol_.id(); }

@@ -59,10 +59,10 @@ enum class role : unsigned char {
 
 /// How a product takes in what follows it.
 struct product_fusion {
-  std::uint32_t result;                ///< slot of the final result, or of the variable
-  double factor = 1;                   ///< of the product
-  bool accumulate = false;             ///< whether it is added to what is there
-  kernel* epilogue = nullptr;          ///< reads the result and writes it in place; taken over
+  std::uint32_t result;        ///< slot of the final result, or of the variable
+  double factor = 1;           ///< of the product
+  bool accumulate = false;     ///< whether it is added to what is there
+  kernel* epilogue = nullptr;  ///< reads the result and writes it in place; taken over
 };
 
 /// A kind of operation. There is one object per kind; its address is the kind's identity.

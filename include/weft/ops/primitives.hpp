@@ -13,9 +13,7 @@ namespace detail {
 template <class Op, class T, class... S>
 inline constexpr fused single = [] {
   using skeleton_type = skeleton::apply<Op, T, S...>;
-  fused f = {.signature = signature_of<skeleton_type>,
-             .type = dtype_of<T>,
-             .text = tokens_of<skeleton_type>.tokens};
+  fused f = {.signature = signature_of<skeleton_type>, .type = dtype_of<T>, .text = tokens_of<skeleton_type>.tokens};
   for (auto& version : f.map) version = map_loop<skeleton_type>;
   if constexpr (skeleton_type::differentiable) f.expand_gradient = expand_gradient<skeleton_type>;
   return f;
@@ -29,9 +27,12 @@ using arg1 = skeleton::argument<1, T>;
 template <class From>
 const fused* conversion(dtype to) {
   switch (to) {
-    case dtype::float32: return &single<formula::cast<float>, float, arg0<From>>;
-    case dtype::float64: return &single<formula::cast<double>, double, arg0<From>>;
-    default: return nullptr;
+    case dtype::float32:
+      return &single<formula::cast<float>, float, arg0<From>>;
+    case dtype::float64:
+      return &single<formula::cast<double>, double, arg0<From>>;
+    default:
+      return nullptr;
   }
 }
 
@@ -39,28 +40,48 @@ template <class T>
 const fused* arithmetic_primitive(primitive p, dtype to) {
   namespace f = formula;
   switch (p) {
-    case primitive::add: return &differentiated<skeleton::apply<f::add, T, arg0<T>, arg1<T>>>;
-    case primitive::subtract: return &single<f::subtract, T, arg0<T>, arg1<T>>;
-    case primitive::multiply: return &differentiated<skeleton::apply<f::multiply, T, arg0<T>, arg1<T>>>;
-    case primitive::divide: return &single<f::divide, T, arg0<T>, arg1<T>>;
-    case primitive::negate: return &single<f::negate, T, arg0<T>>;
-    case primitive::exp: return &single<f::exp, T, arg0<T>>;
-    case primitive::log: return &single<f::log, T, arg0<T>>;
-    case primitive::sqrt: return &single<f::sqrt, T, arg0<T>>;
-    case primitive::tanh: return &single<f::tanh, T, arg0<T>>;
-    case primitive::sigmoid: return &single<f::sigmoid, T, arg0<T>>;
-    case primitive::pow: return &single<f::pow, T, arg0<T>, arg1<T>>;
-    case primitive::abs: return &single<f::abs, T, arg0<T>>;
-    case primitive::sign: return &single<f::sign, T, arg0<T>>;
-    case primitive::less: return &single<f::less, bool, arg0<T>, arg1<T>>;
-    case primitive::less_equal: return &single<f::less_equal, bool, arg0<T>, arg1<T>>;
-    case primitive::equal: return &single<f::equal, bool, arg0<T>, arg1<T>>;
+    case primitive::add:
+      return &differentiated<skeleton::apply<f::add, T, arg0<T>, arg1<T>>>;
+    case primitive::subtract:
+      return &single<f::subtract, T, arg0<T>, arg1<T>>;
+    case primitive::multiply:
+      return &differentiated<skeleton::apply<f::multiply, T, arg0<T>, arg1<T>>>;
+    case primitive::divide:
+      return &single<f::divide, T, arg0<T>, arg1<T>>;
+    case primitive::negate:
+      return &single<f::negate, T, arg0<T>>;
+    case primitive::exp:
+      return &single<f::exp, T, arg0<T>>;
+    case primitive::log:
+      return &single<f::log, T, arg0<T>>;
+    case primitive::sqrt:
+      return &single<f::sqrt, T, arg0<T>>;
+    case primitive::tanh:
+      return &single<f::tanh, T, arg0<T>>;
+    case primitive::sigmoid:
+      return &single<f::sigmoid, T, arg0<T>>;
+    case primitive::pow:
+      return &single<f::pow, T, arg0<T>, arg1<T>>;
+    case primitive::abs:
+      return &single<f::abs, T, arg0<T>>;
+    case primitive::sign:
+      return &single<f::sign, T, arg0<T>>;
+    case primitive::less:
+      return &single<f::less, bool, arg0<T>, arg1<T>>;
+    case primitive::less_equal:
+      return &single<f::less_equal, bool, arg0<T>, arg1<T>>;
+    case primitive::equal:
+      return &single<f::equal, bool, arg0<T>, arg1<T>>;
     case primitive::select:
       return &single<f::select, T, arg0<bool>, arg1<T>, skeleton::argument<2, T>>;
-    case primitive::maximum: return &single<f::maximum, T, arg0<T>, arg1<T>>;
-    case primitive::minimum: return &single<f::minimum, T, arg0<T>, arg1<T>>;
-    case primitive::convert: return conversion<T>(to);
-    default: return nullptr;
+    case primitive::maximum:
+      return &single<f::maximum, T, arg0<T>, arg1<T>>;
+    case primitive::minimum:
+      return &single<f::minimum, T, arg0<T>, arg1<T>>;
+    case primitive::convert:
+      return conversion<T>(to);
+    default:
+      return nullptr;
   }
 }
 
@@ -77,8 +98,8 @@ inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>,
 
 }  // namespace detail
 
-/// The kernels behind symbols, for one element type. A table, so that a program compiles them for the types whose gradients it
-/// asks for, and none if it asks for no gradients.
+/// The kernels behind symbols, for one element type. A table, so that a program compiles them for the types whose
+/// gradients it asks for, and none if it asks for no gradients.
 struct primitive_table {
   dtype type;
   const fused* (*find)(primitive, dtype, dtype to);

@@ -11,8 +11,9 @@ struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_sam
 
 /// What is wrong with a reduction, if anything is.
 template <class E, int... Axes>
-using reduction_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value, axis_out_of_range<dims_t<E>, Axes...>,
-                                             reduction_undefined_for<value_t<E>>>;
+using reduction_mistake =
+    std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value, axis_out_of_range<dims_t<E>, Axes...>,
+                       reduction_undefined_for<value_t<E>>>;
 
 namespace detail {
 
@@ -82,13 +83,14 @@ template <int... Axes, Expression E>
 }
 
 template <class E, int... Axes>
-using mean_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value, axis_out_of_range<dims_t<E>, Axes...>,
-                                        not_floating<value_t<E>>>;
+using mean_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value,
+                                        axis_out_of_range<dims_t<E>, Axes...>, not_floating<value_t<E>>>;
 
 /// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
 template <int... Axes, Expression E>
 [[nodiscard]] auto mean(const E& e) {
-  static_assert(correct<mean_mistake<E, Axes...>>, "mean: no such axis, or integers, whose mean is none: use cast<float>(x)");
+  static_assert(correct<mean_mistake<E, Axes...>>,
+                "mean: no such axis, or integers, whose mean is none: use cast<float>(x)");
   return detail::reduce<device::combine::sum, true, Axes...>(e);
 }
 

@@ -9,9 +9,7 @@ namespace detail {
 
 symbol record_reshape(symbol, const shape&);
 
-inline void reshape_gradient(gradient_context& g) {
-  g.gradient(0, record_reshape(g.upstream(), g.input(0).extents()));
-}
+inline void reshape_gradient(gradient_context& g) { g.gradient(0, record_reshape(g.upstream(), g.input(0).extents())); }
 
 inline void no_gradient(gradient_context&) {}
 
@@ -21,7 +19,8 @@ inline void no_gradient(gradient_context&) {}
 inline constexpr operation reshape_operation = {.name = "reshape", .gradient = detail::reshape_gradient, .alias = true};
 
 /// The operand itself under another name (tf.identity).
-inline constexpr operation identity_operation = {.name = "identity", .gradient = detail::reshape_gradient, .alias = true};
+inline constexpr operation identity_operation = {
+    .name = "identity", .gradient = detail::reshape_gradient, .alias = true};
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
 inline constexpr operation stop_gradient_operation = {

@@ -3,8 +3,8 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/operation.hpp>
-#include <weft/tensor/tensor.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -68,8 +68,8 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    return node<T, D, Dev>(record_operation(op, {dtype_of<T>, extents},
-                                            static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
+    return node<T, D, Dev>(record_operation(
+        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});

@@ -33,11 +33,17 @@ struct argument {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) { return c.template argument<I, T>(); }
+  static value_in<C, T> eval(const C& c) {
+    return c.template argument<I, T>();
+  }
   template <class C>
-  static tape<C> forward(const C& c) { return {eval(c)}; }
+  static tape<C> forward(const C& c) {
+    return {eval(c)};
+  }
   template <class C, class Sink>
-  static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) { sink.template take<I, T>(g); }
+  static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
+    sink.template take<I, T>(g);
+  }
 };
 
 template <int I, class T>
@@ -49,14 +55,20 @@ struct constant {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) { return c.template constant<I, T>(); }
+  static value_in<C, T> eval(const C& c) {
+    return c.template constant<I, T>();
+  }
   template <class C>
-  static tape<C> forward(const C& c) { return {eval(c)}; }
+  static tape<C> forward(const C& c) {
+    return {eval(c)};
+  }
 };
 
 /// Whether a context computes a part without gradient by itself: symbols do, in a kernel of that part.
 template <class C, class S>
-concept taken_whole = !S::differentiable && requires(const C& c) { c.template part<S>(); };
+concept taken_whole = !S::differentiable && requires(const C& c) {
+  c.template part<S>();
+};
 
 template <class Op, class T, class... S>
 struct apply;
@@ -190,9 +202,13 @@ constexpr void describe(apply<Op, T, S...>*, signature& s) {
 }
 
 template <int I, class T>
-constexpr std::uint32_t reached(argument<I, T>*) { return std::uint32_t{is_differentiable<T>} << I; }
+constexpr std::uint32_t reached(argument<I, T>*) {
+  return std::uint32_t{is_differentiable<T>} << I;
+}
 template <int I, class T>
-constexpr std::uint32_t reached(constant<I, T>*) { return 0; }
+constexpr std::uint32_t reached(constant<I, T>*) {
+  return 0;
+}
 template <class Op, class T, class... S>
 constexpr std::uint32_t reached(apply<Op, T, S...>*) {
   return apply<Op, T, S...>::differentiable ? (reached(static_cast<S*>(nullptr)) | ...) : 0;
@@ -210,9 +226,13 @@ struct token_list {
 };
 
 template <int I, class T>
-constexpr void list(argument<I, T>*, token_list& to) { to.tokens[to.count++] = {nullptr, I}; }
+constexpr void list(argument<I, T>*, token_list& to) {
+  to.tokens[to.count++] = {nullptr, I};
+}
 template <int I, class T>
-constexpr void list(constant<I, T>*, token_list& to) { to.tokens[to.count++] = {nullptr, ~I}; }
+constexpr void list(constant<I, T>*, token_list& to) {
+  to.tokens[to.count++] = {nullptr, ~I};
+}
 template <class Op, class T, class... S>
 constexpr void list(apply<Op, T, S...>*, token_list& to) {
   to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S))};

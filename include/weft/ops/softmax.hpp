@@ -77,7 +77,9 @@ class softmax_kernel final : public kernel {
 };
 
 template <softmax_kind Kind, class T, class Label = T>
-kernel* prepare_softmax(const prepare_context& p) { return new softmax_kernel<Kind, T, Label>(p); }
+kernel* prepare_softmax(const prepare_context& p) {
+  return new softmax_kernel<Kind, T, Label>(p);
+}
 
 /// Sum over the last axis, which stays with extent 1.
 inline symbol sum_last(symbol x) {
@@ -164,7 +166,8 @@ constexpr bool labels_fit(const shape& logits, const shape& labels) {
 
 }  // namespace detail
 
-/// Labels fit neither as classes, `[...]` of integers against logits `[..., classes]`, nor as distributions of equal extents.
+/// Labels fit neither as classes, `[...]` of integers against logits `[..., classes]`, nor as distributions of equal
+/// extents.
 template <class Logits, class Labels, bool Sparse>
 struct labels_do_not_fit_logits
     : mistake<!(Sparse ? detail::labels_fit(Logits::spec, Labels::spec) : Logits::spec == Labels::spec)> {};
@@ -188,30 +191,36 @@ auto softmax_like(const operation& op, const E& logits) {
 
 /// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
 template <Expression E>
-[[nodiscard]] auto softmax(const E& logits) { return detail::softmax_like(softmax_operation<value_t<E>>, logits); }
+[[nodiscard]] auto softmax(const E& logits) {
+  return detail::softmax_like(softmax_operation<value_t<E>>, logits);
+}
 
 /// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
 template <Expression E>
-[[nodiscard]] auto log_softmax(const E& logits) { return detail::softmax_like(log_softmax_operation<value_t<E>>, logits); }
+[[nodiscard]] auto log_softmax(const E& logits) {
+  return detail::softmax_like(log_softmax_operation<value_t<E>>, logits);
+}
 
 /// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
 /// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error),
-/// or distributions of the logits' extents (tf.nn.softmax_cross_entropy_with_logits; each sums to 1).
+/// or distributions of the logits' extents (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
   constexpr bool sparse = std::is_same_v<U, std::int32_t> || std::is_same_v<U, std::int64_t>;
   static_assert(correct<not_floating<T>>, "softmax_cross_entropy: the logits are float or double: use cast<float>(x)");
-  static_assert(sparse || correct<element_types_differ<T, U>>,
-                "softmax_cross_entropy: labels are std::int32_t or std::int64_t classes, or distributions of the logits' type");
+  static_assert(
+      sparse || correct<element_types_differ<T, U>>,
+      "softmax_cross_entropy: labels are std::int32_t or std::int64_t classes, or distributions of the logits' type");
   static_assert(correct<labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>>,
                 "softmax_cross_entropy: the labels' extents do not fit the logits'");
   if constexpr (labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>::value || !(sparse || std::is_same_v<T, U>)) {
     return detail::after_mistake<T, dims<>>(logits, labels);
   } else {
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
-    static_assert(L::symbolic && Y::symbolic, "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
+    static_assert(L::symbolic && Y::symbolic,
+                  "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
     const auto x = detail::settle(logits);
     const auto y = detail::settle(labels);
     invocation c;

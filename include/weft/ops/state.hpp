@@ -1,21 +1,17 @@
 #pragma once
 
-
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 
-/// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees the
-/// value from before the step; the written node's own result is the new value.
+/// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees
+/// the value from before the step; the written node's own result is the new value.
 namespace weft {
-
-/// `gradient_descent`: variable -= rate * gradient.        literals: rate
-/// `momentum`: velocity = mu * velocity + gradient; variable -= rate * velocity.        literals: rate, mu
-/// The formulas of TensorFlow's ApplyGradientDescent and ApplyMomentum.
 namespace detail {
 
+/// The formulas of TensorFlow's ApplyGradientDescent (literals: rate) and ApplyMomentum (literals: rate, mu).
 template <class T>
 struct update_loops {
   static void descend(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
@@ -75,8 +71,9 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
   device::combine how[2] = {device::combine::store, device::combine::store};
   for (std::size_t k = 0; k < inputs; ++k) {
     if (!(p.inputs[k].extents == space))
-      throw error(error_code::invalid_argument, p.c.op->name,
-                  "a value of extents " + to_string(p.inputs[k].extents) + " is assigned to a variable of " + to_string(space));
+      throw error(
+          error_code::invalid_argument, p.c.op->name,
+          "a value of extents " + to_string(p.inputs[k].extents) + " is assigned to a variable of " + to_string(space));
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
   }
   device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
@@ -143,8 +140,11 @@ inline constexpr operation gradient_descent_operation = {.name = "gradient_desce
                                                          .part = role::descent,
                                                          .update_rule = "gradient_descent"};
 template <class T>
-inline constexpr operation momentum_operation = {
-    .name = "momentum", .prepare_cpu = detail::prepare_momentum<T>, .stateful = true, .writes = 2, .update_rule = "momentum"};
+inline constexpr operation momentum_operation = {.name = "momentum",
+                                                 .prepare_cpu = detail::prepare_momentum<T>,
+                                                 .stateful = true,
+                                                 .writes = 2,
+                                                 .update_rule = "momentum"};
 
 namespace detail {
 
@@ -163,8 +163,7 @@ auto record_write(const operation& op, const V& target, const E& what) {
 
 /// Writes the value of an expression into a variable (tf.assign); the result is the new value.
 template <class T, class D, class Dev, Expression E>
-  requires(E::symbolic)
-auto assign(const variable_node<T, D, Dev>& target, const E& value) {
+requires(E::symbolic) auto assign(const variable_node<T, D, Dev>& target, const E& value) {
   static_assert(correct<element_types_differ<value_t<E>, T>>, "assign: the element types differ: use cast<T>(x)");
   static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign: the value's extents are not the variable's");
   return detail::record_write(assign_operation, target, value);
@@ -172,10 +171,10 @@ auto assign(const variable_node<T, D, Dev>& target, const E& value) {
 
 /// Adds the value of an expression to a variable (tf.assign_add); the result is the new value.
 template <class T, class D, class Dev, Expression E>
-  requires(E::symbolic)
-auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
+requires(E::symbolic) auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
   static_assert(correct<element_types_differ<value_t<E>, T>>, "assign_add: the element types differ: use cast<T>(x)");
-  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign_add: the value's extents are not the variable's");
+  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>,
+                "assign_add: the value's extents are not the variable's");
   return detail::record_write(assign_add_operation<T>, target, value);
 }
 

@@ -7,8 +7,8 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/error.hpp>
 #include <weft/ops/operation.hpp>
-#include <weft/tensor/tensor.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -19,8 +19,28 @@ struct fused_reduction;
 
 /// The elementwise operations that gradients are written in, one kernel each.
 enum class primitive : unsigned char {
-  add, subtract, multiply, divide, negate, exp, log, sqrt, tanh, sigmoid, pow, abs, sign,
-  less, less_equal, equal, logical_not, select, maximum, minimum, convert, count
+  add,
+  subtract,
+  multiply,
+  divide,
+  negate,
+  exp,
+  log,
+  sqrt,
+  tanh,
+  sigmoid,
+  pow,
+  abs,
+  sign,
+  less,
+  less_equal,
+  equal,
+  logical_not,
+  select,
+  maximum,
+  minimum,
+  convert,
+  count
 };
 
 /// Where operations are recorded; a graph is one.
@@ -37,14 +57,14 @@ class recorder {
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
   /// through an x to another one.
   virtual sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
-                                            const sequence<symbol>& xs, bool partial) = 0;
+                                         const sequence<symbol>& xs, bool partial) = 0;
 
  protected:
   ~recorder() = default;
 };
 
-/// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked when
-/// the operation itself was written, and gradients of any order need one instantiation instead of one per shape.
+/// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked
+/// when the operation itself was written, and gradients of any order need one instantiation instead of one per shape.
 ///
 /// A symbol without a graph is a number that takes the element type of what it meets.
 class symbol {
@@ -116,30 +136,15 @@ inline symbol log1p(symbol x) { return log(symbol(1) + x); }
 inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
 inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
 template <class T>
-  requires std::is_integral_v<T>
-T select(bool condition, T a, T b) {
-  return condition ? a : b;
-}
+requires std::is_integral_v<T> T select(bool condition, T a, T b) { return condition ? a : b; }
 template <class T>
-  requires std::is_integral_v<T>
-T abs(T x) {
-  return static_cast<T>(x < T(0) ? -x : x);
-}
+requires std::is_integral_v<T> T abs(T x) { return static_cast<T>(x < T(0) ? -x : x); }
 template <class T>
-  requires std::is_integral_v<T>
-T maximum(T a, T b) {
-  return a > b ? a : b;
-}
+requires std::is_integral_v<T> T maximum(T a, T b) { return a > b ? a : b; }
 template <class T>
-  requires std::is_integral_v<T>
-T minimum(T a, T b) {
-  return a < b ? a : b;
-}
+requires std::is_integral_v<T> T minimum(T a, T b) { return a < b ? a : b; }
 template <class T>
-  requires std::is_arithmetic_v<T>
-T sign(T x) {
-  return static_cast<T>((x > T(0)) - (x < T(0)));
-}
+requires std::is_arithmetic_v<T> T sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
 
 }  // namespace math
 

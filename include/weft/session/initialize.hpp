@@ -10,33 +10,63 @@ namespace weft::detail {
 
 inline void store(dtype type, double x, void* to, std::size_t i) {
   switch (type) {
-    case dtype::boolean: static_cast<bool*>(to)[i] = x != 0; break;
-    case dtype::int8: static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(x); break;
-    case dtype::int16: static_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(x); break;
-    case dtype::int32: static_cast<std::int32_t*>(to)[i] = static_cast<std::int32_t>(x); break;
-    case dtype::int64: static_cast<std::int64_t*>(to)[i] = static_cast<std::int64_t>(x); break;
-    case dtype::uint8: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(x); break;
-    case dtype::uint16: static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(x); break;
-    case dtype::uint32: static_cast<std::uint32_t*>(to)[i] = static_cast<std::uint32_t>(x); break;
-    case dtype::uint64: static_cast<std::uint64_t*>(to)[i] = static_cast<std::uint64_t>(x); break;
-    case dtype::float16: static_cast<half*>(to)[i] = static_cast<float>(x); break;
-    case dtype::bfloat16: static_cast<bfloat16*>(to)[i] = static_cast<float>(x); break;
-    case dtype::float32: static_cast<float*>(to)[i] = static_cast<float>(x); break;
-    case dtype::float64: static_cast<double*>(to)[i] = x; break;
+    case dtype::boolean:
+      static_cast<bool*>(to)[i] = x != 0;
+      break;
+    case dtype::int8:
+      static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(x);
+      break;
+    case dtype::int16:
+      static_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(x);
+      break;
+    case dtype::int32:
+      static_cast<std::int32_t*>(to)[i] = static_cast<std::int32_t>(x);
+      break;
+    case dtype::int64:
+      static_cast<std::int64_t*>(to)[i] = static_cast<std::int64_t>(x);
+      break;
+    case dtype::uint8:
+      static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(x);
+      break;
+    case dtype::uint16:
+      static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(x);
+      break;
+    case dtype::uint32:
+      static_cast<std::uint32_t*>(to)[i] = static_cast<std::uint32_t>(x);
+      break;
+    case dtype::uint64:
+      static_cast<std::uint64_t*>(to)[i] = static_cast<std::uint64_t>(x);
+      break;
+    case dtype::float16:
+      static_cast<half*>(to)[i] = static_cast<float>(x);
+      break;
+    case dtype::bfloat16:
+      static_cast<bfloat16*>(to)[i] = static_cast<float>(x);
+      break;
+    case dtype::float32:
+      static_cast<float*>(to)[i] = static_cast<float>(x);
+      break;
+    case dtype::float64:
+      static_cast<double*>(to)[i] = x;
+      break;
   }
 }
 
 inline double draw(const initializer& init, const random_stream& numbers, std::size_t i) {
   switch (init.kind) {
-    case initializer::kind_type::uniform: return init.a + (init.b - init.a) * numbers.uniform(i);
-    case initializer::kind_type::normal: return init.a + init.b * numbers.normal(i);
-    case initializer::kind_type::truncated_normal: return init.a + init.b * numbers.truncated_normal(i);
-    default: return init.a;
+    case initializer::kind_type::uniform:
+      return init.a + (init.b - init.a) * numbers.uniform(i);
+    case initializer::kind_type::normal:
+      return init.a + init.b * numbers.normal(i);
+    case initializer::kind_type::truncated_normal:
+      return init.a + init.b * numbers.truncated_normal(i);
+    default:
+      return init.a;
   }
 }
 
-/// Writes a variable's first value. Returns whether it has one. Keyed by the graph's seed and the variable's name, so that it
-/// does not depend on what else is in the graph, nor on who holds which part.
+/// Writes a variable's first value. Returns whether it has one. Keyed by the graph's seed and the variable's name, so
+/// that it does not depend on what else is in the graph, nor on who holds which part.
 inline bool initialize(const initializer& init, const value_info& info, std::uint64_t seed, const std::string& name,
                        void* to) {
   const std::size_t n = info.extents.elements();
@@ -46,7 +76,8 @@ inline bool initialize(const initializer& init, const value_info& info, std::uin
   }
   if (init.kind == initializer::kind_type::value) {
     if (init.data.bytes() != info.bytes())
-      throw error(error_code::invalid_argument, name, "the first value has another number of elements than the variable");
+      throw error(error_code::invalid_argument, name,
+                  "the first value has another number of elements than the variable");
     __builtin_memcpy(to, init.data.data(), info.bytes());
     return true;
   }

@@ -3,14 +3,14 @@
 #include <cstddef>
 
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/tensor/storage.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for and
-/// given back in the order in which a step will do so; the answers are offsets.
+/// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for
+/// and given back in the order in which a step will do so; the answers are offsets.
 class memory_plan {
  public:
   /// The smallest gap that fits, else more at the end. Sizes are rounded up to whole cache lines.

@@ -29,8 +29,8 @@ class extent_bindings {
       const std::int64_t* size = find(s[i]);
       if (!size)
         throw error(error_code::failed_precondition, who,
-                    std::string("the extent ") + g.extent_name(s[i]) + " is not known: feed a value that has it, or g.set(dyn<\"" +
-                        g.extent_name(s[i]) + "\">, n)");
+                    std::string("the extent ") + g.extent_name(s[i]) +
+                        " is not known: feed a value that has it, or g.set(dyn<\"" + g.extent_name(s[i]) + "\">, n)");
       s[i] = *size;
     }
     return s;
@@ -56,15 +56,20 @@ struct variable_state {
 /// A step for known extents: kernels in order, and blocks of memory in which every intermediate value has its place.
 /// Running it allocates nothing.
 ///
-/// A lane is a thread's list of kernels, with memory of its own; a device has one, or several where independent kernels may
-/// run at the same time. Which lane a kernel is on is decided here, once: at run time a lane only waits for what
-/// it needs from others.
+/// A lane is a thread's list of kernels, with memory of its own; a device has one, or several where independent kernels
+/// may run at the same time. Which lane a kernel is on is decided here, once: at run time a lane only waits for what it
+/// needs from others.
 class plan {
  public:
   plan(const graph& g, const schedule& order, const step_request& request, const extent_bindings& extents,
        sequence<variable_state>& variables, std::size_t devices, std::size_t lanes_per_device)
-      : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables),
-        lanes_per_device_(lanes_per_device), lanes_(devices * lanes_per_device) {
+      : graph_(g),
+        order_(order),
+        request_(request),
+        extents_(extents),
+        variables_(variables),
+        lanes_per_device_(lanes_per_device),
+        lanes_(devices * lanes_per_device) {
     number_slots();
     resolve_aliases_and_infos();
     choose_fusions();
@@ -143,7 +148,8 @@ class plan {
     std::size_t number = 0;
     for (const instruction& i : instructions_) {
       text += std::to_string(number++) + "  cpu:" + std::to_string(i.lane / lanes_per_device_) +
-              (lanes_per_device_ > 1 ? "." + std::to_string(i.lane % lanes_per_device_) : "") + "  " + graph_[i.node].name + "  " + i.code->describe();
+              (lanes_per_device_ > 1 ? "." + std::to_string(i.lane % lanes_per_device_) : "") + "  " +
+              graph_[i.node].name + "  " + i.code->describe();
       if (!i.waits.empty()) {
         text += "  waits for";
         for (const std::uint32_t w : i.waits) text += " " + std::to_string(w);
@@ -153,8 +159,8 @@ class plan {
     std::size_t separate = 0;
     for (const slot& s : slots_)
       if (s.place == place_kind::arena) separate += s.info.bytes();
-    text += std::to_string(instructions_.size()) + " kernels; " + std::to_string(arena_bytes()) + " bytes of memory for " +
-            std::to_string(separate) + " bytes of intermediate values\n";
+    text += std::to_string(instructions_.size()) + " kernels; " + std::to_string(arena_bytes()) +
+            " bytes of memory for " + std::to_string(separate) + " bytes of intermediate values\n";
     return text;
   }
 
@@ -163,7 +169,7 @@ class plan {
 
   struct slot {
     value_info info;
-    std::uint32_t root = 0;          // the slot whose buffer this is
+    std::uint32_t root = 0;  // the slot whose buffer this is
     place_kind place = place_kind::unused;
     std::uint32_t lane = 0;
     std::size_t offset = 0;
@@ -173,8 +179,8 @@ class plan {
   };
 
   struct instruction {
-    std::uint32_t node;             // whose result it computes
-    std::uint32_t product = none;   // a matmul that it takes in
+    std::uint32_t node;            // whose result it computes
+    std::uint32_t product = none;  // a matmul that it takes in
     std::uint32_t lane = 0;
     kernel* code = nullptr;
     sequence<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
@@ -217,13 +223,19 @@ class plan {
       for (std::uint32_t o = 0; o < w.outputs.size(); ++o) {
         slot& s = slots_[first_slot_[n] + o];
         s.info = w.outputs[o];
-        // Extents of values that are not computed may be asked for all the same; an unknown one is an error only if used.
-        if (order_.needs(n) || known(s.info.extents)) s.info.extents = extents_.resolve(graph_, graph_[n].name, s.info.extents);
-        if (order_.is_fed(n)) s.place = place_kind::fed;
-        else if (w.op == &variable_operation) s.place = place_kind::variable;
-        else if (w.op == &constant_operation) s.place = place_kind::constant;
+        // Extents of values that are not computed may be asked for all the same; an unknown one is an error only if
+        // used.
+        if (order_.needs(n) || known(s.info.extents))
+          s.info.extents = extents_.resolve(graph_, graph_[n].name, s.info.extents);
+        if (order_.is_fed(n))
+          s.place = place_kind::fed;
+        else if (w.op == &variable_operation)
+          s.place = place_kind::variable;
+        else if (w.op == &constant_operation)
+          s.place = place_kind::constant;
       }
-      if (w.op->alias && !order_.is_fed(n) && order_.needs(n)) slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
+      if (w.op->alias && !order_.is_fed(n) && order_.needs(n))
+        slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
       // What a write yields is the variable itself, after the write.
       if (w.op->writes && order_.needs(n)) slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
     }
@@ -300,7 +312,8 @@ class plan {
     if (ordinal <= 0) return 0;
     if (static_cast<std::size_t>(ordinal) >= lanes_.size() / lanes_per_device_)
       throw error(error_code::invalid_argument, graph_[n].name,
-                  "is placed on " + to_string(graph_[n].device) + ", but the session has " + std::to_string(lanes_.size() / lanes_per_device_) +
+                  "is placed on " + to_string(graph_[n].device) + ", but the session has " +
+                      std::to_string(lanes_.size() / lanes_per_device_) +
                       " CPU device(s): session_options::devices says how many");
     return static_cast<std::uint32_t>(ordinal);
   }
@@ -318,8 +331,8 @@ class plan {
     for (const std::uint32_t n : order_.order()) {
       if (!computes(n)) continue;
       const std::uint32_t epilogue = epilogue_of_[n];
-      if (epilogue != none && what(epilogue).op->part == role::descent) continue;  // runs with the update
-      if (fused_into_[n] != none && what(n).op->part == role::expression) continue;        // ran with the product
+      if (epilogue != none && what(epilogue).op->part == role::descent) continue;    // runs with the update
+      if (fused_into_[n] != none && what(n).op->part == role::expression) continue;  // ran with the product
       instruction i;
       i.node = epilogue != none ? epilogue : n;
       i.product = epilogue != none ? n : fused_into_[n];
@@ -329,8 +342,8 @@ class plan {
     }
   }
 
-  /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one unit for
-  /// an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane.
+  /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one
+  /// unit for an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane.
   void assign_lanes() {
     constexpr double hand_over = 2000;
     sequence<double> lane_free(lanes_.size(), 0), available(slots_.size(), 0);
@@ -401,8 +414,8 @@ class plan {
     // The caller's memory takes a fetched value directly, unless it is fetched twice or something else aliases it.
     for (std::size_t f = 0; f < fetch_slots_.size(); ++f) {
       slot& s = slots_[fetch_slots_[f]];
-      bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none && request_.fetches[f].node < graph_.size() &&
-                  fetch_slots_[f] == slot_number(request_.fetches[f]);
+      bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none &&
+                  request_.fetches[f].node < graph_.size() && fetch_slots_[f] == slot_number(request_.fetches[f]);
       for (std::size_t other = 0; other < fetch_slots_.size(); ++other)
         if (other != f && fetch_slots_[other] == fetch_slots_[f]) once = false;
       if (once) s.place = place_kind::caller;
@@ -493,7 +506,8 @@ class plan {
 
   kernel* prepare(std::uint32_t n, const operands& o) const {
     if (!what(n).op->prepare_cpu)
-      throw error(error_code::unimplemented, graph_[n].name, std::string(what(n).op->name) + " has no kernel for the CPU");
+      throw error(error_code::unimplemented, graph_[n].name,
+                  std::string(what(n).op->name) + " has no kernel for the CPU");
     return what(n).op->prepare_cpu({what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data()});
   }
 
@@ -521,8 +535,10 @@ class plan {
         if (what(in.node).inputs[k].node == in.product) own.in_slots[k] = own.out_slots[0];
       fusion = {own.out_slots[0], 1, false, prepare(in.node, own)};
     }
-    return what(in.product).op->prepare_fused(
-        {what(in.product), product.in.data(), product.out.data(), product.in_slots.data(), product.out_slots.data()}, fusion);
+    return what(in.product)
+        .op->prepare_fused({what(in.product), product.in.data(), product.out.data(), product.in_slots.data(),
+                            product.out_slots.data()},
+                           fusion);
   }
 
   // ---- several lanes ----
@@ -541,7 +557,8 @@ class plan {
     return false;
   }
   static bool conflict(const instruction& first, const instruction& second) {
-    return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) || overlap(first.reads, second.writes);
+    return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) ||
+           overlap(first.reads, second.writes);
   }
 
   void run(instruction& next, const frame& f) {

@@ -13,7 +13,8 @@ namespace weft {
 /// The nodes of a graph that a step needs, in the order in which it runs them.
 ///
 /// A node that writes a variable runs after every node that reads the variable's old value, and as soon as it can, so
-/// that gradients are given back early. A node that needs both the old and the new value reads a snapshot of the old one.
+/// that gradients are given back early. A node that needs both the old and the new value reads a snapshot of the old
+/// one.
 class schedule {
  public:
   /// `fed` values are not computed. Throws if a placeholder that is needed is not fed.

@@ -97,20 +97,19 @@ auto fetch(const F&... f) {
 
 /// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
 template <class... P>
-  requires(is_node<P> && ...)
-auto feed(const P&... p) {
-  return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{{node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
+requires(is_node<P>&&...) auto feed(const P&... p) {
+  return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
+      {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
 }
 
-/// A node and the value that it gets in one `run`.
+/// A node and the value that it gets in one `run`. It refers to the value, so it is written inside the call.
 template <class P, class X>
 struct fed_pair {
   P placeholder;
   const X& value;
 };
 template <class P, class X>
-  requires(is_node<P>)
-fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
+requires(is_node<P>) fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
 
 class session;
 
@@ -188,8 +187,8 @@ step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& 
   return r;
 }
 
-/// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has let
-/// go of.
+/// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has
+/// let go of.
 template <class... F>
 class step_results {
  public:
@@ -234,8 +233,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
   step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
       : prepared_(s, detail::request_of(fetches, feeds)) {}
 
-  /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed extents
-  /// disagree, and whatever a kernel throws.
+  /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
+  /// extents disagree, and whatever a kernel throws.
   template <class... X>
   auto operator()(const X&... x) {
     static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
@@ -261,7 +260,8 @@ class session {
  public:
   explicit session(const graph& g, session_options options = {}) : graph_(g), options_(options) {
     if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
-      throw error(error_code::invalid_argument, "session", "there is at least one device, and no negative number of threads");
+      throw error(error_code::invalid_argument, "session",
+                  "there is at least one device, and no negative number of threads");
     const sequence<int> cores = available_cores();
     const auto devices = static_cast<std::size_t>(options_.devices);
     for (std::size_t d = 0; d < devices; ++d) {
@@ -297,14 +297,15 @@ class session {
     return prepare(fetches, feed_list<>{});
   }
 
-  /// Plans and runs once: `s.run(fetch(loss, train), with(images, x), with(labels, y))`.
+  /// Plans and runs once: `s.run(fetch(loss, train), with(images, x), with(labels, y))`. Planning takes far longer than
+  /// a small step: a run that is repeated is prepared.
   template <class... F, class... P, class... X>
   auto run(const fetch_list<F...>& fetches, const fed_pair<P, X>&... fed) {
     auto once = prepare(fetches, feed(fed.placeholder...));
     return once(fed.value...);
   }
 
-  /// The value of one node or expression.
+  /// The value of one node or expression, planned and run once.
   template <class E, class... P, class... X>
   auto eval(const E& e, const fed_pair<P, X>&... fed) {
     return run(fetch(e), fed...);
@@ -415,9 +416,9 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
         for (const auto& [code, feed] : bound_by)
           if (code == declared[a]) other = g[s.request.feeds[feed].node].name;
         throw error(error_code::invalid_argument, g[v.node].name,
-                    std::string("the extent ") + g.extent_name(declared[a]) + " is " + std::to_string(given[a]) + " here but " +
-                        std::to_string(*known) + " in " + other + ": fed " + weft::to_string(given) + " for " +
-                        g.to_string(declared));
+                    std::string("the extent ") + g.extent_name(declared[a]) + " is " + std::to_string(given[a]) +
+                        " here but " + std::to_string(*known) + " in " + other + ": fed " + weft::to_string(given) +
+                        " for " + g.to_string(declared));
       }
     }
     if (!fits)

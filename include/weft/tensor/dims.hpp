@@ -61,8 +61,8 @@ struct shape {
 
   constexpr shape() = default;
   template <class... Extents>
-    requires(sizeof...(Extents) > 0)
-  constexpr explicit shape(Extents... e) : extents{static_cast<std::int64_t>(e)...}, rank(sizeof...(Extents)) {}
+  requires(sizeof...(Extents) > 0) constexpr explicit shape(Extents... e)
+      : extents{static_cast<std::int64_t>(e)...}, rank(sizeof...(Extents)) {}
 
   constexpr std::int64_t operator[](std::size_t axis) const { return extents[axis]; }
   constexpr std::int64_t& operator[](std::size_t axis) { return extents[axis]; }
@@ -220,8 +220,7 @@ struct pick_kept {
 
 /// `Dims` without the axes whose bits are set.
 template <class Dims, std::uint32_t Mask>
-using without_axes =
-    select<Dims, Dims::rank - static_cast<std::size_t>(__builtin_popcount(Mask)), pick_kept<Mask>>;
+using without_axes = select<Dims, Dims::rank - static_cast<std::size_t>(__builtin_popcount(Mask)), pick_kept<Mask>>;
 
 }  // namespace detail
 

@@ -52,7 +52,19 @@ struct bfloat16 {
 
 /// Element types, as a run-time value.
 enum class dtype : unsigned char {
-  boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64
+  boolean,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64
 };
 
 constexpr std::size_t size_of(dtype type) {
@@ -61,8 +73,8 @@ constexpr std::size_t size_of(dtype type) {
 }
 
 constexpr const char* name(dtype type) {
-  constexpr const char* names[] = {"bool",   "int8",   "int16",  "int32",   "int64",    "uint8",  "uint16",
-                                   "uint32", "uint64", "half",   "bfloat16", "float", "double"};
+  constexpr const char* names[] = {"bool",   "int8",   "int16", "int32",    "int64", "uint8", "uint16",
+                                   "uint32", "uint64", "half",  "bfloat16", "float", "double"};
   return names[static_cast<std::size_t>(type)];
 }
 
@@ -81,19 +93,32 @@ struct known_element {
 };
 }  // namespace detail
 
-template <> struct element<bool> : detail::known_element<dtype::boolean> {};
-template <> struct element<std::int8_t> : detail::known_element<dtype::int8> {};
-template <> struct element<std::int16_t> : detail::known_element<dtype::int16> {};
-template <> struct element<std::int32_t> : detail::known_element<dtype::int32> {};
-template <> struct element<std::int64_t> : detail::known_element<dtype::int64> {};
-template <> struct element<std::uint8_t> : detail::known_element<dtype::uint8> {};
-template <> struct element<std::uint16_t> : detail::known_element<dtype::uint16> {};
-template <> struct element<std::uint32_t> : detail::known_element<dtype::uint32> {};
-template <> struct element<std::uint64_t> : detail::known_element<dtype::uint64> {};
-template <> struct element<half> : detail::known_element<dtype::float16> {};
-template <> struct element<bfloat16> : detail::known_element<dtype::bfloat16> {};
-template <> struct element<float> : detail::known_element<dtype::float32> {};
-template <> struct element<double> : detail::known_element<dtype::float64> {};
+template <>
+struct element<bool> : detail::known_element<dtype::boolean> {};
+template <>
+struct element<std::int8_t> : detail::known_element<dtype::int8> {};
+template <>
+struct element<std::int16_t> : detail::known_element<dtype::int16> {};
+template <>
+struct element<std::int32_t> : detail::known_element<dtype::int32> {};
+template <>
+struct element<std::int64_t> : detail::known_element<dtype::int64> {};
+template <>
+struct element<std::uint8_t> : detail::known_element<dtype::uint8> {};
+template <>
+struct element<std::uint16_t> : detail::known_element<dtype::uint16> {};
+template <>
+struct element<std::uint32_t> : detail::known_element<dtype::uint32> {};
+template <>
+struct element<std::uint64_t> : detail::known_element<dtype::uint64> {};
+template <>
+struct element<half> : detail::known_element<dtype::float16> {};
+template <>
+struct element<bfloat16> : detail::known_element<dtype::bfloat16> {};
+template <>
+struct element<float> : detail::known_element<dtype::float32> {};
+template <>
+struct element<double> : detail::known_element<dtype::float64> {};
 
 template <class T>
 inline constexpr dtype dtype_of = element<T>::type;
@@ -105,7 +130,9 @@ concept Element = element<T>::supported;
 /// A type whose values have gradients.
 template <class T>
 inline constexpr bool is_differentiable = false;
-template <> inline constexpr bool is_differentiable<float> = true;
-template <> inline constexpr bool is_differentiable<double> = true;
+template <>
+inline constexpr bool is_differentiable<float> = true;
+template <>
+inline constexpr bool is_differentiable<double> = true;
 
 }  // namespace weft

@@ -17,7 +17,9 @@ struct cpu {
 /// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
 /// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
 template <class E>
-concept Expression = requires { typename E::weft_expression; };
+concept Expression = requires {
+  typename E::weft_expression;
+};
 
 /// A number in an expression. It takes the element type of what it meets, and its value is data of the kernel, not
 /// part of the kernel's type.
@@ -53,7 +55,8 @@ struct expression_base {
   using value_type = T;
   using dims_type = Dims;
   using device_type = Device;
-  /// An operation of three operands counts twice, so that there is never more than one leaf more than there are operations.
+  /// An operation of three operands counts twice, so that there is never more than one leaf more than there are
+  /// operations.
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 };
@@ -65,7 +68,9 @@ struct expression<Op, T, Dims, Device, A> : detail::expression_base<Op, T, Dims,
   A a;
   explicit expression(const A& x) : a(x) {}
   template <class F>
-  void for_each_operand(F&& f) const { f(a); }
+  void for_each_operand(F&& f) const {
+    f(a);
+  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B>
@@ -74,7 +79,9 @@ struct expression<Op, T, Dims, Device, A, B> : detail::expression_base<Op, T, Di
   B b;
   expression(const A& x, const B& y) : a(x), b(y) {}
   template <class F>
-  void for_each_operand(F&& f) const { f(a), f(b); }
+  void for_each_operand(F&& f) const {
+    f(a), f(b);
+  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B, class C>
@@ -84,11 +91,13 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
   C c;
   expression(const A& x, const B& y, const C& z) : a(x), b(y), c(z) {}
   template <class F>
-  void for_each_operand(F&& f) const { f(a), f(b), f(c); }
+  void for_each_operand(F&& f) const {
+    f(a), f(b), f(c);
+  }
 };
 
-/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x * x`
-/// through `auto` cannot double a type without end.
+/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x
+/// * x` through `auto` cannot double a type without end.
 inline constexpr std::size_t max_operations = 12;
 
 template <class E>

@@ -37,7 +37,8 @@ struct assigned_extents_differ : mistake<!detail::assignable(From::spec, To::spe
 
 /// What is wrong with an assignment, if anything is.
 template <class FromType, class From, class ToType, class To>
-using assignment_mistake = std::conditional_t<assigned_extents_differ<From, To>::value, assigned_extents_differ<From, To>,
-                                              element_types_differ<FromType, ToType>>;
+using assignment_mistake =
+    std::conditional_t<assigned_extents_differ<From, To>::value, assigned_extents_differ<From, To>,
+                       element_types_differ<FromType, ToType>>;
 
 }  // namespace weft

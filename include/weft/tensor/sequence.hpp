@@ -12,7 +12,8 @@ namespace weft {
 namespace detail {
 
 /// Moves `size` trivially copyable elements into memory for at least `wanted`. One function for all types.
-[[gnu::noinline]] inline void* grow(void* data, std::size_t size, std::size_t& capacity, std::size_t wanted, std::size_t element) {
+[[gnu::noinline]] inline void* grow(void* data, std::size_t size, std::size_t& capacity, std::size_t wanted,
+                                    std::size_t element) {
   capacity = 2 * capacity > wanted ? 2 * capacity : wanted > 4 ? wanted : 4;
   void* larger = host_allocator::allocate(capacity * element);
   if (size) __builtin_memcpy(larger, data, size * element);
@@ -22,8 +23,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// A growing array with the part of std::vector's interface that Weft uses. It exists for what it costs the compiler: the
-/// planner's two dozen element types took 3,000 functions of std::vector, most of a small program's compile time.
+/// A growing array with the part of std::vector's interface that Weft uses. It exists for what it costs the compiler:
+/// the planner's two dozen element types took 3,000 functions of std::vector, most of a small program's compile time.
 /// Elements move without throwing.
 template <class T>
 class sequence {

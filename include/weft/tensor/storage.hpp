@@ -10,15 +10,16 @@ inline constexpr std::size_t alignment = 64;
 
 /// The default allocator: cache-line aligned memory of the host.
 struct host_allocator {
-  static void* allocate(std::size_t bytes) { return ::operator new(bytes, std::align_val_t{alignment}); }
-  static void deallocate(void* p) noexcept { ::operator delete(p, std::align_val_t{alignment}); }
+  static void* allocate(std::size_t bytes) { return ::operator new (bytes, std::align_val_t{alignment}); }
+  static void deallocate(void* p) noexcept { ::operator delete (p, std::align_val_t{alignment}); }
 };
 
 /// Counted shared bytes. Copies share; `unique` says whether writing would be seen through another handle.
 class storage {
  public:
   storage() = default;
-  explicit storage(std::size_t bytes) : block_(new (host_allocator::allocate(sizeof(header) + bytes)) header{1, bytes}) {}
+  explicit storage(std::size_t bytes)
+      : block_(new (host_allocator::allocate(sizeof(header) + bytes)) header{1, bytes}) {}
   storage(const storage& other) noexcept : block_(other.block_) {
     if (block_) __atomic_fetch_add(&block_->owners, 1, __ATOMIC_RELAXED);
   }

@@ -65,12 +65,8 @@ class tensor {
   static constexpr bool symbolic = false;
 
   /// Zeros; a dynamic extent starts as 0.
-  tensor()
-    requires Dims::is_static
-      : tensor(Dims::spec) {}
-  tensor()
-    requires(!Dims::is_static)
-      : tensor(empty()) {}
+  tensor() requires Dims::is_static : tensor(Dims::spec) {}
+  tensor() requires(!Dims::is_static) : tensor(empty()) {}
 
   /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`.
   explicit tensor(const shape& extents) : tensor(extents, uninitialized{}) {
@@ -78,9 +74,7 @@ class tensor {
   }
 
   /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
-  tensor(std::initializer_list<T> values)
-    requires(Dims::is_static && Dims::rank > 0)
-      : tensor(Dims::spec, values) {}
+  tensor(std::initializer_list<T> values) requires(Dims::is_static&& Dims::rank > 0) : tensor(Dims::spec, values) {}
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     if (values.size() != elements())
       throw error(error_code::invalid_argument, "tensor",
@@ -88,23 +82,19 @@ class tensor {
     std::size_t i = 0;
     for (const T& v : values) raw()[i++] = v;
   }
-  tensor(T value)
-    requires(Dims::rank == 0)
-      : tensor(shape{}, uninitialized{}) {
-    raw()[0] = value;
-  }
+  tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
 
   /// Evaluates the expression in one pass.
   template <Expression E>
-    requires(!std::is_same_v<E, tensor> && !E::symbolic)
-  tensor(const E& e) {
-    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>, "tensor: the expression has other extents or elements");
+  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor(const E& e) {
+    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
+                  "tensor: the expression has other extents or elements");
     assign(e);
   }
   template <Expression E>
-    requires(!std::is_same_v<E, tensor> && !E::symbolic)
-  tensor& operator=(const E& e) {
-    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>, "tensor: the expression has other extents or elements");
+  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor& operator=(const E& e) {
+    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
+                  "tensor: the expression has other extents or elements");
     assign(e);
     return *this;
   }
@@ -139,16 +129,12 @@ class tensor {
   const T* end() const { return data() + elements(); }
 
   template <class... Index>
-    requires(sizeof...(Index) == Dims::rank)
-  T operator()(Index... index) const { return data()[offset(index...)]; }
+  requires(sizeof...(Index) == Dims::rank) T operator()(Index... index) const { return data()[offset(index...)]; }
   template <class... Index>
-    requires(sizeof...(Index) == Dims::rank)
-  T& operator()(Index... index) { return data()[offset(index...)]; }
+  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) { return data()[offset(index...)]; }
 
   /// The value of a scalar.
-  operator T() const
-    requires(Dims::rank == 0)
-  { return data()[0]; }
+  operator T() const requires(Dims::rank == 0) { return data()[0]; }
 
   /// Whether writing elements of these extents needs no other storage than what this tensor alone holds.
   bool can_hold(const shape& extents) const { return bytes_.data() && bytes_.unique() && shape_ == extents; }
@@ -190,8 +176,8 @@ class tensor {
   storage bytes_;
 };
 
-/// Elements that live elsewhere. The viewed memory must outlive the view; nothing in Weft keeps one past the call it
-/// is given to.
+/// Elements that live elsewhere, to be fed to a step or read. The viewed memory must outlive the view; nothing in Weft
+/// keeps one past the call it is given to.
 template <class T, class Dims>
 class tensor_view {
  public:
@@ -201,12 +187,8 @@ class tensor_view {
   tensor_view(T* data, const shape& extents) : data_(data), shape_(extents) {
     detail::check_fits("tensor_view", Dims::spec, Dims::names, extents);
   }
-  tensor_view(T* data)
-    requires Dims::is_static
-      : data_(data), shape_(Dims::spec) {}
-  tensor_view(const tensor<value_type, Dims>& t)
-    requires std::is_const_v<T>
-      : data_(t.data()), shape_(t.extents()) {}
+  tensor_view(T* data) requires Dims::is_static : data_(data), shape_(Dims::spec) {}
+  tensor_view(const tensor<value_type, Dims>& t) requires std::is_const_v<T> : data_(t.data()), shape_(t.extents()) {}
   tensor_view(tensor<value_type, Dims>& t) : data_(t.data()), shape_(t.extents()) {}
 
   T* data() const { return data_; }

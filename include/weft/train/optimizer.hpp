@@ -17,7 +17,8 @@ struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 
 /// What is wrong with a loss, if anything is.
 template <class E>
-using minimize_mistake = std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, not_floating<value_t<E>>>;
+using minimize_mistake =
+    std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, not_floating<value_t<E>>>;
 
 namespace detail {
 
@@ -64,7 +65,8 @@ inline symbol record_update(graph& g, const update_rule_call& rule, symbol varia
 inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule) {
   sequence<symbol> variables;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
+    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type())
+      variables.push_back({&g, {n, 0}});
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
   sequence<symbol> updates;
   for (std::size_t i = 0; i < variables.size(); ++i)
@@ -93,23 +95,24 @@ struct gradient_descent {
 
   /// A training step: updates every variable that the scalar loss depends on.
   template <Expression E>
-    requires(E::symbolic)
-  [[nodiscard]] effect minimize(const E& loss) const {
-    static_assert(correct<minimize_mistake<E>>, "minimize: the loss is no scalar, take its mean or sum; or it is no float");
+  requires(E::symbolic) [[nodiscard]] effect minimize(const E& loss) const {
+    static_assert(correct<minimize_mistake<E>>,
+                  "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "gradient_descent",
                             {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}});
   }
 };
 
-/// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak 1964).
+/// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
+/// 1964).
 struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
   template <Expression E>
-    requires(E::symbolic)
-  [[nodiscard]] effect minimize(const E& loss) const {
-    static_assert(correct<minimize_mistake<E>>, "minimize: the loss is no scalar, take its mean or sum; or it is no float");
+  requires(E::symbolic) [[nodiscard]] effect minimize(const E& loss) const {
+    static_assert(correct<minimize_mistake<E>>,
+                  "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "momentum",
                             {&momentum_operation<value_t<E>>,
                              {"momentum"},

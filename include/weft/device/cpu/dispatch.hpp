@@ -158,8 +158,8 @@ void multiversioned(F f) {
   #pragma clang diagnostic pop
 #endif
 
-/// Calls f, compiled for AVX2 where the processor has it or more, and plainly elsewhere: for loops that gain nothing from
-/// wider vectors, at a third of the compile time.
+/// Calls f, compiled for AVX2 where the processor has it or more, and plainly elsewhere: for loops that gain nothing
+/// from wider vectors, at a third of the compile time.
 template <class F>
 void multiversioned_up_to_avx2(F f) {
 #if defined(__x86_64__)

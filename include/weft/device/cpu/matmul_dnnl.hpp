@@ -56,15 +56,15 @@ struct dnnl {
     return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
   }
 
-  static void small(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b, std::size_t ldb,
-                    float beta, float* c, std::size_t ldc) {
-    const detail::strided<float> left = s.transpose_a ? detail::strided<float>{a, 1, lda} : detail::strided<float>{a, lda, 1};
+  static void small(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b,
+                    std::size_t ldb, float beta, float* c, std::size_t ldc) {
+    const detail::strided<float> left =
+        s.transpose_a ? detail::strided<float>{a, 1, lda} : detail::strided<float>{a, lda, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
     if (s.n < detail::matmul_width<float>(isa::avx2) || detail::matmul_streams(s.m, s.n, s.k))
       multiversioned_up_to_avx2(detail::matmul_rows_of_c<float>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else
-      multiversioned_up_to_avx2(
-          detail::matmul_block<float>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
+      multiversioned_up_to_avx2(detail::matmul_block<float>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
   }
 
   static void matmul(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b,
