@@ -88,3 +88,13 @@ BOOST_AUTO_TEST_CASE(equal_maxima_share_the_gradient) {
     BOOST_CHECK_EQUAL(low(i), i == 0 || i == 3 ? 0.5 : 0);
   }
 }
+
+BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_gradients) {
+  graph g;
+  const auto x = placeholder<double, dims<2, 3>>(g);
+  const auto [dx] = gradients(product<1>(x), x);
+  session s{g, {.threads = 1}};
+  const auto d = s.eval(dx, with(x, tensor<double, dims<2, 3>>{2, 0, 3, 0, 5, 0}));
+  const double expected[] = {0, 6, 0, 0, 0, 0};
+  for (int i = 0; i < 6; ++i) BOOST_CHECK_EQUAL(d.data()[i], expected[i]);
+}

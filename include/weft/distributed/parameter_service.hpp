@@ -332,7 +332,7 @@ class parameter_service {
 
   void answer_failure(worker& to, const error& problem) {
     link& with = *to.connection;
-    with.reply = error_bytes(problem.code(), problem.what());
+    with.reply = error_bytes(problem.code(), problem.sentence());
     with.out.start(answer_to(to, frame_kind::failure), const_bytes(with.reply));
     with.at = phase::answering;
   }

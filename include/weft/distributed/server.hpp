@@ -219,7 +219,7 @@ class basic_server {
   /// is often heard before this server has judged the peer, so it is given a moment to do so.
   error diagnose(std::size_t rank, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
-      return error(problem.code(), operation, to_string(members_.task(rank)) + ": " + problem.what());
+      return error(problem.code(), operation, to_string(members_.task(rank)) + ": " + problem.sentence());
     members_.await_cause(rank, deadline_type(std::chrono::milliseconds(200)));
     return members_.diagnose(rank, operation, "has closed its connection");
   }

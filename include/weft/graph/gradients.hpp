@@ -15,9 +15,21 @@ namespace weft {
 template <class T>
 struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 
+/// An expression has no identity that a gradient could be taken with respect to: `auto h = let(...)` makes a node of it,
+/// before it is used.
+template <class X>
+struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
+
 namespace detail {
 
 inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
+  for (const symbol& x : xs) {
+    const graph& g = *static_cast<graph*>(y.where());
+    const operation* op = x.where() == y.where() ? g[x.id().node].what.op : nullptr;
+    if (op && x.id().node > y.id().node && op != &variable_operation && op != &placeholder_operation)
+      throw error(error_code::invalid_argument, g[x.id().node].name,
+                  "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
+  }
   const sequence<symbol> of{y};
   const symbol one = y.extents().rank == 0 ? as_scalar(*y.where(), 1, y.type()) : record_fill(*y.where(), 1, y.info());
   auto results = y.where()->differentiate(of, {one}, xs, false);
@@ -39,10 +51,14 @@ void use_primitives(const X& x) {
 /// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
 /// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
 template <Expression Y, Expression... Xs>
-requires(Y::symbolic && (is_node<Xs> && ...)) [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
+  requires(Y::symbolic)
+[[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
   static_assert(correct<gradient_of_non_floating<value_t<Y>>>, "gradients: y is neither float nor double");
   static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is neither float nor double");
-  if constexpr (is_differentiable<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
+  static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...), "gradients: an x is no node: let() makes one");
+  if constexpr (!(is_node<Xs> && ...)) {
+    return std::tuple{let(xs)...};
+  } else if constexpr (is_differentiable<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
     detail::use_primitives<value_t<Y>>(root);
     (detail::use_primitives<value_t<Xs>>(root), ...);

@@ -109,7 +109,7 @@ struct first_value {
 
 inline symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                               first_value first) {
-  const symbol s = record_leaf(g, variable_operation, name, type, extents, names);
+  const shape spec = extents;
   for (std::size_t i = 0; i < extents.rank; ++i) {
     if (extents[i] >= 0) continue;
     const std::int64_t code = extents[i];
@@ -120,6 +120,7 @@ inline symbol record_variable(graph& g, std::string_view name, dtype type, shape
                   std::string("the extent ") + names[i] + " has no value yet: g.set(dyn<\"" + names[i] +
                       "\">, n) comes before the variable");
   }
+  const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
   g.initialize(s.id().node, first.make(first.init, extents));
   return s;
 }

@@ -342,7 +342,8 @@ constexpr std::size_t rank(const E&) {
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
 template <Expression E>
-requires(E::symbolic) [[nodiscard]] auto stop_gradient(const E& e) {
+  requires(E::symbolic)
+[[nodiscard]] auto stop_gradient(const E& e) {
   const symbol x = let(e).erased();
   return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_alias(stop_gradient_operation, x, x.extents()));
 }

@@ -29,6 +29,29 @@ struct operation_undefined_for : mistake<!detail::defined_for<Op, T>()> {};
 template <class Op, class Device>
 struct no_kernel_for_device : mistake<!detail::has_kernel<Op, Device>()> {};
 
+namespace detail {
+
+template <class Op, class T, int Operands>
+constexpr bool has_gradient(T v) {
+  if constexpr (!is_differentiable<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
+    return true;
+  else if constexpr (Operands == 1)
+    return requires { Op::gradient(v, v, v); };
+  else
+    return requires { Op::gradient_a(v, v, v, v), Op::gradient_b(v, v, v, v); };
+}
+
+template <class X>
+inline constexpr bool symbolic_operand = false;
+template <Expression X>
+inline constexpr bool symbolic_operand<X> = X::symbolic;
+
+}  // namespace detail
+
+/// A user's operation enters a graph without a gradient, and without saying that it has none.
+template <class Op, class T, bool Symbolic, int Operands>
+struct operation_without_gradient : mistake<Symbolic && !detail::has_gradient<Op, T, Operands>(T{})> {};
+
 /// Whether `a + b` and its like compile.
 template <class A, class B>
 concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
@@ -129,6 +152,8 @@ template <class Op, Expression X>
   using T = value_t<X>;
   static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
   static_assert(correct<no_kernel_for_device<Op, device_t<X>>>, "this operation has no kernel for this device");
+  static_assert(correct<operation_without_gradient<Op, T, X::symbolic, 1>>,
+                "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
   return detail::make_expression<Op, detail::result_type<Op, T>, dims_t<X>, device_t<X>>(detail::as_operand<T>(x));
 }
 
@@ -150,6 +175,8 @@ auto binary(const A& a, const B& b) {
     static_assert(number_fits<A, T> && number_fits<B, T>, "a fraction meets an integer tensor: use cast<T>(x)");
     static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
     static_assert(correct<no_kernel_for_device<Op, device>>, "this operation has no kernel for this device");
+    static_assert(correct<operation_without_gradient<Op, T, symbolic_operand<A> || symbolic_operand<B>, 2>>,
+                  "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
     using D = broadcast_dims<operand_dims<A>, operand_dims<B>>;
     return make_expression<Op, result_type<Op, T>, D, device>(at_own_extents<D>(as_operand<T>(a)),
                                                               at_own_extents<D>(as_operand<T>(b)));
@@ -162,7 +189,8 @@ auto binary(const A& a, const B& b) {
 
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
 template <class Op, Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto elementwise(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "elementwise: extents or element types of the operands differ");
   return detail::binary<Op>(a, b);
 }
@@ -170,22 +198,26 @@ requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A&
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator+(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator+(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator+: extents or element types of the operands differ");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator-(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator-(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator-: extents or element types of the operands differ");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator*(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator*: extents or element types of the operands differ");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator/(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator/(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator/: extents or element types of the operands differ");
   return detail::binary<formula::divide>(a, b);
 }
@@ -197,42 +229,50 @@ template <Expression X>
 // ---- comparisons and logic: tensors of bool ----
 
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator<: extents or element types of the operands differ");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator<=: extents or element types of the operands differ");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator>: extents or element types of the operands differ");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator>=: extents or element types of the operands differ");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator==(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator==(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator==: extents or element types of the operands differ");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator!=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator!=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator!=: extents or element types of the operands differ");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator&&(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator&&(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator&&: extents or element types of the operands differ");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator||(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator||(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "operator||: extents or element types of the operands differ");
   return detail::binary<formula::logical_or>(a, b);
 }
@@ -280,24 +320,28 @@ template <Expression X>
   return elementwise<formula::relu>(x);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto pow(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto pow(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "pow: extents or element types of the operands differ");
   return detail::binary<formula::pow>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto maximum(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto maximum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "maximum: extents or element types of the operands differ");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto minimum(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto minimum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<A, B>>, "minimum: extents or element types of the operands differ");
   return detail::binary<formula::minimum>(a, b);
 }
 
 /// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
 template <Expression P, Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   using U = decltype(detail::operand_type<B, A>());
   using DA = detail::operand_dims<A>;

@@ -132,7 +132,8 @@ struct collect_buffers {
 
 /// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
 template <Expression E>
-requires(E::symbolic) auto let(const E& e) {
+  requires(E::symbolic)
+auto let(const E& e) {
   if constexpr (E::operations == 0) {
     return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
   } else {
@@ -143,7 +144,8 @@ requires(E::symbolic) auto let(const E& e) {
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
 template <Expression E, class T, class D, class Dev>
-requires(!E::symbolic) void evaluate(const E& e, tensor<T, D, Dev>& to) {
+  requires(!E::symbolic)
+void evaluate(const E& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   std::uint64_t literals[device::max_operands], *end = literals;
@@ -165,7 +167,8 @@ requires(!E::symbolic) void evaluate(const E& e, tensor<T, D, Dev>& to) {
 
 /// An expression over tensors, evaluated.
 template <Expression E>
-requires(!E::symbolic) auto eval(const E& e) {
+  requires(!E::symbolic)
+auto eval(const E& e) {
   if constexpr (E::operations == 0) {
     return e;
   } else {

@@ -33,6 +33,7 @@ struct fused_reduction {
   const fused* body;
   const device::arithmetic* arithmetic;
   device::block_function reduce[3];
+  const fused_reduction* plain = nullptr;  // of a product that has a gradient: the product of values as they are
 };
 
 namespace detail {
@@ -335,9 +336,25 @@ inline constexpr fused differentiated = [] {
   }
 }();
 
+namespace detail {
+template <class S, device::combine How, bool Gradient>
+constexpr const fused_reduction* plain_reduction();
+}
+
 template <class S, device::combine How, bool Gradient>
 inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
                                             &device::arithmetic_of<typename S::value_type>,
-                                            WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>)};
+                                            WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),
+                                            detail::plain_reduction<S, How, Gradient>()};
+
+namespace detail {
+template <class S, device::combine How, bool Gradient>
+constexpr const fused_reduction* plain_reduction() {
+  if constexpr (How == device::combine::product && Gradient)
+    return &reduced<skeleton::argument<0, typename S::value_type>, How, true>;
+  else
+    return nullptr;
+}
+}  // namespace detail
 
 }  // namespace weft

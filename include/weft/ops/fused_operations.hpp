@@ -315,16 +315,16 @@ inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t c
   return where->record(static_cast<invocation&&>(c));
 }
 
-inline symbol record_reduction(symbol x, std::int64_t reduced, bool mean = false) {
+inline symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product = nullptr) {
   invocation c;
   c.op = &reduction_operation;
-  c.detail = x.where()->sums(x.type());
+  c.detail = product ? product : x.where()->sums(x.type());
   c.inputs = {x.id()};
   shape extents;
   for (std::size_t i = 0; i < x.extents().rank; ++i)
     if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
   c.outputs.push_back({x.type(), extents});
-  c.attributes = {reduced, static_cast<std::int64_t>(device::combine::sum), mean ? 1 : 0};
+  c.attributes = {reduced, static_cast<std::int64_t>(product ? device::combine::product : device::combine::sum), 0};
   return x.where()->record(static_cast<invocation&&>(c));
 }
 
@@ -418,7 +418,12 @@ inline void elementwise_gradient(gradient_context& g) {
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
-  if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+  if (!f.expand_gradient) {
+    std::string text = "has no gradient: ";
+    skeleton::print(f.text, text);
+    throw error(error_code::unimplemented, "gradients", text + " contains an operation that is not differentiable");
+  }
+  f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
     if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
 }
@@ -464,7 +469,15 @@ inline void reduction_gradient(gradient_context& g) {
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
   symbol dx;
   if (how == device::combine::product) {
-    dx = up * y / x;
+    // y / x, except where an element is 0: then it gets the product of the others, if they are not 0 too.
+    const symbol zero = apply_primitive(primitive::equal, x, symbol(0));
+    const symbol others = math::select(zero, symbol(1), x);
+    const symbol p =
+        record_reshape(record_reduction(others, reduced, static_cast<const fused_reduction*>(g.c.detail)->plain), kept);
+    const symbol zeros = record_reshape(
+        record_reduction(apply_primitive(primitive::convert, &zero, 1, x.type()), reduced), kept);
+    dx = up * math::select(zero, math::select(zeros == symbol(1), p, symbol(0)),
+                           math::select(zeros == symbol(0), p / others, symbol(0)));
   } else {  // equal maxima share the gradient, as in TensorFlow
     const symbol hit = apply_primitive(primitive::equal, x, y);
     const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());

@@ -70,13 +70,17 @@ concept taken_whole = !S::differentiable && requires(const C& c) {
   c.template part<S>();
 };
 
+/// Whether an operation's gradient exists, as far as the operation says.
+template <class Op>
+inline constexpr bool may_differentiate = !requires { Op::not_differentiable; };
+
 template <class Op, class T, class... S>
 struct apply;
 
 template <class Op, class T, class A>
 struct apply<Op, T, A> {
   using value_type = T;
-  static constexpr bool differentiable = is_differentiable<T> && A::differentiable;
+  static constexpr bool differentiable = may_differentiate<Op> && is_differentiable<T> && A::differentiable;
   template <class C>
   struct tape {
     typename A::template tape<C> a;
@@ -107,7 +111,8 @@ struct apply<Op, T, A> {
 template <class Op, class T, class A, class B>
 struct apply<Op, T, A, B> {
   using value_type = T;
-  static constexpr bool differentiable = is_differentiable<T> && (A::differentiable || B::differentiable);
+  static constexpr bool differentiable =
+      may_differentiate<Op> && is_differentiable<T> && (A::differentiable || B::differentiable);
   template <class C>
   struct tape {
     typename A::template tape<C> a;
@@ -144,7 +149,8 @@ struct apply<Op, T, A, B> {
 template <class Op, class T, class P, class A, class B>
 struct apply<Op, T, P, A, B> {
   using value_type = T;
-  static constexpr bool differentiable = is_differentiable<T> && (A::differentiable || B::differentiable);
+  static constexpr bool differentiable =
+      may_differentiate<Op> && is_differentiable<T> && (A::differentiable || B::differentiable);
   template <class C>
   struct tape {
     typename P::template tape<C> p;

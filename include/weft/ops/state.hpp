@@ -163,7 +163,8 @@ auto record_write(const operation& op, const V& target, const E& what) {
 
 /// Writes the value of an expression into a variable (tf.assign); the result is the new value.
 template <class T, class D, class Dev, Expression E>
-requires(E::symbolic) auto assign(const variable_node<T, D, Dev>& target, const E& value) {
+  requires(E::symbolic)
+auto assign(const variable_node<T, D, Dev>& target, const E& value) {
   static_assert(correct<element_types_differ<value_t<E>, T>>, "assign: the element types differ: use cast<T>(x)");
   static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign: the value's extents are not the variable's");
   return detail::record_write(assign_operation, target, value);
@@ -171,7 +172,8 @@ requires(E::symbolic) auto assign(const variable_node<T, D, Dev>& target, const 
 
 /// Adds the value of an expression to a variable (tf.assign_add); the result is the new value.
 template <class T, class D, class Dev, Expression E>
-requires(E::symbolic) auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
+  requires(E::symbolic)
+auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
   static_assert(correct<element_types_differ<value_t<E>, T>>, "assign_add: the element types differ: use cast<T>(x)");
   static_assert(correct<assigned_extents_differ<dims_t<E>, D>>,
                 "assign_add: the value's extents are not the variable's");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <weft/device/cpu/dispatch.hpp>
@@ -207,8 +208,8 @@ class plan {
 
   void number_slots() {
     std::uint32_t next = 0;
-    first_slot_.resize(graph_.size());
-    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    first_slot_.resize(order_.nodes());
+    for (std::uint32_t n = 0; n < order_.nodes(); ++n) {
       first_slot_[n] = next;
       next += static_cast<std::uint32_t>(what(n).outputs.size());
     }
@@ -218,7 +219,7 @@ class plan {
 
   void resolve_aliases_and_infos() {
     for (std::uint32_t s = 0; s < slots_.size(); ++s) slots_[s].root = s;
-    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    for (std::uint32_t n = 0; n < order_.nodes(); ++n) {
       const invocation& w = what(n);
       for (std::uint32_t o = 0; o < w.outputs.size(); ++o) {
         slot& s = slots_[first_slot_[n] + o];
@@ -260,9 +261,9 @@ class plan {
   // ---- what runs as one kernel ----
 
   void choose_fusions() {
-    fused_into_.assign(graph_.size(), none);
-    epilogue_of_.assign(graph_.size(), none);
-    sequence<std::uint32_t> position(graph_.size(), 0), uses(slots_.size(), 0);
+    fused_into_.assign(order_.nodes(), none);
+    epilogue_of_.assign(order_.nodes(), none);
+    sequence<std::uint32_t> position(order_.nodes(), 0), uses(slots_.size(), 0);
     for (std::uint32_t i = 0; i < order_.order().size(); ++i) {
       const std::uint32_t n = order_.order()[i];
       position[n] = i + 1;
@@ -308,7 +309,11 @@ class plan {
   }
 
   std::uint32_t device_of(std::uint32_t n) const {
-    const int ordinal = graph_[n].device.ordinal;
+    const device_spec& on = graph_[n].device;
+    if (on.has_kind() && std::string_view(on.kind) != cpu::name)
+      throw error(error_code::unimplemented, graph_[n].name,
+                  "is placed on " + to_string(on) + "; this session has CPU devices only");
+    const int ordinal = on.ordinal;
     if (ordinal <= 0) return 0;
     if (static_cast<std::size_t>(ordinal) >= lanes_.size() / lanes_per_device_)
       throw error(error_code::invalid_argument, graph_[n].name,
@@ -415,7 +420,7 @@ class plan {
     for (std::size_t f = 0; f < fetch_slots_.size(); ++f) {
       slot& s = slots_[fetch_slots_[f]];
       bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none &&
-                  request_.fetches[f].node < graph_.size() && fetch_slots_[f] == slot_number(request_.fetches[f]);
+                  request_.fetches[f].node < order_.nodes() && fetch_slots_[f] == slot_number(request_.fetches[f]);
       for (std::size_t other = 0; other < fetch_slots_.size(); ++other)
         if (other != f && fetch_slots_[other] == fetch_slots_[f]) once = false;
       if (once) s.place = place_kind::caller;
@@ -441,7 +446,7 @@ class plan {
     buffers_.resize(slots_.size());
     for (std::uint32_t s = 0; s < slots_.size(); ++s)
       if (slots_[s].place == place_kind::arena) buffers_[s] = lanes_[slots_[s].lane].arena.data() + slots_[s].offset;
-    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    for (std::uint32_t n = 0; n < order_.nodes(); ++n) {
       const std::uint32_t s = first_slot_[n];
       if (what(n).op == &variable_operation && !order_.is_fed(n)) buffers_[s] = variables_[n].data.data();
       if (what(n).op == &constant_operation) buffers_[s] = graph_[n].init.data.data();
@@ -566,7 +571,7 @@ class plan {
       next.code->run(f);
     } catch (const error& e) {
       fail();
-      throw error(e.code(), graph_[next.node].name, e.what());
+      throw error(e.code(), graph_[next.node].name, e.sentence());
     } catch (...) {
       fail();
       throw;
@@ -589,7 +594,7 @@ class plan {
     const std::uint32_t variable = order_.variable_behind(v);
     if (variable != none && !variables_[variable].initialized)
       throw error(error_code::failed_precondition, graph_[variable].name,
-                  "the variable is read but has no value: give it an initializer, assign it or restore it first");
+                  "the variable is read but has no value: give it an initializer, or assign it first");
   }
 
   static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1;

@@ -53,6 +53,8 @@ class schedule {
 
   const sequence<std::uint32_t>& order() const { return order_; }
   bool needs(std::uint32_t node) const { return needed_[node]; }
+  /// How many nodes the graph had when the schedule was made; it may have grown since.
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(needed_.size()); }
   bool is_fed(std::uint32_t node) const { return fed_[node]; }
 
   /// Variables whose old value is copied before the step, and whether a node reads that copy.
@@ -107,18 +109,25 @@ class schedule {
       }
       for (std::uint32_t c : graph_[n].control) edge(c, n);
     }
+    // Who reads a variable, found once: with as many writers as variables, looking for it at each would be quadratic.
+    sequence<sequence<std::uint32_t>> readers(count);
+    for (std::uint32_t n = 0; n < count; ++n) {
+      if (!needed_[n] || graph_[n].what.op->alias) continue;
+      const invocation& what = graph_[n].what;
+      for (std::size_t i = 0; i < what.inputs.size(); ++i) {
+        const std::uint32_t variable = reads(what, i) ? variable_behind(what.inputs[i]) : detail::index_set::none;
+        if (variable == detail::index_set::none) continue;
+        if (readers[variable].empty() || readers[variable].back() != n) readers[variable].push_back(n);
+      }
+    }
     for (const access& w : writers_) {
-      for (std::uint32_t n = 0; n < count; ++n) {
-        if (!needed_[n] || n == w.reader || graph_[n].what.op->alias || writes_variable(n, w.variable)) continue;
-        const invocation& what = graph_[n].what;
-        for (std::size_t i = 0; i < what.inputs.size(); ++i)
-          if (reads(what, i) && variable_behind(what.inputs[i]) == w.variable) {
-            if (comes_after(n, w.reader))
-              keep_snapshot(n, w.variable);
-            else
-              edge(n, w.reader);
-            break;
-          }
+      if (w.variable == detail::index_set::none) continue;
+      for (const std::uint32_t n : readers[w.variable]) {
+        if (n == w.reader || writes_variable(n, w.variable)) continue;
+        if (comes_after(n, w.reader))
+          keep_snapshot(n, w.variable);
+        else
+          edge(n, w.reader);
       }
       for (const value& f : fetches)
         if (variable_behind(f) == w.variable) keep_snapshot(fetched, w.variable);
@@ -154,8 +163,9 @@ class schedule {
   }
 
   bool writes_variable(std::uint32_t n, std::uint32_t variable) const {
-    for (const access& w : writers_)
-      if (w.reader == n && w.variable == variable) return true;
+    const invocation& what = graph_[n].what;
+    for (std::size_t i = 0; i < what.inputs.size() && writes_input(what, i); ++i)
+      if (variable_behind(what.inputs[i]) == variable) return true;
     return false;
   }
 

@@ -97,7 +97,8 @@ auto fetch(const F&... f) {
 
 /// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
 template <class... P>
-requires(is_node<P>&&...) auto feed(const P&... p) {
+  requires(is_node<P>&&...)
+auto feed(const P&... p) {
   return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
       {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
 }
@@ -106,10 +107,11 @@ requires(is_node<P>&&...) auto feed(const P&... p) {
 template <class P, class X>
 struct fed_pair {
   P placeholder;
-  const X& value;
+  X value;  // by value: a number, or a tensor, which shares its storage
 };
 template <class P, class X>
-requires(is_node<P>) fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
+  requires(is_node<P>)
+fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
 
 class session;
 
@@ -273,6 +275,7 @@ class session {
     }
     const int lanes = options_.devices * options_.inter_op_threads;
     if (lanes > 1) lanes_ = new thread_pool(lanes);
+    adopt_extents();
     variables_.resize(g.size());
     for (std::uint32_t n = 0; n < g.size(); ++n)
       if (g[n].what.op == &variable_operation) initialize_variable(n);
@@ -323,7 +326,7 @@ class session {
   }
   value_info variable_info(std::uint32_t node) const {
     value_info info = graph_[node].what.outputs[0];
-    info.extents = fixed_extents().resolve(graph_, graph_[node].name, info.extents);
+    info.extents = extents_.resolve(graph_, graph_[node].name, info.extents);
     return info;
   }
 
@@ -335,15 +338,16 @@ class session {
       throw error(error_code::invalid_argument, "session", "a fetched or fed value belongs to another graph");
   }
 
-  extent_bindings fixed_extents() const {
-    extent_bindings e;
-    for (const auto& [code, size] : graph_.fixed_extents()) e.bind(code, size);
-    return e;
+  /// The values that the graph gives to named extents. One that this session has used stays as it was.
+  void adopt_extents() {
+    for (const auto& [code, size] : graph_.fixed_extents())
+      if (!extents_.find(code)) extents_.bind(code, size);
   }
 
   void adopt_new_variables() {
     const std::size_t known = variables_.size();
     if (known == graph_.size()) return;
+    adopt_extents();
     variables_.resize(graph_.size());
     for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
       if (graph_[n].what.op == &variable_operation) initialize_variable(n);
@@ -360,6 +364,7 @@ class session {
   session_options options_;
   sequence<thread_pool*> pools_;
   thread_pool* lanes_ = nullptr;
+  extent_bindings extents_;
   sequence<variable_state> variables_;
 };
 
@@ -395,7 +400,7 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
     planned* p;
     ~guard() { delete p; }
   } unless_kept{made};
-  made->extents = s.owner.fixed_extents();
+  made->extents = s.owner.extents_;
   sequence<std::pair<std::int64_t, std::size_t>> bound_by;
   for (std::size_t i = 0; i < feeds; ++i) {
     const value v = s.request.feeds[i];

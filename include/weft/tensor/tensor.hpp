@@ -86,13 +86,15 @@ class tensor {
 
   /// Evaluates the expression in one pass.
   template <Expression E>
-  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor(const E& e) {
+    requires(!std::is_same_v<E, tensor> && !E::symbolic)
+  tensor(const E& e) {
     static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
                   "tensor: the expression has other extents or elements");
     assign(e);
   }
   template <Expression E>
-  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor& operator=(const E& e) {
+    requires(!std::is_same_v<E, tensor> && !E::symbolic)
+  tensor& operator=(const E& e) {
     static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
                   "tensor: the expression has other extents or elements");
     assign(e);
@@ -129,9 +131,11 @@ class tensor {
   const T* end() const { return data() + elements(); }
 
   template <class... Index>
-  requires(sizeof...(Index) == Dims::rank) T operator()(Index... index) const { return data()[offset(index...)]; }
+    requires(sizeof...(Index) == Dims::rank)
+  T operator()(Index... index) const { return data()[offset(index...)]; }
   template <class... Index>
-  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) { return data()[offset(index...)]; }
+    requires(sizeof...(Index) == Dims::rank)
+  T& operator()(Index... index) { return data()[offset(index...)]; }
 
   /// The value of a scalar.
   operator T() const requires(Dims::rank == 0) { return data()[0]; }

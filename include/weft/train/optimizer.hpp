@@ -95,7 +95,8 @@ struct gradient_descent {
 
   /// A training step: updates every variable that the scalar loss depends on.
   template <Expression E>
-  requires(E::symbolic) [[nodiscard]] effect minimize(const E& loss) const {
+    requires(E::symbolic)
+  [[nodiscard]] effect minimize(const E& loss) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "gradient_descent",
@@ -110,7 +111,8 @@ struct momentum {
   double momentum = 0.9;
 
   template <Expression E>
-  requires(E::symbolic) [[nodiscard]] effect minimize(const E& loss) const {
+    requires(E::symbolic)
+  [[nodiscard]] effect minimize(const E& loss) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "momentum",
