@@ -1,5 +1,6 @@
-// Times the fused expressions of peers/elementwise.cpp, on tensors at once ("weft") and as prepared steps ("weft step").
-// One thread. Prints one JSON object per (peer, expression, elements): median nanoseconds and GB/s of the bytes that must move.
+// Times the fused expressions of peers/elementwise.cpp, on tensors at once ("weft") and as prepared steps ("weft
+// step"), on one thread. Prints one JSON object per (peer, expression, elements): median nanoseconds, and GB/s of the
+// bytes that must move.
 #include <cstddef>
 #include <cstdio>
 #include <vector>
@@ -26,8 +27,8 @@ void row(const char* peer, const char* expression, std::size_t n, int arrays, do
     bench::clobber();
   };
   const double ns = 1e9 * bench::time({.seconds = seconds, .warm_up = 3, .at_most = 1'000'000}, call).median;
-  std::printf("{\"peer\": \"%s\", \"expression\": \"%s\", \"elements\": %zu, \"ns\": %.0f, \"GBs\": %.2f}\n", peer, expression,
-              n, ns, 4.0 * static_cast<double>(n) * arrays / ns);
+  std::printf("{\"peer\": \"%s\", \"expression\": \"%s\", \"elements\": %zu, \"ns\": %.0f, \"GBs\": %.2f}\n", peer,
+              expression, n, ns, 4.0 * static_cast<double>(n) * arrays / ns);
   std::fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
-// Times square matrix products of float: a prepared step of one matmul ("weft"), the kernel that it calls ("weft kernel"),
-// and dnnl_sgemm called directly where oneDNN is there. Prints one JSON object per (peer, n, threads).
+// Times square matrix products of float: a prepared step of one matmul ("weft"), the kernel that it calls
+// ("weft kernel"), and dnnl_sgemm called directly where oneDNN is there. Prints one JSON object per (peer, n, threads).
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -39,14 +39,13 @@ void measure(std::size_t n, int threads, double seconds) {
   peers.emplace_back("weft kernel", [&] { matmul<>({n, n, n}, 1, a.data(), b.data(), 0, to, &pool); });
 #if defined(WEFT_HAS_DNNL)
   const auto size = static_cast<dnnl_dim_t>(n);
-  peers.emplace_back("onednn", [&] {
-    dnnl_sgemm('N', 'N', size, size, size, 1, a.data(), size, b.data(), size, 0, to, size);
-  });
+  peers.emplace_back("onednn",
+                     [&] { dnnl_sgemm('N', 'N', size, size, size, 1, a.data(), size, b.data(), size, 0, to, size); });
   if (omp_set_num_threads) omp_set_num_threads(threads);
 #endif
 
-  // In turn, so that all meet the same machine; each for some calls on end, so that one's threads, which poll for a while
-  // before they sleep, do not take the cores from the next.
+  // In turn, so that all meet the same machine; each for some calls on end, so that one's threads, which poll for a
+  // while before they sleep, do not take the cores from the next.
   std::vector<std::vector<double>> samples(peers.size());
   const auto start = bench::steady::now();
   for (int turn = 0; turn < 5 || bench::seconds_since(start) < seconds * static_cast<double>(peers.size()); ++turn)
@@ -62,8 +61,9 @@ void measure(std::size_t n, int threads, double seconds) {
   for (std::size_t p = 0; p < peers.size(); ++p) {
     const bench::timing t = bench::summarise(samples[p]);
     const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    std::printf("{\"peer\": \"%s\", \"n\": %zu, \"threads\": %d, \"us_median\": %.2f, \"us_min\": %.2f, \"gflops\": %.1f}\n",
-                peers[p].first, n, threads, t.median * 1e6, t.least * 1e6, operations / t.median / 1e9);
+    std::printf(
+        "{\"peer\": \"%s\", \"n\": %zu, \"threads\": %d, \"us_median\": %.2f, \"us_min\": %.2f, \"gflops\": %.1f}\n",
+        peers[p].first, n, threads, t.median * 1e6, t.least * 1e6, operations / t.median / 1e9);
   }
   std::fflush(stdout);
 }

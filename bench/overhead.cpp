@@ -23,7 +23,9 @@ std::size_t allocations = 0;
 }  // namespace
 
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t align) { return counted(bytes, static_cast<std::size_t>(align)); }
+void* operator new(std::size_t bytes, std::align_val_t align) {
+  return counted(bytes, static_cast<std::size_t>(align));
+}
 void operator delete(void* p) noexcept { release(p); }
 void operator delete(void* p, std::size_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
@@ -40,8 +42,8 @@ void row(const char* what, double seconds, F&& f) {
   const std::size_t before = allocations;
   for (int i = 0; i < 1000; ++i) f();
   const double each = static_cast<double>(allocations - before) / 1000;
-  std::printf("{\"peer\": \"weft\", \"step\": \"%s\", \"us_median\": %.4f, \"us_min\": %.4f, \"allocations\": %g}\n", what,
-              t.median * 1e6, t.least * 1e6, each);
+  std::printf("{\"peer\": \"weft\", \"step\": \"%s\", \"us_median\": %.4f, \"us_min\": %.4f, \"allocations\": %g}\n",
+              what, t.median * 1e6, t.least * 1e6, each);
   std::fflush(stdout);
 }
 

@@ -18,7 +18,7 @@ known=(step overhead elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
-rounds=3
+rounds=
 quick=
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -31,7 +31,7 @@ while [[ $# -gt 0 ]]; do
       esac
       shift
       ;;
-    --quick) quick=yes rounds=1 ;;
+    --quick) quick=yes ;;
     -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds, --quick)" >&2; exit 2 ;;
     *)
       [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: there is no suite $1; there are: ${known[*]}" >&2; exit 2; }
@@ -41,6 +41,8 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ ${#suites[@]} -gt 0 ]] || suites=("${known[@]}")
+rounds=${rounds:-${quick:+1}}
+rounds=${rounds:-3}
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds $rounds is not a number of rounds" >&2; exit 2; }
 for folder in $environments $programs; do
   [[ -d $folder ]] || { echo "error: there is no folder $folder" >&2; exit 2; }
@@ -113,6 +115,7 @@ suite_step() {
   step_case --batch 100 --threads 2
   for batch in 1 100; do step_case --batch "$batch" --threads 1 --infer; done
   weft deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
+  weft deep_mlp --batch 16 --threads 2 --inter-op ${quick:+--seconds 2}
   peer torch model_step.py deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
 }
 
@@ -166,6 +169,10 @@ for suite in "${suites[@]}"; do
 done
 if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
+read -r load _ < /proc/loadavg
+if awk -v load="$load" -v cores="$(nproc)" 'BEGIN { exit !(load > cores / 4) }'; then
+  echo "the machine is not quiet, its load is $load: peers that wait for several threads suffer most, ratios are not to be trusted" >&2
+fi
 for ((round = 1; round <= rounds; ++round)); do
   for suite in "${suites[@]}"; do
     echo "=== $suite, round $round of $rounds" >&2

@@ -14,7 +14,8 @@ using namespace weft;
 namespace {
 
 constexpr const char* usage =
-    "bench_step [mlp [--batch N] [--threads N] [--infer] | deep_mlp [--batch N] [--threads N]] [--seconds S]";
+    "bench_step [mlp [--batch N] [--threads N] [--infer] | deep_mlp [--batch N] [--threads N] [--inter-op]] [--seconds "
+    "S]";
 
 template <std::int64_t Width>
 using rows_of = tensor<float, dims<dyn<"batch">, Width>>;
@@ -57,12 +58,16 @@ void mlp(int batch, int threads, bool infer, double seconds) {
     auto step = s.prepare(fetch(loss, train), feed(images, labels));
     t = bench::time({.seconds = seconds}, [&] { return step(x, y); });
   }
-  std::printf("{\"peer\": \"weft\", \"workload\": \"%s\", \"batch\": %d, \"threads\": %d, \"us_median\": %.2f, \"us_min\": %.2f}\n",
-              infer ? "mlp_infer" : "mlp_train", batch, threads, t.median * 1e6, t.least * 1e6);
+  std::printf(
+      "{\"peer\": \"weft\", \"workload\": \"%s\", \"batch\": %d, \"threads\": %d, \"us_median\": %.2f, \"us_min\": "
+      "%.2f}\n",
+      infer ? "mlp_infer" : "mlp_train", batch, threads, t.median * 1e6, t.least * 1e6);
   std::fflush(stdout);
 }
 
-void deep_mlp(int batch, int threads, double seconds) {
+/// With `inter_op` the threads do not share each kernel but run independent ones: what updates a layer beside what goes
+/// on to the next.
+void deep_mlp(int batch, int threads, bool inter_op, double seconds) {
   graph g(1);
   auto inputs = placeholder<float, dims<dyn<"batch">, 64>>(g, "inputs");
   auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
@@ -77,15 +82,16 @@ void deep_mlp(int batch, int threads, double seconds) {
   auto loss = mean(softmax_cross_entropy(layers.back(), labels));
   auto train = momentum{.learning_rate = 1e-3, .momentum = 0.9}.minimize(loss);
 
-  session s{g, {.threads = threads}};
+  session s{g, {.threads = inter_op ? 1 : threads, .inter_op_threads = inter_op ? threads : 1}};
   auto step = s.prepare(fetch(loss, train), feed(inputs, labels));
   const auto x = random_rows<64>(batch);
   const auto y = random_classes(batch);
   const bench::timing t =
       bench::time({.seconds = seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(x, y); });
-  std::printf("{\"peer\": \"weft\", \"model\": \"deep_mlp\", \"mode\": \"train\", \"batch\": %d, \"threads\": %d, "
-              "\"ms_median\": %.4f, \"ms_min\": %.4f, \"items_per_s\": %.2f}\n",
-              batch, threads, t.median * 1e3, t.least * 1e3, batch / t.median);
+  std::printf(
+      "{\"peer\": \"weft%s\", \"model\": \"deep_mlp\", \"mode\": \"train\", \"batch\": %d, \"threads\": %d, "
+      "\"ms_median\": %.4f, \"ms_min\": %.4f, \"items_per_s\": %.2f}\n",
+      inter_op ? " inter-op" : "", batch, threads, t.median * 1e3, t.least * 1e3, batch / t.median);
   std::fflush(stdout);
 }
 
@@ -99,13 +105,13 @@ int main(int argc, char** argv) {
     for (const int batch : {1, 10, 100}) mlp(batch, 1, false, or_else(4));
     mlp(100, 2, false, or_else(4));
     for (const int batch : {1, 100}) mlp(batch, 1, true, or_else(4));
-    deep_mlp(16, 2, or_else(15));
+    for (const bool inter_op : {false, true}) deep_mlp(16, 2, inter_op, or_else(15));
     return 0;
   }
   const bool deep = a.take("deep_mlp");
   if (!deep) a.take("mlp");
-  const bool infer = !deep && a.take("--infer");
+  const bool infer = !deep && a.take("--infer"), inter_op = deep && a.take("--inter-op");
   const int batch = a.take("--batch", deep ? 16 : 100), threads = a.take("--threads", 2);
   a.finish(usage);
-  deep ? deep_mlp(batch, threads, or_else(15)) : mlp(batch, threads, infer, or_else(4));
+  deep ? deep_mlp(batch, threads, inter_op, or_else(15)) : mlp(batch, threads, infer, or_else(4));
 }

@@ -1,11 +1,12 @@
 """Prints the rows that bench/run.sh has collected as tables, with ratios to the peers and to what is wanted.
 
-usage: table.py ROWS.jsonl
+usage: table.py ROWS.jsonl [--least]
 
 A row is one JSON object: its suite and round, who was measured ("peer"), what was measured (sizes, batches, threads, ...)
 and the figures. Rows that differ in nothing but round and figures are one measurement: the table has the median of its
 rounds. "x" is how many times as fast as that peer Weft is, whichever way the figure runs: the median of the rounds'
-ratios, since both were measured a moment apart in each.
+ratios, since both were measured a moment apart in each. --least judges a step by its minimum in place of its median,
+which other programs on the machine disturb less.
 """
 import json
 import statistics
@@ -71,7 +72,7 @@ def met(reached):
     return "met" if reached else "NOT MET"
 
 
-def read(path):
+def read(path, least):
     """{suite: {(asked, unit, larger_is_better): {peer: {round: figure}}}}, in the order of the file."""
     suites = {}
     with open(path) as lines:
@@ -81,6 +82,8 @@ def read(path):
             except json.JSONDecodeError:
                 print(f"not a row: {line.rstrip()}", file=sys.stderr)
                 continue
+            if least:
+                row = {**row, **{name[:2] + "_median": row[name] for name in ("us_min", "ms_min") if name in row}}
             figures = [name for name in FIGURES if name in row][:1] + [name for name in MORE_FIGURES if name in row]
             if not figures or "peer" not in row:
                 continue
@@ -122,8 +125,12 @@ def print_table(title, rows):
 
 
 def main():
+    least = "--least" in sys.argv
+    paths = [word for word in sys.argv[1:] if word != "--least"]
+    if len(paths) != 1:
+        sys.exit(__doc__)
     reached, open_ones = 0, []
-    for suite, cases in read(sys.argv[1]).items():
+    for suite, cases in read(paths[0], least).items():
         everybody = list(dict.fromkeys(peer for by_peer in cases.values() for peer in by_peer))
         # Weft may be measured in several forms, each a row of its own.
         forms, peers = [p for p in everybody if p.startswith("weft")], [p for p in everybody if not p.startswith("weft")]

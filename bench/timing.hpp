@@ -78,7 +78,9 @@ class arguments {
     left_.erase(at, at + 2);
     return value;
   }
-  int take(const std::string& name, int otherwise) { return static_cast<int>(take(name, static_cast<double>(otherwise))); }
+  int take(const std::string& name, int otherwise) {
+    return static_cast<int>(take(name, static_cast<double>(otherwise)));
+  }
   /// Ends the program where something was not taken.
   void finish(const char* usage) const {
     if (left_.empty()) return;

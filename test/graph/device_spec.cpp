@@ -33,27 +33,27 @@ BOOST_AUTO_TEST_CASE(names_survive_a_round_trip) {
 
 BOOST_AUTO_TEST_CASE(malformed_names_are_refused) {
   const std::string long_name(40, 'x');
-  for (const std::string name : {"ps",
-                                 "/",
-                                 "/job",
-                                 "/job:",
-                                 "/job:/task:0",
-                                 "/jobs:ps",
-                                 "/task:",
-                                 "/task:x",
-                                 "/task:-1",
-                                 "/task:99999999999",
-                                 "/device:",
-                                 "/device:CPU:",
-                                 "/device:CPU:x",
-                                 "/device:CPU:0/",
-                                 "/job:ps ",
-                                 "job:ps",
-                                 "/job:p s",
-                                 "/device:3",
-                                 "/job:1ps",
-                                 ("/job:" + long_name).c_str(),
-                                 ("/device:" + long_name).c_str()}) {
+  for (const std::string& name : {std::string("ps"),
+                                 std::string("/"),
+                                 std::string("/job"),
+                                 std::string("/job:"),
+                                 std::string("/job:/task:0"),
+                                 std::string("/jobs:ps"),
+                                 std::string("/task:"),
+                                 std::string("/task:x"),
+                                 std::string("/task:-1"),
+                                 std::string("/task:99999999999"),
+                                 std::string("/device:"),
+                                 std::string("/device:CPU:"),
+                                 std::string("/device:CPU:x"),
+                                 std::string("/device:CPU:0/"),
+                                 std::string("/job:ps "),
+                                 std::string("job:ps"),
+                                 std::string("/job:p s"),
+                                 std::string("/device:3"),
+                                 std::string("/job:1ps"),
+                                 ("/job:" + long_name),
+                                 ("/device:" + long_name)}) {
     try {
       parse_device(name.data(), name.size());
       BOOST_ERROR("accepted \"" << name << "\"");

@@ -20,7 +20,7 @@ struct add {
   static constexpr const char* name = "add";
   template <class V>
   static V apply(V a, V b) {
-    return a + b;
+    return static_cast<V>(a + b);
   }
   template <class V>
   static V gradient_a(V g, V, V, V) {
@@ -35,7 +35,7 @@ struct subtract {
   static constexpr const char* name = "subtract";
   template <class V>
   static V apply(V a, V b) {
-    return a - b;
+    return static_cast<V>(a - b);
   }
   template <class V>
   static V gradient_a(V g, V, V, V) {
@@ -50,7 +50,7 @@ struct multiply {
   static constexpr const char* name = "multiply";
   template <class V>
   static V apply(V a, V b) {
-    return a * b;
+    return static_cast<V>(a * b);
   }
   template <class V>
   static V gradient_a(V g, V, V b, V) {
@@ -65,7 +65,7 @@ struct divide {
   static constexpr const char* name = "divide";
   template <class V>
   static V apply(V a, V b) {
-    return a / b;
+    return static_cast<V>(a / b);
   }
   template <class V>
   static V gradient_a(V g, V, V b, V) {
@@ -80,7 +80,7 @@ struct negate {
   static constexpr const char* name = "negate";
   template <class V>
   static V apply(V x) {
-    return -x;
+    return static_cast<V>(-x);
   }
   template <class V>
   static V gradient(V g, V, V) {
@@ -114,7 +114,7 @@ struct square {
   static constexpr const char* name = "square";
   template <class V>
   static V apply(V x) {
-    return x * x;
+    return static_cast<V>(x * x);
   }
   template <class V>
   static V gradient(V g, V x, V) {

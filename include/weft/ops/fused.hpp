@@ -26,6 +26,8 @@ struct fused {
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
                           symbol* gradients) = nullptr;
   const skeleton::token* text = nullptr;
+  /// An operation in it says that it has no gradient; not the same as having no argument to differentiate.
+  bool refuses_gradient = false;
 };
 
 /// A skeleton whose values are combined on the way: out[0] takes in all n of them.
@@ -314,7 +316,8 @@ template <class S>
 inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
                                     .type = dtype_of<typename S::value_type>,
                                     .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
-                                    .text = detail::tokens_of<S>.tokens};
+                                    .text = detail::tokens_of<S>.tokens,
+                                    .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr))};
 
 /// The loops of a skeleton in a graph, with its gradient where it has one.
 template <class S, bool KeepsValue = true>
@@ -326,7 +329,8 @@ inline constexpr fused differentiated = [] {
                .gradient = WEFT_LOOP_VERSIONS(detail::gradient_loop<S, KeepsValue>),
                .gradient_reads = detail::gradient_reads<S, KeepsValue>,
                .expand_gradient = detail::expand_gradient<S>,
-               .text = detail::tokens_of<S>.tokens};
+               .text = detail::tokens_of<S>.tokens,
+               .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr))};
     if constexpr (!KeepsValue) f.expand = detail::expand_value<S>;
     f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;
     detail::name_arithmetic(static_cast<S*>(nullptr), f);

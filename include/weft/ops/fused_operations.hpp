@@ -418,12 +418,12 @@ inline void elementwise_gradient(gradient_context& g) {
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
-  if (!f.expand_gradient) {
+  if (f.refuses_gradient) {
     std::string text = "has no gradient: ";
     skeleton::print(f.text, text);
     throw error(error_code::unimplemented, "gradients", text + " contains an operation that is not differentiable");
   }
-  f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+  if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
     if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
 }

@@ -77,6 +77,20 @@ inline constexpr bool may_differentiate = !requires { Op::not_differentiable; };
 template <class Op, class T, class... S>
 struct apply;
 
+/// Whether some operation in a skeleton says that it has no gradient.
+template <int I, class T>
+constexpr bool refuses_gradient(argument<I, T>*) {
+  return false;
+}
+template <int I, class T>
+constexpr bool refuses_gradient(constant<I, T>*) {
+  return false;
+}
+template <class Op, class T, class... S>
+constexpr bool refuses_gradient(apply<Op, T, S...>*) {
+  return !may_differentiate<Op> || (refuses_gradient(static_cast<S*>(nullptr)) || ...);
+}
+
 template <class Op, class T, class A>
 struct apply<Op, T, A> {
   using value_type = T;

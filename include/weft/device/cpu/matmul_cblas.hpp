@@ -1,6 +1,9 @@
 #pragma once
 
+// OpenBLAS's header puts a `bfloat16` of its own into the global namespace, where it would hide Weft's.
+#define bfloat16 openblas_bfloat16
 #include <cblas.h>
+#undef bfloat16
 
 #include <cstddef>
 #include <type_traits>
