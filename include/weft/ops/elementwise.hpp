@@ -139,10 +139,15 @@ auto make_expression(const E&... e) {
 }
 
 template <class Op, class T>
-using result_type = std::conditional_t < requires {
-  Op::predicate;
+constexpr auto result_of() {
+  if constexpr (requires { Op::predicate; })
+    return bool{};
+  else
+    return T{};
 }
-, bool, T > ;
+
+template <class Op, class T>
+using result_type = decltype(result_of<Op, T>());
 
 }  // namespace detail
 

@@ -64,13 +64,6 @@ class schedule {
       if (s.reader == reader && s.variable == variable) return true;
     return false;
   }
-  /// Variables that the step writes, each with the nodes that write it.
-  bool writes(std::uint32_t variable) const {
-    for (const auto& w : writers_)
-      if (w.variable == variable) return true;
-    return false;
-  }
-
   static bool reads(const invocation& what, std::size_t input) {
     return !what.op->reads || ((what.op->reads(what) >> input) & 1);
   }
