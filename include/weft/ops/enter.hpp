@@ -3,6 +3,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/node.hpp>
+#include <weft/ops/run.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
@@ -61,46 +62,28 @@ void for_each_leaf(const expression<Op, T, D, Dev, X...>& e, std::uint64_t*& lit
 
 // ---- into a graph ----
 
-/// The leaves of an expression on its way into a graph. Tensors become constants once the graph is known.
+/// The leaves of an expression on its way into a graph.
 struct graph_leaves {
-  symbol symbols[device::max_operands];
-  struct {
-    const void* data = nullptr;
-    value_info info;
-  } tensors[device::max_operands];
+  operand_source operands[device::max_operands];
   std::size_t count = 0;
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
-  template <class T, class D, class Dev>
-  void operator()(const node<T, D, Dev>& n) {
-    symbols[count++] = n.erased();
-  }
-  template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>& t) {
-    tensors[count++] = {t.data(), {dtype_of<T>, t.extents()}};
+  template <class E>
+  void operator()(const E& leaf) {
+    operands[count++] = source_of(leaf);
   }
 };
 
 inline symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
-                           sequence<std::int64_t> attributes = {}) {
-  recorder* where = nullptr;
-  for (std::size_t i = 0; i < e.count; ++i) {
-    if (e.symbols[i].is_number()) continue;
-    if (where && e.symbols[i].where() != where)
-      throw error(error_code::invalid_argument, "expression", "operands belong to different graphs");
-    where = e.symbols[i].where();
-  }
+                           sequence<std::int64_t> attributes) {
   invocation c;
   c.op = &op;
   c.detail = detail;
-  for (std::size_t i = 0; i < e.count; ++i)
-    c.inputs.push_back(e.symbols[i].is_number() ? where->record_constant(e.tensors[i].data, e.tensors[i].info).id()
-                                                : e.symbols[i].id());
   c.outputs = {output};
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
   c.literals.append(e.literals, static_cast<std::size_t>(e.literals_end - e.literals));
-  return where->record(static_cast<invocation&&>(c));
+  return record_operation(static_cast<invocation&&>(c), e.operands, e.count);
 }
 
 template <class E>

@@ -24,19 +24,15 @@ operand_source source_of(const E& e) {
     return {{}, e.data(), {dtype_of<value_t<E>>, e.extents()}};
 }
 
-inline symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
-                               const operand_source* operands, std::size_t count) {
+/// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
+inline symbol record_operation(invocation c, const operand_source* operands, std::size_t count) {
   recorder* where = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     if (operands[i].data) continue;
     if (where && operands[i].node.where() != where)
-      throw error(error_code::invalid_argument, op.name, "operands belong to different graphs");
+      throw error(error_code::invalid_argument, c.op->name, "operands belong to different graphs");
     where = operands[i].node.where();
   }
-  invocation c;
-  c.op = &op;
-  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
-  c.outputs = {output};
   for (std::size_t i = 0; i < count; ++i)
     c.inputs.push_back(operands[i].data ? where->record_constant(operands[i].data, operands[i].info).id()
                                         : operands[i].node.id());
@@ -68,8 +64,11 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    return node<T, D, Dev>(record_operation(
-        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
+    invocation c;
+    c.op = &op;
+    c.outputs = {{dtype_of<T>, extents}};
+    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+    return node<T, D, Dev>(record_operation(static_cast<invocation&&>(c), sources, sizeof...(Operands)));
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});
