@@ -69,9 +69,14 @@ struct graph_leaves {
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
-  template <class E>
-  void operator()(const E& leaf) {
-    operands[count++] = source_of(leaf);
+  // Only what a leaf has is written: these are compiled anew for every shape.
+  template <class T, class D, class Dev>
+  void operator()(const node<T, D, Dev>& n) {
+    operands[count++].node = n.erased();
+  }
+  template <class T, class D, class Dev>
+  void operator()(const tensor<T, D, Dev>& t) {
+    operands[count++] = source_of(t);
   }
 };
 

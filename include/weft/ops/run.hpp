@@ -39,6 +39,16 @@ inline symbol record_operation(invocation c, const operand_source* operands, std
   return where->record(static_cast<invocation&&>(c));
 }
 
+// The call is made here, once, and not in the templates that are compiled anew for every shape.
+inline symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
+                               const operand_source* operands, std::size_t count) {
+  invocation c;
+  c.op = &op;
+  c.outputs = {output};
+  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  return record_operation(static_cast<invocation&&>(c), operands, count);
+}
+
 /// Runs an operation over tensors, with no graph, on this thread.
 inline void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
                           std::size_t count, const value_info& output, std::byte* const* buffers) {
@@ -64,11 +74,8 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    invocation c;
-    c.op = &op;
-    c.outputs = {{dtype_of<T>, extents}};
-    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
-    return node<T, D, Dev>(record_operation(static_cast<invocation&&>(c), sources, sizeof...(Operands)));
+    return node<T, D, Dev>(record_operation(
+        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});
