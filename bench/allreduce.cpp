@@ -1,6 +1,8 @@
-// Times weft::all_reduce (float, sum, in place) over a range of sizes between processes on loopback TCP.
-// Prints one JSON object per size: peer, ranks, bytes, median microseconds of the slowest rank, bus bandwidth in GB/s.
-// usage: allreduce [RANKS]
+// Times weft::all_reduce (float, sum, in place) over a range of sizes between processes of this host: over loopback
+// TCP, without checksums over the values, as the peers do it; and in shared memory, with the array anywhere (its bytes
+// are copied to where all can see them, and back) and with the array in the group's own memory. Prints one JSON object
+// per size: peer, ranks, bytes, median microseconds of the slowest rank, bus bandwidth in GB/s. usage: allreduce
+// [RANKS] [tcp|memory]     without the second: both
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 #include <weft/distributed/all_reduce.hpp>
@@ -28,17 +31,21 @@ std::string free_addresses(std::size_t count) {
   return text;
 }
 
-void rank(const weft::cluster_spec& cluster, int index) {
-  weft::server here(cluster, "worker", index);
-  weft::all_reduce group(here);
+void measure(weft::all_reduce& group, const char* peer, bool in_block) {
   for (const std::size_t count : {1u, 256u, 2'560u, 25'600u, 256'000u, 1'000'000u, 5'000'000u, 25'000'000u}) {
-    std::vector<float> data(count, 1.0f);
+    std::vector<float> own(in_block ? 0 : count);
+    std::span<float> data(own);
+    if (in_block) {
+      const weft::mutable_bytes block = group.shared_block(count * sizeof(float));
+      data = {reinterpret_cast<float*>(block.data()), count};
+    }
+    std::fill(data.begin(), data.end(), 1.0f);
     const int repeats = count < 100'000 ? 400 : count < 2'000'000 ? 40 : 8;
     std::vector<double> times;
     for (int i = 0; i < repeats + 3; ++i) {
       group.sum(std::span<float>{}, 60s);  // a barrier
       const auto start = steady::now();
-      group.sum(std::span(data));
+      group.sum(data);
       const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
       std::vector<double> of_ranks(group.size());
       of_ranks[group.rank()] = elapsed;
@@ -49,21 +56,29 @@ void rank(const weft::cluster_spec& cluster, int index) {
     const double median = times[times.size() / 2], bytes = 4.0 * static_cast<double>(count);
     const double ranks = static_cast<double>(group.size());
     if (group.rank() == 0)
-      std::printf("{\"peer\": \"weft\", \"ranks\": %.0f, \"bytes\": %.0f, \"us\": %.1f, \"busbw_GBs\": %.3f}\n", ranks,
-                  bytes, median * 1e6, bytes * 2 * (ranks - 1) / ranks / median / 1e9);
+      std::printf("{\"peer\": \"%s\", \"ranks\": %.0f, \"bytes\": %.0f, \"us\": %.1f, \"busbw_GBs\": %.3f}\n", peer,
+                  ranks, bytes, median * 1e6, bytes * 2 * (ranks - 1) / ranks / median / 1e9);
     std::fflush(stdout);
   }
 }
 
-}  // namespace
+void rank(const weft::cluster_spec& cluster, int index, bool memory) {
+  weft::server_options options;
+  options.shared_memory = memory;
+  options.checksum = false;
+  weft::server here(cluster, "worker", index, options);
+  weft::all_reduce group(here);
+  if (!memory) return measure(group, "weft", false);
+  measure(group, "weft, shared memory", false);
+  measure(group, "weft, array in shared memory", true);
+}
 
-int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+int run(int ranks, bool memory) {
   const weft::cluster_spec cluster{{"worker", free_addresses(static_cast<std::size_t>(ranks))}};
   for (int index = 0; index < ranks; ++index)
     if (fork() == 0) {
       try {
-        rank(cluster, index);
+        rank(cluster, index, memory);
         std::_Exit(0);
       } catch (const std::exception& problem) {
         std::fprintf(stderr, "%s\n", problem.what());
@@ -72,5 +87,20 @@ int main(int argc, char** argv) {
     }
   int status = 0, failed = 0;
   while (wait(&status) > 0) failed |= status != 0;
+  return failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const std::string only = argc > 2 ? argv[2] : "";
+  if (ranks < 1 || (only != "" && only != "tcp" && only != "memory")) {
+    std::fprintf(stderr, "usage: %s [RANKS] [tcp|memory]\n", argv[0]);
+    return 2;
+  }
+  int failed = 0;
+  if (only != "memory") failed |= run(ranks, false);
+  if (only != "tcp") failed |= run(ranks, true);
   return failed;
 }

@@ -1,4 +1,4 @@
-"""Compile time and memory: the core's include, the MNIST program, and programs of many nodes, every layer of another size.
+"""Compile time and memory: the core's include, the MNIST program, LeNet, and programs of many nodes, every layer of another size.
 
 usage: compile.py [--compilers g++,clang++] [--nodes 125,250,500,1000]
 Prints one JSON object a program: compiler, flags, seconds, peak memory in MB; for programs of many nodes, how many.
@@ -48,6 +48,39 @@ float train(const float* pixels, const std::int32_t* classes) {
 int main() { return train(nullptr, nullptr) > 0; }
 """
 
+LENET = """
+#include <weft/weft.hpp>
+using namespace weft;
+float train(const float* pixels, const std::int32_t* classes) {
+  graph g;
+  auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
+  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "conv1/weights", init::he_normal{});
+  auto b1 = variable<float, dims<32>>(g, "conv1/bias", init::zeros{});
+  auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "conv2/weights", init::he_normal{});
+  auto b2 = variable<float, dims<64>>(g, "conv2/bias", init::zeros{});
+  auto w3 = variable<float, dims<3136, 1024>>(g, "dense/weights", init::he_normal{});
+  auto b3 = variable<float, dims<1024>>(g, "dense/bias", init::zeros{});
+  auto w4 = variable<float, dims<1024, 10>>(g, "softmax/weights", init::glorot_normal{});
+  auto b4 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+  auto halved = max_pool2d<2>(relu(conv2d(images, w1) + b1));
+  auto quartered = max_pool2d<2>(relu(conv2d(halved, w2) + b2));
+  auto hidden = relu(matmul(reshape<dims<dyn<"batch">, 3136>>(quartered), w3) + b3);
+  auto logits = matmul(hidden, w4) + b4;
+  auto loss = mean(softmax_cross_entropy(logits, labels));
+  auto train = momentum{.learning_rate = 0.02f}.minimize(loss);
+  session s{g};
+  auto step = s.prepare(fetch(loss, train), feed(images, labels));
+  tensor<float, dims<dyn<"batch">, 28, 28, 1>> x(shape(64, 28, 28, 1));
+  tensor<std::int32_t, dims<dyn<"batch">>> y(shape(64));
+  for (int i = 0; i < 64 * 784; ++i) x.data()[i] = pixels[i];
+  for (int i = 0; i < 64; ++i) y.data()[i] = classes[i];
+  auto [cost, _] = step(x, y);
+  return cost;
+}
+int main() { return train(nullptr, nullptr) > 0; }
+"""
+
 
 def many_nodes(count):
     """A chain of dense layers, each of another width: variable, variable, matmul, sum and tanh make five nodes."""
@@ -87,5 +120,6 @@ for compiler in a.compilers.split(","):
         continue
     measure(compiler, INCLUDE, program="include")
     measure(compiler, MNIST, program="mnist")
+    measure(compiler, LENET, program="lenet")
     for nodes in map(int, a.nodes.split(",")):
         measure(compiler, many_nodes(nodes), program="chain", nodes=nodes)

@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-known=(step overhead elementwise matmul allreduce parameter_server compile)
+known=(step models overhead elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -117,6 +117,16 @@ suite_step() {
   weft deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
   weft deep_mlp --batch 16 --threads 2 --inter-op ${quick:+--seconds 2}
   peer torch model_step.py deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
+}
+
+# Training and inference of whole networks. PyTorch in both of its layouts: the faster one counts.
+suite_models() {
+  local case
+  for case in "--batch 64 --threads 2" "--batch 1 --threads 2 --infer"; do
+    weft lenet $case --seconds $((${#quick} ? 2 : 8))
+    peer torch model_step.py lenet $case --channels-last --seconds $((${#quick} ? 2 : 8))
+    peer torch model_step.py lenet $case --seconds $((${#quick} ? 2 : 8))
+  done
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }

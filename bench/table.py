@@ -51,6 +51,8 @@ WANTED = [
     Wanted("step", one_thread_training(10), times=2),
     Wanted("step", one_thread_training(100), times=1.25),
     Wanted("step", lambda asked: asked.get("model") == "deep_mlp", times=6, peer="torch"),
+    Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "train", times=1.8, peer="torch"),
+    Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
     Wanted("elementwise", lambda asked: asked["elements"] >= 100_000, times=1, peer="eigen"),
@@ -63,6 +65,7 @@ WANTED = [
     Wanted("parameter_server", lambda asked: "ranks" in asked, times=5, peer="torch DDP"),
     Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked["program"] == "include", unit="s", most=0.5),
     Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked["program"] == "mnist", unit="s", most=5),
+    Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked["program"] == "lenet", unit="s", most=10),
     Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked.get("nodes") == 1000, unit="s", most=20),
     Wanted("compile", lambda asked: asked["compiler"] == "g++" and asked.get("nodes") == 1000, unit="MB", most=1000),
 ]
@@ -84,6 +87,9 @@ def read(path, least):
                 continue
             if least:
                 row = {**row, **{name[:2] + "_median": row[name] for name in ("us_min", "ms_min") if name in row}}
+            # The layout is the peer's affair: one row each, of the same case.
+            if row.pop("channels_last", False):
+                row["peer"] = f"{row.get('peer', '')} channels last"
             figures = [name for name in FIGURES if name in row][:1] + [name for name in MORE_FIGURES if name in row]
             if not figures or "peer" not in row:
                 continue

@@ -9,8 +9,29 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
+# nvcc's own warnings and those of its host compiler; its preprocessed code cannot pass -Wpedantic.
+set(weft_cuda_warnings -Xcompiler=-Wall,-Wextra)
+
 # Warnings, and the parts of Weft that a program of ours uses.
 function(weft_program target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion>
+                                           $<$<COMPILE_LANGUAGE:CUDA>:${weft_cuda_warnings}>)
   target_link_libraries(${target} PRIVATE weft::weft ${ARGN})
 endfunction()
+
+# weft_cuda_program(TARGET SOURCE [PART...]): the program SOURCE, which is C++ for any device, compiled by nvcc for GPUs.
+# Extra lines for the top of the file are taken from the variable `weft_cuda_prologue`.
+function(weft_cuda_program target source)
+  get_filename_component(source ${source} ABSOLUTE)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}.cu)
+  file(CONFIGURE OUTPUT ${file} CONTENT "#include <weft/cuda.hpp>\n@weft_cuda_prologue@#include \"@source@\"\n" @ONLY)
+  add_executable(${target} ${file})
+  set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+  get_filename_component(folder ${source} DIRECTORY)
+  target_include_directories(${target} PRIVATE ${folder})
+  weft_program(${target} weft::cuda ${ARGN})
+  add_dependencies(cuda_programs ${target})
+endfunction()
+if(WEFT_BUILD_CUDA_PROGRAMS)
+  add_custom_target(cuda_programs)
+endif()

@@ -3,8 +3,12 @@
 #
 #   bash test/run.sh                       the default preset
 #   bash test/run.sh --all                 and the core under AddressSanitizer and UndefinedBehaviorSanitizer, the parts
-#                                          with threads under ThreadSanitizer; so too where CI is set
+#                                          with threads under ThreadSanitizer, and the programs for GPUs, which are
+#                                          compiled where there is nvcc and run where there is a GPU; so too where CI is
+#                                          set
 #   bash test/run.sh --preset P [...]      these presets of CMakePresets.json, whole
+#
+# On a machine with a GPU, test/gpu.sh does more with it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
@@ -61,6 +65,13 @@ else
     run tsan "${under_tsan[@]}"
   fi
   run default
+  if [[ -n $all ]]; then
+    if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
+      run cuda
+    else
+      echo "=== cuda: there is no nvcc here, the programs for GPUs are not compiled"
+    fi
+  fi
 fi
 
 if [[ ${#failed[@]} -gt 0 ]]; then

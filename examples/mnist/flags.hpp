@@ -8,15 +8,17 @@
 #include <string>
 
 #include <weft/error.hpp>
+#include <weft/graph/device_spec.hpp>
 #include <weft/train/progress.hpp>
 
 /// The command line of TensorFlow's distributed MNIST programs, and what else a run can be told.
 struct flags {
-  std::string job_name, ps_hosts, worker_hosts, strategy, data_dir, json;
+  std::string job_name, ps_hosts, worker_hosts, strategy, device, data_dir, json;
   std::int64_t task_index, batch_size, hidden_units, epochs, train_steps, threads, seed;
   double learning_rate;
   weft::progress_mode progress;
 
+  weft::device_spec place() const { return device == "cuda" ? weft::device_spec(weft::cuda{0}) : weft::cpu{0}; }
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 };
 
@@ -41,6 +43,8 @@ inline void check_flags(const flags& f) {
   check_range("seed", f.seed, 0, INT64_MAX);
   if (!(f.learning_rate > 0 && f.learning_rate < 1e6)) refuse("--learning_rate must be a number above 0");
 
+  if (f.device != "cpu" && f.device != "cuda")
+    refuse("--device is \"" + f.device + "\"; cpu and cuda are the devices");
   if (f.strategy != "local" && f.strategy != "async" && f.strategy != "sync" && f.strategy != "allreduce")
     refuse("--strategy is \"" + f.strategy + "\"; local, async, sync and allreduce are the strategies");
   if (f.strategy == "local") {
@@ -82,6 +86,7 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
     ("task_index", number(f.task_index, 0), "which of its job's tasks it is, from 0; worker 0 reports")
     ("ps_hosts", text(f.ps_hosts, ""), "the parameter servers' addresses: host:port,host:port,...")
     ("worker_hosts", text(f.worker_hosts, ""), "the workers' addresses")
+    ("device", text(f.device, "cpu"), "what computes: cpu, or cuda for the first GPU")
     ("data_dir", text(f.data_dir, "/usr/share/datasets/fashion-mnist"), "folder of the four IDX files, plain or .gz")
     ("batch_size", number(f.batch_size, 100), "images a step, on each worker")
     ("hidden_units", number(f.hidden_units, 100), "width of the hidden layer")

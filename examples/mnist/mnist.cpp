@@ -119,8 +119,8 @@ void run_alone(const flags& f) {
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");
 
-  classifier model(f, cpu{0});
-  session s{model.g, {.threads = static_cast<int>(f.threads)}};
+  classifier model(f, f.place());
+  session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
   auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   time.mark("building the graph");
 
@@ -145,13 +145,14 @@ cluster_spec cluster_of(const flags& f) {
 void serve(const flags& f) {
   server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index));
   const join_report ended = here.join();
+  if (ended.interrupted) throw *ended.interrupted;
   for (const std::string& lost : ended.lost) std::fprintf(stderr, "%s\n", lost.c_str());
 }
 
 template <class Strategy>
 void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
                    const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads)});
+  replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()});
   auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   time.mark("meeting the others");
 

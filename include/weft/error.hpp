@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <weft/text.hpp>
+
 namespace weft {
 
 /// What kind of failure an error reports: the canonical set of gRPC and TensorFlow.
@@ -52,8 +54,15 @@ constexpr const char* name(error_code code) {
 /// Every exception that Weft throws: a code, the operation that failed, and a sentence that says what to do.
 class error : public std::exception {
  public:
-  error(error_code code, std::string operation, const std::string& sentence)
-      : code_(code), operation_(std::move(operation)), message_(operation_.empty() ? sentence : operation_ + ": " + sentence) {}
+  // Not inlined: errors are thrown in many places, and made nearly never.
+  __attribute__((noinline)) error(error_code code, piece operation, std::initializer_list<piece> sentence)
+      : code_(code) {
+    operation.append_to(operation_);
+    if (!operation_.empty()) append(message_, {operation, ": "});
+    append(message_, sentence);
+  }
+  __attribute__((noinline)) error(error_code code, piece operation, piece sentence)
+      : error(code, operation, {sentence}) {}
 
   error_code code() const noexcept { return code_; }
 

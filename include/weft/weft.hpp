@@ -21,6 +21,9 @@
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/matmul.hpp>
+#include <weft/ops/window.hpp>
+#include <weft/ops/convolution.hpp>
+#include <weft/ops/pooling.hpp>
 #include <weft/ops/softmax.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/state.hpp>
@@ -29,5 +32,6 @@
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/print.hpp>
+#include <weft/session/devices.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/optimizer.hpp>

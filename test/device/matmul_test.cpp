@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_the_bits) {
   weft::thread_pool two(2), three(3);
   for (const auto& s :
        {matmul_shape{100, 100, 784}, matmul_shape{784, 2000, 100, true, false}, matmul_shape{512, 512, 512},
-        matmul_shape{100, 2000, 784, false, true}, matmul_shape{1, 3000, 800}}) {
+        matmul_shape{100, 2000, 784, false, true}, matmul_shape{1, 3000, 800}, matmul_shape{1000, 250, 300},
+        matmul_shape{130, 128, 128}, matmul_shape{1030, 1025, 300}}) {
     const auto a = random<float>(s.m * s.k, 1), b = random<float>(s.k * s.n, 2);
     std::vector<float> alone(s.m * s.n), shared = alone;
     weft::matmul(s, 1, a.data(), b.data(), 0, alone.data());

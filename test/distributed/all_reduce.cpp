@@ -1,5 +1,6 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE all_reduce
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <functional>
@@ -104,6 +105,74 @@ BOOST_AUTO_TEST_CASE(every_algorithm_number_of_ranks_and_size) {
 BOOST_AUTO_TEST_CASE(over_tcp) {
   for (std::size_t ranks = 2; ranks <= 5; ++ranks)
     property<tcp, float>(ranks, {0, 1, ranks, 1000, 100'001}, ranks % 2 == 0);
+}
+
+// In shared memory the order is that of the ranks, whatever their number: what a parameter server does too.
+template <typename Element>
+void in_shared_memory(std::size_t ranks) {
+  const auto problems = run<tcp>(static_cast<int>(ranks), [&](basic_server<tcp>& here) {
+    basic_all_reduce<tcp> group(here, 7, {}, 20s);
+    if (!group.shares_memory()) throw std::runtime_error("no shared memory");
+    for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 1'000u, 1'024u, 1'025u, 100'003u, 600'001u})
+      for (const bool in_block : {false, true})
+        for (const bool mean : {false, true}) {
+          auto own = share_of<Element>(group.rank(), size);
+          std::span<Element> data(own);
+          if (in_block && size > 0) {
+            const mutable_bytes block = group.shared_block(data.size_bytes(), 20s);
+            data = {reinterpret_cast<Element*>(block.data()), size};
+            std::copy(own.begin(), own.end(), data.begin());
+          }
+          mean ? group.mean(data, 20s) : group.sum(data, 20s);
+          std::vector<Element> expected = share_of<Element>(0, size);
+          for (std::size_t rank = 1; rank < ranks; ++rank) {
+            const auto share = share_of<Element>(rank, size);
+            for (std::size_t i = 0; i < size; ++i) expected[i] += share[i];
+          }
+          if (mean)
+            for (Element& each : expected) each /= static_cast<Element>(ranks);
+          if (!std::equal(data.begin(), data.end(), expected.begin())) throw std::runtime_error("a wrong sum");
+        }
+  });
+  for (const std::string& each : problems) BOOST_TEST(each == "");
+}
+
+BOOST_AUTO_TEST_CASE(shared_memory_sums_rank_after_rank) {
+  for (std::size_t ranks = 2; ranks <= 4; ++ranks) in_shared_memory<float>(ranks);
+  in_shared_memory<double>(3);
+}
+
+BOOST_AUTO_TEST_CASE(one_rank_that_refuses_shared_memory_is_enough) {
+  const auto cluster = test::local_cluster(0, 3);
+  std::vector<std::thread> threads;
+  std::atomic<int> well{0};
+  for (int task = 0; task < 3; ++task)
+    threads.emplace_back([&, task] {
+      server_options options;
+      options.shared_memory = task != 1;
+      server here(cluster, "worker", task, options);
+      all_reduce group(here, 0, {}, 20s);
+      std::vector<float> data(1000, 1.0f);
+      group.sum(std::span(data), 20s);
+      well += !group.shares_memory() && group.shared_block(100, 20s).empty() && data[999] == 3.0f;
+    });
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(well == 3);
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_disagree_in_shared_memory_are_told) {
+  for (int mistake = 0; mistake < 3; ++mistake) {
+    const auto problems = run<tcp>(2, [&](basic_server<tcp>& here) {
+      basic_all_reduce<tcp> group(here, 0, {}, 20s);
+      std::vector<float> data(static_cast<std::size_t>(mistake == 0 ? 10 + here.index() : 500'000));
+      const mutable_bytes block = group.shared_block(data.size() * sizeof(float), 20s);
+      std::span<float> given(data);
+      if (mistake == 2 && here.index() == 1) given = {reinterpret_cast<float*>(block.data()), data.size()};
+      mistake == 1 && here.index() == 1 ? group.mean(given, 5s) : group.sum(given, 5s);
+    });
+    BOOST_TEST((contains(problems[0], "disagrees") || contains(problems[1], "disagrees")));
+    for (const std::string& each : problems) BOOST_TEST(each != "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(huge_buffers_do_not_deadlock) { property<tcp, float>(2, {3'000'000}); }

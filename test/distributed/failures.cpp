@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE failures
 // Tasks as processes of their own, which are killed and stopped.
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <thread>
 #include <vector>
 #include <weft/distributed/all_reduce.hpp>
@@ -32,6 +33,7 @@ std::string serve(const cluster_spec& cluster) {
   for (const auto& each : report.finished) text += " " + each;
   text += " lost:";
   for (const auto& each : report.lost) text += " " + each;
+  if (report.interrupted) text += std::string(" interrupted: ") + report.interrupted->what();
   return text + " noticed: " + noticed;
 }
 
@@ -157,6 +159,163 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_of_an_all_reduce_is_named_by_all) {
     }
     BOOST_TEST(test::seconds_since(start) < 2.5);
   }
+}
+
+namespace {
+
+std::size_t names_of_shared_memory() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/dev/shm")) ++count;
+  return count;
+}
+
+/// Trains large variables in shared memory, as a session does; what it threw, and whether what it has is whole.
+std::string train_in_memory(const cluster_spec& cluster, int index, consistency mode,
+                            std::chrono::milliseconds step_deadline = 20s) {
+  constexpr std::size_t elements = 2'000'000;
+  const std::vector<variable_info> variables{{"w", element_type::float32, elements, 0, {"gradient_descent", {1.0}}}};
+  server here(cluster, "worker", index);
+  parameter_client client(here, variables, mode, 7, 20s);
+  std::vector<float> zero(elements);
+  const const_bytes first = std::as_bytes(std::span(zero));
+  client.initialise({&first, 1}, 20s);
+  const auto place = client.place_of(0);
+  if (!place.memory) return "no shared memory";
+  auto* const gradient = reinterpret_cast<float*>(place.gradient.data());
+  const auto* const w = reinterpret_cast<const float*>(place.value.data());
+  const const_bytes from = place.gradient;
+  try {
+    for (int step = 0;; ++step) {
+      std::fill_n(gradient, elements, 1.0f);
+      client.push_pull(step, {&from, 1}, {&place.value, 1}, step_deadline);
+      for (std::size_t i = 0; i < elements; i += 7)
+        if (w[i] != w[0]) return "a torn read";
+    }
+  } catch (const error& problem) {
+    // Nobody writes here any more, whatever the server is doing.
+    const std::vector<float> kept(w, w + elements);
+    std::this_thread::sleep_for(300ms);
+    return problem.what() + std::string(std::equal(kept.begin(), kept.end(), w) ? "" : ", and a late write");
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(killed_and_stopped_workers_in_shared_memory) {
+  const std::size_t names = names_of_shared_memory();
+  for (const int number : {SIGKILL, SIGSTOP}) {
+    const auto cluster = test::local_cluster(1, 2);
+    process ps([&] { return serve(cluster); });
+    process first([&] { return train_in_memory(cluster, 0, consistency::synchronous); });
+    process second([&] { return train_in_memory(cluster, 1, consistency::synchronous); });
+    std::this_thread::sleep_for(1200ms);
+    const auto start = steady::now();
+    second.signal(number);
+    const std::string text = first.text();
+    BOOST_TEST_INFO(text);
+    BOOST_TEST(contains(text, number == SIGKILL ? "/job:worker/task:1 has closed its connection"
+                                                : "/job:worker/task:1 has given no sign of life"));
+    BOOST_TEST(!contains(text, "late write"));
+    BOOST_TEST(test::seconds_since(start) < 2.6);
+    const std::string report = ps.text();
+    BOOST_TEST(contains(report, "lost: /job:worker/task:1"));
+    BOOST_TEST(contains(report, "interrupted: /job:ps/task:0: synchronous training ended early: /job:worker/task:1"));
+  }
+  BOOST_TEST(names_of_shared_memory() == names);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_or_stopped_parameter_server_in_shared_memory) {
+  const std::size_t names = names_of_shared_memory();
+  for (const int number : {SIGKILL, SIGSTOP}) {
+    const auto cluster = test::local_cluster(1, 2);
+    process ps([&] { return serve(cluster); });
+    process first([&] { return train_in_memory(cluster, 0, consistency::asynchronous); });
+    process second([&] { return train_in_memory(cluster, 1, consistency::asynchronous); });
+    std::this_thread::sleep_for(1200ms);
+    const auto start = steady::now();
+    ps.signal(number);
+    for (process* each : {&first, &second}) {
+      const std::string text = each->text();
+      BOOST_TEST_INFO(text);
+      BOOST_TEST(contains(text, number == SIGKILL ? "/job:ps/task:0 has closed its connection"
+                                                  : "/job:ps/task:0 has given no sign of life"));
+      BOOST_TEST(!contains(text, "late write"));
+    }
+    BOOST_TEST(test::seconds_since(start) < 2.6);
+  }
+  BOOST_TEST(names_of_shared_memory() == names);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_goes_on_late_writes_to_nobody) {
+  const auto cluster = test::local_cluster(1, 1);
+  process ps([&] { return serve(cluster); });
+  process worker([&] { return train_in_memory(cluster, 0, consistency::asynchronous, 400ms); });
+  std::this_thread::sleep_for(1000ms);
+  ps.signal(SIGSTOP);
+  std::this_thread::sleep_for(500ms);  // past the step's deadline
+  ps.signal(SIGCONT);
+  const std::string text = worker.text();
+  BOOST_TEST_INFO(text);
+  BOOST_TEST(contains(text, "no answer in time from /job:ps/task:0"));
+  BOOST_TEST(!contains(text, "late write"));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_rank_in_the_middle_of_large_sums_is_named_by_all) {
+  const std::size_t names = names_of_shared_memory();
+  for (const int number : {SIGKILL, SIGSTOP}) {
+    const auto cluster = test::local_cluster(0, 3);
+    std::vector<process> ranks;
+    for (int index = 0; index < 3; ++index)
+      ranks.emplace_back([&, index]() -> std::string {
+        server here(cluster, "worker", index);
+        all_reduce group(here, 7, {}, 20s);
+        const mutable_bytes block = group.shared_block(16'000'000, 20s);
+        if (block.empty()) return "no shared memory";
+        for (;;) group.mean(std::span(reinterpret_cast<float*>(block.data()), block.size() / 4), 20s);
+      });
+    std::this_thread::sleep_for(1000ms);
+    const auto start = steady::now();
+    ranks[1].signal(number);
+    for (const std::size_t survivor : {0u, 2u}) {
+      const std::string text = ranks[survivor].text();
+      BOOST_TEST_INFO(text);
+      BOOST_TEST(contains(text, number == SIGKILL ? "/job:worker/task:1 has closed its connection"
+                                                  : "/job:worker/task:1 has given no sign of life"));
+    }
+    BOOST_TEST(test::seconds_since(start) < 2.5);
+  }
+  BOOST_TEST(names_of_shared_memory() == names);
+}
+
+BOOST_AUTO_TEST_CASE(stopping_a_server_ends_a_wait_in_shared_memory) {
+  const auto cluster = test::local_cluster(0, 2);
+  std::vector<process> ranks;
+  for (int index = 0; index < 2; ++index)
+    ranks.emplace_back([&, index]() -> std::string {
+      server here(cluster, "worker", index);
+      all_reduce group(here, 7, {}, 20s);
+      std::vector<float> data(1000);
+      group.sum(std::span(data), 20s);
+      if (index == 1) {
+        std::this_thread::sleep_for(300ms);
+        return "left";
+      }
+      std::thread stopper([&] {
+        std::this_thread::sleep_for(100ms);
+        here.stop();
+      });
+      std::string text;
+      try {
+        group.sum(std::span(data), 20s);
+      } catch (const error& problem) {
+        text = problem.what();
+      }
+      stopper.join();
+      return text;
+    });
+  const auto start = steady::now();
+  BOOST_TEST(contains(ranks[0].text(), "this server was stopped"));
+  BOOST_TEST(test::seconds_since(start) < 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_worker_may_come_back) {

@@ -42,7 +42,7 @@ struct values {
 /// Starts a cluster in this process, each task on a thread; returns what went wrong with each worker.
 template <typename T>
 std::vector<std::string> run(int ps_tasks, int workers, const std::function<void(basic_server<T>&)>& work,
-                             std::vector<join_report>* reports = nullptr) {
+                             std::vector<join_report>* reports = nullptr, server_options options = {}) {
   T network;
   const auto cluster = test::local_cluster(ps_tasks, workers, network);
   std::vector<std::string> problems(static_cast<std::size_t>(workers));
@@ -51,7 +51,7 @@ std::vector<std::string> run(int ps_tasks, int workers, const std::function<void
   std::mutex report_mutex;
   for (int task = 0; task < ps_tasks; ++task)
     threads.emplace_back([&, task] {
-      basic_server<T> here(cluster, "ps", task, {}, network);
+      basic_server<T> here(cluster, "ps", task, options, network);
       const auto report = here.join(20s, 60s);
       std::lock_guard lock(report_mutex);
       if (reports) (*reports)[static_cast<std::size_t>(task)] = report;
@@ -59,7 +59,7 @@ std::vector<std::string> run(int ps_tasks, int workers, const std::function<void
   for (int task = 0; task < workers; ++task)
     threads.emplace_back([&, task] {
       try {
-        basic_server<T> here(cluster, "worker", task, {}, network);
+        basic_server<T> here(cluster, "worker", task, options, network);
         work(here);
       } catch (const std::exception& problem) {
         problems[static_cast<std::size_t>(task)] = problem.what();
@@ -149,6 +149,157 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(synchronous_steps_give_the_same_bits_in_every_orde
     client.done(10s);
   }));
   BOOST_TEST(equal == workers);
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_in_shared_memory_is_not_copied_and_has_the_same_bits) {
+  constexpr int workers = 2, steps = 10;
+  constexpr std::size_t elements = 300'001;
+  const auto gradient_of = [](int worker, int step) {
+    values gradient(0, elements);
+    for (std::size_t i = 0; i < elements; ++i)
+      gradient.w[i] = 1e-3f * static_cast<float>((i * 7 + static_cast<std::size_t>(worker * 31 + step)) % 97);
+    std::fill(gradient.b.begin(), gradient.b.end(), 0.1 * worker + step);
+    return gradient;
+  };
+  for (const auto mode : {consistency::synchronous, consistency::asynchronous}) {
+    const int count = mode == consistency::synchronous ? workers : 1;
+    std::vector<values> in_memory(2, values(0, elements)), sent(2, values(0, elements));
+    for (const bool shared : {true, false}) {
+      server_options options;
+      options.shared_memory = shared;
+      all_well(run<tcp>(
+          2, count,
+          [&](basic_server<tcp>& here) {
+            basic_parameter_client<tcp> client(here, two_variables(2, {"momentum", {0.1, 0.9}}, elements), mode, 7,
+                                               20s);
+            client.initialise(values(1, elements).in(), 20s);
+            values gradient(0, elements), now(0, elements);
+            std::vector<mutable_bytes> places = gradient.out(), out = now.out();
+            for (std::size_t i = 0; i < 2; ++i) {
+              const auto place = client.place_of(i);
+              if (shared != static_cast<bool>(place.memory))
+                throw std::runtime_error("shared memory: not as asked for");
+              if (shared) places[i] = place.gradient, out[i] = place.value;
+            }
+            for (int step = 0; step < steps; ++step) {
+              const values fresh = gradient_of(here.index(), step);
+              for (std::size_t i = 0; i < 2; ++i) std::copy_n(fresh.in()[i].data(), places[i].size(), places[i].data());
+              client.push_pull(step, std::vector<const_bytes>(places.begin(), places.end()), out, 20s);
+              client.push_pull(step, std::vector<const_bytes>(places.begin(), places.end()), out, 20s);
+              if (!client.was_duplicate()) throw std::runtime_error("applied twice");
+            }
+            values& result = (shared ? in_memory : sent)[static_cast<std::size_t>(here.index())];
+            for (std::size_t i = 0; i < 2; ++i) std::copy_n(out[i].data(), out[i].size(), result.out()[i].data());
+            client.done(10s);
+          },
+          nullptr, options));
+    }
+    for (std::size_t worker = 0; worker < static_cast<std::size_t>(count); ++worker) {
+      BOOST_CHECK(in_memory[worker].w == sent[0].w);
+      BOOST_CHECK(in_memory[worker].b == sent[0].b);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_refuses_shared_memory_is_sent_everything) {
+  const auto cluster = test::local_cluster(2, 2);
+  std::vector<std::thread> threads;
+  std::atomic<int> well{0};
+  for (int task = 0; task < 2; ++task)
+    threads.emplace_back([&, task] {
+      server_options options;
+      options.shared_memory = task == 1;
+      server here(cluster, "ps", task, options);
+      here.join(20s, 60s);
+    });
+  for (int task = 0; task < 2; ++task)
+    threads.emplace_back([&, task] {
+      server here(cluster, "worker", task);
+      parameter_client client(here, two_variables(2), consistency::synchronous, 7, 20s);
+      client.initialise(values(0).in(), 20s);
+      values gradient(1), now(0);
+      for (int step = 0; step < 5; ++step) client.push_pull(step, gradient.in(), now.out(), 20s);
+      well += !client.place_of(0).memory && client.place_of(1).memory && now.w[999] == -5.0f && now.b[9] == -5.0;
+      client.done(10s);
+    });
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(well == 2);
+}
+
+// What a worker that is broken, or no worker at all, may say about shared memory.
+BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
+  const auto cluster = test::local_cluster(1, 2);
+  std::thread ps([&] {
+    server here(cluster, "ps", 0);
+    here.join(20s, 60s);
+  });
+  std::thread honest([&] {
+    server here(cluster, "worker", 0);
+    parameter_client client(here, two_variables(1), consistency::asynchronous, 7, 20s);
+    client.initialise(values(0).in(), 20s);
+    here.wait_ready(20s);
+    values gradient(1), now(0);
+    int step = 0;
+    for (const auto end = deadline(1s); !end.expired(); ++step) client.push_pull(step, gradient.in(), now.out(), 20s);
+    BOOST_TEST(now.w[0] == static_cast<float>(-step));
+    client.done(10s);
+  });
+  {
+    server here(cluster, "worker", 1);
+    const auto ask = [&](tcp::stream& stream, frame_kind kind, std::uint32_t flags,
+                         const std::vector<std::byte>& payload) {
+      frame_header header;
+      header.kind = kind;
+      header.flags = flags;
+      frame_writer out;
+      out.start(header, const_bytes(payload));
+      frame_reader in;
+      in.expect(std::uint64_t{1 << 20});
+      std::vector<std::byte> answer;
+      for (const deadline until = 5s; !in.complete() && !until.expired();) {
+        out.advance(stream);
+        in.advance(stream);
+        if (in.needs_destination()) {
+          answer.resize(static_cast<std::size_t>(in.header().payload_length));
+          in.payload_to(mutable_bytes(answer));
+        }
+      }
+      return in.complete() ? in.header().kind : frame_kind::heartbeat;
+    };
+    const auto enroll = detail::enroll_message{consistency::asynchronous, 7, two_variables(1)}.bytes();
+    const std::vector<variable_info> variables = two_variables(1);
+    const auto order = detail::wire_order(variables, 0);
+    const detail::segment_layout layout(variables, order);
+    const auto open = [&] {
+      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s);
+      BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll) == frame_kind::acknowledge);
+      return stream;
+    };
+    {
+      tcp::stream stream = open();
+      const auto small = shared_segment::create(layout.bytes - 64), right = shared_segment::create(layout.bytes);
+      shared_offer lie = small.offer();
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
+      lie.bytes = layout.bytes;
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
+      lie = right.offer();
+      lie.nonce[0] ^= 1;
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, std::vector<std::byte>(7)) == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(right.offer())) == frame_kind::acknowledge);
+      BOOST_CHECK(ask(stream, frame_kind::pull, in_segment, {}) == frame_kind::values);
+    }
+    {
+      tcp::stream stream = open();
+      BOOST_CHECK_THROW(ask(stream, frame_kind::push_pull, in_segment, {}), error);  // the connection ends
+    }
+    {
+      tcp::stream stream = open();
+      BOOST_CHECK_THROW(ask(stream, frame_kind::share, 0, std::vector<std::byte>(100'000)), error);
+    }
+  }
+  honest.join();
+  ps.join();
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_is_done_is_not_waited_for, T, transports) {

@@ -163,6 +163,8 @@ BOOST_AUTO_TEST_CASE(several_servers_over_tcp_give_the_same_bits) {
   const auto three = train(parameter_server<synchronous>{}, optimizer, 3, tcp{});
   BOOST_TEST(same_bits(one[0], three[0]));
   BOOST_TEST(same_bits(one[0], train(collective{}, optimizer, 0, tcp{})[1]));
+  // In shared memory above, by messages here.
+  BOOST_TEST(same_bits(one[0], train(parameter_server<synchronous>{}, optimizer, 1, in_process{})[0]));
 }
 
 BOOST_AUTO_TEST_CASE(asynchronous_workers_leave_with_the_same_values_after_both_have_finished) {

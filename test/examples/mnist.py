@@ -110,5 +110,44 @@ if os.path.isdir(data):
         refused(["/job:ps/task:0"], *short, "--strategy", "async", "--job_name", "worker", "--ps_hosts", free,
                 "--worker_hosts", mine, seconds=75)
 
+    # ---- a killed task of a cluster that shares memory ----
+    def cluster(strategy, killed):
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        ps, *workers = (f"127.0.0.1:{s.getsockname()[1]}" for s in held)
+        for s in held:
+            s.close()
+        hosts = ("--ps_hosts", ps, "--worker_hosts", ",".join(workers))
+        tasks = {name: subprocess.Popen(
+            [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1], "--train_steps",
+             "1000000", "--progress", "none", "--threads", "1", "--hidden_units", "2000"],
+            text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for name in ("ps0", "worker0", "worker1")}
+        try:
+            time.sleep(5)
+            tasks[killed].kill()
+            start = time.monotonic()
+            for name, task in tasks.items():
+                if name == killed:
+                    continue
+                said = task.communicate(timeout=20)[1].strip()
+                if task.returncode != 1 or not said.startswith("error: ") or f"/job:{killed[:-1]}/task:{killed[-1]}" not in said:
+                    faults.append(f"{strategy}, {killed} killed: {name} returned {task.returncode}, said {said!r}")
+                else:
+                    print(f"{time.monotonic() - start:5.2f} s  {strategy}, {killed} killed, {name}\n         {said}")
+            if time.monotonic() - start > 4:
+                faults.append(f"{strategy}, {killed} killed: noticed after {time.monotonic() - start:.1f} s")
+        except subprocess.TimeoutExpired:
+            faults.append(f"{strategy}, {killed} killed: the others still run after 20 s")
+        finally:
+            for task in tasks.values():
+                task.kill()
+                task.wait()
+
+    names = os.listdir("/dev/shm")
+    cluster("sync", "worker1")
+    cluster("sync", "ps0")
+    cluster("async", "ps0")
+    if os.listdir("/dev/shm") != names:
+        faults.append(f"/dev/shm holds {os.listdir('/dev/shm')} after tasks were killed")
+
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

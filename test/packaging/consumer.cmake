@@ -1,12 +1,16 @@
 # Builds and runs test/packaging/consumer against Weft, taken as WAY says: find_package or add_subdirectory.
 #
-# usage: cmake -DWAY=... -DSOURCE=... -DBINARY=... -DCOMPILER=... -DGENERATOR=... -DDISTRIBUTED=... -P consumer.cmake
+# usage: cmake -DWAY=... -DSOURCE=... -DBINARY=... -DCOMPILER=... -DGENERATOR=... -DDISTRIBUTED=... -DCUDA=...
+#        -P consumer.cmake
 
 set(folder ${BINARY}/consumer/${WAY})
 file(REMOVE_RECURSE ${folder})
 set(components data)
 if(DISTRIBUTED)
-  string(APPEND components "\;distributed")
+  string(APPEND components ";distributed")
+endif()
+if(CUDA)
+  string(APPEND components ";cuda")
 endif()
 
 if(WAY STREQUAL "find_package")

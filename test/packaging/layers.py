@@ -1,4 +1,5 @@
-"""Checks that the folders under weft/ include only downwards, and that every include of Weft names a file that exists.
+"""Checks that the folders under weft/ include only downwards, that every include of Weft names a file that exists, and
+that a program which does not ask for CUDA never meets a header of it.
 
 usage: layers.py INCLUDE_DIR
 """
@@ -9,8 +10,11 @@ import sys
 
 # Bottom to top. A header includes its own folder and those before it.
 ORDER = ["tensor", "device", "ops", "graph", "session", "nn", "data", "transport", "distributed", "train"]
-# Headers directly under weft/: error.hpp is under every layer, the umbrellas are over all.
-BOTTOM = ["error.hpp"]
+# Who may include headers of CUDA: bindings to one library each.
+CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
+BINDINGS = ["cuda.hpp", "cuda_error.hpp", "matmul_cublaslt.hpp", "convolution_cudnn.hpp", "nccl.hpp"]
+# Headers directly under weft/: these are under every layer, the umbrellas are over all.
+BOTTOM = ["error.hpp", "text.hpp"]
 
 root = pathlib.Path(sys.argv[1])
 faults = []
@@ -30,6 +34,8 @@ headers = [header.relative_to(root) for header in sorted(root.rglob("*.hpp"))]
 for header in headers:
     for number, line in enumerate((root / header).read_text().splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+        if match and CUDA.match(match[2]) and header not in [pathlib.Path("weft/device/gpu", b) for b in BINDINGS]:
+            faults.append(f"{header}:{number}: includes {match[2]}, which is for bindings in weft/device/gpu alone")
         if not match or (match[1] == "<" and not match[2].startswith("weft/")):
             continue
         named = match[2] if match[1] == "<" else os.path.normpath(header.parent / match[2])

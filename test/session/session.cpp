@@ -353,3 +353,41 @@ BOOST_AUTO_TEST_CASE(explain_lists_kernels_memory_and_placement) {
   for (const char* part : {"matmul", "sigmoid(add(a0, a1))", "square", "cpu:0", "cpu:1", "kernels", "bytes", "float"})
     CHECK_SAYS(text, part);
 }
+
+BOOST_AUTO_TEST_CASE(what_reads_the_result_of_a_write_runs_before_the_next_write) {
+  graph g;
+  auto v = variable<float, dims<3>>(g, "v", init::constant{1});
+  auto first = assign(v, v + 1.0f);
+  auto second = assign(v, v * 10.0f);
+  auto between = let(first * 2.0f);
+  session s{g, {.threads = 1}};
+  const auto [b, last] = s.run(fetch(between, second));
+  BOOST_TEST(list(b) == floats(3, 4.0f));
+  BOOST_TEST(list(last) == floats(3, 10.0f));
+}
+
+BOOST_AUTO_TEST_CASE(minimize_trains_the_variables_that_are_named) {
+  graph g;
+  auto a = variable<float, dims<3>>(g, "a", init::constant{1});
+  auto b = variable<float, dims<>>(g, "b", init::constant{2});
+  auto other = variable<float, dims<>>(g, "other", init::constant{2});
+  auto loss = sum(square(a * b));
+  auto only_a = gradient_descent{.learning_rate = 0.1}.minimize(loss, a);
+  auto all = momentum{.learning_rate = 0.1}.minimize(loss);
+  session s{g, {.threads = 1}};
+  s.run(fetch(only_a));
+  BOOST_CHECK_CLOSE(s.eval(a).data()[0], 0.2f, 1e-3);
+  BOOST_TEST(s.eval(b) == 2.0f);
+  s.run(fetch(all));
+  BOOST_CHECK_CLOSE(s.eval(b), 1.952f, 1e-3);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { (void)gradient_descent{}.minimize(loss, other); }), "other");
+}
+
+BOOST_AUTO_TEST_CASE(a_node_can_have_a_name) {
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto y = let(exp(x), "growth");
+  auto z = let(exp(x) + 1.0f, "growth");
+  BOOST_TEST(g[y.id().node].name == "growth");
+  BOOST_TEST(g[z.id().node].name == "growth_1");
+}

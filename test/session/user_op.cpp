@@ -7,11 +7,11 @@ struct softsign {
   static constexpr const char* name = "softsign";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return x / (V(1) + weft::math::abs(x));
   }
   template <class V>
-  static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
     const V d = V(1) + weft::math::abs(x);
     return g / (d * d);
   }
@@ -22,15 +22,15 @@ auto soft(const weft::Expression auto& x) { return weft::elementwise<softsign>(x
 struct clipped_product {
   static constexpr const char* name = "clipped_product";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return a * weft::math::minimum(b, V(1));
   }
   template <class V>
-  static V gradient_a(V g, V, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
     return g * weft::math::minimum(b, V(1));
   }
   template <class V>
-  static V gradient_b(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
     return g * a * weft::math::select(b < V(1), V(1), V(0));
   }
 };

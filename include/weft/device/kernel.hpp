@@ -7,10 +7,16 @@
 
 namespace weft {
 
-/// What a kernel sees when it runs: where each buffer of the step lies, and the threads that it may use.
+namespace gpu {
+class queue;
+}
+
+/// What a kernel sees when it runs: where each buffer of the step lies, and what does the work: the threads that it may
+/// use or, of a GPU's kernel, the queue that it is put into.
 struct frame {
   std::byte* const* buffers;
   thread_pool* threads;
+  gpu::queue* queue = nullptr;
 };
 
 /// The code of one operation on one device, prepared for known extents. Runs any number of times and allocates nothing.

@@ -7,16 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <weft/error.hpp>
-#include <weft/transport/framing.hpp>
 #include <weft/distributed/parameter_store.hpp>
 #include <weft/distributed/server.hpp>
+#include <weft/distributed/shared_reduce.hpp>
 #include <weft/distributed/update_rule.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
 
 namespace weft {
 
@@ -56,6 +58,9 @@ struct all_reduce_options {
 /// the same bits, and the same bits in every run: the order of summation depends on the number of ranks and the
 /// algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and output.
 ///
+/// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank; where one
+/// refuses (server_options::shared_memory) all send messages. A call that names an algorithm sends messages.
+///
 /// After an error the array's contents are unspecified, and the group is of no further use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_all_reduce {
@@ -78,6 +83,8 @@ class basic_all_reduce {
     links_.resize(size_);
     connect(until);
     compare(graph_hash, until);
+    std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
+    if (!segments.empty()) memory_.emplace(std::move(segments), rank_, here_.waiting());
   }
 
   basic_all_reduce(const basic_all_reduce&) = delete;
@@ -92,26 +99,28 @@ class basic_all_reduce {
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
            reduce_algorithm algorithm = reduce_algorithm::automatic) {
-    ++calls_;
-    if (size_ == 1) return;
-    if (broken_)
-      throw error(error_code::failed_precondition, "all_reduce",
-                  "the group broke with an earlier error; make a new one");
-    if (algorithm == reduce_algorithm::automatic) algorithm = options_.cost.choose(size_, data.size_bytes());
-    broken_ = true;
-    if (algorithm == reduce_algorithm::ring)
-      ring(data, until);
-    else
-      recursive_doubling(data, until);
-    broken_ = false;
+    reduce(data, until, algorithm, false);
   }
 
   /// Replaces `data` by the mean over all ranks: sum(), then a division by their number.
   template <std::floating_point Element>
   void mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
             reduce_algorithm algorithm = reduce_algorithm::automatic) {
-    sum(data, until, algorithm);
-    if (size_ > 1) detail::divide(data.data(), data.size(), static_cast<Element>(size_));
+    reduce(data, until, algorithm, true);
+  }
+
+  /// Whether the ranks sum in shared memory.
+  bool shares_memory() const { return memory_.has_value(); }
+
+  /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
+  /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty where the
+  /// ranks share no memory.
+  mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
+    if (!memory_ || bytes == 0) return {};
+    std::vector<shared_segment> segments = share(bytes, until);
+    if (segments.empty()) return {};
+    blocks_.push_back(std::move(segments));
+    return blocks_.back()[rank_].bytes();
   }
 
  private:
@@ -123,6 +132,102 @@ class basic_all_reduce {
   };
 
   static constexpr const char* operation = "all_reduce";
+
+  template <typename Element>
+  void reduce(std::span<Element> data, deadline_type until, reduce_algorithm algorithm, bool mean) {
+    ++calls_;
+    if (size_ == 1) return;
+    if (broken_)
+      throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+    broken_ = true;
+    if (memory_ && algorithm == reduce_algorithm::automatic) {
+      reduce_in_memory(data, until, mean);
+    } else {
+      if (algorithm == reduce_algorithm::automatic) algorithm = options_.cost.choose(size_, data.size_bytes());
+      if (algorithm == reduce_algorithm::ring)
+        ring(data, until);
+      else
+        recursive_doubling(data, until);
+      if (mean) detail::divide(data.data(), data.size(), static_cast<Element>(size_));
+    }
+    broken_ = false;
+  }
+
+  // ---- shared memory ----
+
+  template <typename Element>
+  void reduce_in_memory(std::span<Element> data, deadline_type until, bool mean) {
+    const auto look = [&](std::size_t rank, auto has_come) {
+      const std::size_t peer = first_rank_ + rank;
+      std::optional<error> problem = someone_gone();
+      if (!problem && here_.members().state(peer) == task_state::left)
+        problem = here_.members().diagnose(peer, operation, "is gone");
+      if (!problem && until.expired())
+        problem = error(error_code::deadline_exceeded, operation,
+                        "nothing in time from " + to_string(here_.members().task(peer)));
+      if (problem && !has_come()) fail(*problem);  // it may have come, and left, after it was asked
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(
+          until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
+    };
+    const auto same = [&](const std::vector<shared_segment>& block) {
+      const mutable_bytes mine = block[rank_].bytes();
+      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
+    };
+    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
+    const detail::reduce_call call{calls_, data.size_bytes(), sizeof(Element), mean, block != blocks_.end()};
+    try {
+      memory_->run(data, call, block == blocks_.end() ? std::span<const shared_segment>{} : *block, look);
+    } catch (const detail::reduce_disagreement& other) {
+      fail(error(error_code::failed_precondition, operation,
+                 to_string(here_.members().task(first_rank_ + other.rank)) + " disagrees with " + here_.name() +
+                     " about all-reduce number " + std::to_string(calls_) +
+                     "; all ranks must make the same calls in the same order"));
+    }
+  }
+
+  /// Memory that all ranks have mapped, one segment made by each; none where not all of them want it, or can.
+  std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      const task_id& task = here_.members().task(first_rank_ + rank);
+      if (size_ == 1 || !same_host<T>(here_.cluster().task_address(task.job, task.index))) return {};
+    }
+    std::vector<shared_segment> segments(size_);
+    try {
+      if (here_.options().shared_memory) segments[rank_] = shared_segment::create(bytes);
+    } catch (const error&) {
+      // the system has none to give: the others learn it from the offer
+    }
+    double failures = segments[rank_] ? 0 : 1;
+    std::vector<std::byte> leaving = detail::offer_bytes(segments[rank_] ? segments[rank_].offer() : shared_offer{});
+    std::vector<std::byte> coming(leaving.size());
+    for (std::size_t round = 1; round < size_; ++round) {
+      pass_on(leaving, coming, until);
+      std::swap(leaving, coming);
+      try {
+        const shared_offer offer = detail::read_offer(leaving);
+        if (failures == 0) segments[(rank_ + size_ - round) % size_] = shared_segment::open(offer, bytes);
+      } catch (const error&) {
+        failures = 1;
+      }
+    }
+    ++calls_;
+    recursive_doubling(std::span(&failures, 1), until);
+    if (failures != 0) return {};
+    segments[rank_].withdraw();
+    return segments;
+  }
+
+  /// Sends to the next rank, receives from the previous one.
+  void pass_on(const_bytes leaving, mutable_bytes coming, deadline_type until) {
+    ++calls_;
+    link &to = *links_[(rank_ + 1) % size_], &from = *links_[(rank_ + size_ - 1) % size_];
+    to.out.start(header(), leaving);
+    from.in.expect({&coming, 1});
+    drive(
+        until, to, from, [&] { return to.out.advance(to.stream) + from.in.advance(from.stream); },
+        [&] { return to.out.idle() && from.in.complete(); });
+    verify(from);
+  }
 
   // ---- set-up ----
 
@@ -360,16 +465,24 @@ class basic_all_reduce {
   }
 
   void look_around() {
+    if (const std::optional<error> problem = someone_gone()) fail(*problem);
+  }
+
+  std::optional<error> someone_gone() const {
     for (std::size_t other = 0; other < size_; ++other) {
       const std::size_t rank = first_rank_ + other;
-      if (here_.members().state(rank) == task_state::lost) fail(here_.members().diagnose(rank, operation, "is gone"));
+      if (here_.members().state(rank) == task_state::lost) return here_.members().diagnose(rank, operation, "is gone");
     }
-    if (here_.stopping()) fail(error(error_code::cancelled, operation, "this server was stopped"));
+    if (here_.stopping()) return error(error_code::cancelled, operation, "this server was stopped");
+    return {};
   }
 
   [[noreturn]] void fail(const error& problem) {
     for (auto& each : links_)
       if (each) each->stream.close();
+    if (memory_) memory_->detach();
+    for (const auto& segments : blocks_)
+      for (const shared_segment& each : segments) each.detach();
     throw problem;
   }
 
@@ -388,6 +501,8 @@ class basic_all_reduce {
   std::size_t first_rank_ = 0;                // the cluster's rank of the job's first task
   std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
   detail::aligned_bytes scratch_;
+  std::optional<detail::shared_reduce> memory_;
+  std::vector<std::vector<shared_segment>> blocks_;  // by rank
   std::uint64_t calls_ = 0;
   bool broken_ = false;
 };

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <weft/distributed/cluster_spec.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/deadline.hpp>
-#include <weft/distributed/cluster_spec.hpp>
 
 namespace weft {
 

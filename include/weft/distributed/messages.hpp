@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include <weft/distributed/cluster_spec.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
+#include <weft/transport/shared_memory.hpp>
 #include <weft/transport/transport.hpp>
-#include <weft/distributed/cluster_spec.hpp>
 
 namespace weft::detail {
 
@@ -109,6 +110,25 @@ struct hello_message {
     return hello;
   }
 };
+
+/// A segment on offer; one of 0 bytes is none.
+inline std::vector<std::byte> offer_bytes(const shared_offer& offer) {
+  message_writer out;
+  out.number(offer.process).number(offer.descriptor).number(offer.bytes);
+  out.number(offer.nonce[0]).number(offer.nonce[1]);
+  return out.take();
+}
+
+inline shared_offer read_offer(const_bytes bytes) {
+  message_reader in(bytes);
+  shared_offer offer;
+  offer.process = in.number<std::uint64_t>();
+  offer.descriptor = in.number<std::uint64_t>();
+  offer.bytes = in.number<std::uint64_t>();
+  for (std::uint64_t& word : offer.nonce) word = in.number<std::uint64_t>();
+  in.end();
+  return offer;
+}
 
 /// An error as it travels: refuse and failure frames.
 inline std::vector<std::byte> error_bytes(error_code code, std::string_view sentence) {

@@ -4,16 +4,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <weft/error.hpp>
-#include <weft/transport/framing.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/variables.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/shared_memory.hpp>
 
 namespace weft {
 
@@ -21,13 +23,18 @@ namespace weft {
 /// order of the list of variables, and travel from there and to there without a copy. The calling thread does the input
 /// and output. Not for use by several threads at once.
 ///
+/// A parameter server on the same host maps memory that this side makes, and reads gradients and writes values there;
+/// the connection then carries only who may touch it. Where either side refuses (server_options::shared_memory), or the
+/// two turn out not to share a host and a user, everything travels through the connection.
+///
 /// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
 /// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
 /// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
 ///
-/// After an error other than the servers' own answer the connections are closed, since an answer may still be under
-/// way; make a new client to go on. An update that is repeated with its step is applied once.
+/// After an error other than the servers' own answer the connections are closed and shared memory is shared no more,
+/// since an answer may still be under way; make a new client to go on. An update that is repeated with its step is
+/// applied once.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_parameter_client {
  public:
@@ -59,6 +66,7 @@ class basic_parameter_client {
     }
     const std::vector<std::byte> message = detail::enroll_message{mode, graph_hash, variables_}.bytes();
     ask("enroll", frame_kind::enroll, 0, until, [&](link& to) { to.source.assign(1, const_bytes(message)); });
+    offer_memory(until);
   }
 
   basic_parameter_client(const basic_parameter_client&) = delete;
@@ -77,11 +85,25 @@ class basic_parameter_client {
     ask("initialise", frame_kind::await_values, 0, until, [](link&) {});
   }
 
+  /// Memory that a variable's parameter server has mapped: gradients that lie here, and values that are wanted here,
+  /// are moved by nobody. Without shared memory all are empty.
+  struct shared_place {
+    mutable_bytes gradient, value;  // the `storage::overhead` bytes in front of each are free
+    shared_segment memory;          // keeps them, also after this client's end
+  };
+  shared_place place_of(std::size_t variable) const {
+    for (const link& each : links_)
+      for (std::size_t k = 0; each.segment && k < each.order.size(); ++k)
+        if (each.order[k] == variable) return {gradient_place(each, k), value_place(each, k), each.segment};
+    return {};
+  }
+
   /// Fetches all values.
   void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("pull", out);
     ask(
         "pull", frame_kind::pull, 0, until, [](link&) {}, [&](link& to) { scatter(to, out); });
+    take_values(out);
   }
 
   /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
@@ -93,8 +115,9 @@ class basic_parameter_client {
     check("push_pull", gradients);
     check("push_pull", out);
     ask(
-        "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather(to, gradients); },
+        "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather_gradients(to, gradients); },
         [&](link& to) { scatter(to, out); });
+    take_values(out);
     return links_.front().in.header().step;
   }
 
@@ -120,7 +143,11 @@ class basic_parameter_client {
     frame_reader in;
     std::vector<const_bytes> source;
     std::vector<mutable_bytes> target;
+    std::uint32_t flags = 0;  // of the request
     std::vector<std::byte> failure;
+    shared_segment segment;
+    detail::segment_layout layout;  // of the segment
+    bool refused = false;           // the answer was a failure
   };
 
   template <typename Bytes>
@@ -139,8 +166,59 @@ class basic_parameter_client {
   void gather(link& to, std::span<const const_bytes> from) {
     for (const std::size_t i : to.order) to.source.push_back(from[i]);
   }
+  void gather_gradients(link& to, std::span<const const_bytes> from) {
+    if (!to.segment) return gather(to, from);
+    to.flags = in_segment;
+    for (std::size_t k = 0; k < to.order.size(); ++k) move(from[to.order[k]], gradient_place(to, k));
+  }
   void scatter(link& from, std::span<const mutable_bytes> into) {
-    for (const std::size_t i : from.order) from.target.push_back(into[i]);
+    if (from.segment)
+      from.flags = in_segment;
+    else
+      for (const std::size_t i : from.order) from.target.push_back(into[i]);
+  }
+  /// Brings the values that came through shared memory to where they are wanted.
+  void take_values(std::span<const mutable_bytes> into) {
+    for (link& each : links_)
+      for (std::size_t k = 0; each.segment && k < each.order.size(); ++k)
+        move(value_place(each, k), into[each.order[k]]);
+  }
+  static void move(const_bytes from, mutable_bytes to) {
+    if (from.data() != to.data() && !from.empty()) std::memmove(to.data(), from.data(), from.size());
+  }
+
+  mutable_bytes value_place(const link& at, std::size_t k) const {
+    return at.segment.bytes().subspan(at.layout.values[k], variables_[at.order[k]].bytes());
+  }
+  mutable_bytes gradient_place(const link& at, std::size_t k) const {
+    return at.segment.bytes().subspan(at.layout.gradients[k], variables_[at.order[k]].bytes());
+  }
+
+  /// Offers each parameter server of this host memory to share. Those that do not want it are spoken to as before.
+  void offer_memory(deadline_type until) {
+    std::vector<shared_segment> made(links_.size());
+    try {
+      for (std::size_t i = 0; i < links_.size(); ++i) {
+        link& each = links_[i];
+        if (!here_.may_share_memory(each.rank)) return;
+        if (each.order.empty()) continue;
+        each.layout = detail::segment_layout(variables_, each.order);
+        made[i] = shared_segment::create(each.layout.bytes);
+      }
+    } catch (const error&) {
+      return;  // the system has none to give
+    }
+    std::vector<std::vector<std::byte>> offers;
+    for (const shared_segment& each : made) offers.push_back(detail::offer_bytes(each ? each.offer() : shared_offer{}));
+    converse(
+        "share", frame_kind::share, 0, until,
+        [&](link& to) { to.source.assign(1, const_bytes(offers[static_cast<std::size_t>(&to - links_.data())])); },
+        [](link&) {});
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (!made[i]) continue;
+      made[i].withdraw();
+      if (!links_[i].refused) links_[i].segment = made[i];
+    }
   }
 
   template <typename Payload>
@@ -148,10 +226,18 @@ class basic_parameter_client {
     ask(operation, kind, step, until, payload, [](link&) {});
   }
 
-  /// One request to every parameter server, all in flight at once.
   template <typename Payload, typename Destination>
   void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload,
            Destination destination) {
+    converse(operation, kind, step, until, payload, destination);
+    for (link& each : links_)
+      if (each.refused) throw detail::read_error(each.failure, operation);
+  }
+
+  /// One request to every parameter server, all in flight at once, and their answers.
+  template <typename Payload, typename Destination>
+  void converse(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload,
+                Destination destination) {
     frame_header header;
     header.kind = kind;
     header.request = ++requests_;
@@ -166,19 +252,23 @@ class basic_parameter_client {
       each.source.clear();
       each.target.clear();
       each.failure.clear();
+      each.flags = 0;
       payload(each);
       destination(each);
+      header.flags = each.flags;
       each.out.start(header, each.source, here_.options().checksum);
       each.in.expect(std::max<std::uint64_t>(each.bytes, detail::most_control_bytes));
     }
     try {
       drive(operation, until);
     } catch (...) {
-      for (link& each : links_) each.stream.close();
+      for (link& each : links_) {
+        each.stream.close();
+        each.segment.detach();
+      }
       throw;
     }
-    for (link& each : links_)
-      if (each.in.header().kind == frame_kind::failure) throw detail::read_error(each.failure, operation);
+    for (link& each : links_) each.refused = each.in.header().kind == frame_kind::failure;
   }
 
   void drive(const char* operation, deadline_type until) {
@@ -231,7 +321,7 @@ class basic_parameter_client {
     std::uint64_t wanted = 0;
     for (const mutable_bytes piece : each.target) wanted += piece.size();
     if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
-        answer.payload_length != wanted)
+        answer.payload_length != wanted || (answer.flags & in_segment) != each.flags)
       throw error(error_code::invalid_argument, "",
                   "an answer of " + std::to_string(answer.payload_length) + " bytes came where " +
                       std::to_string(wanted) + " were due");

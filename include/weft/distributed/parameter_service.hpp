@@ -10,14 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include <weft/error.hpp>
-#include <weft/transport/framing.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/membership.hpp>
 #include <weft/distributed/messages.hpp>
 #include <weft/distributed/parameter_store.hpp>
 #include <weft/distributed/variables.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/shared_memory.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
 
@@ -25,6 +27,7 @@ namespace weft {
 struct join_report {
   std::vector<std::string> finished;  // workers that said they were done, or left in order
   std::vector<std::string> lost;      // workers that ended otherwise, each with the reason
+  std::optional<error> interrupted;   // training that needed all of them ended early: who is gone, and why
 };
 
 namespace detail {
@@ -56,7 +59,8 @@ class parameter_service {
     std::optional<moment> expires;   // of a parked request
     std::vector<std::byte> message;  // payload of a small request
     std::vector<std::byte> reply;    // payload of a small answer
-    aligned_bytes gradients;         // payload of push_pull
+    aligned_bytes gradients;         // payload of initialise and push_pull
+    shared_segment segment;          // where gradients and values lie instead, once both have mapped it
   };
 
   struct worker {
@@ -172,12 +176,24 @@ class parameter_service {
         to.message.resize(static_cast<std::size_t>(asked.payload_length));
         to.in.payload_to(to.message);
         break;
+      case frame_kind::share:
+        if (asked.payload_length > most_control_bytes) message_reader::malformed();
+        to.message.resize(static_cast<std::size_t>(asked.payload_length));
+        to.in.payload_to(to.message);
+        break;
       case frame_kind::initialise:
       case frame_kind::push_pull:
+        if (uses_segment(to, asked)) {
+          exactly(0);
+          to.in.payload_to(mutable_bytes{});
+          break;
+        }
         exactly(store_.bytes());
+        if (to.gradients.size() != store_.bytes()) to.gradients = aligned_bytes(store_.bytes());
         to.in.payload_to(static_cast<mutable_bytes>(to.gradients));
         break;
       default:
+        uses_segment(to, asked);
         exactly(0);
         to.in.payload_to(mutable_bytes{});
     }
@@ -198,6 +214,8 @@ class parameter_service {
           return push_pull(from);
         case frame_kind::done:
           return done(from);
+        case frame_kind::share:
+          return share(from);
         default:
           throw error(error_code::invalid_argument, "parameter_server",
                       "this kind of request is not for a parameter server");
@@ -219,9 +237,33 @@ class parameter_service {
     }
     from.enrolled = true;
     from.done = false;
-    from.connection->gradients = aligned_bytes(store_.bytes());
+    from.connection->segment = {};
     from.connection->message = {};
     acknowledge(from);
+  }
+
+  /// Both map the memory that the worker has made, or everything goes on travelling.
+  void share(worker& from) {
+    link& to = *from.connection;
+    if (!here_.may_share_memory(from.rank))
+      throw error(error_code::unimplemented, "parameter_server", "shared memory is switched off");
+    to.segment = shared_segment::open(read_offer(to.message), store_.shared_layout().bytes);
+    acknowledge(from);
+  }
+
+  static bool uses_segment(const link& to, const frame_header& asked) {
+    if ((asked.flags & in_segment) == 0) return false;
+    if (!to.segment || asked.kind == frame_kind::initialise)
+      throw error(error_code::invalid_argument, "parameter_server", "a request names a segment that is not there");
+    return true;
+  }
+
+  placed_bytes<const std::byte> gradients_of(const link& from) const {
+    if (from.asked.flags & in_segment) return {from.segment.bytes().data(), store_.shared_layout().gradients};
+    return store_.packed({from.gradients.data(), from.gradients.size()});
+  }
+  placed_bytes<std::byte> copy_for(const link& to) const {
+    return {to.segment.bytes().data(), store_.shared_layout().values};
   }
 
   void initialise(worker& from) {
@@ -229,6 +271,7 @@ class parameter_service {
     const mutable_bytes values = store_.values();
     std::copy_n(from.connection->gradients.data(), values.size(), values.data());
     store_.set_initialised();
+    from.connection->gradients = {};  // most workers never need it again
     acknowledge(from);
     for (worker& each : workers_)
       if (is_parked(each)) each.connection->asked.kind == frame_kind::pull ? answer_values(each) : acknowledge(each);
@@ -242,9 +285,11 @@ class parameter_service {
     if (from.applied.contains(asked.tag, asked.step)) return answer_values(from, duplicate);
     if (contract_->mode == consistency::synchronous) return contribute(from);
     keep_answers_in_flight();
-    store_.apply(static_cast<mutable_bytes>(from.connection->gradients));
+    copies_.clear();
+    if (asked.flags & in_segment) copies_.push_back(copy_for(*from.connection));
+    store_.apply(gradients_of(*from.connection), copies_);
     from.applied.insert(asked.tag, asked.step);
-    answer_values(from);
+    answer_values(from, 0, true);
   }
 
   void done(worker& from) {
@@ -295,29 +340,51 @@ class parameter_service {
   void complete_step() {
     if (!contract_ || contract_->mode != consistency::synchronous) return;
     contributions_.clear();
+    copies_.clear();
     for (worker& each : workers_) {
       if (contributes(each))
-        contributions_.push_back(static_cast<mutable_bytes>(each.connection->gradients));
+        contributions_.push_back(gradients_of(*each.connection));
       else if (is_expected(each))
         return;
     }
     if (contributions_.empty()) return;
     keep_answers_in_flight();
-    store_.apply_mean(contributions_);
+    for (worker& each : workers_)
+      if (contributes(each) && (each.connection->asked.flags & in_segment))
+        copies_.push_back(copy_for(*each.connection));
+    store_.apply_mean(contributions_, copies_, helpers());
     for (worker& each : workers_) {
       if (!contributes(each)) continue;
       const frame_header& asked = each.connection->asked;
       each.applied.insert(asked.tag, asked.step);
-      answer_values(each);
+      answer_values(each, 0, true);
     }
+  }
+
+  /// Threads for a large step. All workers of this host wait while it is made: their cores are free.
+  thread_pool* helpers() {
+    constexpr std::size_t large = std::size_t{1} << 20;
+    if (store_.bytes() < large || contributions_.size() < 2) return nullptr;
+    if (!helpers_)
+      helpers_ =
+          std::make_unique<thread_pool>(static_cast<int>(std::min(available_cores().size(), contributions_.size())));
+    return helpers_.get();
   }
 
   // ---- answers ----
 
-  void answer_values(worker& to, std::uint32_t flags = 0) {
+  /// `copied`: they are in the worker's segment already, if it has one.
+  void answer_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
     link& with = *to.connection;
     frame_header answer = answer_to(to, frame_kind::values);
     answer.flags = flags;
+    if (with.asked.flags & in_segment) {
+      if (!copied) store_.copy_to(copy_for(with));
+      answer.flags |= in_segment;
+      with.out.start(answer);
+      with.at = phase::answering;
+      return;
+    }
     with.out.start(answer, static_cast<const_bytes>(store_.values()), here_.options().checksum);
     with.sends_values = true;
     with.at = phase::answering;
@@ -451,7 +518,7 @@ class parameter_service {
     someone_gone();  // remembers who was the first
   }
 
-  join_report report() const {
+  join_report report() {
     join_report result;
     for (const worker& each : workers_) {
       const task_state state = members_.state(each.rank);
@@ -462,6 +529,10 @@ class parameter_service {
       else if (!each.gone.empty())
         result.lost.push_back(name(each) + " " + each.gone);
     }
+    if (contract_ && contract_->mode == consistency::synchronous)
+      if (const std::optional<error> gone = someone_gone())
+        result.interrupted = error(error_code::unavailable, here_.name(),
+                                   std::string("synchronous training ended early: ") + gone->sentence());
     return result;
   }
 
@@ -474,7 +545,9 @@ class parameter_service {
   const worker* first_gone_ = nullptr;
   std::optional<enroll_message> contract_;
   parameter_store store_;
-  std::vector<const_bytes> contributions_;
+  std::vector<placed_bytes<const std::byte>> contributions_;
+  std::vector<placed_bytes<std::byte>> copies_;
+  std::unique_ptr<thread_pool> helpers_;
   std::vector<typename network::wait_item> items_;
 };
 

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
-#include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/update_rule.hpp>
 #include <weft/distributed/variables.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
 
@@ -42,6 +43,13 @@ class aligned_bytes {
 
 }  // namespace detail
 
+/// Where one worker's gradients, or a copy of the values, lie: at `base`, each variable at its offset.
+template <typename Byte>
+struct placed_bytes {
+  Byte* base = nullptr;
+  std::span<const std::size_t> offsets;
+};
+
 /// What one parameter server holds: the values of its variables one after the other (as they travel), the slots of
 /// their rules, and how many updates have been applied. No input or output, no locks: one thread owns it.
 class parameter_store {
@@ -52,7 +60,8 @@ class parameter_store {
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes`.
   parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes) {
     std::uint64_t total = 0;
-    for (const std::size_t i : detail::wire_order(variables, ps_task)) {
+    const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
+    for (const std::size_t i : order) {
       const variable_info& variable = variables[i];
       range next{variable.type,     static_cast<std::size_t>(total),
                  variable.elements, update_rules::find(variable.rule),
@@ -63,8 +72,10 @@ class parameter_store {
                     "the variables and their slots need more than the " + std::to_string(most_bytes) +
                         " bytes that this server may hold");
       total -= variable.bytes() * next.code.slots;
+      packed_.push_back(next.offset);
       ranges_.push_back(std::move(next));
     }
+    shared_ = detail::segment_layout(variables, order);
     values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
     for (range& each : ranges_) {
       each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.slots);
@@ -82,26 +93,52 @@ class parameter_store {
   /// Updates applied so far.
   std::int64_t global_step() const { return global_step_; }
 
-  /// Applies one worker's gradients, laid out as values().
-  void apply(const_bytes gradients) {
-    for (range& each : ranges_) {
-      if (each.type == element_type::float32)
-        update<float>(each, 0, each.elements, reinterpret_cast<const float*>(gradients.data() + each.offset));
-      else
-        update<double>(each, 0, each.elements, reinterpret_cast<const double*>(gradients.data() + each.offset));
-    }
+  /// How a segment shared with a worker is laid out.
+  const detail::segment_layout& shared_layout() const { return shared_; }
+  /// Gradients that lie one after the other, as values() do.
+  placed_bytes<const std::byte> packed(const_bytes gradients) const { return {gradients.data(), packed_}; }
+
+  /// Applies one worker's gradients. What changes is written to `copies` too, in the same pass.
+  void apply(placed_bytes<const std::byte> gradients, std::span<const placed_bytes<std::byte>> copies = {}) {
+    for_each_piece([&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+      update<T>(ranges_[variable], first, count, elements<T>(gradients, variable) + first);
+      copy<T>(variable, first, count, copies);
+    });
     ++global_step_;
   }
+  void apply(const_bytes gradients) { apply(packed(gradients)); }
 
   /// Applies the mean of several workers' gradients: their sum in the given order, divided by how many there are.
-  void apply_mean(std::span<const const_bytes> gradients) {
-    for (range& each : ranges_) {
-      if (each.type == element_type::float32)
-        update_mean<float>(each, gradients);
-      else
-        update_mean<double>(each, gradients);
-    }
+  /// Threads of `helpers`, where there are any, share the work.
+  void apply_mean(std::span<const placed_bytes<const std::byte>> gradients,
+                  std::span<const placed_bytes<std::byte>> copies = {}, thread_pool* helpers = nullptr) {
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          alignas(64) T sum[most_at_once];
+          const auto of = [&](std::size_t worker) { return elements<T>(gradients[worker], variable) + first; };
+          if (gradients.size() == 1)
+            std::copy_n(of(0), count, sum);
+          else
+            detail::add(sum, of(0), of(1), count);
+          for (std::size_t worker = 2; worker < gradients.size(); ++worker) detail::accumulate(sum, of(worker), count);
+          detail::divide(sum, count, static_cast<T>(gradients.size()));
+          update<T>(ranges_[variable], first, count, sum);
+          copy<T>(variable, first, count, copies);
+        },
+        helpers);
     ++global_step_;
+  }
+  void apply_mean(std::span<const const_bytes> gradients) {
+    std::vector<placed_bytes<const std::byte>> placed;
+    for (const const_bytes each : gradients) placed.push_back(packed(each));
+    apply_mean(placed);
+  }
+
+  /// Writes the values there.
+  void copy_to(placed_bytes<std::byte> copy) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      std::memcpy(copy.base + copy.offsets[i], values_.data() + ranges_[i].offset,
+                  ranges_[i].elements * size_of(ranges_[i].type));
   }
 
  private:
@@ -129,27 +166,49 @@ class parameter_store {
     code(values, {gradient, count}, std::span<const std::span<T>>(slots, each.code.slots), each.rule.parameters);
   }
 
-  template <typename T>
-  void update_mean(range& each, std::span<const const_bytes> gradients) {
-    constexpr std::size_t piece = 2048;  // stays in the first-level cache between its passes
-    alignas(64) T sum[piece];
-    const auto divisor = static_cast<T>(gradients.size());
-    for (std::size_t first = 0; first < each.elements; first += piece) {
-      const std::size_t count = std::min(piece, each.elements - first);
-      const auto of = [&](std::size_t worker) {
-        return reinterpret_cast<const T*>(gradients[worker].data() + each.offset) + first;
+  static constexpr std::size_t most_at_once = 2048;  // elements: they stay in the first-level cache between two passes
+
+  static constexpr std::size_t shared_at_once = 16 * most_at_once;
+
+  /// Calls work(T{}, variable, first element, how many) for all values, piece by piece.
+  template <typename Work>
+  void for_each_piece(Work work, thread_pool* helpers = nullptr) {
+    for (std::size_t variable = 0; variable < ranges_.size(); ++variable) {
+      const range& all = ranges_[variable];
+      const auto part = [&](std::size_t number) {
+        const std::size_t end = std::min(all.elements, (number + 1) * shared_at_once);
+        for (std::size_t first = number * shared_at_once; first < end; first += most_at_once) {
+          const std::size_t count = std::min(most_at_once, end - first);
+          if (all.type == element_type::float32)
+            work(float{}, variable, first, count);
+          else
+            work(double{}, variable, first, count);
+        }
       };
-      if (gradients.size() == 1)
-        std::copy_n(of(0), count, sum);
+      const std::size_t parts = (all.elements + shared_at_once - 1) / shared_at_once;
+      if (helpers && parts > 1)
+        helpers->parallel_for(parts, part);
       else
-        detail::add(sum, of(0), of(1), count);
-      for (std::size_t worker = 2; worker < gradients.size(); ++worker) detail::accumulate(sum, of(worker), count);
-      detail::divide(sum, count, divisor);
-      update<T>(each, first, count, sum);
+        for (std::size_t number = 0; number < parts; ++number) part(number);
     }
   }
 
+  template <typename T>
+  static const T* elements(const placed_bytes<const std::byte>& from, std::size_t variable) {
+    return reinterpret_cast<const T*>(from.base + from.offsets[variable]);
+  }
+
+  template <typename T>
+  void copy(std::size_t variable, std::size_t first, std::size_t count,
+            std::span<const placed_bytes<std::byte>> copies) {
+    for (const placed_bytes<std::byte>& each : copies)
+      std::memcpy(each.base + each.offsets[variable] + first * sizeof(T),
+                  values_.data() + ranges_[variable].offset + first * sizeof(T), count * sizeof(T));
+  }
+
   std::vector<range> ranges_;
+  std::vector<std::size_t> packed_;
+  detail::segment_layout shared_;
   detail::aligned_bytes values_;
   bool initialised_ = false;
   std::int64_t global_step_ = 0;

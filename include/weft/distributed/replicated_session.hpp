@@ -28,7 +28,10 @@ struct parameter_server {
 };
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients.
-struct collective {};
+struct collective {
+  template <transport T>
+  using group = basic_all_reduce<T>;
+};
 
 /// Places variables on parameter servers, as tf.train.replica_device_setter does; everything else stays with the
 /// worker. Tasks are taken so that each server holds about as many bytes, in the order in which variables are made.
@@ -66,6 +69,17 @@ struct shared_variable {
   std::uint32_t update;  // the node that writes it
   value gradient;
   std::size_t block = 0;  // where its gradient lies in the block of its element type
+};
+
+/// Who sums the gradients of a strategy without parameter servers.
+template <class Strategy, transport T>
+struct reducing_group {
+  using type = basic_all_reduce<T>;
+};
+template <class Strategy, transport T>
+requires requires { typename Strategy::template group<T>; }
+struct reducing_group<Strategy, T> {
+  using type = typename Strategy::template group<T>;
 };
 
 /// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
@@ -110,12 +124,15 @@ class replicated_session {
     if constexpr (uses_servers) {
       place_variables();
       servers_.emplace(here, infos_, Strategy::mode, identity, until);
+      move_to_shared_memory();
+      place_gradients(until);
       servers_->initialise(const_values_, until);
-      servers_->pull(values_, until);
+      refresh(until);
     } else {
       all_reduce_options group;
       group.job = here.job();
       ring_.emplace(here, identity, group, until);
+      place_gradients(until);
     }
   }
 
@@ -132,7 +149,10 @@ class replicated_session {
 
   /// Fetches the values that the others have made since the last step.
   void refresh(deadline until = std::chrono::seconds(60)) {
-    if constexpr (uses_servers) servers_->pull(values_, until);
+    if constexpr (uses_servers) {
+      servers_->pull(values_, until);
+      take_values();
+    }
   }
 
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
@@ -157,7 +177,6 @@ class replicated_session {
   }
 
   void find_variables() {
-    std::size_t blocks[2] = {0, 0};
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       const invocation& what = graph_[n].what;
       if (!what.op->update_rule) continue;
@@ -168,8 +187,8 @@ class replicated_session {
                       "two updates train this variable; on a cluster there is one");
       const value_info info = local_.variable_info(variable);
       const bool wide = info.type == dtype::float64;
-      variables_.push_back({variable, n, what.inputs.back(), blocks[wide]});
-      blocks[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+      variables_.push_back({variable, n, what.inputs.back(), block_bytes_[wide]});
+      block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
       update_rule rule{what.op->update_rule, {}};
       for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
       const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;
@@ -179,16 +198,55 @@ class replicated_session {
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
                   "the graph trains nothing: minimize(loss) comes before the session");
-    for (int wide = 0; wide < 2; ++wide) {
-      blocks_[wide] = storage(blocks[wide]);
-      if (blocks[wide]) __builtin_memset(blocks_[wide].data(), 0, blocks[wide]);
-    }
+    gradients_.resize(variables_.size());
     for (std::size_t i = 0; i < variables_.size(); ++i) {
-      const std::size_t bytes = infos_[i].bytes();
-      gradients_.emplace_back(blocks_[infos_[i].type == element_type::float64].data() + variables_[i].block, bytes);
-      values_.emplace_back(local_.state_of(variables_[i].node).data.data(), bytes);
+      const variable_state& state = local_.state_of(variables_[i].node);
+      std::byte* place = state.data.data();
+      if (state.where.gpu) {
+        place = on_host_.emplace_back(infos_[i].bytes()).data();
+        local_.read_variable(variables_[i].node, place);
+      }
+      values_.emplace_back(place, infos_[i].bytes());
       const_values_.emplace_back(values_.back());
     }
+  }
+
+  /// Brings values that have come to the variables that lie elsewhere.
+  void take_values() {
+    for (std::size_t i = 0; !on_host_.empty() && i < variables_.size(); ++i)
+      if (local_.state_of(variables_[i].node).where.gpu) local_.write_variable(variables_[i].node, values_[i].data());
+  }
+
+  /// Variables, and their gradients, move to where their parameter server reads and writes them itself.
+  void move_to_shared_memory() {
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const auto place = servers_->place_of(i);
+      if (!place.memory) continue;
+      variable_state& state = local_.state_of(variables_[i].node);
+      __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
+      if (!state.where.gpu) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
+      values_[i] = place.value;
+      const_values_[i] = place.value;
+      gradients_[i] = place.gradient;
+      memory_.push_back(place.memory);
+    }
+  }
+
+  /// Room for the gradients that have none yet: for each element type one block, which an all-reduce takes as a whole.
+  void place_gradients(deadline until) {
+    const auto is_wide = [&](std::size_t i) { return infos_[i].type == element_type::float64; };
+    bool needed[2] = {false, false};
+    for (std::size_t i = 0; i < variables_.size(); ++i) needed[is_wide(i)] |= gradients_[i].empty();
+    for (std::size_t wide = 0; wide < 2; ++wide) {
+      if (!needed[wide]) continue;
+      if (ring_) blocks_[wide] = ring_->shared_block(block_bytes_[wide], until);
+      if (!blocks_[wide].empty()) continue;
+      own_blocks_[wide] = storage(block_bytes_[wide]);
+      blocks_[wide] = {own_blocks_[wide].data(), block_bytes_[wide]};
+      __builtin_memset(blocks_[wide].data(), 0, block_bytes_[wide]);
+    }
+    for (std::size_t i = 0; i < variables_.size(); ++i)
+      if (gradients_[i].empty()) gradients_[i] = blocks_[is_wide(i)].subspan(variables_[i].block, infos_[i].bytes());
   }
 
   /// Variables that no scope has placed are spread by bytes.
@@ -205,16 +263,17 @@ class replicated_session {
 
   template <class Element>
   std::span<Element> block(int wide) {
-    return {reinterpret_cast<Element*>(blocks_[wide].data()), blocks_[wide].bytes() / sizeof(Element)};
+    return {reinterpret_cast<Element*>(blocks_[wide].data()), blocks_[wide].size() / sizeof(Element)};
   }
 
   /// Brings this worker's gradients to the others and the variables up to date.
   void exchange(deadline until) {
     if constexpr (uses_servers) {
       global_step_ = servers_->push_pull(++step_, const_gradients(), values_, until);
+      take_values();
     } else {
-      if (blocks_[0].bytes()) ring_->mean(block<float>(0), until);
-      if (blocks_[1].bytes()) ring_->mean(block<double>(1), until);
+      if (!blocks_[0].empty()) ring_->mean(block<float>(0), until);
+      if (!blocks_[1].empty()) ring_->mean(block<double>(1), until);
       apply();
       global_step_ = ++step_;
     }
@@ -242,14 +301,18 @@ class replicated_session {
 
   const graph& graph_;
   basic_server<T>& here_;
+  std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<detail::shared_variable> variables_;
   std::vector<variable_info> infos_;
-  storage blocks_[2];  // the gradients of float and of double variables, each in one piece
+  std::size_t block_bytes_[2] = {0, 0};
+  mutable_bytes blocks_[2];  // the gradients of float and of double variables, each in one piece
+  storage own_blocks_[2];
   std::vector<mutable_bytes> values_, gradients_;
+  std::vector<storage> on_host_;  // values of variables on a GPU, on their way
   std::vector<const_bytes> const_values_, const_gradients_;
   std::optional<basic_parameter_client<T>> servers_;
-  std::optional<basic_all_reduce<T>> ring_;
+  std::optional<typename detail::reducing_group<Strategy, T>::type> ring_;
   std::optional<prepared_step> apply_;
   std::vector<detail::fed_value> fed_;
   std::int64_t step_ = 0, global_step_ = 0;

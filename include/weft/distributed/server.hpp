@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include <weft/error.hpp>
-#include <weft/transport/framing.hpp>
-#include <weft/transport/tcp.hpp>
-#include <weft/transport/transport.hpp>
 #include <weft/distributed/cluster_spec.hpp>
 #include <weft/distributed/membership.hpp>
 #include <weft/distributed/messages.hpp>
 #include <weft/distributed/parameter_service.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/tcp.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
 
@@ -34,7 +34,8 @@ struct server_options {
   std::chrono::milliseconds dead_after{1750};  // a peer silent for so long is lost
   std::chrono::milliseconds handshake{5000};   // a connection must say who it is within this time
   std::optional<wait_policy> waiting;          // nothing: chosen from the number of tasks on this host and its cores
-  bool checksum = false;                       // CRC32C over values too; headers always have one
+  bool shared_memory = true;                   // tasks of one host and user pass values through memory that both map
+  bool checksum = true;                        // CRC32C over values that travel, too; headers always have one
   std::uint64_t most_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
@@ -136,6 +137,11 @@ class basic_server {
   membership& members() { return members_; }
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
+  /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
+  bool may_share_memory(std::size_t rank) const {
+    const task_id& peer = members_.task(rank);
+    return options_.shared_memory && same_host<T>(cluster_.task_address(peer.job, peer.index));
+  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
   /// Opens a connection for a purpose of its own, `channel`, to the task with this rank. The calling thread does the

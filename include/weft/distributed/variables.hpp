@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <weft/error.hpp>
 #include <weft/distributed/messages.hpp>
 #include <weft/distributed/update_rule.hpp>
+#include <weft/error.hpp>
 
 namespace weft {
 
@@ -66,6 +66,24 @@ inline std::vector<std::size_t> wire_order(std::span<const variable_info> variab
       if (variables[i].ps_task == ps_task && variables[i].type == type) order.push_back(i);
   return order;
 }
+
+/// How one parameter server's variables lie in the segment that it shares with a worker: first the values, then that
+/// worker's gradients, each variable on a cache line of its own and behind a free one. Both sides compute it from the
+/// list of variables: the segment itself says nothing about where things are.
+struct segment_layout {
+  std::vector<std::size_t> values, gradients;  // offsets, variables in wire order
+  std::size_t bytes = 0;
+
+  segment_layout() = default;
+  segment_layout(std::span<const variable_info> variables, std::span<const std::size_t> order) {
+    constexpr std::size_t line = 64;
+    for (auto* offsets : {&values, &gradients})
+      for (const std::size_t i : order) {
+        offsets->push_back(bytes + line);
+        bytes += line + (variables[i].bytes() + line - 1) / line * line;
+      }
+  }
+};
 
 /// Largest list of variables, in bytes, that a worker may send.
 inline constexpr std::uint64_t most_enroll_bytes = std::uint64_t{64} << 20;

@@ -20,6 +20,7 @@ struct device_spec {
 
   constexpr device_spec() = default;
   constexpr device_spec(cpu device) : kind{'C', 'P', 'U'}, ordinal(device.ordinal) {}
+  constexpr device_spec(cuda device) : kind{'G', 'P', 'U'}, ordinal(device.ordinal) {}
 
   constexpr bool has_job() const { return job[0] != 0; }
   constexpr bool has_kind() const { return kind[0] != 0; }
@@ -129,9 +130,10 @@ constexpr device_spec merge(const device_spec& outer, const device_spec& inner) 
 
 inline std::string to_string(const device_spec& d) {
   std::string s;
-  if (d.has_job()) s += std::string("/job:") + d.job;
-  if (d.task >= 0) s += "/task:" + std::to_string(d.task);
-  if (d.has_kind()) s += std::string("/device:") + d.kind + (d.ordinal >= 0 ? ":" + std::to_string(d.ordinal) : "");
+  if (d.has_job()) append(s, {"/job:", d.job});
+  if (d.task >= 0) append(s, {"/task:", d.task});
+  if (d.has_kind()) append(s, {"/device:", d.kind});
+  if (d.has_kind() && d.ordinal >= 0) append(s, {":", d.ordinal});
   return s;
 }
 

@@ -38,8 +38,9 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   return results;
 }
 
-template <class T, class X>
+template <class T, class X, class Compiler = gpu::this_compiler>
 void use_primitives(const X& x) {
+  if constexpr (is_differentiable<T>) gpu::compiled<Compiler>::template primitives<T>();
   if constexpr (is_differentiable<T>) static_cast<graph*>(x.erased().where())->use(primitives<T>);
 }
 

@@ -135,16 +135,16 @@ class graph final : public recorder {
 
   /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
   /// Not to be changed once a session of the graph exists.
-  template <fixed_string Name>
-  void set(dyn_extent<Name> extent, std::int64_t size) {
-    if (size < 0) throw error(error_code::invalid_argument, Name.text, "an extent is not negative");
-    remember_name(detail::code(extent), Name.text);
+  template <detail::named_extent Extent>
+  void set(Extent, std::int64_t size) {
+    if (size < 0) throw error(error_code::invalid_argument, Extent::name, "an extent is not negative");
+    remember_name(Extent::code, Extent::name);
     for (auto& [code, value] : extents_)
-      if (code == detail::code(extent)) {
+      if (code == Extent::code) {
         value = size;
         return;
       }
-    extents_.push_back({detail::code(extent), size});
+    extents_.push_back({Extent::code, size});
   }
   const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return extents_; }
 
@@ -227,6 +227,8 @@ class graph final : public recorder {
 
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
+
+  void rename(value v, const char* name) override { nodes_[v.node].name = prefix_ + unique_name(name); }
 
   // ---- gradients ----
 
@@ -367,7 +369,7 @@ class graph final : public recorder {
     const std::uint32_t first = take(name);
     if (first == detail::index_set::none) return name;
     for (;;) {
-      const std::string candidate = name + "_" + std::to_string(names_[first].next++);
+      const std::string candidate = concat({name, "_", names_[first].next++});
       if (take(candidate) == detail::index_set::none) return candidate;
     }
   }
@@ -432,7 +434,7 @@ inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const s
     if (!any) continue;
     for (std::uint32_t o = 0; o < what.outputs.size(); ++o) outputs.push_back({this, {n, o}});
     if (!what.op->gradient)
-      throw error(error_code::unimplemented, nodes_[n].name, std::string(what.op->name) + " has no gradient");
+      throw error(error_code::unimplemented, nodes_[n].name, {what.op->name, " has no gradient"});
     const device_scope beside(*this, nodes_[n].device);  // gradients run where their operations do
     gradient_context context(what, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
     what.op->gradient(context);
@@ -450,6 +452,12 @@ inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const s
 
 using name_scope = graph::name_scope;
 using device_scope = graph::device_scope;
+
+/// A device scope to keep: `auto on_gpu = with_device(g, cuda{0});`
+template <class Where>
+[[nodiscard]] device_scope with_device(graph& g, const Where& where) {
+  return device_scope(g, where);
+}
 
 }  // namespace weft
 

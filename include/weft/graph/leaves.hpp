@@ -116,9 +116,9 @@ inline symbol record_variable(graph& g, std::string_view name, dtype type, shape
     for (const auto& [known, size] : g.fixed_extents())
       if (known == code) extents[i] = size;
     if (extents[i] < 0)
-      throw error(error_code::failed_precondition, std::string(name),
-                  std::string("the extent ") + names[i] + " has no value yet: g.set(dyn<\"" + names[i] +
-                      "\">, n) comes before the variable");
+      throw error(
+          error_code::failed_precondition, std::string(name),
+          {"the extent ", names[i], " has no value yet: g.set(dyn<\"", names[i], "\">, n) comes before the variable"});
   }
   const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
   g.initialize(s.id().node, first.make(first.init, extents));

@@ -30,7 +30,7 @@ inline std::string type_text(const graph& g, const invocation& what) {
   std::string text;
   for (const value_info& o : what.outputs) {
     if (!text.empty()) text += ", ";
-    text += std::string(name(o.type)) + " " + g.to_string(o.extents);
+    append(text, {name(o.type), " ", g.to_string(o.extents)});
   }
   return text;
 }
@@ -41,7 +41,7 @@ inline std::string quoted(const std::string& s) {
     if (c == '"' || c == '\\') text += '\\';
     text += c;
   }
-  return text + "\"";
+  return concat({text, "\""});
 }
 
 }  // namespace detail
@@ -51,16 +51,16 @@ inline std::string to_string(const graph& g) {
   std::string text;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
-    text += "%" + std::to_string(i) + " = " + detail::operation_text(n) + "(";
+    append(text, {"%", i, " = ", detail::operation_text(n), "("});
     for (std::size_t k = 0; k < n.what.inputs.size(); ++k) {
       const value v = n.what.inputs[k];
-      text += (k ? ", %" : "%") + std::to_string(v.node);
-      if (v.output) text += "." + std::to_string(v.output);
+      append(text, {(k ? ", %" : "%"), v.node});
+      if (v.output) append(text, {".", v.output});
     }
-    text += ") : " + detail::type_text(g, n.what) + "  \"" + n.name + "\"";
-    for (std::uint32_t c : n.control) text += " after %" + std::to_string(c);
+    append(text, {") : ", detail::type_text(g, n.what), "  \"", n.name, "\""});
+    for (std::uint32_t c : n.control) append(text, {" after %", c});
     const std::string device = to_string(n.device);
-    if (!device.empty()) text += " on " + device;
+    if (!device.empty()) append(text, {" on ", device});
     text += "\n";
   }
   return text;
@@ -76,13 +76,13 @@ inline std::string to_graphviz(const graph& g) {
                        : n.what.op == &placeholder_operation ? ", shape=house"
                        : n.what.op == &constant_operation    ? ", shape=plaintext"
                                                              : "";
-    text += "  n" + std::to_string(i) + " [label=" + detail::quoted(n.name + "\n" + detail::type_text(g, n.what)) +
-            form + "];\n";
-    for (const value& v : n.what.inputs) text += "  n" + std::to_string(v.node) + " -> n" + std::to_string(i) + ";\n";
+    append(text,
+           {"  n", i, " [label=", detail::quoted(concat({n.name, "\n", detail::type_text(g, n.what)})), form, "];\n"});
+    for (const value& v : n.what.inputs) append(text, {"  n", v.node, " -> n", i, ";\n"});
     for (std::uint32_t c : n.control)
-      text += "  n" + std::to_string(c) + " -> n" + std::to_string(i) + " [style=dotted];\n";
+      append(text, {"  n", c, " -> n", i, " [style=dotted];\n"});
   }
-  return text + "}\n";
+  return concat({text, "}\n"});
 }
 
 }  // namespace weft

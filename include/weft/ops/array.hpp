@@ -30,7 +30,7 @@ class transpose_kernel final : public kernel {
         return copy<std::uint64_t>(f);
     }
   }
-  std::string describe() const override { return "transpose to " + to_string(to_); }
+  std::string describe() const override { return concat({"transpose to ", to_string(to_)}); }
 
  private:
   template <class T>
@@ -91,7 +91,7 @@ class argmax_kernel final : public kernel {
         *to++ = static_cast<std::int32_t>(best);
       }
   }
-  std::string describe() const override { return "argmax over " + std::to_string(extent_); }
+  std::string describe() const override { return concat({"argmax over ", extent_}); }
 
  private:
   std::uint32_t in_, out_;
@@ -123,7 +123,7 @@ class one_hot_kernel final : public kernel {
       for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
     }
   }
-  std::string describe() const override { return "one_hot of depth " + std::to_string(depth_); }
+  std::string describe() const override { return concat({"one_hot of depth ", depth_}); }
 
  private:
   std::uint32_t in_, out_;
@@ -146,7 +146,7 @@ class extents_kernel final : public kernel {
   void run(const frame& f) override {
     __builtin_memcpy(f.buffers[out_], extents_.extents, extents_.rank * sizeof(std::int64_t));
   }
-  std::string describe() const override { return "extents " + to_string(extents_); }
+  std::string describe() const override { return concat({"extents ", to_string(extents_)}); }
 
  private:
   std::uint32_t out_;
@@ -159,16 +159,25 @@ inline std::uint32_t reads_nothing(const invocation&) { return 0; }
 
 }  // namespace detail
 
-inline constexpr operation transpose_operation = {
-    .name = "transpose", .prepare_cpu = detail::prepare_transpose, .gradient = detail::transpose_gradient};
+inline constexpr operation transpose_operation = {.name = "transpose",
+                                                  .prepare_cpu = detail::prepare_transpose,
+                                                  .gpu = &gpu::preparation_of<detail::prepare_transpose>,
+                                                  .gradient = detail::transpose_gradient};
 template <class T>
-inline constexpr operation argmax_operation = {.name = "argmax", .prepare_cpu = detail::prepare_argmax<T>};
+inline constexpr operation argmax_operation = {
+    .name = "argmax", .prepare_cpu = detail::prepare_argmax<T>, .gpu = &gpu::preparation_of<detail::prepare_argmax<T>>};
 template <class T>
-inline constexpr operation one_hot_operation = {.name = "one_hot", .prepare_cpu = detail::prepare_one_hot<T>};
-inline constexpr operation shape_operation = {
-    .name = "shape", .prepare_cpu = detail::prepare_shape, .reads = detail::reads_nothing};
-inline constexpr operation size_operation = {
-    .name = "size", .prepare_cpu = detail::prepare_size, .reads = detail::reads_nothing};
+inline constexpr operation one_hot_operation = {.name = "one_hot",
+                                                .prepare_cpu = detail::prepare_one_hot<T>,
+                                                .gpu = &gpu::preparation_of<detail::prepare_one_hot<T>>};
+inline constexpr operation shape_operation = {.name = "shape",
+                                              .prepare_cpu = detail::prepare_shape,
+                                              .gpu = &gpu::preparation_of<detail::prepare_shape>,
+                                              .reads = detail::reads_nothing};
+inline constexpr operation size_operation = {.name = "size",
+                                             .prepare_cpu = detail::prepare_size,
+                                             .gpu = &gpu::preparation_of<detail::prepare_size>,
+                                             .reads = detail::reads_nothing};
 
 namespace detail {
 

@@ -58,15 +58,17 @@ concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
 
 namespace detail {
 
+// What the next three leave as it is they return by reference: a copy counts an owner of every tensor in it.
+
 /// A number becomes a literal of the element type that it meets.
 template <class T, class X>
-auto as_operand(const X& x) {
+decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
     return literal<T>{static_cast<T>(x)};
   else if constexpr (is_node<X>)
     return node<value_t<X>, dims_t<X>, device_t<X>>(x.erased());
   else
-    return x;
+    return (x);
 }
 
 template <class X, class Other>
@@ -104,11 +106,11 @@ constexpr bool number_fits = !Number<N> || !std::is_floating_point_v<N> || is_fl
 
 /// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
 template <class Dims, class E>
-auto at_own_extents(const E& e) {
+decltype(auto) at_own_extents(const E& e) {
   if constexpr (E::operations > 0 && !std::is_same_v<dims_t<E>, Dims>)
     return settle(e);
   else
-    return e;
+    return (e);
 }
 
 template <class E>
@@ -121,11 +123,11 @@ constexpr std::size_t most_operations(std::size_t so_far = 0) {
 }
 
 template <std::size_t Operations, class E>
-auto settle_largest(const E& e) {
+decltype(auto) settle_largest(const E& e) {
   if constexpr (E::operations == Operations)
     return settle(e);
   else
-    return e;
+    return (e);
 }
 
 /// Where the whole is too large its operands settle, largest first.

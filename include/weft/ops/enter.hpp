@@ -105,29 +105,87 @@ symbol record_expression(const E& e, const operation& op, const void* detail, co
 
 // ---- evaluated at once ----
 
-struct collect_buffers {
-  const void* pointers[device::max_operands];
-  value_info infos[device::max_operands];
-  std::size_t count = 0;
+/// The operands of an expression over tensors.
+struct tensor_leaves {
+  const void* data[device::max_operands];
+  const shape* extents[device::max_operands];
+  dtype types[device::max_operands];
+  std::size_t count = 0, bytes = 0;  // bytes: of one element of each
+
   template <class T, class D, class Dev>
   void operator()(const tensor<T, D, Dev>& t) {
-    pointers[count] = t.data();
-    infos[count++] = {dtype_of<T>, t.extents()};
+    data[count] = t.data();
+    extents[count] = &t.extents();
+    types[count++] = dtype_of<T>;
+    bytes += sizeof(T);
   }
 };
+
+shape broadcast_leaves(const tensor_leaves&);
+void loop_over(const tensor_leaves&, const shape& space, const device::operand& out, void* to, device::combine,
+               const device::arithmetic*, device::block_function map, device::block_function reduce,
+               const std::uint64_t* literals);
+
+/// What the operands are walked over. Throws invalid_argument if their extents do not broadcast.
+struct iteration_space {
+  bool plain;  // every operand has the same extents, and the caches hold them all: one call does
+  shape extents;
+
+  explicit iteration_space(const tensor_leaves& x) : plain(true), extents(*x.extents[0]) {
+    for (std::size_t k = 1; k < x.count; ++k) plain = plain && *x.extents[k] == extents;
+    if (!plain) extents = broadcast_leaves(x);
+    plain = plain && !device::exceeds_caches(2 * x.bytes * extents.elements());
+  }
+};
+
+inline void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to,
+                    const std::uint64_t* literals) {
+  const shape& extents = space.extents;
+  if (space.plain) return version(f.map)(x.data, &to, extents.elements(), literals);
+  loop_over(x, extents, device::broadcast_operand(type, extents, extents), to, device::combine::store, nullptr,
+            version(f.map), nullptr, literals);
+}
+
+WEFT_COLD_BEGIN
+
+inline shape broadcast_leaves(const tensor_leaves& x) {
+  value_info infos[device::max_operands];
+  for (std::size_t k = 0; k < x.count; ++k) infos[k] = {x.types[k], *x.extents[k]};
+  return broadcast_space(infos, x.count);
+}
+
+inline void loop_over(const tensor_leaves& x, const shape& space, const device::operand& out, void* to,
+                      device::combine how, const device::arithmetic* arithmetic, device::block_function map,
+                      device::block_function reduce, const std::uint64_t* literals) {
+  device::operand in[device::max_operands];
+  for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
+  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce).run(x.data, &to, literals);
+}
+
+WEFT_COLD_END
 
 }  // namespace detail
 
 /// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
-template <Expression E>
+template <Expression E, class Compiler = gpu::this_compiler>
   requires(E::symbolic)
 auto let(const E& e) {
   if constexpr (E::operations == 0) {
     return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
   } else {
+    gpu::compiled<Compiler>::template map<detail::skeleton_of<E>>();
     return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_expression(
         e, elementwise_operation, &differentiated<detail::skeleton_of<E>>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
   }
+}
+
+/// The same under a name of one's own: in the graph's dump, in messages, in `explain`.
+template <Expression E>
+  requires(E::symbolic)
+auto let(const E& e, const char* name) {
+  const auto n = let(e);
+  n.erased().where()->rename(n.id(), name);
+  return n;
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
@@ -137,20 +195,13 @@ void evaluate(const E& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   std::uint64_t literals[device::max_operands], *end = literals;
-  detail::collect_buffers leaves;
+  detail::tensor_leaves leaves;
   detail::for_each_leaf(e, end, leaves);
-  const shape space = detail::broadcast_space(leaves.infos, leaves.count);
-  const auto& f = evaluated<detail::skeleton_of<E>>;
-  device::operand in[device::max_operands];
-  for (std::size_t k = 0; k < leaves.count; ++k)
-    in[k] = device::broadcast_operand(leaves.infos[k].type, leaves.infos[k].extents, space);
-  const auto out = device::broadcast_operand(dtype_of<T>, space, space);
-  const auto how = device::combine::store;
+  const detail::iteration_space space(leaves);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
-  if (!to.can_hold(space)) to = tensor<T, D, Dev>(space, typename tensor<T, D, Dev>::uninitialized{});
-  void* data = to.data();
-  device::loop(space, leaves.count, in, 1, &out, &how, nullptr, detail::version(f.map), nullptr)
-      .run(leaves.pointers, &data, literals);
+  if (!to.can_hold(space.extents))
+    to = tensor<T, D, Dev>(space.extents, typename tensor<T, D, Dev>::uninitialized{});
+  detail::map_now(evaluated<detail::skeleton_of<E>>, leaves, space, dtype_of<T>, to.data(), literals);
 }
 
 /// An expression over tensors, evaluated.

@@ -4,6 +4,8 @@
 #include <weft/ops/dependence.hpp>
 #include <weft/ops/symbol.hpp>
 
+WEFT_STRICT_BEGIN
+
 /// The formulas of the elementwise operations. A formula is written once, over any kind of value: elements in a
 /// kernel's registers, or symbols when its gradient is differentiated again. Operations of one operand have
 ///
@@ -14,87 +16,89 @@
 ///
 /// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`. Its formulas use the
 /// operators, `V(0.5)` for numbers, and the functions of `math` that symbol.hpp has; no branches, but `math::select`.
+/// A file that nvcc compiles wants them marked WEFT_HOST_DEVICE, or constexpr with `--expt-relaxed-constexpr`; that
+/// they are not is an error there.
 namespace weft::formula {
 
 struct add {
   static constexpr const char* name = "add";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return static_cast<V>(a + b);
   }
   template <class V>
-  static V gradient_a(V g, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
     return g;
   }
   template <class V>
-  static V gradient_b(V g, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V, V, V) {
     return g;
   }
 };
 struct subtract {
   static constexpr const char* name = "subtract";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return static_cast<V>(a - b);
   }
   template <class V>
-  static V gradient_a(V g, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
     return g;
   }
   template <class V>
-  static V gradient_b(V g, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V, V, V) {
     return -g;
   }
 };
 struct multiply {
   static constexpr const char* name = "multiply";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return static_cast<V>(a * b);
   }
   template <class V>
-  static V gradient_a(V g, V, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
     return g * b;
   }
   template <class V>
-  static V gradient_b(V g, V a, V, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V, V) {
     return g * a;
   }
 };
 struct divide {
   static constexpr const char* name = "divide";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return static_cast<V>(a / b);
   }
   template <class V>
-  static V gradient_a(V g, V, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
     return g / b;
   }
   template <class V>
-  static V gradient_b(V g, V, V b, V y) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V, V b, V y) {
     return -(g * y) / b;
   }
 };
 struct negate {
   static constexpr const char* name = "negate";
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return static_cast<V>(-x);
   }
   template <class V>
-  static V gradient(V g, V, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
     return -g;
   }
 };
 struct abs {
   static constexpr const char* name = "abs";
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::abs(x);
   }
   template <class V>
-  static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
     return g * math::sign(x);
   }
 };
@@ -102,22 +106,22 @@ struct abs {
 struct sign {
   static constexpr const char* name = "sign";
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::sign(x);
   }
   template <class V>
-  static V gradient(V g, V, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
     return g * V(0);
   }
 };
 struct square {
   static constexpr const char* name = "square";
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return static_cast<V>(x * x);
   }
   template <class V>
-  static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
     return (g + g) * x;
   }
 };
@@ -125,11 +129,11 @@ struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::sqrt(x);
   }
   template <class V>
-  static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
     return V(0.5) * g / y;
   }
 };
@@ -137,11 +141,11 @@ struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::exp(x);
   }
   template <class V>
-  static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
     return g * y;
   }
 };
@@ -149,11 +153,11 @@ struct log {
   static constexpr const char* name = "log";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::log(x);
   }
   template <class V>
-  static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
     return g / x;
   }
 };
@@ -162,15 +166,15 @@ struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return math::pow(a, b);
   }
   template <class V>
-  static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
     return g * b * math::pow(a, b - V(1));
   }
   template <class V>
-  static V gradient_b(V g, V a, V, V y) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V, V y) {
     const auto positive = a > V(0);
     return math::select(positive, g * y * math::log(math::select(positive, a, V(1))), V(0));
   }
@@ -179,11 +183,11 @@ struct tanh {
   static constexpr const char* name = "tanh";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::tanh(x);
   }
   template <class V>
-  static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
     return g * (V(1) - y * y);
   }
 };
@@ -191,53 +195,53 @@ struct sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr bool floating_only = true;
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::sigmoid(x);
   }
   template <class V>
-  static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
     return g * y * (V(1) - y);
   }
 };
 struct relu {
   static constexpr const char* name = "relu";
   template <class V>
-  static V apply(V x) {
+  WEFT_HOST_DEVICE static V apply(V x) {
     return math::maximum(x, V(0));
   }
   template <class V>
-  static V gradient(V g, V x, V) {
-    return math::select(x > V(0), g, V(0));
+  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {  // of y, so that x need not be kept: it is overwritten in place
+    return math::select(y > V(0), g, V(0));
   }
 };
 /// Where the operands are equal, the first gets the gradient, as in TensorFlow.
 struct maximum {
   static constexpr const char* name = "maximum";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return math::maximum(a, b);
   }
   template <class V>
-  static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
     return math::select(a >= b, g, V(0));
   }
   template <class V>
-  static V gradient_b(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
     return math::select(a < b, g, V(0));
   }
 };
 struct minimum {
   static constexpr const char* name = "minimum";
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return math::minimum(a, b);
   }
   template <class V>
-  static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
     return math::select(a <= b, g, V(0));
   }
   template <class V>
-  static V gradient_b(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
     return math::select(a > b, g, V(0));
   }
 };
@@ -246,7 +250,7 @@ struct less {
   static constexpr const char* name = "less";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a < b;
   }
 };
@@ -254,7 +258,7 @@ struct less_equal {
   static constexpr const char* name = "less_equal";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a <= b;
   }
 };
@@ -262,7 +266,7 @@ struct greater {
   static constexpr const char* name = "greater";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a > b;
   }
 };
@@ -270,7 +274,7 @@ struct greater_equal {
   static constexpr const char* name = "greater_equal";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a >= b;
   }
 };
@@ -278,7 +282,7 @@ struct equal {
   static constexpr const char* name = "equal";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a == b;
   }
 };
@@ -286,7 +290,7 @@ struct not_equal {
   static constexpr const char* name = "not_equal";
   static constexpr bool predicate = true;
   template <class V>
-  static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return !(a == b);
   }
 };
@@ -295,7 +299,7 @@ struct logical_and {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return math::select(a, b, a);
   }
 };
@@ -304,7 +308,7 @@ struct logical_or {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static V apply(V a, V b) {
     return math::select(a, a, b);
   }
 };
@@ -313,22 +317,22 @@ struct logical_not {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  static V apply(V a) {
+  WEFT_HOST_DEVICE static V apply(V a) {
     return !a;
   }
 };
 struct select {
   static constexpr const char* name = "select";
   template <class P, class V>
-  static V apply(P p, V a, V b) {
+  WEFT_HOST_DEVICE static V apply(P p, V a, V b) {
     return math::select(p, a, b);
   }
   template <class P, class V>
-  static V gradient_a(V g, P p, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_a(V g, P p, V, V, V) {
     return math::select(p, g, V(0));
   }
   template <class P, class V>
-  static V gradient_b(V g, P p, V, V, V) {
+  WEFT_HOST_DEVICE static V gradient_b(V g, P p, V, V, V) {
     return math::select(p, V(0), g);
   }
 };
@@ -337,7 +341,7 @@ template <class To>
 struct cast {
   static constexpr const char* name = "cast";
   template <class V>
-  static auto apply(V x) {
+  WEFT_HOST_DEVICE static auto apply(V x) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
@@ -346,7 +350,7 @@ struct cast {
       return static_cast<To>(x);
   }
   template <class G, class V, class Y>
-  static V gradient(G g, V x, Y) {
+  WEFT_HOST_DEVICE static V gradient(G g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)
@@ -356,7 +360,9 @@ struct cast {
   }
 
  private:
-  static symbol convert(symbol x, dtype to) { return detail::apply_primitive(primitive::convert, &x, 1, to); }
+  WEFT_HOST_DEVICE static symbol convert(symbol x, dtype to) { return math::convert(x, to); }
 };
 
 }  // namespace weft::formula
+
+WEFT_STRICT_END

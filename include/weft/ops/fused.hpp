@@ -8,6 +8,26 @@
 
 namespace weft {
 
+namespace gpu {
+
+struct map_code;
+struct reduce_code;
+
+/// What a skeleton was compiled to for GPUs. Empty until a file fills it in that a compiler for GPUs compiled, or that
+/// emulates one (ops/gpu/compile.hpp): a skeleton is the same in every file of a program.
+struct fused_kernels {
+  const map_code* map = nullptr;
+  const map_code* gradient = nullptr;          ///< of arguments that are not broadcast
+  const reduce_code* gradient_sums = nullptr;  ///< of those that are
+};
+
+template <class S, bool KeepsValue = true>
+inline constinit fused_kernels kernels_of{};
+template <class S, weft::device::combine How>
+inline constinit const reduce_code* reduction_of = nullptr;
+
+}  // namespace gpu
+
 /// The compiled loops of one skeleton, for each instruction set.
 struct fused {
   skeleton::signature signature{};
@@ -28,6 +48,7 @@ struct fused {
   const skeleton::token* text = nullptr;
   /// An operation in it says that it has no gradient; not the same as having no argument to differentiate.
   bool refuses_gradient = false;
+  const gpu::fused_kernels* gpu = nullptr;
 };
 
 /// A skeleton whose values are combined on the way: out[0] takes in all n of them.
@@ -36,12 +57,13 @@ struct fused_reduction {
   const device::arithmetic* arithmetic;
   device::block_function reduce[3];
   const fused_reduction* plain = nullptr;  // of a product that has a gradient: the product of values as they are
+  const gpu::reduce_code* const* gpu = nullptr;
 };
 
 namespace detail {
 
 template <class T>
-T literal_value(std::uint64_t bits) {
+WEFT_HOST_DEVICE T literal_value(std::uint64_t bits) {
   T value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
@@ -64,15 +86,15 @@ struct element_context {
   std::size_t i;
 
   element_context(const void* const* in, const std::uint64_t* literals) {
-    for (std::size_t k = 0; k < Arguments; ++k) arguments[k] = in[k];
-    for (std::size_t k = 0; k < Constants; ++k) constants[k] = literals[k];
+    for (std::size_t k = 0; k != Arguments; ++k) arguments[k] = in[k];
+    for (std::size_t k = 0; k != Constants; ++k) constants[k] = literals[k];
   }
   template <int I, class T>
-  T argument() const {
+  WEFT_HOST_DEVICE T argument() const {
     return static_cast<const T*>(arguments[I])[i];
   }
   template <int I, class T>
-  T constant() const {
+  WEFT_HOST_DEVICE T constant() const {
     return literal_value<T>(constants[I]);
   }
 };
@@ -82,11 +104,11 @@ struct dependence_context {
   template <class T>
   using value = dependence;
   template <int I, class T>
-  dependence argument() const {
+  WEFT_HOST_DEVICE dependence argument() const {
     return dependence(std::uint32_t{1} << I, 0);
   }
   template <int I, class T>
-  dependence constant() const {
+  WEFT_HOST_DEVICE dependence constant() const {
     return dependence();
   }
 };
@@ -95,6 +117,8 @@ template <class S>
 const fused* part_alone();
 symbol record_part(const fused&, const symbol* arguments, const std::uint64_t* literals);
 
+WEFT_QUIET_BEGIN
+
 /// Outside of kernels: a value is a symbol.
 struct symbol_context {
   template <class T>
@@ -102,18 +126,20 @@ struct symbol_context {
   const symbol* arguments;
   const std::uint64_t* constants;
   template <int I, class T>
-  symbol argument() const {
+  WEFT_HOST_DEVICE symbol argument() const {
     return arguments[I];
   }
   template <int I, class T>
-  symbol constant() const {
+  WEFT_HOST_DEVICE symbol constant() const {
     return symbol(static_cast<double>(literal_value<T>(constants[I])));
   }
   template <class S>
-  symbol part() const {
+  WEFT_HOST_DEVICE symbol part() const {
     return record_part(*part_alone<S>(), arguments, constants);
   }
 };
+
+WEFT_QUIET_END
 
 template <class S>
 inline constexpr skeleton::signature signature_of = [] {
@@ -149,7 +175,7 @@ struct gradient_sink {
   void* out[Arguments + 1];
   std::size_t i;
   template <int I, class T>
-  void take(T g) {
+  WEFT_HOST_DEVICE void take(T g) {
     static_cast<T*>(out[I])[i] = g;
   }
 };
@@ -177,7 +203,7 @@ void gradient_loop(const void* const* in, void* const* out, std::size_t n, const
 struct dependence_sink {
   std::uint32_t mask = 0;
   template <int I, class T>
-  void take(dependence g) {
+  WEFT_HOST_DEVICE void take(dependence g) {
     mask |= g.mask;
   }
 };
@@ -199,12 +225,12 @@ void reduce_loop(const void* const* in, void* const* out, std::size_t n, const s
   using T = typename S::value_type;
   constexpr std::size_t lanes = 256 / sizeof(T);
   element_context_of<S> c(in, literals);
-  T lane[lanes];
-  T result = device::detail::identity<T>(How);
+  T lane[lanes], total[lanes];
+  for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::identity<T>(How);
   std::size_t i = 0;
   // Block by block, so that many small terms are not lost on one large sum.
   while (n - i >= lanes) {
-    const std::size_t end = n - i > 128 * lanes ? i + 128 * lanes : n;
+    const std::size_t end = n - i > 512 * lanes ? i + 512 * lanes : n;
     for (std::size_t l = 0; l < lanes; ++l) lane[l] = device::detail::identity<T>(How);
     for (; end - i >= lanes; i += lanes) {
       WEFT_VECTORIZE
@@ -212,17 +238,18 @@ void reduce_loop(const void* const* in, void* const* out, std::size_t n, const s
         c.i = i + l;
         lane[l] = device::detail::merge<T>(How, lane[l], S::eval(c));
       }
+      asm volatile("");  // g++ would interleave two rounds, and read memory out of order
     }
-    for (std::size_t half = lanes / 2; half > 0; half /= 2)
-      for (std::size_t l = 0; l < half; ++l) lane[l] = device::detail::merge<T>(How, lane[l], lane[l + half]);
-    result = device::detail::merge<T>(How, result, lane[0]);
+    for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, total[l], lane[l]);
   }
-  for (; i < n; ++i) {
-    c.i = i;
-    result = device::detail::merge<T>(How, result, S::eval(c));
+  for (std::size_t l = 0; i + l < n; ++l) {
+    c.i = i + l;
+    total[l] = device::detail::merge<T>(How, total[l], S::eval(c));
   }
+  for (std::size_t half = lanes / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) total[l] = device::detail::merge<T>(How, total[l], total[l + half]);
   T* to = static_cast<T*>(out[0]);
-  *to = device::detail::merge<T>(How, *to, result);
+  *to = device::detail::merge<T>(How, *to, total[0]);
 }
 
 #if defined(__clang__)
@@ -264,7 +291,7 @@ symbol expand_value(const symbol* arguments, const std::uint64_t* literals) {
 struct symbol_sink {
   symbol* gradients;
   template <int I, class T>
-  void take(symbol g) {
+  WEFT_HOST_DEVICE void take(symbol g) {
     gradients[I] = g;
   }
 };
@@ -291,7 +318,10 @@ namespace detail {
 template <class S>
 const fused* part_alone() {
   static constexpr fused f = [] {
-    fused f = {.signature = signature_of<S>, .type = dtype_of<typename S::value_type>, .text = tokens_of<S>.tokens};
+    fused f = {.signature = signature_of<S>,
+               .type = dtype_of<typename S::value_type>,
+               .text = tokens_of<S>.tokens,
+               .gpu = &gpu::kernels_of<S>};
     for (auto& version : f.map) version = map_loop<S>;
     return f;
   }();
@@ -317,7 +347,8 @@ inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
                                     .type = dtype_of<typename S::value_type>,
                                     .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
                                     .text = detail::tokens_of<S>.tokens,
-                                    .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr))};
+                                    .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr)),
+                                    .gpu = &gpu::kernels_of<S>};
 
 /// The loops of a skeleton in a graph, with its gradient where it has one.
 template <class S, bool KeepsValue = true>
@@ -330,7 +361,8 @@ inline constexpr fused differentiated = [] {
                .gradient_reads = detail::gradient_reads<S, KeepsValue>,
                .expand_gradient = detail::expand_gradient<S>,
                .text = detail::tokens_of<S>.tokens,
-               .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr))};
+               .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr)),
+               .gpu = &gpu::kernels_of<S, KeepsValue>};
     if constexpr (!KeepsValue) f.expand = detail::expand_value<S>;
     f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;
     detail::name_arithmetic(static_cast<S*>(nullptr), f);
@@ -349,7 +381,7 @@ template <class S, device::combine How, bool Gradient>
 inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
                                             &device::arithmetic_of<typename S::value_type>,
                                             WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),
-                                            detail::plain_reduction<S, How, Gradient>()};
+                                            detail::plain_reduction<S, How, Gradient>(), &gpu::reduction_of<S, How>};
 
 namespace detail {
 template <class S, device::combine How, bool Gradient>
@@ -362,3 +394,5 @@ constexpr const fused_reduction* plain_reduction() {
 }  // namespace detail
 
 }  // namespace weft
+
+#include <weft/ops/gpu/compile.hpp>

@@ -35,7 +35,7 @@ inline shape broadcast_space(const value_info* operands, std::size_t count) {
         extent = other;
       else if (other != 1 && other != extent)
         throw error(error_code::invalid_argument, "broadcast",
-                    "extents " + to_string(space) + " and " + to_string(s) + " do not broadcast");
+                    {"extents ", to_string(space), " and ", to_string(s), " do not broadcast"});
     }
   }
   return space;
@@ -45,7 +45,7 @@ inline std::string describe_fused(const char* what, const fused& f) {
   std::string text = what;
   text += " ";
   skeleton::print(f.text, text);
-  return text + " " + name(f.type) + " " + weft::name(detected_isa());
+  return concat({text, " ", name(f.type), " ", weft::name(detected_isa())});
 }
 
 inline const char* reduction_name(device::combine how, bool mean) {
@@ -172,7 +172,7 @@ class fill_kernel final : public kernel {
     else
       fill_floats(reinterpret_cast<float*>(f.buffers[out_]));
   }
-  std::string describe() const override { return "fill with " + std::to_string(number_); }
+  std::string describe() const override { return concat({"fill with ", std::to_string(number_)}); }
 
  private:
   void fill_floats(float* to) const {
@@ -204,22 +204,27 @@ inline void reduction_gradient(gradient_context&);
 
 inline constexpr operation elementwise_operation = {.name = "map",
                                                     .prepare_cpu = detail::prepare_elementwise,
+                                                    .gpu = &gpu::preparation_of<detail::prepare_elementwise>,
                                                     .gradient = detail::elementwise_gradient,
                                                     .expression = detail::expression_of,
                                                     .in_place = detail::stores_every_element,
                                                     .part = role::expression};
-inline constexpr operation elementwise_gradient_operation = {.name = "map_gradient",
-                                                             .prepare_cpu = detail::prepare_elementwise_gradient,
-                                                             .gradient = detail::elementwise_second_gradient,
-                                                             .expression = detail::expression_of,
-                                                             .reads = detail::elementwise_gradient_reads,
-                                                             .in_place = detail::stores_every_element};
+inline constexpr operation elementwise_gradient_operation = {
+    .name = "map_gradient",
+    .prepare_cpu = detail::prepare_elementwise_gradient,
+    .gpu = &gpu::preparation_of<detail::prepare_elementwise_gradient>,
+    .gradient = detail::elementwise_second_gradient,
+    .expression = detail::expression_of,
+    .reads = detail::elementwise_gradient_reads,
+    .in_place = detail::stores_every_element};
 inline constexpr operation reduction_operation = {.name = "reduce",
                                                   .prepare_cpu = detail::prepare_reduction,
+                                                  .gpu = &gpu::preparation_of<detail::prepare_reduction>,
                                                   .gradient = detail::reduction_gradient,
                                                   .expression = detail::reduced_expression};
 /// One float or double, over extents that may be known only when a step runs. literals: the number, a double
-inline constexpr operation fill_operation = {.name = "fill", .prepare_cpu = detail::prepare_fill};
+inline constexpr operation fill_operation = {
+    .name = "fill", .prepare_cpu = detail::prepare_fill, .gpu = &gpu::preparation_of<detail::prepare_fill>};
 
 namespace detail {
 
@@ -300,7 +305,7 @@ inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t c
   const fused* f = where->kernels(p, type, to);
   if (!f)
     throw error(error_code::unimplemented, "gradient",
-                std::string("a formula in symbols uses an operation that has no kernel for ") + name(type));
+                {"a formula in symbols uses an operation that has no kernel for ", name(type)});
   invocation c;
   c.op = &elementwise_operation;
   c.detail = f;
@@ -421,7 +426,7 @@ inline void elementwise_gradient(gradient_context& g) {
   if (f.refuses_gradient) {
     std::string text = "has no gradient: ";
     skeleton::print(f.text, text);
-    throw error(error_code::unimplemented, "gradients", text + " contains an operation that is not differentiable");
+    throw error(error_code::unimplemented, "gradients", {text, " contains an operation that is not differentiable"});
   }
   if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
@@ -474,8 +479,8 @@ inline void reduction_gradient(gradient_context& g) {
     const symbol others = math::select(zero, symbol(1), x);
     const symbol p =
         record_reshape(record_reduction(others, reduced, static_cast<const fused_reduction*>(g.c.detail)->plain), kept);
-    const symbol zeros = record_reshape(
-        record_reduction(apply_primitive(primitive::convert, &zero, 1, x.type()), reduced), kept);
+    const symbol zeros =
+        record_reshape(record_reduction(apply_primitive(primitive::convert, &zero, 1, x.type()), reduced), kept);
     dx = up * math::select(zero, math::select(zeros == symbol(1), p, symbol(0)),
                            math::select(zeros == symbol(0), p / others, symbol(0)));
   } else {  // equal maxima share the gradient, as in TensorFlow

@@ -44,7 +44,7 @@ inline matmul_shape product_of(const prepare_context& p) {
   const auto m = a[ta ? 1 : 0], k = a[ta ? 0 : 1], k2 = b[tb ? 1 : 0], n = b[tb ? 0 : 1];
   if (k != k2)
     throw error(error_code::invalid_argument, "matmul",
-                "the inner extents of " + to_string(a) + " and " + to_string(b) + " differ");
+                {"the inner extents of ", to_string(a), " and ", to_string(b), " differ"});
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k), ta, tb};
 }
 
@@ -65,6 +65,7 @@ kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) 
 template <class T>
 inline constexpr operation matmul_operation = {.name = "matmul",
                                                .prepare_cpu = detail::prepare_matmul<T>,
+                                               .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
                                                .gradient = detail::matmul_gradient,
                                                .part = role::product,
                                                .prepare_fused = detail::prepare_matmul_fused<T>};

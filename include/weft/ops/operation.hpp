@@ -59,17 +59,39 @@ enum class role : unsigned char {
 
 /// How a product takes in what follows it.
 struct product_fusion {
-  std::uint32_t result;        ///< slot of the final result, or of the variable
-  double factor = 1;           ///< of the product
-  bool accumulate = false;     ///< whether it is added to what is there
-  kernel* epilogue = nullptr;  ///< reads the result and writes it in place; taken over
+  std::uint32_t result;                        ///< slot of the final result, or of the variable
+  double factor = 1;                           ///< of the product
+  bool accumulate = false;                     ///< whether it is added to what is there
+  kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; taken over
+  const prepare_context* following = nullptr;  ///< of the epilogue: the call that it is made from
 };
+
+namespace gpu {
+
+class device;
+
+/// How an operation is prepared for a GPU. Empty until a file fills it in that knows GPUs (<weft/cuda.hpp>), so that
+/// the operations themselves are the same in every file of a program, whichever compiler compiles it.
+struct preparation {
+  /// Whether there is a kernel for this call; null: for every one.
+  bool (*exists)(const invocation&) = nullptr;
+  kernel* (*prepare)(const prepare_context&, device&) = nullptr;
+  kernel* (*prepare_fused)(const prepare_context&, const product_fusion&, device&) = nullptr;
+};
+
+/// The preparation for a GPU of the operation that is prepared for a CPU by this function.
+template <kernel* (*PrepareCpu)(const prepare_context&)>
+inline constinit preparation preparation_of{};
+
+}  // namespace gpu
 
 /// A kind of operation. There is one object per kind; its address is the kind's identity.
 struct operation {
   const char* name;
   /// Makes the kernel for a CPU device.
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
+  /// Makes it for a GPU; null where no GPU can.
+  const gpu::preparation* gpu = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
   /// The expression that `detail` stands for, where it does.

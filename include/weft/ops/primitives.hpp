@@ -13,7 +13,10 @@ namespace detail {
 template <class Op, class T, class... S>
 inline constexpr fused single = [] {
   using skeleton_type = skeleton::apply<Op, T, S...>;
-  fused f = {.signature = signature_of<skeleton_type>, .type = dtype_of<T>, .text = tokens_of<skeleton_type>.tokens};
+  fused f = {.signature = signature_of<skeleton_type>,
+             .type = dtype_of<T>,
+             .text = tokens_of<skeleton_type>.tokens,
+             .gpu = &gpu::kernels_of<skeleton_type>};
   for (auto& version : f.map) version = map_loop<skeleton_type>;
   if constexpr (skeleton_type::differentiable) f.expand_gradient = expand_gradient<skeleton_type>;
   return f;

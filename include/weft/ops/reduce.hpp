@@ -25,36 +25,44 @@ constexpr std::uint32_t reduced_axes() {
     return (std::uint32_t{1} << Dims::rank) - 1;
 }
 
-template <class T, class D, class Dev, class S, device::combine How, class E>
-tensor<T, D, Dev> reduce_now(const E& e, std::int64_t axes, bool mean) {
-  std::uint64_t literals[device::max_operands], *end = literals;
-  collect_buffers leaves;
-  for_each_leaf(e, end, leaves);
-  const shape space = broadcast_space(leaves.infos, leaves.count);
-  device::operand in[device::max_operands];
-  for (std::size_t k = 0; k < leaves.count; ++k)
-    in[k] = device::broadcast_operand(leaves.infos[k].type, leaves.infos[k].extents, space);
-  bool kept[max_rank];
-  kept_axes(axes, space.rank, kept);
+inline shape without_reduced(const shape& space, std::int64_t reduced) {
   shape extents;
   for (std::size_t i = 0; i < space.rank; ++i)
-    if (kept[i]) extents.push_back(space[i]);
-  tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});
+    if (!((reduced >> i) & 1)) extents.push_back(space[i]);
+  return extents;
+}
+
+inline void reduce_now(const fused_reduction& r, device::combine how, std::int64_t reduced, const tensor_leaves& x,
+                       const iteration_space& space, dtype type, void* to, std::size_t results,
+                       const std::uint64_t* literals) {
+  const shape& extents = space.extents;
+  r.arithmetic->fill_identity(how, to, results);
+  if (space.plain && reduced + 1 == std::int64_t{1} << extents.rank)
+    return version(r.reduce)(x.data, &to, extents.elements(), literals);
+  bool kept[max_rank];
+  kept_axes(reduced, extents.rank, kept);
+  loop_over(x, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic, version(r.body->map),
+            version(r.reduce), literals);
+}
+
+template <class T, class D, class Dev, class S, device::combine How, class E>
+tensor<T, D, Dev> reduce_now(const E& e, std::int64_t reduced, bool mean) {
+  std::uint64_t literals[device::max_operands], *end = literals;
+  tensor_leaves leaves;
+  for_each_leaf(e, end, leaves);
+  const iteration_space space(leaves);
+  tensor<T, D, Dev> result(without_reduced(space.extents, reduced), typename tensor<T, D, Dev>::uninitialized{});
+  const std::size_t results = result.elements();
+  const auto& r = weft::reduced<S, How, false>;
   T* data = result.data();
-  void* to = data;
-  device::detail::fill_identity<T>(How, data, result.elements());
-  const auto out = device::reduced_operand(dtype_of<T>, space, kept);
-  const auto how = How;
-  const auto& r = reduced<S, How, false>;
-  device::loop(space, leaves.count, in, 1, &out, &how, &r.arithmetic, version(r.body->map), version(r.reduce))
-      .run(leaves.pointers, &to, literals);
+  reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results, literals);
   if (mean)
-    device::detail::scale<T>(static_cast<double>(result.elements()) / static_cast<double>(space.elements()), data, data,
-                             result.elements());
+    r.arithmetic->scale(static_cast<double>(results) / static_cast<double>(space.extents.elements()), data, data,
+                        results);
   return result;
 }
 
-template <device::combine How, bool Mean, int... Axes, class E>
+template <device::combine How, bool Mean, int... Axes, class E, class Compiler = gpu::this_compiler>
 auto reduce(const E& e) {
   using T = value_t<E>;
   using D = dims_t<E>;
@@ -64,6 +72,7 @@ auto reduce(const E& e) {
     constexpr std::uint32_t axes = reduced_axes<D, Axes...>();
     using result_dims = without_axes<D, axes>;
     using S = skeleton_of<E>;
+    if constexpr (E::symbolic) gpu::compiled<Compiler>::template reduction<S, How>();
     if constexpr (E::symbolic)
       return node<T, result_dims, device_t<E>>(
           record_expression(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,

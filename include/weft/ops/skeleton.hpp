@@ -7,6 +7,8 @@
 #include <weft/ops/symbol.hpp>
 #include <weft/tensor/dtype.hpp>
 
+WEFT_STRICT_BEGIN
+
 /// What remains of an expression when its leaves are replaced by numbered arguments. The skeleton's type names the
 /// kernel: it holds operations and element types, no extents and no names, so a hundred layers of different sizes share
 /// one, and a device compiler that cannot parse names in kernel types never meets any.
@@ -33,15 +35,15 @@ struct argument {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
     return c.template argument<I, T>();
   }
   template <class C>
-  static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
     return {eval(c)};
   }
   template <class C, class Sink>
-  static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
     sink.template take<I, T>(g);
   }
 };
@@ -55,11 +57,11 @@ struct constant {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
     return c.template constant<I, T>();
   }
   template <class C>
-  static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
     return {eval(c)};
   }
 };
@@ -72,7 +74,9 @@ concept taken_whole = !S::differentiable && requires(const C& c) {
 
 /// Whether an operation's gradient exists, as far as the operation says.
 template <class Op>
-inline constexpr bool may_differentiate = !requires { Op::not_differentiable; };
+inline constexpr bool may_differentiate = !requires {
+  Op::not_differentiable;
+};
 
 template <class Op, class T, class... S>
 struct apply;
@@ -101,14 +105,14 @@ struct apply<Op, T, A> {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(A::eval(c)));
   }
   template <class C>
-  static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, eval(c)};
     } else {
@@ -117,7 +121,7 @@ struct apply<Op, T, A> {
     }
   }
   template <class C, class Sink>
-  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) A::template backward<C>(t.a, Op::gradient(g, t.a.y, t.y), sink);
   }
 };
@@ -134,14 +138,14 @@ struct apply<Op, T, A, B> {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(A::eval(c), B::eval(c)));
   }
   template <class C>
-  static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, eval(c)};
     } else {
@@ -151,7 +155,7 @@ struct apply<Op, T, A, B> {
     }
   }
   template <class C, class Sink>
-  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) {
       if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.a.y, t.b.y, t.y), sink);
       if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.a.y, t.b.y, t.y), sink);
@@ -173,14 +177,14 @@ struct apply<Op, T, P, A, B> {
     value_in<C, T> y;
   };
   template <class C>
-  static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(P::eval(c), A::eval(c), B::eval(c)));
   }
   template <class C>
-  static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, {}, eval(c)};
     } else {
@@ -191,7 +195,7 @@ struct apply<Op, T, P, A, B> {
     }
   }
   template <class C, class Sink>
-  static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) {
       if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.p.y, t.a.y, t.b.y, t.y), sink);
       if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.p.y, t.a.y, t.b.y, t.y), sink);
@@ -262,7 +266,7 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
 /// "sigmoid(add(a0, a1))"
 inline const token* print(const token* t, std::string& out) {
   if (!t->operation) {
-    out += t->number >= 0 ? "a" + std::to_string(t->number) : "c" + std::to_string(~t->number);
+    append(out, {t->number >= 0 ? "a" : "c", t->number >= 0 ? t->number : ~t->number});
     return t + 1;
   }
   out += t->operation;
@@ -276,3 +280,5 @@ inline const token* print(const token* t, std::string& out) {
 }
 
 }  // namespace weft::skeleton
+
+WEFT_STRICT_END

@@ -61,12 +61,12 @@ class softmax_kernel final : public kernel {
     if constexpr (Kind == softmax_kind::sparse_cross_entropy)
       if (bad != rows_)
         throw error(error_code::out_of_range, name_,
-                    "label " + std::to_string(reinterpret_cast<const Label*>(f.buffers[in_[1]])[bad]) + " of row " +
-                        std::to_string(bad) + " is not one of the " + std::to_string(columns_) + " classes");
+                    {"label ", reinterpret_cast<const Label*>(f.buffers[in_[1]])[bad], " of row ", bad,
+                     " is not one of the ", columns_, " classes"});
   }
 
   std::string describe() const override {
-    return std::string(name_) + " " + std::to_string(rows_) + "x" + std::to_string(columns_);
+    return concat({name_, " ", rows_, "x", columns_});
   }
 
  private:
@@ -106,21 +106,25 @@ template <class T>
 inline constexpr operation softmax_operation = {
     .name = "softmax",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::softmax, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::softmax, T>>,
     .gradient = detail::softmax_gradient};
 template <class T>
 inline constexpr operation log_softmax_operation = {
     .name = "log_softmax",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::log_softmax, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::log_softmax, T>>,
     .gradient = detail::log_softmax_gradient};
 template <class T>
 inline constexpr operation cross_entropy_operation = {
     .name = "softmax_cross_entropy",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>>,
     .gradient = detail::cross_entropy_gradient<T, false>};
 template <class T, class Label>
 inline constexpr operation sparse_cross_entropy_operation = {
     .name = "sparse_softmax_cross_entropy",
     .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>>,
     .gradient = detail::cross_entropy_gradient<T, true>};
 
 namespace detail {
@@ -202,8 +206,9 @@ template <Expression E>
 }
 
 /// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
-/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error),
-/// or distributions of the logits' extents (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
+/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error, and
+/// on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
+/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;

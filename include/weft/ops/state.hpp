@@ -73,7 +73,7 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
     if (!(p.inputs[k].extents == space))
       throw error(
           error_code::invalid_argument, p.c.op->name,
-          "a value of extents " + to_string(p.inputs[k].extents) + " is assigned to a variable of " + to_string(space));
+          {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ", to_string(space)});
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
   }
   device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
@@ -84,7 +84,7 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
   }
   const device::loop body(space, inputs, in, states, out, how, nullptr, block, nullptr);
   return new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
-                                 std::string(what) + " " + name(p.inputs[0].type));
+                                 concat({what, " ", name(p.inputs[0].type)}));
 }
 
 template <class T>
@@ -102,11 +102,11 @@ class assign_kernel final : public kernel {
       : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
     if (!(p.inputs[0].extents == p.inputs[1].extents))
       throw error(error_code::invalid_argument, "assign",
-                  "a value of extents " + to_string(p.inputs[1].extents) + " is assigned to a variable of " +
-                      to_string(p.inputs[0].extents));
+                  {"a value of extents ", to_string(p.inputs[1].extents), " is assigned to a variable of ",
+                   to_string(p.inputs[0].extents)});
   }
   void run(const frame& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
-  std::string describe() const override { return "assign " + std::to_string(bytes_) + " bytes"; }
+  std::string describe() const override { return concat({"assign ", bytes_, " bytes"}); }
 
  private:
   std::uint32_t variable_, value_;
@@ -126,22 +126,29 @@ inline std::uint32_t reads_all_but_variable(const invocation&) { return ~std::ui
 
 inline constexpr operation assign_operation = {.name = "assign",
                                                .prepare_cpu = detail::prepare_assign,
+                                               .gpu = &gpu::preparation_of<detail::prepare_assign>,
                                                .reads = detail::reads_all_but_variable,
                                                .stateful = true,
                                                .writes = 1};
 template <class T>
-inline constexpr operation assign_add_operation = {
-    .name = "assign_add", .prepare_cpu = detail::prepare_assign_add<T>, .stateful = true, .writes = 1};
+inline constexpr operation assign_add_operation = {.name = "assign_add",
+                                                   .prepare_cpu = detail::prepare_assign_add<T>,
+                                                   .gpu = &gpu::preparation_of<detail::prepare_assign_add<T>>,
+                                                   .stateful = true,
+                                                   .writes = 1};
 template <class T>
-inline constexpr operation gradient_descent_operation = {.name = "gradient_descent",
-                                                         .prepare_cpu = detail::prepare_gradient_descent<T>,
-                                                         .stateful = true,
-                                                         .writes = 1,
-                                                         .part = role::descent,
-                                                         .update_rule = "gradient_descent"};
+inline constexpr operation gradient_descent_operation = {
+    .name = "gradient_descent",
+    .prepare_cpu = detail::prepare_gradient_descent<T>,
+    .gpu = &gpu::preparation_of<detail::prepare_gradient_descent<T>>,
+    .stateful = true,
+    .writes = 1,
+    .part = role::descent,
+    .update_rule = "gradient_descent"};
 template <class T>
 inline constexpr operation momentum_operation = {.name = "momentum",
                                                  .prepare_cpu = detail::prepare_momentum<T>,
+                                                 .gpu = &gpu::preparation_of<detail::prepare_momentum<T>>,
                                                  .stateful = true,
                                                  .writes = 2,
                                                  .update_rule = "momentum"};

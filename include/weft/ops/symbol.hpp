@@ -54,6 +54,8 @@ class recorder {
   virtual symbol record(invocation) = 0;
   virtual const value_info& info(value) const = 0;
   virtual symbol record_constant(const void* data, const value_info&) = 0;
+  /// Gives the node of a value a name of the caller's.
+  virtual void rename(value, const char* name) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
   /// through an x to another one.
   virtual sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
@@ -70,7 +72,7 @@ class recorder {
 class symbol {
  public:
   symbol() = default;
-  symbol(double number) : number_(number) {}
+  WEFT_HOST_DEVICE symbol(double number) : number_(number) {}
   symbol(recorder* where, value what) : where_(where), value_(what) {}
 
   recorder* where() const { return where_; }
@@ -78,7 +80,9 @@ class symbol {
   double number() const { return number_; }
   bool is_number() const { return where_ == nullptr; }
   const value_info& info() const { return where_->info(value_); }
-  dtype type() const { return info().type; }
+  WEFT_QUIET_BEGIN
+  WEFT_HOST_DEVICE dtype type() const { return info().type; }
+  WEFT_QUIET_END
   const shape& extents() const { return info().extents; }
 
  private:
@@ -96,17 +100,30 @@ inline symbol apply_primitive(primitive p, symbol a, symbol b) {
 }
 }  // namespace detail
 
-inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
-inline symbol operator-(symbol a, symbol b) { return detail::apply_primitive(primitive::subtract, a, b); }
-inline symbol operator*(symbol a, symbol b) { return detail::apply_primitive(primitive::multiply, a, b); }
-inline symbol operator/(symbol a, symbol b) { return detail::apply_primitive(primitive::divide, a, b); }
-inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
-inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
-inline symbol operator<=(symbol a, symbol b) { return detail::apply_primitive(primitive::less_equal, a, b); }
-inline symbol operator>(symbol a, symbol b) { return b < a; }
-inline symbol operator>=(symbol a, symbol b) { return b <= a; }
-inline symbol operator==(symbol a, symbol b) { return detail::apply_primitive(primitive::equal, a, b); }
-inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
+// Formulas are for kernels too, but no kernel computes in symbols.
+WEFT_QUIET_BEGIN
+WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
+WEFT_HOST_DEVICE inline symbol operator-(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::subtract, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator*(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::multiply, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator/(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::divide, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
+WEFT_HOST_DEVICE inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
+WEFT_HOST_DEVICE inline symbol operator<=(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::less_equal, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator>(symbol a, symbol b) { return b < a; }
+WEFT_HOST_DEVICE inline symbol operator>=(symbol a, symbol b) { return b <= a; }
+WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::equal, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
+WEFT_QUIET_END
 
 namespace detail {
 inline void check_same_graph(const char* operation, const recorder* a, const recorder* b) {
@@ -117,34 +134,43 @@ inline void check_same_graph(const char* operation, const recorder* a, const rec
 /// The functions that an operation's formulas may use, on numbers and on symbols alike.
 namespace math {
 
-inline symbol exp(symbol x) { return weft::detail::apply_primitive(primitive::exp, x); }
-inline symbol log(symbol x) { return weft::detail::apply_primitive(primitive::log, x); }
-inline symbol sqrt(symbol x) { return weft::detail::apply_primitive(primitive::sqrt, x); }
-inline symbol tanh(symbol x) { return weft::detail::apply_primitive(primitive::tanh, x); }
-inline symbol sigmoid(symbol x) { return weft::detail::apply_primitive(primitive::sigmoid, x); }
-inline symbol abs(symbol x) { return weft::detail::apply_primitive(primitive::abs, x); }
-inline symbol sign(symbol x) { return weft::detail::apply_primitive(primitive::sign, x); }
-inline symbol pow(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::pow, a, b); }
-inline symbol maximum(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::maximum, a, b); }
-inline symbol minimum(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::minimum, a, b); }
-inline symbol select(symbol condition, symbol a, symbol b) {
+WEFT_QUIET_BEGIN
+WEFT_HOST_DEVICE inline symbol exp(symbol x) { return weft::detail::apply_primitive(primitive::exp, x); }
+WEFT_HOST_DEVICE inline symbol log(symbol x) { return weft::detail::apply_primitive(primitive::log, x); }
+WEFT_HOST_DEVICE inline symbol sqrt(symbol x) { return weft::detail::apply_primitive(primitive::sqrt, x); }
+WEFT_HOST_DEVICE inline symbol tanh(symbol x) { return weft::detail::apply_primitive(primitive::tanh, x); }
+WEFT_HOST_DEVICE inline symbol sigmoid(symbol x) { return weft::detail::apply_primitive(primitive::sigmoid, x); }
+WEFT_HOST_DEVICE inline symbol abs(symbol x) { return weft::detail::apply_primitive(primitive::abs, x); }
+WEFT_HOST_DEVICE inline symbol sign(symbol x) { return weft::detail::apply_primitive(primitive::sign, x); }
+WEFT_HOST_DEVICE inline symbol pow(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::pow, a, b); }
+WEFT_HOST_DEVICE inline symbol maximum(symbol a, symbol b) {
+  return weft::detail::apply_primitive(primitive::maximum, a, b);
+}
+WEFT_HOST_DEVICE inline symbol minimum(symbol a, symbol b) {
+  return weft::detail::apply_primitive(primitive::minimum, a, b);
+}
+WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
   const symbol operands[] = {condition, a, b};
   return weft::detail::apply_primitive(primitive::select, operands, 3);
 }
-inline symbol log1p(symbol x) { return log(symbol(1) + x); }
+WEFT_HOST_DEVICE inline symbol log1p(symbol x) { return log(symbol(1) + x); }
+WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
+  return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
+}
+WEFT_QUIET_END
 
-inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
-inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
+WEFT_HOST_DEVICE inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
+WEFT_HOST_DEVICE inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
 template <class T>
-requires std::is_integral_v<T> T select(bool condition, T a, T b) { return condition ? a : b; }
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T select(bool condition, T a, T b) { return condition ? a : b; }
 template <class T>
-requires std::is_integral_v<T> T abs(T x) { return static_cast<T>(x < T(0) ? -x : x); }
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return static_cast<T>(x < T(0) ? -x : x); }
 template <class T>
-requires std::is_integral_v<T> T maximum(T a, T b) { return a > b ? a : b; }
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <class T>
-requires std::is_integral_v<T> T minimum(T a, T b) { return a < b ? a : b; }
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
 template <class T>
-requires std::is_arithmetic_v<T> T sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
+requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
 
 }  // namespace math
 

@@ -9,6 +9,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/session/memory_plan.hpp>
+#include <weft/session/placement.hpp>
 #include <weft/session/schedule.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -30,8 +31,8 @@ class extent_bindings {
       const std::int64_t* size = find(s[i]);
       if (!size)
         throw error(error_code::failed_precondition, who,
-                    std::string("the extent ") + g.extent_name(s[i]) +
-                        " is not known: feed a value that has it, or g.set(dyn<\"" + g.extent_name(s[i]) + "\">, n)");
+                    {"the extent ", g.extent_name(s[i]), " is not known: feed a value that has it, or g.set(dyn<\"",
+                     g.extent_name(s[i]), "\">, n)"});
       s[i] = *size;
     }
     return s;
@@ -48,10 +49,20 @@ struct step_request {
   sequence<value> feeds;
 };
 
-/// Where a session keeps a variable.
+/// Where a session keeps a variable: on the host, or on the GPU that it is placed on.
 struct variable_state {
   storage data;
+  std::byte* on_gpu = nullptr;
+  device_number where;
   bool initialized = false;
+  std::byte* address() const { return where.gpu ? on_gpu : data.data(); }
+};
+
+/// What a session gives its plans to work with.
+struct session_devices {
+  const placement& place;
+  std::size_t cpus;
+  std::size_t lanes_per_device;
 };
 
 /// A step for known extents: kernels in order, and blocks of memory in which every intermediate value has its place.
@@ -60,17 +71,23 @@ struct variable_state {
 /// A lane is a thread's list of kernels, with memory of its own; a device has one, or several where independent kernels
 /// may run at the same time. Which lane a kernel is on is decided here, once: at run time a lane only waits for what it
 /// needs from others.
+///
+/// This plan knows CPU devices, which share one memory; gpu_plan adds those that do not, where the virtual functions
+/// are.
 class plan {
  public:
   plan(const graph& g, const schedule& order, const step_request& request, const extent_bindings& extents,
-       sequence<variable_state>& variables, std::size_t devices, std::size_t lanes_per_device)
-      : graph_(g),
-        order_(order),
-        request_(request),
-        extents_(extents),
-        variables_(variables),
-        lanes_per_device_(lanes_per_device),
-        lanes_(devices * lanes_per_device) {
+       sequence<variable_state>& variables, const session_devices& devices)
+      : graph_(g), order_(order), request_(request), extents_(extents), variables_(variables), devices_(devices) {}
+  plan(const plan&) = delete;
+  plan& operator=(const plan&) = delete;
+  virtual ~plan() {
+    for (instruction& i : instructions_) delete i.code;
+  }
+
+  /// Once, before anything else.
+  void make() {
+    place_nodes();
     number_slots();
     resolve_aliases_and_infos();
     choose_fusions();
@@ -79,11 +96,6 @@ class plan {
     place_buffers();
     prepare_kernels();
     find_waits();
-  }
-  plan(const plan&) = delete;
-  plan& operator=(const plan&) = delete;
-  ~plan() {
-    for (instruction& i : instructions_) delete i.code;
   }
 
   std::size_t lanes() const { return lanes_.size(); }
@@ -112,6 +124,9 @@ class plan {
     for (instruction& next : instructions_) run(next, f);
   }
 
+  /// Runs a plan that needs more than lanes of CPU threads, if this is one; returns whether it is.
+  virtual bool run_by_itself(thread_pool&) { return false; }
+
   /// Before each run of a plan of several lanes.
   void begin() {
     ++stamp_;
@@ -136,37 +151,48 @@ class plan {
     written_.clear();
   }
 
-  std::size_t arena_bytes() const {
+  virtual std::size_t arena_bytes() const {
     std::size_t bytes = 0;
     for (const lane& l : lanes_) bytes += l.memory.total();
     return bytes;
   }
   std::size_t kernels() const { return instructions_.size(); }
 
+  /// Where each operation runs, in TensorFlow's form.
+  std::string placement_log() const {
+    std::string text;
+    for (const std::uint32_t n : order_.order())
+      if (computes(n) || what(n).op == &variable_operation)
+        append(text, {graph_[n].name, ": (", what(n).op->name, "): /job:localhost/replica:0/task:0", to_string(on_[n]),
+                      "\n"});
+    return text;
+  }
+
   /// Kernels in order, where each runs and how large the memory is: for `explain`.
   std::string describe() const {
     std::string text;
     std::size_t number = 0;
     for (const instruction& i : instructions_) {
-      text += std::to_string(number++) + "  cpu:" + std::to_string(i.lane / lanes_per_device_) +
-              (lanes_per_device_ > 1 ? "." + std::to_string(i.lane % lanes_per_device_) : "") + "  " +
-              graph_[i.node].name + "  " + i.code->describe();
+      append(text, {number++, (i.on.gpu ? "  gpu:" : "  cpu:"), i.on.ordinal});
+      if (lanes_per_device_ > 1) append(text, {".", i.lane % lanes_per_device_});
+      append(text, {"  ", graph_[i.node].name, "  ", i.code->describe()});
       if (!i.waits.empty()) {
         text += "  waits for";
-        for (const std::uint32_t w : i.waits) text += " " + std::to_string(w);
+        for (const std::uint32_t w : i.waits) append(text, {" ", w});
       }
       text += "\n";
     }
     std::size_t separate = 0;
     for (const slot& s : slots_)
       if (s.place == place_kind::arena) separate += s.info.bytes();
-    text += std::to_string(instructions_.size()) + " kernels; " + std::to_string(arena_bytes()) +
-            " bytes of memory for " + std::to_string(separate) + " bytes of intermediate values\n";
+    describe_stages(text);
+    append(text, {instructions_.size(), " kernels; ", arena_bytes(), " bytes of memory for ", separate,
+                  " bytes of intermediate values\n"});
     return text;
   }
 
- private:
-  enum class place_kind : unsigned char { unused, arena, variable, constant, fed, caller };
+ protected:
+  enum class place_kind : unsigned char { unused, arena, variable, constant, uploaded, fed, caller };
 
   struct slot {
     value_info info;
@@ -175,16 +201,20 @@ class plan {
     std::uint32_t lane = 0;
     std::size_t offset = 0;
     std::uint32_t first = ~std::uint32_t{0}, last = 0;  // instructions that write and that last read it
-    std::uint32_t users = 0;
     bool crosses_lanes = false;
+    bool copied = false;      // by a GPU, from this very address
+    std::uint32_t space = 0;  // whose memory it is in: 0 the host's, else that of the GPU before this number
   };
 
   struct instruction {
     std::uint32_t node;            // whose result it computes
     std::uint32_t product = none;  // a matmul that it takes in
+    bool copies = false;           // from its one read slot to its one written slot
+    device_number on;
     std::uint32_t lane = 0;
     kernel* code = nullptr;
     sequence<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
+    sequence<std::uint32_t> stands_for;            // of each read slot that is a copy: what it copies; else itself
     std::uint64_t done = 0;
   };
 
@@ -205,6 +235,36 @@ class plan {
     return op != &variable_operation && op != &constant_operation && op != &placeholder_operation &&
            op != &group_operation && !op->alias;
   }
+
+  // ---- where another memory takes part ----
+
+  virtual void bring_operands(instruction&) {}
+  virtual std::uint32_t bring_to_host(std::uint32_t slot, std::uint32_t) { return slot; }
+  virtual void reserve_memory() {}
+  virtual memory_plan& memory_of(const slot& s) { return lanes_[s.lane].memory; }
+  virtual kernel* prepare_elsewhere(std::uint32_t, const prepare_context&, const product_fusion*) const {
+    return nullptr;
+  }
+  virtual void describe_stages(std::string&) const {}
+
+  // ---- what the values are, and where they are computed ----
+
+  virtual void place_nodes() {
+    on_.resize(order_.nodes());
+    for (std::uint32_t n = 0; n < order_.nodes(); ++n) {
+      const operation* op = what(n).op;
+      if (order_.is_fed(n) || !order_.needs(n) || op == &placeholder_operation || op == &constant_operation ||
+          op == &group_operation || op->alias)
+        continue;
+      on_[n] = op == &variable_operation ? variables_[n].where : devices_.place.of(n);
+    }
+    lanes_per_device_ = devices_.lanes_per_device;
+    lanes_.resize(devices_.cpus * lanes_per_device_);
+  }
+  virtual std::uint32_t first_lane_of(device_number d) const {
+    return static_cast<std::uint32_t>(d.ordinal * lanes_per_device_);
+  }
+  static std::uint32_t space_of(device_number d) { return d.gpu ? d.ordinal + 1 : 0; }
 
   void number_slots() {
     std::uint32_t next = 0;
@@ -231,7 +291,7 @@ class plan {
         if (order_.is_fed(n))
           s.place = place_kind::fed;
         else if (w.op == &variable_operation)
-          s.place = place_kind::variable;
+          s.place = place_kind::variable, s.space = space_of(on_[n]);
         else if (w.op == &constant_operation)
           s.place = place_kind::constant;
       }
@@ -240,8 +300,10 @@ class plan {
       // What a write yields is the variable itself, after the write.
       if (w.op->writes && order_.needs(n)) slots_[first_slot_[n]].root = slots_[slot_number(w.inputs[0])].root;
     }
-    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i)
+    for (std::size_t i = 0; i < snapshot_slots_.size(); ++i) {
       slots_[snapshot_slots_[i]].info = slots_[first_slot_[order_.snapshots()[i]]].info;
+      slots_[snapshot_slots_[i]].space = slots_[first_slot_[order_.snapshots()[i]]].space;
+    }
   }
 
   bool known(const shape& s) const {
@@ -277,7 +339,7 @@ class plan {
       if (w.op->part == role::expression) {
         for (const value& in : w.inputs) {
           const std::uint32_t m = in.node;
-          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || device_of(m) != device_of(n)) continue;
+          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || !(on_[m] == on_[n])) continue;
           if (!(info(in).extents == info({n, 0}).extents) || info(in).type != info({n, 0}).type) continue;
           bool ready = true;  // all else that the expression needs is there when the product runs
           for (const value& other : w.inputs)
@@ -288,7 +350,7 @@ class plan {
           break;
         }
       } else if (w.op->part == role::descent && is_private_matmul(w.inputs[1], uses) &&
-                 device_of(w.inputs[1].node) == device_of(n) && !reads_variable(w.inputs[1].node)) {
+                 on_[w.inputs[1].node] == on_[n] && !reads_variable(w.inputs[1].node)) {
         epilogue_of_[w.inputs[1].node] = n;
         fused_into_[n] = w.inputs[1].node;
       }
@@ -308,30 +370,12 @@ class plan {
     return false;
   }
 
-  std::uint32_t device_of(std::uint32_t n) const {
-    const device_spec& on = graph_[n].device;
-    if (on.has_kind() && std::string_view(on.kind) != cpu::name)
-      throw error(error_code::unimplemented, graph_[n].name,
-                  "is placed on " + to_string(on) + "; this session has CPU devices only");
-    const int ordinal = on.ordinal;
-    if (ordinal <= 0) return 0;
-    if (static_cast<std::size_t>(ordinal) >= lanes_.size() / lanes_per_device_)
-      throw error(error_code::invalid_argument, graph_[n].name,
-                  "is placed on " + to_string(graph_[n].device) + ", but the session has " +
-                      std::to_string(lanes_.size() / lanes_per_device_) +
-                      " CPU device(s): session_options::devices says how many");
-    return static_cast<std::uint32_t>(ordinal);
-  }
-
   // ---- in which order, on what ----
 
   void list_instructions() {
     for (std::size_t i = 0; i < snapshot_slots_.size(); ++i) {
-      instruction copy;
-      copy.node = order_.snapshots()[i];
-      copy.reads = {slots_[first_slot_[copy.node]].root};
-      copy.writes = {snapshot_slots_[i]};
-      instructions_.push_back(static_cast<instruction&&>(copy));
+      const std::uint32_t variable = order_.snapshots()[i];
+      list_copy(variable, on_[variable], slots_[first_slot_[variable]].root, snapshot_slots_[i]);
     }
     for (const std::uint32_t n : order_.order()) {
       if (!computes(n)) continue;
@@ -341,10 +385,27 @@ class plan {
       instruction i;
       i.node = epilogue != none ? epilogue : n;
       i.product = epilogue != none ? n : fused_into_[n];
+      i.on = on_[i.node];
       add_accesses(i, i.node, i.product);
       if (i.product != none) add_accesses(i, i.product, none);
+      bring_operands(i);
       instructions_.push_back(static_cast<instruction&&>(i));
     }
+    for (std::size_t f = 0; f < request_.fetches.size(); ++f) {
+      const value v = request_.fetches[f];
+      const std::uint32_t s = read_slot(schedule::fetched, v);
+      fetch_slots_.push_back(bring_to_host(s, v.node));
+    }
+  }
+
+  void list_copy(std::uint32_t node, device_number on, std::uint32_t from, std::uint32_t to) {
+    instruction copy;
+    copy.node = node;
+    copy.copies = true;
+    copy.on = on;
+    copy.reads = {from};
+    copy.writes = {to};
+    instructions_.push_back(static_cast<instruction&&>(copy));
   }
 
   /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one
@@ -355,13 +416,14 @@ class plan {
     sequence<std::uint32_t> made_on(slots_.size(), none);
     for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
       instruction& in = instructions_[i];
-      const auto first = static_cast<std::uint32_t>(device_of(in.node) * lanes_per_device_);
+      const std::uint32_t first = first_lane_of(in.on),
+                          count = in.on.gpu ? 1 : static_cast<std::uint32_t>(lanes_per_device_);
       double cost = 0, best = 0;
       for (const std::uint32_t s : in.reads) cost += static_cast<double>(slots_[s].info.extents.elements());
       for (const std::uint32_t s : in.writes) cost += static_cast<double>(slots_[s].info.extents.elements());
       cost += multiply_adds(in.product != none ? in.product : in.node) / 16;
       in.lane = none;
-      for (auto lane = first; lane < first + lanes_per_device_; ++lane) {
+      for (auto lane = first; lane < first + count; ++lane) {
         double start = lane_free[lane];
         for (const std::uint32_t s : in.reads) {
           const double ready = available[s] + (made_on[s] != none && made_on[s] != lane ? hand_over : 0);
@@ -398,11 +460,7 @@ class plan {
   // ---- where values lie ----
 
   void place_buffers() {
-    for (std::size_t f = 0; f < request_.fetches.size(); ++f) {
-      const std::uint32_t s = read_slot(schedule::fetched, request_.fetches[f]);
-      fetch_slots_.push_back(s);
-      slots_[s].last = none;
-    }
+    for (const std::uint32_t s : fetch_slots_) slots_[s].last = none;
     for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
       const instruction& in = instructions_[i];
       for (const std::uint32_t s : in.writes) {
@@ -419,38 +477,42 @@ class plan {
     // The caller's memory takes a fetched value directly, unless it is fetched twice or something else aliases it.
     for (std::size_t f = 0; f < fetch_slots_.size(); ++f) {
       slot& s = slots_[fetch_slots_[f]];
-      bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none &&
+      bool once = s.place == place_kind::arena && snapshot_of(fetch_slots_[f]) == none && !s.copied &&
                   request_.fetches[f].node < order_.nodes() && fetch_slots_[f] == slot_number(request_.fetches[f]);
       for (std::size_t other = 0; other < fetch_slots_.size(); ++other)
         if (other != f && fetch_slots_[other] == fetch_slots_[f]) once = false;
       if (once) s.place = place_kind::caller;
     }
+    reserve_memory();
     sequence<sequence<std::uint32_t>> ends(instructions_.size());
     for (std::uint32_t s = 0; s < slots_.size(); ++s)
       if (slots_[s].place == place_kind::arena && slots_[s].last != none) ends[slots_[s].last].push_back(s);
     for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
-      memory_plan& memory = lanes_[instructions_[i].lane].memory;
       for (std::size_t k = 0; k < instructions_[i].writes.size(); ++k) {
         slot& s = slots_[instructions_[i].writes[k]];
         if (s.place != place_kind::arena || s.first != i) continue;
         if (k == 0 && reuse_input(i, s)) continue;
-        s.offset = memory.allocate(s.info.bytes());
+        s.offset = memory_of(s).allocate(s.info.bytes());
       }
       for (const std::uint32_t e : ends[i]) {
         const slot& s = slots_[e];
         if (s.crosses_lanes || s.first == taken_over) continue;
-        lanes_[s.lane].memory.release(s.offset, s.info.bytes());
+        memory_of(s).release(s.offset, s.info.bytes());
       }
     }
-    for (lane& l : lanes_) l.arena = storage(l.memory.total());
     buffers_.resize(slots_.size());
-    for (std::uint32_t s = 0; s < slots_.size(); ++s)
-      if (slots_[s].place == place_kind::arena) buffers_[s] = lanes_[slots_[s].lane].arena.data() + slots_[s].offset;
     for (std::uint32_t n = 0; n < order_.nodes(); ++n) {
       const std::uint32_t s = first_slot_[n];
-      if (what(n).op == &variable_operation && !order_.is_fed(n)) buffers_[s] = variables_[n].data.data();
+      if (what(n).op == &variable_operation && !order_.is_fed(n)) buffers_[s] = variables_[n].address();
       if (what(n).op == &constant_operation) buffers_[s] = graph_[n].init.data.data();
     }
+    take_memory();
+  }
+
+  virtual void take_memory() {
+    for (lane& l : lanes_) l.arena = storage(l.memory.total());
+    for (std::uint32_t s = 0; s < slots_.size(); ++s)
+      if (slots_[s].place == place_kind::arena) buffers_[s] = lanes_[slots_[s].lane].arena.data() + slots_[s].offset;
   }
 
   std::uint32_t snapshot_of(std::uint32_t s) const {
@@ -467,7 +529,8 @@ class plan {
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
-          from.first == taken_over || !(from.info.extents == to.info.extents) || from.info.type != to.info.type)
+          from.first == taken_over || from.space != to.space || from.copied ||
+          !(from.info.extents == to.info.extents) || from.info.type != to.info.type)
         continue;
       to.offset = from.offset;
       from.first = taken_over;
@@ -482,7 +545,7 @@ class plan {
    public:
     copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
     void run(const frame& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
-    std::string describe() const override { return "snapshot of the old value, " + std::to_string(bytes_) + " bytes"; }
+    std::string describe() const override { return concat({"snapshot of the old value, ", bytes_, " bytes"}); }
 
    private:
     std::uint32_t from_, to_;
@@ -494,11 +557,15 @@ class plan {
     sequence<std::uint32_t> in_slots, out_slots;
   };
 
-  operands operands_of(std::uint32_t n) const {
+  operands operands_of(std::uint32_t n, const instruction* reader = nullptr) const {
     operands o;
     for (const value& v : what(n).inputs) {
       o.in.push_back(info(v));
-      o.in_slots.push_back(read_slot(n, v));
+      std::uint32_t s = read_slot(n, v);
+      if (reader)
+        for (std::size_t r = 0; r < reader->stands_for.size(); ++r)
+          if (reader->stands_for[r] == s) s = reader->reads[r];
+      o.in_slots.push_back(s);
     }
     for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(what(n).op->writes); ++k)
       o.in_slots[k] = slots_[slot_number(what(n).inputs[k])].root;
@@ -509,20 +576,27 @@ class plan {
     return o;
   }
 
+  prepare_context context_of(std::uint32_t n, const operands& o) const {
+    return {what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data()};
+  }
+
   kernel* prepare(std::uint32_t n, const operands& o) const {
+    if (on_[n].gpu) return prepare_elsewhere(n, context_of(n, o), nullptr);
     if (!what(n).op->prepare_cpu)
-      throw error(error_code::unimplemented, graph_[n].name,
-                  std::string(what(n).op->name) + " has no kernel for the CPU");
-    return what(n).op->prepare_cpu({what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data()});
+      throw error(error_code::unimplemented, graph_[n].name, {what(n).op->name, " has no kernel for the CPU"});
+    return what(n).op->prepare_cpu(context_of(n, o));
+  }
+
+  virtual kernel* prepare_copy(const instruction& in) const {
+    return new copy_kernel(in.reads[0], in.writes[0], slots_[in.writes[0]].info.bytes());
   }
 
   void prepare_kernels() {
-    for (std::size_t i = 0; i < instructions_.size(); ++i) {
-      instruction& in = instructions_[i];
-      if (i < snapshot_slots_.size()) {
-        in.code = new copy_kernel(in.reads[0], in.writes[0], slots_[in.writes[0]].info.bytes());
+    for (instruction& in : instructions_) {
+      if (in.copies) {
+        in.code = prepare_copy(in);
       } else if (in.product == none) {
-        in.code = prepare(in.node, operands_of(in.node));
+        in.code = prepare(in.node, operands_of(in.node, &in));
       } else {
         in.code = prepare_with_product(in);
       }
@@ -530,25 +604,24 @@ class plan {
   }
 
   kernel* prepare_with_product(const instruction& in) const {
-    const operands product = operands_of(in.product);
-    operands own = operands_of(in.node);
+    const operands product = operands_of(in.product, &in);
+    operands own = operands_of(in.node, &in);
+    const prepare_context following = context_of(in.node, own);
     product_fusion fusion;
     if (what(in.node).op->part == role::descent) {
-      fusion = {own.in_slots[0], -detail::literal_value<double>(what(in.node).literals[0]), true, nullptr};
+      fusion = {own.in_slots[0], -detail::literal_value<double>(what(in.node).literals[0]), true};
     } else {
       for (std::size_t k = 0; k < own.in_slots.size(); ++k)
         if (what(in.node).inputs[k].node == in.product) own.in_slots[k] = own.out_slots[0];
-      fusion = {own.out_slots[0], 1, false, prepare(in.node, own)};
+      fusion = {own.out_slots[0], 1, false, prepare(in.node, own), &following};
     }
-    return what(in.product)
-        .op->prepare_fused({what(in.product), product.in.data(), product.out.data(), product.in_slots.data(),
-                            product.out_slots.data()},
-                           fusion);
+    if (in.on.gpu) return prepare_elsewhere(in.product, context_of(in.product, product), &fusion);
+    return what(in.product).op->prepare_fused(context_of(in.product, product), fusion);
   }
 
   // ---- several lanes ----
 
-  void find_waits() {
+  virtual void find_waits() {
     if (lanes_.size() == 1) return;
     for (std::uint32_t i = 0; i < instructions_.size(); ++i)
       for (std::uint32_t j = 0; j < i; ++j)
@@ -566,12 +639,18 @@ class plan {
            overlap(first.reads, second.writes);
   }
 
+  /// "matmul" or, of two that run as one, "matmul and map".
+  std::string name_of(const instruction& i) const {
+    if (i.product == none) return graph_[i.node].name;
+    return concat({graph_[i.product].name, " and ", graph_[i.node].name});
+  }
+
   void run(instruction& next, const frame& f) {
     try {
       next.code->run(f);
     } catch (const error& e) {
       fail();
-      throw error(e.code(), graph_[next.node].name, e.sentence());
+      throw error(e.code(), name_of(next), e.sentence());
     } catch (...) {
       fail();
       throw;
@@ -607,7 +686,9 @@ class plan {
   sequence<std::uint32_t> first_slot_, snapshot_slots_, fetch_slots_, written_, fused_into_, epilogue_of_;
   sequence<slot> slots_;
   sequence<instruction> instructions_;
-  std::size_t lanes_per_device_;
+  session_devices devices_;
+  sequence<device_number> on_;  // where each node runs
+  std::size_t lanes_per_device_ = 1;
   sequence<lane> lanes_;
   sequence<std::byte*> buffers_;
   std::uint64_t stamp_ = 0;

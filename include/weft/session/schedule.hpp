@@ -42,8 +42,8 @@ class schedule {
       const graph_node& node = g[n];
       if (node.what.op == &placeholder_operation)
         throw error(error_code::invalid_argument, node.name,
-                    std::string("the placeholder of ") + name(node.what.outputs[0].type) + " " +
-                        g.to_string(node.what.outputs[0].extents) + " is needed but not fed");
+                    {"the placeholder of ", name(node.what.outputs[0].type), " ",
+                     g.to_string(node.what.outputs[0].extents), " is needed but not fed"});
       for (std::size_t i = 0; i < node.what.inputs.size(); ++i)
         if (reads(node.what, i)) need_value(node.what.inputs[i]), need(node.what.inputs[i].node);
       for (std::uint32_t c : node.control) need(c);
@@ -125,6 +125,23 @@ class schedule {
       for (const value& f : fetches)
         if (variable_behind(f) == w.variable) keep_snapshot(fetched, w.variable);
     }
+    // Who reads what a write yields reads the variable: before the next write of it.
+    for (std::uint32_t n = 0; n < count && writers_.size() > 1; ++n) {
+      if (!needed_[n] || graph_[n].what.op->alias) continue;
+      for (const value& in : graph_[n].what.inputs) {
+        const std::uint32_t first = writer_behind(in);
+        if (first == detail::index_set::none) continue;
+        const std::uint32_t variable = variable_written(first);
+        for (const access& w : writers_)
+          if (w.variable == variable && w.reader > first && w.reader != n) {
+            if (comes_after(n, w.reader))
+              throw error(
+                  error_code::unimplemented, graph_[n].name,
+                  {"reads the value of ", graph_[variable].name, " after a write and runs after another write"});
+            edge(n, w.reader);
+          }
+      }
+    }
     // Writers of one variable keep the order in which they were written down.
     for (std::size_t i = 0; i < writers_.size(); ++i)
       for (std::size_t j = i + 1; j < writers_.size(); ++j)
@@ -154,6 +171,13 @@ class schedule {
     if (order_.size() != wanted)
       throw error(error_code::invalid_argument, "schedule", "control dependencies form a cycle");
   }
+
+  /// The write whose result this is, under whatever name.
+  std::uint32_t writer_behind(value v) const {
+    while (graph_[v.node].what.op->alias && !fed_[v.node]) v = graph_[v.node].what.inputs[0];
+    return graph_[v.node].what.op->writes && !fed_[v.node] ? v.node : detail::index_set::none;
+  }
+  std::uint32_t variable_written(std::uint32_t writer) const { return variable_behind(graph_[writer].what.inputs[0]); }
 
   bool writes_variable(std::uint32_t n, std::uint32_t variable) const {
     const invocation& what = graph_[n].what;

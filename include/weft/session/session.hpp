@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include <weft/device/cpu/thread_pool.hpp>
+#include <weft/device/gpu/device.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
+#include <weft/session/gpu_support.hpp>
 #include <weft/session/initialize.hpp>
 #include <weft/session/plan.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -24,6 +27,13 @@ struct session_options {
   int devices = 1;
   /// Whether threads stay on their device's cores.
   bool pin = false;
+  /// Where nodes run that name no device: `cpu{0}`, or `cuda{0}`, where every operation that has a kernel for it goes.
+  device_spec device = cpu{};
+  gpu_options gpu{};
+  /// What cannot run where it was asked to runs on the CPU instead of being an error; `explain` says why.
+  bool allow_soft_placement = false;
+  /// Writes to standard error where each node of a step runs, when the step is first planned.
+  bool log_device_placement = false;
 };
 
 /// What fetching an effect yields.
@@ -139,14 +149,12 @@ class prepared_step {
     sequence<shape> fed;
     extent_bindings extents;
     plan* code = nullptr;
+    ~planned() { delete code; }
   };
   struct state {
     state(session& s, step_request r) : owner(s), request(std::move(r)) {}
     ~state() {
-      for (planned* p : plans) {
-        delete p->code;
-        delete p;
-      }
+      for (planned* p : plans) delete p;
       delete order;
     }
     session& owner;
@@ -260,7 +268,11 @@ class step<fetch_list<F...>, feed_list<P...>> {
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {}) : graph_(g), options_(options) {
+  explicit session(const graph& g, session_options options = {})
+      : graph_(g),
+        options_(std::move(options)),
+        gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
+        place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device, options_.allow_soft_placement) {
     if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
       throw error(error_code::invalid_argument, "session",
                   "there is at least one device, and no negative number of threads");
@@ -324,6 +336,18 @@ class session {
     adopt_new_variables();
     return variables_[node];
   }
+  /// A variable's value on its way to the host, and back, wherever it lies.
+  void read_variable(std::uint32_t node, void* to) {
+    const variable_state& v = state_of(node);
+    if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
+    copy_variable(v, to, v.on_gpu, variable_info(node).bytes());
+  }
+  void write_variable(std::uint32_t node, const void* from) {
+    variable_state& v = state_of(node);
+    v.initialized = true;
+    if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
+    copy_variable(v, v.on_gpu, from, variable_info(node).bytes());
+  }
   value_info variable_info(std::uint32_t node) const {
     value_info info = graph_[node].what.outputs[0];
     info.extents = extents_.resolve(graph_, graph_[node].name, info.extents);
@@ -353,15 +377,28 @@ class session {
       if (graph_[n].what.op == &variable_operation) initialize_variable(n);
   }
 
+  void copy_variable(const variable_state& v, void* to, const void* from, std::size_t bytes) {
+    gpus_->copy(v.where.ordinal, to, from, bytes);
+  }
+
   void initialize_variable(std::uint32_t n) {
     const value_info info = variable_info(n);
-    variables_[n].data = storage(info.bytes());
-    variables_[n].initialized =
-        detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, variables_[n].data.data());
+    variable_state& v = variables_[n];
+    v.where = place_.of(n);
+    storage first(info.bytes());
+    v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
+    if (!v.where.gpu) {
+      v.data = std::move(first);
+      return;
+    }
+    v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
+    copy_variable(v, v.on_gpu, first.data(), info.bytes());
   }
 
   const graph& graph_;
   session_options options_;
+  gpu::owned<gpu_support> gpus_;
+  placement place_;
   sequence<thread_pool*> pools_;
   thread_pool* lanes_ = nullptr;
   extent_bindings extents_;
@@ -421,20 +458,24 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
         for (const auto& [code, feed] : bound_by)
           if (code == declared[a]) other = g[s.request.feeds[feed].node].name;
         throw error(error_code::invalid_argument, g[v.node].name,
-                    std::string("the extent ") + g.extent_name(declared[a]) + " is " + std::to_string(given[a]) +
-                        " here but " + std::to_string(*known) + " in " + other + ": fed " + weft::to_string(given) +
-                        " for " + g.to_string(declared));
+                    {"the extent ", g.extent_name(declared[a]), " is ", given[a], " here but ", *known, " in ", other,
+                     ": fed ", weft::to_string(given), " for ", g.to_string(declared)});
       }
     }
     if (!fits)
       throw error(error_code::invalid_argument, g[v.node].name,
-                  "fed " + weft::to_string(given) + " for " + g.to_string(declared));
+                  {"fed ", weft::to_string(given), " for ", g.to_string(declared)});
     made->fed.push_back(given);
   }
-  made->code = new plan(g, *s.order, s.request, made->extents, s.owner.variables_, s.owner.pools_.size(),
-                        static_cast<std::size_t>(s.owner.options_.inter_op_threads));
+  const session_devices devices{s.owner.place_, s.owner.pools_.size(),
+                                static_cast<std::size_t>(s.owner.options_.inter_op_threads)};
+  gpu_support* gpus = s.owner.gpus_.get();
+  made->code = gpus ? gpus->new_plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices)
+                    : new plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices);
+  made->code->make();
   s.plans.push_back(made);
   unless_kept.p = nullptr;
+  if (s.owner.options_.log_device_placement) std::fputs(made->code->placement_log().c_str(), stderr);
   s.current = made->code;
   s.current_fed = &made->fed;
 }
@@ -443,7 +484,8 @@ inline void prepared_step::execute() {
   plan& p = *state_->current;
   session& owner = state_->owner;
   p.check_initialized();
-  if (p.lanes() == 1) {
+  if (p.run_by_itself(*owner.pools_[0])) {
+  } else if (p.lanes() == 1) {
     p.run_lane(0, *owner.pools_[0]);
   } else if (detail::inside_parallel_for) {
     p.run_in_order(*owner.pools_[0]);
@@ -483,7 +525,7 @@ void prepared_step::run(const detail::fed_value* fed, Place place) {
 inline std::string prepared_step::explain() const {
   if (state_->current) return state_->current->describe();
   std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
-  for (const std::uint32_t n : state_->order->order()) text += "  " + state_->owner.graph_[n].name + "\n";
+  for (const std::uint32_t n : state_->order->order()) append(text, {"  ", state_->owner.graph_[n].name, "\n"});
   return text;
 }
 

@@ -19,6 +19,12 @@ struct fixed_string {
 template <fixed_string Name>
 struct dyn_extent {
   static constexpr const char* name = Name.text;
+  /// The name as a number: the extent's run-time form.
+  static constexpr std::int64_t code = [] {
+    std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+    for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+    return -1 - static_cast<std::int64_t>(hash >> 2);
+  }();
 };
 
 template <fixed_string Name>
@@ -26,28 +32,29 @@ inline constexpr dyn_extent<Name> dyn{};
 
 namespace detail {
 
+// Asked of the members, because nvcc cannot deduce a template argument of class type.
+template <class E>
+concept named_extent = requires {
+  E::code;
+};
+
 /// The run-time form of an extent: its value, or for a named dynamic extent a negative number made from the name.
 constexpr std::int64_t code(std::int64_t extent) { return extent; }
-
-template <fixed_string Name>
-constexpr std::int64_t code(dyn_extent<Name>) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
-  return -1 - static_cast<std::int64_t>(hash >> 2);
+template <named_extent E>
+constexpr std::int64_t code(E) {
+  return E::code;
 }
 
 constexpr bool is_dynamic(std::int64_t) { return false; }
-
-template <fixed_string Name>
-constexpr bool is_dynamic(dyn_extent<Name>) {
+template <named_extent E>
+constexpr bool is_dynamic(E) {
   return true;
 }
 
 constexpr const char* extent_name(std::int64_t) { return nullptr; }
-
-template <fixed_string Name>
-constexpr const char* extent_name(dyn_extent<Name>) {
-  return dyn_extent<Name>::name;
+template <named_extent E>
+constexpr const char* extent_name(E) {
+  return E::name;
 }
 
 }  // namespace detail
@@ -190,7 +197,7 @@ template <int... Axes>
 constexpr std::uint32_t axis_mask(std::size_t rank) {
   constexpr int axes[] = {Axes..., 0};
   std::uint32_t mask = 0;
-  for (std::size_t i = 0; i < sizeof...(Axes); ++i) {
+  for (std::size_t i = 0; i != sizeof...(Axes); ++i) {
     const int axis = axes[i] < 0 ? axes[i] + static_cast<int>(rank) : axes[i];
     if (axis < 0 || axis >= static_cast<int>(rank) || (mask >> axis) & 1) return invalid_axes;
     mask |= std::uint32_t{1} << axis;

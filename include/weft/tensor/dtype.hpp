@@ -3,13 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/tensor/host_device.hpp>
+
 namespace weft {
 
 /// IEEE 754 binary16, storage only: converts to and from float, round to nearest even.
 struct half {
   std::uint16_t bits = 0;
   half() = default;
-  constexpr half(float value) {
+  WEFT_HOST_DEVICE constexpr half(float value) {
+#if defined(__CUDA_ARCH__)
+    if (!__builtin_is_constant_evaluated()) {
+      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+      return;
+    }
+#endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
     std::uint32_t h;
@@ -29,7 +37,14 @@ struct half {
     }
     bits = static_cast<std::uint16_t>(sign | h);
   }
-  constexpr operator float() const {
+  WEFT_HOST_DEVICE constexpr operator float() const {
+#if defined(__CUDA_ARCH__)
+    if (!__builtin_is_constant_evaluated()) {
+      float value;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+      return value;
+    }
+#endif
     const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, mantissa = bits & 0x3ffu;
     if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | (mantissa << 13));
     if (exponent != 0) return __builtin_bit_cast(float, sign | ((exponent + 112u) << 23) | (mantissa << 13));
@@ -42,12 +57,14 @@ struct half {
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
-  constexpr bfloat16(float value) {
+  WEFT_HOST_DEVICE constexpr bfloat16(float value) {
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
-  constexpr operator float() const { return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16); }
+  WEFT_HOST_DEVICE constexpr operator float() const {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
 };
 
 /// Element types, as a run-time value.

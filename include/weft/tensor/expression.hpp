@@ -14,6 +14,12 @@ struct cpu {
   static constexpr const char* name = "CPU";
 };
 
+/// NVIDIA's GPUs. `cuda{n}` is the n-th that the process can see.
+struct cuda {
+  int ordinal = 0;
+  static constexpr const char* name = "GPU";
+};
+
 /// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
 /// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
 template <class E>

@@ -3,16 +3,9 @@
 #include <cstddef>
 #include <new>
 
+#include <weft/tensor/host_memory.hpp>
+
 namespace weft {
-
-/// Every buffer of every type is aligned to this many bytes, whatever the compiler's flags.
-inline constexpr std::size_t alignment = 64;
-
-/// The default allocator: cache-line aligned memory of the host.
-struct host_allocator {
-  static void* allocate(std::size_t bytes) { return ::operator new (bytes, std::align_val_t{alignment}); }
-  static void deallocate(void* p) noexcept { ::operator delete (p, std::align_val_t{alignment}); }
-};
 
 /// Counted shared bytes. Copies share; `unique` says whether writing would be seen through another handle.
 class storage {
@@ -32,6 +25,18 @@ class storage {
   }
   ~storage() {
     if (block_ && __atomic_fetch_sub(&block_->owners, 1, __ATOMIC_ACQ_REL) == 1) host_allocator::deallocate(block_);
+  }
+
+  /// Room that `borrow` needs in front of the bytes.
+  static constexpr std::size_t overhead = 64;
+
+  /// Bytes in memory that belongs to somebody who outlives every handle: `overhead` for the counter, then the bytes as
+  /// they are. Aligned as all storage is.
+  static storage borrow(void* memory, std::size_t bytes) {
+    static_assert(sizeof(header) == overhead);
+    storage made;
+    made.block_ = new (memory) header{2, bytes};  // one owner more than there are handles: it is never released
+    return made;
   }
 
   std::byte* data() const noexcept { return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr; }

@@ -23,7 +23,7 @@ inline std::string to_string(const shape& s, const char* const* names = nullptr)
     else
       text += s[i] < 0 ? std::string("?") : std::to_string(s[i]);
   }
-  return text + "]";
+  return concat({text, "]"});
 }
 
 namespace detail {
@@ -31,7 +31,7 @@ namespace detail {
 [[noreturn]] inline void shape_mismatch(const char* what, const shape& declared, const char* const* names,
                                         const shape& given) {
   throw error(error_code::invalid_argument, what,
-              "the extents " + to_string(given) + " do not fit the declared " + to_string(declared, names));
+              {"the extents ", to_string(given), " do not fit the declared ", to_string(declared, names)});
 }
 
 /// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal.
@@ -78,7 +78,7 @@ class tensor {
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     if (values.size() != elements())
       throw error(error_code::invalid_argument, "tensor",
-                  std::to_string(values.size()) + " values given for extents " + to_string(shape_));
+                  {values.size(), " values given for extents ", to_string(shape_)});
     std::size_t i = 0;
     for (const T& v : values) raw()[i++] = v;
   }
@@ -114,7 +114,7 @@ class tensor {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     if (elements.elements() != shape_.elements())
       throw error(error_code::invalid_argument, "tensor",
-                  "extents " + to_string(extents) + " do not hold the elements of " + to_string(elements.extents()));
+                  {"extents ", to_string(extents), " do not hold the elements of ", to_string(elements.extents())});
   }
 
   const shape& extents() const { return shape_; }

@@ -62,26 +62,32 @@ inline symbol record_update(graph& g, const update_rule_call& rule, symbol varia
   return g.record(static_cast<invocation&&>(c));
 }
 
-inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule) {
-  sequence<symbol> variables;
-  for (std::uint32_t n = 0; n < g.size(); ++n)
+inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
+                              sequence<symbol> variables) {
+  const bool all = variables.empty();
+  for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type())
       variables.push_back({&g, {n, 0}});
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
   sequence<symbol> updates;
   for (std::size_t i = 0; i < variables.size(); ++i)
-    if (!found[i].is_number()) updates.push_back(record_update(g, rule, variables[i], found[i]));
+    if (!found[i].is_number())
+      updates.push_back(record_update(g, rule, variables[i], found[i]));
+    else if (!all)
+      throw error(error_code::invalid_argument, name,
+                  "the loss does not depend on the variable " + g[variables[i].id().node].name);
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
   return group(g, updates, name);
 }
 
-/// Differentiates the loss with respect to every variable of its type that it depends on, and records their updates.
+/// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
+/// and records their updates.
 template <class E>
-effect minimize(const E& loss, const char* name, const update_rule_call& rule) {
+effect minimize(const E& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
   if constexpr (correct<minimize_mistake<E>>) {
     const auto root = let(loss);
     use_primitives<value_t<E>>(root);
-    return record_minimize(*static_cast<graph*>(root.erased().where()), root.erased(), name, rule);
+    return record_minimize(*static_cast<graph*>(root.erased().where()), root.erased(), name, rule, variables);
   } else {
     return effect(symbol());
   }
@@ -93,14 +99,16 @@ effect minimize(const E& loss, const char* name, const update_rule_call& rule) {
 struct gradient_descent {
   double learning_rate = 0.01;
 
-  /// A training step: updates every variable that the scalar loss depends on.
-  template <Expression E>
+  /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
+  /// invalid_argument if the loss does not depend on one of them.
+  template <Expression E, class... D, class... Dev>
     requires(E::symbolic)
-  [[nodiscard]] effect minimize(const E& loss) const {
+  [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "gradient_descent",
-                            {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}});
+                            {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}},
+                            {variables.erased()...});
   }
 };
 
@@ -110,15 +118,16 @@ struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
-  template <Expression E>
+  template <Expression E, class... D, class... Dev>
     requires(E::symbolic)
-  [[nodiscard]] effect minimize(const E& loss) const {
+  [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
     return detail::minimize(loss, "momentum",
                             {&momentum_operation<value_t<E>>,
                              {"momentum"},
-                             {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}});
+                             {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
+                            {variables.erased()...});
   }
 };
 

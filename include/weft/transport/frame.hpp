@@ -29,15 +29,17 @@ enum class frame_kind : std::uint16_t {
   values,        // an answer with values
   group,         // between ranks: what this rank believes about the group
   reduce,        // between ranks: part of an all-reduce
+  share,         // worker to ps: memory of this host that both could map
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::reduce);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::share);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
   payload_checked = 1,  // payload_crc holds the payload's CRC32C
   duplicate = 2,        // an answer: this update had been applied before, it was not applied again
-  known_frame_flags = 3,
+  in_segment = 4,       // the gradients, or the values, lie in the segment that both have mapped; they do not follow
+  known_frame_flags = 7,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -56,7 +58,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

@@ -209,6 +209,9 @@ class tcp {
                     "127.0.0.1, ::1 or localhost");
   }
 
+  /// Whether a task that listens there runs on this machine, and may share its memory.
+  static bool same_host(const endpoint& where) { return is_loopback(where.host); }
+
   /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, unavailable otherwise.
   listener listen(const endpoint& where) {
     check(where);

@@ -36,6 +36,7 @@ concept byte_stream = std::movable<Stream> &&
 ///   connect(endpoint)  a stream; throws weft::error (unavailable) when nobody listens there
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
+///   same_host(endpoint)   optional: whether tasks there may share memory with this one
 ///   signal             something that another thread may notify() to end a wait
 ///   wait_item          {source, read, write}: a stream, listener or signal and what it is waited for
 template <typename T>
@@ -51,6 +52,15 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
   signal.notify();
   signal.clear();
 };
+
+/// Whether a transport's tasks at this address may share memory with this one.
+template <typename T>
+bool same_host(const endpoint& where) {
+  if constexpr (requires { T::same_host(where); })
+    return T::same_host(where);
+  else
+    return false;
+}
 
 /// How long a thread that waits for bytes asks for them again and again before it goes to sleep. Waking a sleeping
 /// thread takes 50 to 100 microseconds on a virtual machine, a tenth of that on an idle core of a real one; but a

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include <weft/tensor/host_device.hpp>
+
 // How a plain -O2 build reaches wide vectors.
 //
 // Loops are written once, as ordinary lambdas over ordinary inline functions; multiversioned(f) instantiates the call
@@ -45,7 +47,7 @@
 
 // Around code that prepares work and does none: recording, planning, describing. It is compiled for size, in less time.
 #if defined(__GNUC__) && !defined(__clang__)
-  #define WEFT_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
+  #define WEFT_COLD_BEGIN WEFT_QUIET_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")") WEFT_QUIET_END
   #define WEFT_COLD_END _Pragma("GCC pop_options")
 #else
   #define WEFT_COLD_BEGIN

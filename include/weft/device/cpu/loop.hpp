@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#if defined(__x86_64__)
+  #include <emmintrin.h>
+#endif
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/tensor/dims.hpp>
@@ -48,7 +51,37 @@ inline operand reduced_operand(dtype type, const shape& space, const bool* kept)
   return o;
 }
 
+/// Whether a pass over so many bytes leaves little of them in the caches of any processor.
+constexpr bool exceeds_caches(std::size_t bytes) { return bytes > std::size_t{64} << 20; }
+
 namespace detail {
+
+inline constexpr std::size_t fetched_ahead = 1024;
+
+/// Asks for the first bytes of what is read next: the processor itself does not look beyond a page.
+inline void fetch(const std::byte* from) {
+  for (std::size_t i = 0; i < fetched_ahead; i += 64) __builtin_prefetch(from + i);
+}
+
+/// Copies past the caches, which would otherwise read each line before it is overwritten.
+inline void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__x86_64__)
+  std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i);
+  if (head > bytes) head = bytes;
+  __builtin_memcpy(to, from, head);
+  to += head, from += head, bytes -= head;
+  for (; bytes >= sizeof(__m128i); to += sizeof(__m128i), from += sizeof(__m128i), bytes -= sizeof(__m128i))
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#endif
+  __builtin_memcpy(to, from, bytes);
+}
+
+/// Before other threads are told of what was streamed.
+inline void finish_streams() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
 
 template <class T>
 void fill(void* to, const void* from, std::size_t n) {
@@ -71,7 +104,7 @@ inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
 }
 
 template <class T>
-T merge(combine how, T a, T b) {
+WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
   switch (how) {
     case combine::sum:
       return static_cast<T>(a + b);
@@ -165,18 +198,19 @@ void merge_tile(combine how, const void* tile, void* into, std::size_t rows, std
 }
 
 template <class T>
-T identity(combine how) {
-  if constexpr (T(0.5) != T(0)) switch (how) {
+WEFT_HOST_DEVICE T identity(combine how) {
+  if constexpr (T(0.5) != T(0)) {
+    switch (how) {
       case combine::product:
         return 1;
       case combine::maximum:
-        return -__builtin_inf();
+        return -__builtin_inff();
       case combine::minimum:
-        return __builtin_inf();
+        return __builtin_inff();
       default:
         return 0;
     }
-  else
+  } else {
     switch (how) {
       case combine::product:
         return 1;
@@ -187,6 +221,7 @@ T identity(combine how) {
       default:
         return 0;
     }
+  }
 }
 
 template <class T>
@@ -220,6 +255,9 @@ inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill
 /// Axes that every operand walks alike are merged first, so that most loops are one long run. What is left is cut into
 /// tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged in a
 /// buffer, which the first-level cache holds. The function itself sees contiguous runs only.
+///
+/// Where the operands together exceed the caches, all is cut into small tiles: while one is computed the next is
+/// fetched, and results are staged too, to be streamed to where they belong.
 class loop {
  public:
   static constexpr std::size_t tile_bytes = 4096;
@@ -243,15 +281,16 @@ class loop {
       sizes_[k] = size_of(operands_[k].type);
       if (sizes_[k] > widest) widest = sizes_[k];
     }
-    tile_ = tile_bytes / widest;
     merge_axes(space);
+    far_ = exceeds_caches(bytes());
+    tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
     reduces_ = false;
     for (std::size_t k = 0; k < outputs; ++k) reduces_ = reduces_ || how_[k] != combine::store;
     direct_ = true;
     for (std::size_t k = 0; k < count(); ++k) direct_ = direct_ && contiguous_inner(k);
     reduce_runs_ = reduce_ && outputs_ == 1 && inner_stride(inputs_) == 0;
     for (std::size_t k = 0; k < inputs_; ++k) reduce_runs_ = reduce_runs_ && contiguous_inner(k);
-    reduce_runs_ = reduce_runs_ && space_[space_.rank - 1] >= static_cast<std::int64_t>(long_row);
+    reduce_runs_ = reduce_runs_ && (space_.rank == 1 || space_[space_.rank - 1] >= static_cast<std::int64_t>(long_row));
   }
 
   std::size_t elements() const { return space_.elements(); }
@@ -276,7 +315,9 @@ class loop {
   void run(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t chunk = 0,
            std::size_t chunks = 1) const {
     const auto n0 = static_cast<std::size_t>(space_[0]);
-    run_range(in, out, literals, n0 * chunk / chunks, n0 * (chunk + 1) / chunks);
+    const std::size_t unit = space_.rank == 1 ? cache_line : 1;  // no piece begins inside a line
+    const auto cut = [&](std::size_t c) { return c == chunks ? n0 : n0 * c / chunks / unit * unit; };
+    run_range(in, out, literals, cut(chunk), cut(chunk + 1));
   }
 
   /// Runs rows [begin, end) where the outermost axis was `rows` long before axes were merged.
@@ -293,12 +334,25 @@ class loop {
 
  private:
   static constexpr std::size_t chunk_elements = 32768;
+  static constexpr std::size_t page = 4096, cache_line = 64;
   static constexpr std::size_t long_row = 128;  // below this many elements a call per row costs more than staging
 
   std::size_t count() const { return inputs_ + outputs_; }
   std::int64_t inner_stride(std::size_t k) const { return operands_[k].stride[space_.rank - 1]; }
   std::int64_t row_stride(std::size_t k) const { return space_.rank > 1 ? operands_[k].stride[space_.rank - 2] : 0; }
   bool contiguous_inner(std::size_t k) const { return inner_stride(k) == 1 || space_[space_.rank - 1] == 1; }
+
+  /// Of all operands, each counted once.
+  std::size_t bytes() const {
+    std::size_t all = 0;
+    for (std::size_t k = 0; k < count(); ++k) {
+      std::size_t own = sizes_[k];
+      for (std::size_t axis = 0; axis < space_.rank; ++axis)
+        if (operands_[k].stride[axis] != 0) own *= static_cast<std::size_t>(space_[axis]);
+      all += own;
+    }
+    return all;
+  }
 
   void merge_axes(const shape& space) {
     for (std::size_t axis = 0; axis < space.rank; ++axis) {
@@ -371,14 +425,24 @@ class loop {
   void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns) const {
     const void* in[max_operands];
     void* out[max_operands];
-    const bool whole_rows = direct_ && !reduces_ && (rows == 1 || columns >= long_row);
+    const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
     if (whole_rows || reduce_runs_) {
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
         for (std::size_t k = 0; k < outputs_; ++k) out[k] = at.out[k] + bytes(inputs_ + k, row_stride(inputs_ + k), r);
-        (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
+        if (far_)
+          reduce_far(in, out, columns, literals);
+        else
+          (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
       }
       return;
+    }
+
+    bool streams[max_operands], streamed = false;
+    for (std::size_t k = 0; k < outputs_; ++k) {
+      streams[k] = far_ && how_[k] == combine::store;
+      for (std::size_t i = 0; i < inputs_; ++i) streams[k] = streams[k] && at.in[i] != at.out[k];
+      streamed = streamed || streams[k];
     }
 
     alignas(64) std::byte staging[2 * max_operands][tile_bytes];
@@ -394,6 +458,7 @@ class loop {
           const std::byte* from = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
           if (lies_contiguous(k, nr, nc, columns)) {
             in[k] = from;
+            if (far_) detail::fetch(from + nr * nc * sizes_[k]);
             continue;
           }
           in[k] = staging[k];
@@ -415,12 +480,30 @@ class loop {
         for (std::size_t k = 0; k < outputs_; ++k) {
           const std::size_t o = inputs_ + k;
           to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
-          out[k] = how_[k] == combine::store && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
+          out[k] = how_[k] == combine::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
         }
         block_(in, out, nr * nc, literals);
-        for (std::size_t k = 0; k < outputs_; ++k)
-          if (out[k] != to[k] && how_[k] != combine::discard) store_tile(k, out[k], to[k], nr, nc);
+        for (std::size_t k = 0; k < outputs_; ++k) {
+          if (out[k] == to[k] || how_[k] == combine::discard) continue;
+          if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns))
+            detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
+          else
+            store_tile(k, out[k], to[k], nr, nc);
+        }
       }
+    }
+    if (streamed) detail::finish_streams();
+  }
+
+  void reduce_far(const void** in, void* const* out, std::size_t n, const std::uint64_t* literals) const {
+    const std::size_t piece = tile_ * (2 * page / detail::fetched_ahead);
+    for (std::size_t m; n > 0; n -= m) {
+      m = n < piece ? n : piece;
+      for (std::size_t k = 0; k < inputs_; ++k)
+        for (std::size_t ahead = 0; ahead < m * sizes_[k]; ahead += page)
+          detail::fetch(static_cast<const std::byte*>(in[k]) + m * sizes_[k] + ahead);
+      reduce_(in, out, m, literals);
+      for (std::size_t k = 0; k < inputs_; ++k) in[k] = static_cast<const std::byte*>(in[k]) + m * sizes_[k];
     }
   }
 
@@ -447,7 +530,7 @@ class loop {
   const arithmetic* elements_[max_operands]{};
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
   block_function block_ = nullptr, reduce_ = nullptr;
-  bool direct_ = false, reduces_ = false, reduce_runs_ = false;
+  bool direct_ = false, reduces_ = false, reduce_runs_ = false, far_ = false;
 };
 
 }  // namespace weft::device

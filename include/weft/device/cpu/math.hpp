@@ -20,32 +20,36 @@ double sqrt(double) __attribute__((const));
 #endif
 }
 
+#if defined(__CUDA_ARCH__)
+  #include <weft/device/gpu/math.hpp>
+#else
+
 namespace weft::math {
 
 namespace detail {
 
-WEFT_INLINE std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
-WEFT_INLINE std::uint64_t bits(double x) { return __builtin_bit_cast(std::uint64_t, x); }
-WEFT_INLINE float as_float(std::uint32_t x) { return __builtin_bit_cast(float, x); }
-WEFT_INLINE double as_double(std::uint64_t x) { return __builtin_bit_cast(double, x); }
+WEFT_HOST_DEVICE WEFT_INLINE std::uint32_t bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+WEFT_HOST_DEVICE WEFT_INLINE std::uint64_t bits(double x) { return __builtin_bit_cast(std::uint64_t, x); }
+WEFT_HOST_DEVICE WEFT_INLINE float as_float(std::uint32_t x) { return __builtin_bit_cast(float, x); }
+WEFT_HOST_DEVICE WEFT_INLINE double as_double(std::uint64_t x) { return __builtin_bit_cast(double, x); }
 
 // condition ? a : b, spelt in bits: a conditional expression would be turned into a branch, and the loop with it.
-WEFT_INLINE float select(bool condition, float a, float b) {
+WEFT_HOST_DEVICE WEFT_INLINE float select(bool condition, float a, float b) {
   const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
   return as_float((bits(a) & mask) | (bits(b) & ~mask));
 }
-WEFT_INLINE double select(bool condition, double a, double b) {
+WEFT_HOST_DEVICE WEFT_INLINE double select(bool condition, double a, double b) {
   const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(condition);
   return as_double((bits(a) & mask) | (bits(b) & ~mask));
 }
 
 // c0 + c1 x + c2 x^2 + ...
 template <class T>
-WEFT_INLINE T polynomial(T, T c) {
+WEFT_HOST_DEVICE WEFT_INLINE T polynomial(T, T c) {
   return c;
 }
 template <class T, class... Ts>
-WEFT_INLINE T polynomial(T x, T c0, Ts... c) {
+WEFT_HOST_DEVICE WEFT_INLINE T polynomial(T x, T c0, Ts... c) {
   return c0 + x * polynomial(x, c...);
 }
 
@@ -64,7 +68,7 @@ struct exp_parts_double {
   double expm1;
 };
 
-WEFT_INLINE exp_parts_float split_exp(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE exp_parts_float split_exp(float x) {
   const float t = x * 0x1.715476p0f + round_float;
   const float m = t - round_float;
   const float r = (x - m * 0x1.63p-1f) + m * 0x1.bd0106p-13f;
@@ -72,7 +76,7 @@ WEFT_INLINE exp_parts_float split_exp(float x) {
   return {bits(t) - bits(round_float), r + r * r * q};
 }
 
-WEFT_INLINE exp_parts_double split_exp(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE exp_parts_double split_exp(double x) {
   const double t = x * 0x1.71547652b82fep0 + round_double;
   const double m = t - round_double;
   const double r = (x - m * 0x1.62e42feep-1) - m * 0x1.a39ef35793c76p-33;
@@ -85,20 +89,20 @@ WEFT_INLINE exp_parts_double split_exp(double x) {
 
 }  // namespace detail
 
-WEFT_INLINE float abs(float x) { return __builtin_fabsf(x); }
-WEFT_INLINE double abs(double x) { return __builtin_fabs(x); }
+WEFT_HOST_DEVICE WEFT_INLINE float abs(float x) { return __builtin_fabsf(x); }
+WEFT_HOST_DEVICE WEFT_INLINE double abs(double x) { return __builtin_fabs(x); }
 
-WEFT_INLINE float sqrt(float x) { return ::sqrtf(x); }
-WEFT_INLINE double sqrt(double x) { return ::sqrt(x); }
+WEFT_HOST_DEVICE WEFT_INLINE float sqrt(float x) { return ::sqrtf(x); }
+WEFT_HOST_DEVICE WEFT_INLINE double sqrt(double x) { return ::sqrt(x); }
 
 /// The largest integer not above x.
-WEFT_INLINE float floor(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float floor(float x) {
   const float magnitude = abs(x);
   float r = (magnitude + 0x1p23f) - 0x1p23f;
   r = __builtin_copysignf(detail::select(magnitude < 0x1p23f, r, magnitude), x);
   return r - detail::select(r > x, 1.0f, 0.0f);
 }
-WEFT_INLINE double floor(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double floor(double x) {
   const double magnitude = abs(x);
   double r = (magnitude + 0x1p52) - 0x1p52;
   r = __builtin_copysign(detail::select(magnitude < 0x1p52, r, magnitude), x);
@@ -106,15 +110,15 @@ WEFT_INLINE double floor(double x) {
 }
 
 /// The larger operand; NaN if either is NaN.
-WEFT_INLINE float maximum(float a, float b) { return detail::select((a > b) | (a != a), a, b); }
-WEFT_INLINE double maximum(double a, double b) { return detail::select((a > b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE float maximum(float a, float b) { return detail::select((a > b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE double maximum(double a, double b) { return detail::select((a > b) | (a != a), a, b); }
 
 /// The smaller operand; NaN if either is NaN.
-WEFT_INLINE float minimum(float a, float b) { return detail::select((a < b) | (a != a), a, b); }
-WEFT_INLINE double minimum(double a, double b) { return detail::select((a < b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE float minimum(float a, float b) { return detail::select((a < b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) { return detail::select((a < b) | (a != a), a, b); }
 
 /// e^x.
-WEFT_INLINE float exp(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) {
   // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should.
   x = detail::select(x > 89.0f, 89.0f, x);
   x = detail::select(x < -104.0f, -104.0f, x);
@@ -123,7 +127,7 @@ WEFT_INLINE float exp(float x) {
   const std::uint32_t half = biased >> 1;
   return (expm1 + 1.0f) * detail::as_float(half << 23) * detail::as_float((biased - half) << 23);
 }
-WEFT_INLINE double exp(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
   x = detail::select(x > 710.0, 710.0, x);
   x = detail::select(x < -746.0, -746.0, x);
   const auto [power, expm1] = detail::split_exp(x);
@@ -133,14 +137,14 @@ WEFT_INLINE double exp(double x) {
 }
 
 /// e^x - 1.
-WEFT_INLINE float expm1(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float expm1(float x) {
   x = detail::select(x > 89.0f, 89.0f, x);
   const float clamped = detail::select(x < -18.0f, -18.0f, x);
   const auto [power, expm1] = detail::split_exp(clamped);
   const float half = detail::as_float((power + 126) << 23);
   return detail::select(x == 0.0f, x, 2.0f * (half * expm1 + (half - 0.5f)));
 }
-WEFT_INLINE double expm1(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double expm1(double x) {
   x = detail::select(x > 710.0, 710.0, x);
   const double clamped = detail::select(x < -40.0, -40.0, x);
   const auto [power, expm1] = detail::split_exp(clamped);
@@ -149,7 +153,7 @@ WEFT_INLINE double expm1(double x) {
 }
 
 /// The natural logarithm.
-WEFT_INLINE float log(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float log(float x) {
   constexpr float infinity = __builtin_inff();
   constexpr std::uint32_t sqrt_half = 0x3f3504f3;
   const bool denormal = x < 0x1p-126f;
@@ -167,7 +171,7 @@ WEFT_INLINE float log(float x) {
   const float large = detail::select(x < infinity, result, x);
   return detail::select(x > 0.0f, large, special);
 }
-WEFT_INLINE double log(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double log(double x) {
   constexpr double infinity = __builtin_inf();
   constexpr std::uint64_t sqrt_half = 0x3fe6a09e667f3bcd;
   const bool denormal = x < 0x1p-1022;
@@ -191,13 +195,13 @@ WEFT_INLINE double log(double x) {
 }
 
 /// log(1 + x), accurate for small x.
-WEFT_INLINE float log1p(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float log1p(float x) {
   const float u = 1.0f + x;
   const float lost = x - (u - 1.0f);
   const float result = log(u) + lost / u;
   return detail::select(u == 1.0f, x, detail::select((u > 0.0f) & (u < __builtin_inff()), result, log(u)));
 }
-WEFT_INLINE double log1p(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double log1p(double x) {
   const double u = 1.0 + x;
   const double lost = x - (u - 1.0);
   const double result = log(u) + lost / u;
@@ -205,17 +209,17 @@ WEFT_INLINE double log1p(double x) {
 }
 
 /// 1 / (1 + e^-x).
-WEFT_INLINE float sigmoid(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float sigmoid(float x) {
   const float e = exp(-abs(x));
   return detail::select(x < 0.0f, e, 1.0f) / (1.0f + e);
 }
-WEFT_INLINE double sigmoid(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double sigmoid(double x) {
   const double e = exp(-abs(x));
   return detail::select(x < 0.0, e, 1.0) / (1.0 + e);
 }
 
 /// The hyperbolic tangent, from one exponential and one division.
-WEFT_INLINE float tanh(float x) {
+WEFT_HOST_DEVICE WEFT_INLINE float tanh(float x) {
   // A clamped rational function would be a third cheaper, and 8 ulp off where tanh saturates.
   const float a = 2.0f * abs(x);
   const auto [power, expm1] = detail::split_exp(detail::select(a > 20.0f, 20.0f, a));
@@ -223,14 +227,14 @@ WEFT_INLINE float tanh(float x) {
   const float t = scale * expm1 + (scale - 1.0f);
   return __builtin_copysignf(t / (t + 2.0f), x);
 }
-WEFT_INLINE double tanh(double x) {
+WEFT_HOST_DEVICE WEFT_INLINE double tanh(double x) {
   const double a = 2.0 * abs(x);
   const double t = expm1(detail::select(a > 44.0, 44.0, a));
   return __builtin_copysign(t / (t + 2.0), x);
 }
 
 /// x^y; float goes through double, double through libm.
-WEFT_INLINE float pow(float x, float y) {
+WEFT_HOST_DEVICE WEFT_INLINE float pow(float x, float y) {
   const double a = abs(static_cast<double>(x));
   const double e = static_cast<double>(y);
   const double magnitude = exp(e * log(a));
@@ -241,6 +245,8 @@ WEFT_INLINE float pow(float x, float y) {
   const bool one = (y == 0.0f) | (x == 1.0f) | ((a == 1.0) & (abs(y) == __builtin_inff()));
   return static_cast<float>(detail::select(one, 1.0, detail::select(invalid, __builtin_nan(""), result)));
 }
-WEFT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
+WEFT_HOST_DEVICE WEFT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
 
 }  // namespace weft::math
+
+#endif

@@ -40,13 +40,17 @@ using matmul_library =
                        std::conditional_t<matmul_fallback::template handles<T>, matmul_fallback, library::reference>>;
 
 // Into how many strips a product is cut. It depends on the shape alone, because a library's bits may change with the
-// cut, and must not change with the number of threads. Every strip packs the other operand again, so strips are few and
-// wide.
+// cut, and must not change with the number of threads. Every strip packs the other operand again, which costs next to
+// nothing where the second cache holds it: then strips are many, for many threads and so that one that is late holds up
+// little. Where it does not they are few and wide.
 inline std::size_t matmul_strips(const matmul_shape& s) {
   constexpr std::size_t worth_waking = std::size_t{1} << 21;  // multiply-adds: some 45 microseconds
-  const std::size_t longer = s.m > s.n ? s.m : s.n;
-  if (s.m * s.n * s.k < worth_waking || longer < 64) return 1;
-  const std::size_t strips = longer / 1024;
+  const std::size_t longer = s.m > s.n ? s.m : s.n, shorter = s.m > s.n ? s.n : s.m;
+  const std::size_t work = s.m * s.n * s.k;
+  if (work < worth_waking || longer < 64) return 1;
+  const std::size_t width = shorter * s.k <= (std::size_t{1} << 18) ? 64 : 1024;
+  std::size_t strips = longer / width;
+  if (strips > work / (2 * worth_waking)) strips = work / (2 * worth_waking);
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
 }
 

@@ -42,9 +42,10 @@ namespace library {
 
 /// oneDNN, 2.6 or 3.x. It multiplies float only.
 ///
-/// Small products stay with Weft's own kernels, which are as fast as dnnl_sgemm or faster there (measured against 2.6
-/// on AVX2): one or two rows, an outer product, and a B that fits the first cache; but not where B is transposed, nor
-/// where C is narrow and k is not short.
+/// Small products stay with Weft's own kernels, which are as fast as dnnl_sgemm or faster there (measured against
+/// 2.6): one or two rows, and an outer product; on AVX2 also a B that fits the first cache, unless C is narrow and k is
+/// not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only what takes less time than a call of it. Never where
+/// B is transposed.
 struct dnnl {
   template <class T>
   static constexpr bool handles = std::is_same_v<T, float>;
@@ -53,6 +54,7 @@ struct dnnl {
     if (s.m == 0 || s.n == 0 || s.k == 0) return true;
     if (s.transpose_b) return false;
     if (detail::matmul_streams(s.m, s.n, s.k)) return true;
+    if (detected_isa() == isa::avx512) return s.m * s.n * s.k <= (s.n >= 32 ? 32768 : 1024);
     return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
   }
 
@@ -75,7 +77,7 @@ struct dnnl {
     const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', dim(s.m), dim(s.n),
                                             dim(s.k), alpha, a, dim(lda), b, dim(ldb), beta, c, dim(ldc));
     if (status != dnnl_success)
-      throw error(error_code::internal, "matmul", "oneDNN refused a product with status " + std::to_string(status));
+      throw error(error_code::internal, "matmul", {"oneDNN refused a product with status ", static_cast<int>(status)});
   }
 };
 

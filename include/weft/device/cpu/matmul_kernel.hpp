@@ -40,12 +40,11 @@ class matmul_kernel final : public kernel {
   }
 
   std::string describe() const override {
-    std::string text =
-        "matmul " + std::to_string(product_.m) + "x" + std::to_string(product_.k) + "x" + std::to_string(product_.n);
+    std::string text = concat({"matmul ", product_.m, "x", product_.k, "x", product_.n});
     if (product_.transpose_a) text += " a'";
     if (product_.transpose_b) text += " b'";
     if (beta_ != T(0)) text += " accumulated into the variable";
-    if (epilogue_) text += ", then " + epilogue_->describe();
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
   }
 

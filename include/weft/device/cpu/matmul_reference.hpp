@@ -75,6 +75,8 @@ constexpr std::size_t matmul_width(isa set) {
   return (set == isa::avx512 ? 128 : set == isa::avx2 ? 64 : 32) / sizeof(T);
 }
 
+WEFT_QUIET_BEGIN
+
 // One tile: out = alpha * A * B, or out += that.
 template <std::size_t rows, std::size_t vectors, std::size_t lanes, class T>
 WEFT_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
@@ -101,6 +103,8 @@ WEFT_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, 
       element = add ? static_cast<unaligned>(element + alpha * sum[i][j]) : static_cast<unaligned>(alpha * sum[i][j]);
     }
 }
+
+WEFT_QUIET_END
 
 // One block of C by tiles, all two vectors wide. B is packed into panels of that width, filled up with zeros, or lies
 // as it is, with n >= the width: then the last tile is moved left to end with C. Of a last tile only the new columns

@@ -66,7 +66,7 @@ class thread_pool {
   explicit thread_pool(int threads, const sequence<int>& cores = {}) : owner_(getpid()) {
     if (threads < 1)
       throw error(error_code::invalid_argument, "thread_pool",
-                  "a pool needs at least 1 thread, the caller's; got " + std::to_string(threads));
+                  {"a pool needs at least 1 thread, the caller's; got ", threads});
     const auto count = static_cast<std::size_t>(threads);
     polls_ = count <= (cores.empty() ? available_cores() : cores).size() ? poll_limit : 0;
     workers_.reserve(count - 1);
@@ -74,9 +74,8 @@ class thread_pool {
       pthread_t worker;
       if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {
         stop();
-        throw error(
-            error_code::resource_exhausted, "thread_pool",
-            "the system refused thread " + std::to_string(i) + " of " + std::to_string(threads) + "; ask for fewer");
+        throw error(error_code::resource_exhausted, "thread_pool",
+                    {"the system refused thread ", i, " of ", threads, "; ask for fewer"});
       }
       workers_.push_back(worker);
       if (!cores.empty()) bind(worker, cores[i % cores.size()]);

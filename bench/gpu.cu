@@ -1,0 +1,266 @@
+// Times Weft on the first GPU: steps of the 784-100-10 classifier and of LeNet, a fused elementwise pass beside a copy,
+// matrix products beside cuBLASLt called directly, and what a replayed step costs the host. bench/gpu_torch.py times
+// PyTorch's steps. Prints one JSON object a line.
+//
+//     bench_gpu [mlp] [lenet] [elementwise] [matmul] [overhead] [--seconds S] [--explain]
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <weft/cuda.hpp>
+
+#include "timing.hpp"
+
+using namespace weft;
+
+namespace {
+
+struct asked {
+  double seconds;
+  bool explain;
+};
+
+using classes = tensor<std::int32_t, dims<dyn<"batch">>>;
+
+session_options on_gpu() {
+  session_options o;
+  o.device = cuda{0};
+  return o;
+}
+
+classes some_classes(int batch) {
+  classes y{shape(batch)};
+  for (int i = 0; i < batch; ++i) y(i) = i % 10;
+  return y;
+}
+
+void print_step(const char* model, const char* data, int batch, const bench::timing& t) {
+  std::printf(
+      "{\"peer\": \"weft%s\", \"model\": \"%s\", \"data\": \"%s\", \"batch\": %d, \"us_median\": %.2f, "
+      "\"us_min\": %.2f}\n",
+      gpu::math.allow_tf32 ? " tf32" : "", model, data, batch, t.median * 1e6, t.least * 1e6);
+  std::fflush(stdout);
+}
+
+/// Times a step on batches that come from the host, and one whose batch is on the GPU already.
+template <class Images, class Loss, class Train, class X>
+void time_steps(const asked& a, const char* model, graph& g, const Images& images,
+                const node<std::int32_t, dims<dyn<"batch">>>& labels, const Loss& loss, const Train& train,
+                const X& x) {
+  const int batch = static_cast<int>(x.extents()[0]);
+  const classes y = some_classes(batch);
+  session s{g, on_gpu()};
+  auto step = s.prepare(fetch(loss, train), feed(images, labels));
+  const bench::timing t = bench::time({.seconds = a.seconds}, [&] { return step(x, y); });
+  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  print_step(model, "from the host", batch, t);
+}
+
+void mlp(const asked& a, int batch) {
+  graph g(1);
+  auto images = placeholder<float, dims<dyn<"batch">, 784>>(g, "images");
+  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  auto w1 = variable<float, dims<784, 100>>(g, "hidden/weights", init::normal{.stddev = 0.05});
+  auto b1 = variable<float, dims<100>>(g, "hidden/bias", init::zeros{});
+  auto w2 = variable<float, dims<100, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
+  auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+  auto logits = let(matmul(sigmoid(matmul(images, w1) + b1), w2) + b2);
+  auto loss = mean(softmax_cross_entropy(logits, labels));
+  auto train = gradient_descent{.learning_rate = 0.01}.minimize(loss);
+  tensor<float, dims<dyn<"batch">, 784>> x(shape(batch, 784));
+  bench::fill(x.data(), x.elements(), 0, 1);
+  time_steps(a, "mlp", g, images, labels, loss, train, x);
+}
+
+/// The network of TensorFlow's MNIST tutorial.
+void lenet(const asked& a, int batch) {
+  graph g(1);
+  auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
+  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "conv1/weights", init::he_normal{});
+  auto b1 = variable<float, dims<32>>(g, "conv1/bias", init::zeros{});
+  auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "conv2/weights", init::he_normal{});
+  auto b2 = variable<float, dims<64>>(g, "conv2/bias", init::zeros{});
+  auto w3 = variable<float, dims<3136, 1024>>(g, "dense/weights", init::he_normal{});
+  auto b3 = variable<float, dims<1024>>(g, "dense/bias", init::zeros{});
+  auto w4 = variable<float, dims<1024, 10>>(g, "softmax/weights", init::glorot_normal{});
+  auto b4 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+  auto pool1 = max_pool2d<2>(relu(conv2d(images, w1) + b1));
+  auto pool2 = max_pool2d<2>(relu(conv2d(pool1, w2) + b2));
+  auto hidden = relu(matmul(reshape<dims<dyn<"batch">, 3136>>(pool2), w3) + b3);
+  auto logits = let(matmul(hidden, w4) + b4);
+  auto loss = mean(softmax_cross_entropy(logits, labels));
+  auto train = momentum{.learning_rate = 1e-3, .momentum = 0.9}.minimize(loss);
+  tensor<float, dims<dyn<"batch">, 28, 28, 1>> x(shape(batch, 28, 28, 1));
+  bench::fill(x.data(), x.elements(), 0, 1);
+  time_steps(a, "lenet", g, images, labels, loss, train, x);
+}
+
+/// A queue's work, `calls` times over, by the clock of the host.
+template <class F>
+double seconds_of(gpu::queue& q, int calls, F&& f) {
+  f();
+  q.synchronize();
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = bench::steady::now();
+    for (int i = 0; i < calls; ++i) f();
+    q.synchronize();
+    const double t = bench::seconds_since(start) / calls;
+    if (best == 0 || t < best) best = t;
+  }
+  return best;
+}
+
+// One read and one write of each element, as a copy.
+void elementwise(const asked& a) {
+  auto& device = gpu::installed_platform->at(0);
+  std::int64_t n = std::int64_t{1} << 28;
+  while (static_cast<std::size_t>(n) * 16 > device.info().memory_bytes) n /= 2;
+  const std::size_t bytes = static_cast<std::size_t>(n) * sizeof(float);
+
+  double copy = 0;
+  {
+    auto q = device.make_queue();
+    std::byte *from = device.allocate(bytes), *to = device.allocate(bytes);
+    q->clear(from, bytes);
+    copy = seconds_of(*q, 10, [&] { q->copy(to, from, bytes); });
+    device.deallocate(from);
+    device.deallocate(to);
+  }
+  graph g(1);
+  g.set(dyn<"n">, n);
+  auto x = variable<float, dims<dyn<"n">>>(g, "x", init::zeros{});
+  auto y = variable<float, dims<dyn<"n">>>(g, "y", init::zeros{});
+  auto update = assign(y, x * 0.5f + 1.0f / (abs(x) + 2.0f));
+  session s{g, on_gpu()};
+  auto step = s.prepare(fetch(update));
+  const bench::timing t = bench::time({.seconds = a.seconds, .warm_up = 5}, [&] { step(); });
+  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  const double gb = 2 * static_cast<double>(bytes) / 1e9;
+  std::printf("{\"peer\": \"copy\", \"workload\": \"elementwise\", \"elements\": %lld, \"gb_per_s\": %.1f}\n",
+              static_cast<long long>(n), gb / copy);
+  std::printf("{\"peer\": \"weft\", \"workload\": \"elementwise\", \"elements\": %lld, \"gb_per_s\": %.1f}\n",
+              static_cast<long long>(n), gb / t.median);
+  std::fflush(stdout);
+}
+
+void matmul(dtype type, bool tf32, std::size_t n) {
+  auto& device = gpu::installed_platform->at(0);
+  auto& libraries = static_cast<gpu::cuda_libraries&>(*device.library());
+  auto q = device.make_queue();
+  const std::size_t bytes = n * n * size_of(type);
+  std::byte* buffers[3];
+  std::vector<std::byte> host(bytes);
+  for (std::size_t i = 0; i < n * n; ++i) {  // random: products of zeros need less power, and run faster
+    const float value = static_cast<float>((i * 2654435761u) >> 7 & 0xffff) / 32768.f - 1;
+    const bfloat16 narrow(value);
+    type == dtype::bfloat16 ? __builtin_memcpy(&host[2 * i], &narrow, 2) : __builtin_memcpy(&host[4 * i], &value, 4);
+  }
+  for (std::byte*& b : buffers) {
+    b = device.allocate(bytes);
+    q->copy(b, host.data(), bytes);
+  }
+  const int calls = n > 4096 ? 10 : 40;
+  const auto row = [&](const char* peer, double seconds) {
+    std::printf("{\"peer\": \"%s\", \"workload\": \"matmul %s\", \"n\": %zu, \"tflop_per_s\": %.1f}\n", peer,
+                tf32 ? "tf32" : name(type), n, 2e-12 * static_cast<double>(n * n * n) / seconds);
+    std::fflush(stdout);
+  };
+
+  const gpu::cublaslt_problem problem{{n, n, n}, type, gpu::matmul_epilogue::none,
+                                      false,     tf32, gpu::math.workspace_bytes};
+  // Directly: the library's own matrices by columns, its first advice, the same workspace.
+  gpu::cublaslt_description d(problem);
+  auto& library = libraries.get<gpu::cublaslt>();
+  cublasLtMatmulPreferenceOpaque_t wish;
+  cublasLtMatmulPreferenceInit(&wish);
+  std::uint64_t room = problem.workspace;
+  cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+  cublasLtMatmulHeuristicResult_t advice;
+  int found = 0;
+  cublasLtMatmulAlgoGetHeuristic(library.handle(), &d.operation, &d.first, &d.second, &d.result, &d.result, &wish, 1,
+                                 &advice, &found);
+  auto& stream = static_cast<gpu::cuda_queue&>(*q);
+  std::byte* workspace = stream.workspace(problem.workspace);
+  const float one = 1, zero = 0;
+  const auto direct = [&] {
+    return seconds_of(*q, calls, [&] {
+      cublasLtMatmul(library.handle(), &d.operation, &one, buffers[1], &d.first, buffers[0], &d.second, &zero,
+                     buffers[2], &d.result, buffers[2], &d.result, &advice.algo, workspace, room, stream.stream());
+    });
+  };
+  gpu::owned<kernel> nothing_after;
+  const gpu::owned<kernel> k(gpu::cublaslt_kernel::make(libraries, problem, {0, 1, 2}, 1, nothing_after));
+  const auto ours = [&] { return seconds_of(*q, calls, [&] { k->run({buffers, nullptr, q.get()}); }); };
+  // In turn, since the card slows down as it gets warm.
+  double best_direct = 0, best_ours = 0;
+  for (int round = 0; round < 3; ++round) {
+    const double x = found ? direct() : 0, y = ours();
+    if (round == 0 || x < best_direct) best_direct = x;
+    if (round == 0 || y < best_ours) best_ours = y;
+  }
+  if (found) row("cublasLt", best_direct);
+  row("weft", best_ours);
+  for (std::byte* b : buffers) device.deallocate(b);
+}
+
+void overhead(const asked& a) {
+  graph g(1);
+  auto counter = variable<float, dims<>>(g, "counter", init::zeros{});
+  auto up = assign_add(counter, constant(g, 1.0f));
+  session s{g, on_gpu()};
+  auto step = s.prepare(fetch(up));
+  const bench::timing t = bench::time({.seconds = a.seconds, .calls = 100}, [&] { step(); });
+  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  std::printf("{\"peer\": \"weft\", \"workload\": \"overhead\", \"us_median\": %.2f, \"us_min\": %.2f}\n",
+              t.median * 1e6, t.least * 1e6);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bench::arguments given(argc, argv);
+  const asked a{given.take("--seconds", 2.0), given.take("--explain")};
+  const char* suites[] = {"mlp", "lenet", "elementwise", "matmul", "overhead"};
+  bool wanted[5], all = true;
+  for (int i = 0; i < 5; ++i) {
+    wanted[i] = given.take(suites[i]);
+    all = all && !wanted[i];
+  }
+  given.finish("bench_gpu [mlp] [lenet] [elementwise] [matmul] [overhead] [--seconds S] [--explain]");
+  if (gpu::installed_platform->count() == 0) {
+    std::printf("skipped: %s\n", gpu::installed_platform->reason().c_str());
+    return 77;
+  }
+  // One that fails is told, and the others go on.
+  int failed = 0;
+  const auto attempt = [&](const char* what, auto&& f) {
+    try {
+      f();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s: %s\n", what, e.what());
+      ++failed;
+    }
+  };
+  for (const bool tf32 : {false, true}) {
+    gpu::math.allow_tf32 = tf32;
+    if (all || wanted[0]) attempt("mlp", [&] { mlp(a, 100); });
+    if (all || wanted[1])
+      for (const int batch : {64, 1024}) attempt("lenet", [&] { lenet(a, batch); });
+  }
+  gpu::math.allow_tf32 = false;
+  if (all || wanted[2]) attempt("elementwise", [&] { elementwise(a); });
+  if (all || wanted[3])
+    for (const std::size_t n : {4096, 8192}) {
+      attempt("matmul", [&] { matmul(dtype::bfloat16, false, n); });
+      attempt("matmul", [&] { matmul(dtype::float32, true, n); });
+    }
+  if (all || wanted[4]) attempt("overhead", [&] { overhead(a); });
+  return failed ? 1 : 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 1;
+}

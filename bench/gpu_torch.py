@@ -1,0 +1,92 @@
+"""Times PyTorch's steps on the first GPU, as bench/gpu.cu times Weft's: eager, and replayed as a CUDA graph.
+
+A step takes a batch from the host's memory (page-locked) and returns the loss to it. Prints one JSON object a line.
+
+usage: gpu_torch.py [--seconds S]
+"""
+import argparse
+import json
+import time
+
+p = argparse.ArgumentParser()
+p.add_argument("--seconds", type=float, default=2)
+a = p.parse_args()
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+GPU = torch.device("cuda:0")
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(784, 100), nn.Sigmoid(), nn.Linear(100, 10)), (784,), {"lr": 0.01}
+
+
+def lenet():
+    net = nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2),
+                        nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(7 * 7 * 64, 1024), nn.ReLU(),
+                        nn.Linear(1024, 10))
+    return net, (1, 28, 28), {"lr": 1e-3, "momentum": 0.9}
+
+
+def measure(step):
+    for _ in range(50):
+        step()
+    samples, end = [], time.perf_counter() + a.seconds
+    while time.perf_counter() < end and len(samples) < 20000:
+        start = time.perf_counter()
+        step()
+        samples.append(time.perf_counter() - start)
+    samples.sort()
+    return samples[len(samples) // 2] * 1e6, samples[0] * 1e6
+
+
+def run(name, build, batch, graph, tf32):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    net, extents, options = build()
+    net = net.to(GPU)
+    optimizer = torch.optim.SGD(net.parameters(), foreach=True, **options)
+    host_x, host_y = torch.rand(batch, *extents).pin_memory(), (torch.arange(batch) % 10).pin_memory()
+    x, y = host_x.to(GPU), host_y.to(GPU)
+
+    def compute():
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    replay = compute
+    if graph:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                compute()
+        torch.cuda.current_stream().wait_stream(side)
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            result = compute()
+
+        def replay():
+            recorded.replay()
+            return result
+
+    def step():
+        x.copy_(host_x, non_blocking=True)
+        y.copy_(host_y, non_blocking=True)
+        return replay().item()
+
+    median, least = measure(step)
+    peer = "torch " + ("graph" if graph else "eager") + (" tf32" if tf32 else "")
+    print(json.dumps({"peer": peer, "model": name, "data": "from the host", "batch": batch, "us_median": round(median, 2),
+                      "us_min": round(least, 2)}), flush=True)
+
+
+for tf32 in (False, True):
+    for graph in (False, True):
+        for name, build, batch in (("mlp", mlp, 100), ("lenet", lenet, 64), ("lenet", lenet, 1024)):
+            try:
+                run(name, build, batch, graph, tf32)
+            except Exception as e:  # the others go on
+                print(f"torch {name}: {e}", flush=True)

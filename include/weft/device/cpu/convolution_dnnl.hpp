@@ -1,0 +1,375 @@
+#pragma once
+
+#include <dnnl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include <weft/device/convolution.hpp>
+#include <weft/device/cpu/convolution_kernel.hpp>
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/device/cpu/matmul_dnnl.hpp>
+#include <weft/device/kernel.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+// What differs between oneDNN 2.6 and 3.x: descriptions of memory are structures here and handles there.
+#if DNNL_VERSION_MAJOR >= 3
+using dnnl_layout = const_dnnl_memory_desc_t;
+#else
+using dnnl_layout = const dnnl_memory_desc_t*;
+#endif
+
+/// A description of plain memory, or of memory whose layout oneDNN is to choose.
+class dnnl_description {
+ public:
+  dnnl_description(const std::int64_t (&extents)[4], dnnl_format_tag_t tag) {
+#if DNNL_VERSION_MAJOR >= 3
+    good_ = dnnl_memory_desc_create_with_tag(&it_, 4, extents, dnnl_f32, tag) == dnnl_success;
+#else
+    good_ = dnnl_memory_desc_init_by_tag(&it_, 4, extents, dnnl_f32, tag) == dnnl_success;
+#endif
+  }
+  dnnl_description(const dnnl_description&) = delete;
+  dnnl_description& operator=(const dnnl_description&) = delete;
+#if DNNL_VERSION_MAJOR >= 3
+  ~dnnl_description() { dnnl_memory_desc_destroy(it_); }
+  dnnl_layout get() const { return it_; }
+#else
+  dnnl_layout get() const { return &it_; }
+#endif
+  bool good() const { return good_; }
+
+ private:
+  dnnl_memory_desc_t it_{};
+  bool good_;
+};
+
+/// The processor, for the life of the process.
+inline dnnl_engine_t dnnl_processor() {
+  static const dnnl_engine_t engine = [] {
+    dnnl_engine_t e = nullptr;
+    dnnl_engine_create(&e, dnnl_cpu, 0);
+    return e;
+  }();
+  return engine;
+}
+
+/// A primitive and its description; null where oneDNN has none.
+class dnnl_code {
+ public:
+  dnnl_code() = default;
+  dnnl_code(const dnnl_code&) = delete;
+  dnnl_code& operator=(const dnnl_code&) = delete;
+  ~dnnl_code() {
+    if (primitive_) dnnl_primitive_destroy(primitive_);
+    if (description_) dnnl_primitive_desc_destroy(description_);
+  }
+
+  /// Takes over the description. Returns whether there is a primitive now.
+  bool make(dnnl_primitive_desc_t description) {
+    description_ = description;
+    return dnnl_primitive_create(&primitive_, description) == dnnl_success;
+  }
+  dnnl_primitive_t get() const { return primitive_; }
+  dnnl_layout layout(dnnl_query_t of) const { return dnnl_primitive_desc_query_md(description_, of, 0); }
+  const char* name() const {
+    const char* text = nullptr;
+    dnnl_primitive_desc_query(description_, dnnl_query_impl_info_str, 0, &text);
+    return text ? text : "";
+  }
+
+ private:
+  dnnl_primitive_desc_t description_ = nullptr;
+  dnnl_primitive_t primitive_ = nullptr;
+};
+
+/// Memory as oneDNN sees it; where it lies may change from run to run.
+class dnnl_buffer {
+ public:
+  dnnl_buffer() = default;
+  dnnl_buffer(const dnnl_buffer&) = delete;
+  dnnl_buffer& operator=(const dnnl_buffer&) = delete;
+  dnnl_buffer(dnnl_buffer&& other) noexcept : it_(other.it_), at_(other.at_) { other.it_ = nullptr; }
+  ~dnnl_buffer() {
+    if (it_) dnnl_memory_destroy(it_);
+  }
+
+  bool make(dnnl_layout layout, const void* at) {
+    at_ = at;
+    return dnnl_memory_create(&it_, layout, dnnl_processor(), const_cast<void*>(at)) == dnnl_success;
+  }
+  /// Telling oneDNN costs an allocation of its own, so it is told only what has changed.
+  dnnl_memory_t at(const void* data) {
+    if (data != at_) dnnl_memory_set_data_handle(it_, const_cast<void*>(data));
+    at_ = data;
+    return it_;
+  }
+  dnnl_memory_t get() const { return it_; }
+
+ private:
+  dnnl_memory_t it_ = nullptr;
+  const void* at_ = nullptr;
+};
+
+/// The directions of a convolution.
+enum class convolution_kind : unsigned char { forward, images, filters };
+
+/// Describes a convolution of some images of the batch; `filters` is a layout found before, or that of any.
+inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_shape& s, std::int64_t images,
+                                      dnnl_layout filters, dnnl_primitive_attr_t attributes) {
+  const dnnl_description in({images, s.channels, s.height, s.width}, dnnl_nhwc);
+  const dnnl_description out({images, s.filters, s.out_height, s.out_width}, dnnl_nhwc);
+  const dnnl_dims_t strides = {s.stride_height, s.stride_width};
+  const dnnl_dims_t dilations = {s.dilation_height - 1, s.dilation_width - 1};
+  const dnnl_dims_t before = {s.pad_top, s.pad_left}, after = {s.pad_bottom, s.pad_right};
+  if (!in.good() || !out.good()) return nullptr;
+  const dnnl_engine_t engine = dnnl_processor();
+  const dnnl_alg_kind_t how = dnnl_convolution_direct;
+  dnnl_primitive_desc_t forward = nullptr, result = nullptr;
+#if DNNL_VERSION_MAJOR >= 3
+  if (dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, how, in.get(), filters,
+                                                     nullptr, out.get(), strides, dilations, before, after,
+                                                     attributes) != dnnl_success)
+    return nullptr;
+  if (kind == convolution_kind::forward) return forward;
+  const dnnl_status_t status =
+      kind == convolution_kind::images
+          ? dnnl_convolution_backward_data_primitive_desc_create(&result, engine, how, in.get(), filters, out.get(),
+                                                                 strides, dilations, before, after, forward, attributes)
+          : dnnl_convolution_backward_weights_primitive_desc_create(&result, engine, how, in.get(), filters, nullptr,
+                                                                    out.get(), strides, dilations, before, after,
+                                                                    forward, attributes);
+#else
+  dnnl_convolution_desc_t c;
+  if (dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, how, in.get(), filters, nullptr, out.get(),
+                                                 strides, dilations, before, after) != dnnl_success ||
+      dnnl_primitive_desc_create(&forward, &c, attributes, engine, nullptr) != dnnl_success)
+    return nullptr;
+  if (kind == convolution_kind::forward) return forward;
+  dnnl_status_t status = kind == convolution_kind::images
+                             ? dnnl_dilated_convolution_backward_data_desc_init(&c, how, in.get(), filters, out.get(),
+                                                                                strides, dilations, before, after)
+                             : dnnl_dilated_convolution_backward_weights_desc_init(
+                                   &c, how, in.get(), filters, nullptr, out.get(), strides, dilations, before, after);
+  if (status == dnnl_success) status = dnnl_primitive_desc_create(&result, &c, attributes, engine, forward);
+#endif
+  dnnl_primitive_desc_destroy(forward);
+  return status == dnnl_success ? result : nullptr;
+}
+
+inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) {
+  dnnl_primitive_desc_t result = nullptr;
+  const dnnl_engine_t engine = dnnl_processor();
+  return dnnl_reorder_primitive_desc_create(&result, from, engine, to, engine, nullptr) == dnnl_success ? result
+                                                                                                        : nullptr;
+}
+
+inline std::size_t bytes_of(dnnl_layout l) { return l ? dnnl_memory_desc_get_size(l) : 0; }
+
+}  // namespace weft::detail
+
+namespace weft::device {
+
+/// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
+/// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
+/// gradients of the filters, one for each part, are then summed in order. How the batch is cut depends on the shape
+/// alone.
+class dnnl_convolution_kernel final : public kernel {
+ public:
+  using kind = weft::detail::convolution_kind;
+
+  /// Null where oneDNN has no fast code, or the batch is so small that Weft's own kernels cut it better. Slots of
+  /// what is read (images or what arrives at the result, then filters or what arrives) and of what is written; takes
+  /// over the epilogue unless it returns null.
+  static kernel* make(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                      loop_kernel* epilogue) {
+    if (s.batch < 4) return nullptr;
+    auto* made = new dnnl_convolution_kernel(k, s, a, b, out);
+    if (made->prepare()) {
+      made->epilogue_ = epilogue;
+      return made;
+    }
+    delete made;
+    return nullptr;
+  }
+  ~dnnl_convolution_kernel() override {
+    for (part& p : parts_) dnnl_stream_destroy(p.stream);
+    if (stream_) dnnl_stream_destroy(stream_);
+    if (attributes_) dnnl_primitive_attr_destroy(attributes_);
+    delete epilogue_;
+  }
+
+  void run(const frame& f) override {
+    const weft::detail::one_openmp_thread guard;
+    if (kind_ != kind::filters)
+      reorder(plain_filters_.at(f.buffers[kind_ == kind::forward ? b_ : a_]), blocked_filters_.get());
+    f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
+    if (kind_ != kind::filters) return;
+    float* const sum = reinterpret_cast<float*>(blocked_.data());
+    const std::size_t elements = filter_bytes_ / sizeof(float);
+    for (std::size_t i = 1; i < parts_.size(); ++i)
+      add(sum, reinterpret_cast<const float*>(blocked_.data() + i * filter_lines_), elements);
+    reorder(blocked_filters_.get(), plain_filters_.at(f.buffers[out_]));
+  }
+
+  std::string describe() const override {
+    std::string text = detail::describe_convolution(kind_ == kind::forward  ? "convolution"
+                                                    : kind_ == kind::images ? "convolution, gradient of images"
+                                                                            : "convolution, gradient of filters",
+                                                    shape_);
+    append(text, {", oneDNN ", larger_.name()});
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
+    return text;
+  }
+
+ private:
+  struct line {
+    alignas(64) std::byte bytes[64];
+  };
+  struct part {
+    std::int64_t begin, end;
+    bool large;
+    dnnl_stream_t stream;
+    weft::detail::dnnl_buffer images, filters, result, scratch;
+  };
+
+  dnnl_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
+      : kind_(k), shape_(s), a_(a), b_(b), out_(out) {}
+
+  bool prepare() {
+    const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
+    const weft::detail::dnnl_description any(
+        {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_format_tag_any);
+    const weft::detail::dnnl_description plain(
+        {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_hwio);
+    if (!weft::detail::dnnl_processor() || !any.good() || !plain.good() ||
+        dnnl_primitive_attr_create(&attributes_) != dnnl_success ||
+        dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) != dnnl_success)
+      return false;
+
+    // Parts of the batch, of two sizes that differ by one.
+    std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
+                                        static_cast<std::size_t>(shape_.batch));
+    std::size_t most = 16;
+    if (kind_ == kind::filters) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    count = count > most ? most : count;
+    const std::int64_t small = shape_.batch / static_cast<std::int64_t>(count);
+    const bool two = shape_.batch % static_cast<std::int64_t>(count) != 0;
+    const auto filters_of = [&] { return kind_ == kind::filters ? dnnl_query_diff_weights_md : dnnl_query_weights_md; };
+    dnnl_primitive_desc_t d = weft::detail::describe(kind_, shape_, small + two, any.get(), attributes_);
+    if (!d || !larger_.make(d) || !is_fast(larger_.name())) return false;
+    const weft::detail::dnnl_layout blocked = larger_.layout(filters_of());
+    if (two) {
+      d = weft::detail::describe(kind_, shape_, small, blocked, attributes_);
+      if (!d || !smaller_.make(d) || !is_fast(smaller_.name())) return false;
+    }
+    const bool gather = kind_ == kind::filters;
+    d = weft::detail::describe_reorder(gather ? blocked : plain.get(), gather ? plain.get() : blocked);
+    if (!d || !reorder_.make(d)) return false;
+
+    filter_bytes_ = weft::detail::bytes_of(blocked);
+    filter_lines_ = (filter_bytes_ + 63) / 64;
+    blocked_.resize(filter_lines_ * (gather ? count : 1));
+    std::size_t scratch = weft::detail::bytes_of(larger_.layout(dnnl_query_scratchpad_md));
+    if (two) {
+      const std::size_t other = weft::detail::bytes_of(smaller_.layout(dnnl_query_scratchpad_md));
+      scratch = other > scratch ? other : scratch;
+    }
+    scratch = (scratch + 63) / 64;
+    scratch_.resize(scratch * count);
+    if (!plain_filters_.make(plain.get(), nullptr) || !blocked_filters_.make(blocked, blocked_.data()) ||
+        !make_stream(stream_))
+      return false;
+
+    const bool forward = kind_ == kind::forward;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto n = static_cast<std::int64_t>(i), all = static_cast<std::int64_t>(count);
+      part p{shape_.batch * n / all, shape_.batch * (n + 1) / all, false, nullptr, {}, {}, {}, {}};
+      p.large = !two || p.end - p.begin > small;
+      const weft::detail::dnnl_code& code = p.large ? larger_ : smaller_;
+      const dnnl_query_t image = kind_ == kind::images ? dnnl_query_diff_src_md : dnnl_query_src_md;
+      const dnnl_query_t result = forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
+      if (!p.images.make(code.layout(image), nullptr) || !p.result.make(code.layout(result), nullptr) ||
+          !p.filters.make(code.layout(filters_of()), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_.data() + i * scratch) ||
+          !make_stream(p.stream))
+        return false;
+      parts_.push_back(static_cast<part&&>(p));
+    }
+    return true;
+  }
+
+  static bool make_stream(dnnl_stream_t& stream) {
+    return dnnl_stream_create(&stream, weft::detail::dnnl_processor(), dnnl_stream_default_flags) == dnnl_success;
+  }
+
+  // By name: oneDNN falls back to code that is hundreds of times slower without a word.
+  static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
+
+  void run_part(const frame& f, std::size_t i) {
+    const weft::detail::one_openmp_thread guard;
+    part& p = parts_[i];
+    const auto images = static_cast<std::size_t>(p.begin) * shape_.image_elements();
+    const auto results = static_cast<std::size_t>(p.begin) * shape_.out_elements();
+    const auto at = [&](std::uint32_t slot, std::size_t first) {
+      return reinterpret_cast<const float*>(f.buffers[slot]) + first;
+    };
+    dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
+    if (kind_ == kind::forward) {
+      arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
+      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
+    } else if (kind_ == kind::images) {
+      arguments[0] = {DNNL_ARG_DIFF_SRC, p.images.at(at(out_, images))};
+      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
+    } else {
+      arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
+      arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, p.filters.get()};
+      arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
+    }
+    execute((p.large ? larger_ : smaller_).get(), p.stream, 4, arguments);
+    if (epilogue_)
+      epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end),
+                          static_cast<std::size_t>(shape_.batch));
+  }
+
+  void reorder(dnnl_memory_t from, dnnl_memory_t to) {
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    execute(reorder_.get(), stream_, 2, arguments);
+  }
+
+  static void execute(dnnl_primitive_t code, dnnl_stream_t stream, int count, const dnnl_exec_arg_t* arguments) {
+    if (dnnl_primitive_execute(code, stream, count, arguments) != dnnl_success)
+      throw error(error_code::internal, "conv2d", "oneDNN failed");
+  }
+
+  static void add(float* to, const float* from, std::size_t n) {
+    multiversioned_up_to_avx2([=] {
+      WEFT_VECTORIZE
+      for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+    });
+  }
+
+  kind kind_;
+  convolution_shape shape_;
+  std::uint32_t a_, b_, out_;
+  loop_kernel* epilogue_ = nullptr;
+  dnnl_primitive_attr_t attributes_ = nullptr;
+  weft::detail::dnnl_code larger_, smaller_, reorder_;
+  weft::detail::dnnl_buffer plain_filters_, blocked_filters_;
+  std::size_t filter_bytes_ = 0, filter_lines_ = 0;
+  sequence<line> blocked_, scratch_;
+  sequence<part> parts_;
+  dnnl_stream_t stream_ = nullptr;
+};
+
+}  // namespace weft::device
+
+WEFT_COLD_END

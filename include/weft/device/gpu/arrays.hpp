@@ -1,0 +1,160 @@
+#pragma once
+
+#include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/indexing.hpp>
+
+/// Kernels that move elements or look for one.
+namespace weft::gpu {
+
+#if WEFT_COMPILES_FOR_GPU
+
+/// Classes are 32 or 64 bits wide.
+WEFT_HOST_DEVICE inline std::int64_t label_at(const void* labels, bool wide, std::uint32_t i) {
+  return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i];
+}
+
+/// Axes in another order, where the innermost axes of operand and result are two: squares of 32 x 32 elements, read
+/// along the one and written along the other, each by neighbouring threads. `outer` walks the remaining axes, of the
+/// operand and of the result.
+template <class T>
+struct transpose_body {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 2;
+  static constexpr std::uint32_t side = 32;
+  struct block_memory {
+    T tile[side][side + 1];  // one more: a column of it lies in 32 banks
+  };
+  using thread_memory = nothing;
+
+  const T* from;
+  T* to;
+  std::uint32_t rows, columns;  ///< columns follow each other in the operand, rows in the result
+  std::uint32_t row_stride;     ///< of a row in the operand
+  std::uint32_t column_stride;  ///< of a column in the result
+  divisor tiles_across, tiles_down;
+  walk<2> outer;
+
+  template <int Phase>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
+    const std::uint32_t down = tiles_across.divide(at.block), column = (at.block - down * tiles_across.extent) * side;
+    const std::uint32_t index = tiles_down.divide(down), row = (down - index * tiles_down.extent) * side;
+    std::uint32_t offsets[2] = {};
+    outer.add_offsets(index, offsets);
+    const std::uint32_t x = at.thread % side;
+    for (std::uint32_t y = at.thread / side; y < side; y += threads / side) {
+      if constexpr (Phase == 0) {
+        if (column + x < columns && row + y < rows)
+          ours.tile[y][x] = from[offsets[0] + (row + y) * row_stride + column + x];
+      } else {
+        if (column + y < columns && row + x < rows)
+          to[offsets[1] + (column + y) * column_stride + row + x] = ours.tile[x][y];
+      }
+    }
+  }
+};
+
+/// The number of the largest element along an axis; of equal ones the first. A NaN is never larger than a number, but
+/// nothing is larger than a NaN that comes first.
+template <class T>
+struct argmax_body {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 3;
+  struct block_memory {
+    T value[threads];
+    std::int32_t index[threads];  // -1: none
+  };
+  using thread_memory = nothing;
+
+  const T* x;
+  std::int32_t* to;
+  std::uint32_t results, extent, results_log;  ///< results of a block: 2^results_log
+  divisor inner;                               ///< elements between neighbours along the axis
+
+  template <int Phase>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
+    const std::uint32_t lanes_log = 8 - results_log, lanes = 1u << lanes_log;
+    // Neighbouring threads take neighbouring elements: of the axis if it is the innermost, of different results else.
+    const bool across = inner.extent > 1;
+    const std::uint32_t column = across ? at.thread & ((1u << results_log) - 1) : at.thread >> lanes_log;
+    const std::uint32_t lane = across ? at.thread >> results_log : at.thread & (lanes - 1);
+    const std::uint32_t result = (at.block << results_log) + column;
+    const auto slot = [&](std::uint32_t l) { return (l << results_log) + column; };
+    if (result >= results) return;
+    const std::uint32_t outer = inner.divide(result);
+    const T* const first = x + outer * extent * inner.extent + (result - outer * inner.extent);
+    if constexpr (Phase == 0) {
+      T best{};
+      std::int32_t index = -1;
+      for (std::uint32_t k = lane; k < extent; k += lanes) {
+        const T value = first[k * inner.extent];
+        if (value == value && (index < 0 || value > best)) best = value, index = static_cast<std::int32_t>(k);
+      }
+      ours.value[slot(lane)] = best;
+      ours.index[slot(lane)] = index;
+    } else if constexpr (Phase == 1) {
+      if (lane < 16) look(ours, slot, lane, lane + 16, lanes, 16);
+    } else if (lane == 0) {
+      look(ours, slot, 0, 1, lanes < 16 ? lanes : 16, 1);
+      to[result] = *first == *first ? ours.index[slot(0)] : 0;
+    }
+  }
+
+ private:
+  template <class Slot>
+  WEFT_HOST_DEVICE static void look(block_memory& ours, const Slot& slot, std::uint32_t mine, std::uint32_t begin,
+                                    std::uint32_t end, std::uint32_t step) {
+    T best = ours.value[slot(mine)];
+    std::int32_t index = ours.index[slot(mine)];
+    for (std::uint32_t l = begin; l < end; l += step) {
+      const T value = ours.value[slot(l)];
+      const std::int32_t other = ours.index[slot(l)];
+      if (other >= 0 && (index < 0 || value > best || (value == best && other < index))) best = value, index = other;
+    }
+    ours.value[slot(mine)] = best;
+    ours.index[slot(mine)] = index;
+  }
+};
+
+/// Rows of zeros with a one where the label says.
+template <class T>
+struct one_hot_body {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  const void* labels;
+  T* to;
+  bool wide_labels;
+  std::uint32_t elements;
+  divisor depth;
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) {
+      const std::uint32_t row = depth.divide(i);
+      to[i] = T(label_at(labels, wide_labels, row) == static_cast<std::int64_t>(i - row * depth.extent));
+    }
+  }
+};
+
+/// A few numbers that are known when the step is prepared.
+struct numbers_body {
+  static constexpr unsigned threads = 32;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  std::int64_t* to;
+  std::uint32_t count;
+  std::int64_t numbers[max_rank];
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    if (at.thread < count) to[at.thread] = numbers[at.thread];
+  }
+};
+
+#endif
+
+}  // namespace weft::gpu

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include <weft/error.hpp>
+
+/// What the CUDA runtime reports, as errors of Weft.
+namespace weft::gpu {
+
+/// Whether every later call fails the same way: only a new process gets the device back.
+constexpr bool device_is_lost(cudaError_t e) {
+  switch (e) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The error for a failed call; `doing` says what it was to do, "to copy 400 bytes".
+inline error cuda_error(cudaError_t e, const std::string& operation, const std::string& doing) {
+  const std::string reason = std::string(cudaGetErrorString(e)) + " (" + cudaGetErrorName(e) + ")";
+  if (device_is_lost(e))
+    return error(error_code::internal, operation,
+                 "failed on the GPU: " + reason +
+                     ". The device is lost to this process: end it, and go on from a checkpoint in a new one. With "
+                     "CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation that caused it");
+  switch (e) {
+    case cudaErrorMemoryAllocation:
+      return error(error_code::resource_exhausted, operation, "cannot " + doing + ": the GPU's memory is full");
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorUnsupportedPtxVersion:
+      return error(error_code::unimplemented, operation,
+                   "is not compiled for this GPU: add its architecture to CMAKE_CUDA_ARCHITECTURES (" + reason + ")");
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorDevicesUnavailable:
+      return error(error_code::unavailable, operation, "cannot " + doing + ": " + reason);
+    default:
+      return error(error_code::internal, operation, "cannot " + doing + ": " + reason);
+  }
+}
+
+/// Throws the error of a failed call. What is not the end of the device is taken back, so that the next call is clean.
+inline void check(cudaError_t e, const char* operation, const char* doing) {
+  if (e == cudaSuccess) return;
+  cudaGetLastError();
+  throw cuda_error(e, operation, doing);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/device/kernel.hpp>
+
+/// What Weft asks of GPUs. CUDA stands behind it (cuda.hpp), or a device that runs kernels on the CPU one thread after
+/// another (emulated.hpp): what is planned, captured and launched is then tested on machines without a GPU.
+namespace weft::gpu {
+
+/// Owns an object. std::unique_ptr in a header that every program includes would cost it a fifth of a second to
+/// compile.
+template <class T>
+class owned {
+ public:
+  owned() = default;
+  explicit owned(T* object) : object_(object) {}
+  owned(owned&& o) noexcept : object_(o.object_) { o.object_ = nullptr; }
+  owned& operator=(owned&& o) noexcept {
+    T* mine = object_;
+    object_ = o.object_;
+    o.object_ = mine;
+    return *this;
+  }
+  ~owned() { delete object_; }
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+struct launch_size {
+  unsigned blocks = 1;   ///< in x
+  unsigned threads = 1;  ///< of a block, in x
+  unsigned blocks_y = 1;
+  unsigned shared_bytes = 0;  ///< dynamic shared memory of a block
+};
+
+/// The code of a kernel: what a GPU runs, and the same written out for the CPU. One of the two may be missing. It has
+/// one argument, a structure.
+struct function {
+  const char* name = "";
+  const void* device = nullptr;  ///< the `__global__` function, where a CUDA compiler saw it
+  void (*emulated)(const launch_size&, void** arguments) = nullptr;
+  std::size_t argument_bytes = 0;
+};
+
+/// Recorded work of a queue, to be launched as a whole any number of times.
+class recording {
+ public:
+  virtual ~recording() = default;
+};
+
+/// Work for one device, done in order: a CUDA stream. Everything but `synchronize` returns at once.
+class queue {
+ public:
+  virtual ~queue() = default;
+  /// Errors: unimplemented if the function is not compiled for this device; internal if it cannot be launched.
+  virtual void launch(const function&, const launch_size&, void** arguments) = 0;
+  /// Between any two memories: of this device, of another one, of the host (page-locked, or it does not overlap).
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void clear(void* to, std::size_t bytes) = 0;
+  /// This queue's later work starts when the other queue has done all that it was given until now.
+  virtual void wait_for(queue& other) = 0;
+  /// Waits until all is done. Throws what went wrong in it; `internal` means that the device is lost to this process.
+  virtual void synchronize() = 0;
+  /// Between the two, work is recorded instead of done.
+  virtual void begin_recording() = 0;
+  virtual owned<recording> end_recording() = 0;
+  virtual void launch(recording&) = 0;
+  /// The cudaStream_t; null where there is none.
+  virtual void* native() const { return nullptr; }
+};
+
+struct device_info {
+  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+  std::size_t memory_bytes = 0;
+  int multiprocessors = 1;
+  int compute_major = 0, compute_minor = 0;
+};
+
+/// The libraries of one device (cuBLASLt, cuDNN): handles and workspace. Kernels that need them know the type.
+class libraries {
+ public:
+  virtual ~libraries() = default;
+};
+
+class device {
+ public:
+  virtual ~device() = default;
+  virtual int ordinal() const = 0;
+  virtual device_info info() const = 0;
+  /// Null if there is no room.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(std::byte*) noexcept = 0;
+  /// Page-locked memory of the host. Null if there is no room.
+  virtual std::byte* allocate_host(std::size_t bytes) = 0;
+  virtual void deallocate_host(std::byte*) noexcept = 0;
+  virtual owned<queue> make_queue() = 0;
+  /// Null where there are none: plain kernels do the work then.
+  virtual libraries* library() { return nullptr; }
+};
+
+/// The GPUs that this process can see.
+class platform {
+ public:
+  virtual ~platform() = default;
+  virtual int count() = 0;
+  /// Why there is none, in a sentence.
+  virtual std::string reason() { return {}; }
+  /// Opens the device when it is first asked for.
+  virtual device& at(int ordinal) = 0;
+};
+
+/// The platform of this program: set when it starts by a file that includes <weft/cuda.hpp>.
+inline platform* installed_platform = nullptr;
+
+}  // namespace weft::gpu

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+
+#include <weft/device/gpu/body.hpp>
+
+/// A program may have files compiled for GPUs and others that are not, and both kinds include the headers of GPU
+/// operations. What is not the same in both, because kernels stand behind it or none, lies in an inline namespace named
+/// after the kind, so that the linker does not take the one for the other.
+#if defined(WEFT_GPU_EMULATION)
+  #define WEFT_GPU_FILE for_emulated_gpus
+#elif WEFT_COMPILES_FOR_GPU
+  #define WEFT_GPU_FILE for_gpus
+#else
+  #define WEFT_GPU_FILE for_libraries_alone
+#endif
+
+#if WEFT_COMPILES_FOR_GPU
+namespace weft::gpu {
+inline namespace WEFT_GPU_FILE {
+
+/// A kernel whose threads have nothing to do with each other: `work(0)` ... `work(n - 1)`, in any order.
+template <class Work>
+struct each {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  Work work;
+  std::size_t n;
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    const std::size_t step = std::size_t{at.blocks} * threads;
+    for (std::size_t i = std::size_t{at.block} * threads + at.thread; i < n; i += step) work(i);
+  }
+};
+
+/// Puts `work` into the queue: a struct of pointers and numbers whose call operator is WEFT_HOST_DEVICE.
+template <class Work>
+void launch_each(queue& q, const char* name, const Work& work, std::size_t n) {
+  if (n == 0) return;
+  each<Work> body{work, n};
+  constexpr std::size_t most_blocks = std::size_t{1} << 20;
+  const std::size_t blocks = (n + body.threads - 1) / body.threads;
+  launch(q, function_of<each<Work>>(name), body, static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks));
+}
+
+}  // namespace WEFT_GPU_FILE
+}  // namespace weft::gpu
+#endif

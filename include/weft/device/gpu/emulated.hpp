@@ -1,0 +1,520 @@
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/device/gpu/device.hpp>
+#include <weft/error.hpp>
+
+/// GPUs that are none: kernels run on the CPU, one thread of a block after another. For tests, on any machine.
+///
+/// What is easy to get wrong with a GPU is made to fail here: work is done when somebody waits for it and not before;
+/// the host cannot touch a device's memory (a fault), new memory holds NaN, memory written past its end is noticed when
+/// it is given back, a copy from or to anything that is not one allocation is an error, and so is, while work is
+/// recorded, whatever CUDA refuses to record.
+///
+///     gpu::emulated_platform gpus({.devices = 2, .memory_bytes = 64 << 20});   // installed as long as it lives
+///     ...
+///     gpus.fail_launch(3);                     // the third launch from now throws
+///     gpus.device(0).count().launches;
+///
+/// Kernels must be compiled with WEFT_GPU_EMULATION defined, in every file of the program.
+namespace weft::gpu {
+
+struct emulated_settings {
+  int devices = 1;
+  std::size_t memory_bytes = std::size_t{256} << 20;  ///< of each device
+  int multiprocessors = 4;
+  bool install = true;   ///< as the platform of this program, until it is destroyed
+  bool deferred = true;  ///< work waits for `synchronize`; else it is done at once
+  bool guarded = true;   ///< the host faults when it touches a device's memory
+};
+
+/// What a device was asked to do since it was opened.
+struct emulated_counts {
+  std::size_t allocations = 0, deallocations = 0, host_allocations = 0;
+  std::size_t live_bytes = 0, peak_bytes = 0, live_host_bytes = 0;
+  std::size_t queues = 0;
+  std::size_t launches = 0;         ///< given to a queue: run or recorded
+  std::size_t kernels = 0;          ///< that ran, those of recordings included
+  std::size_t copies = 0;           ///< given to a queue
+  std::size_t pageable_copies = 0;  ///< of these, with host memory that is not page-locked
+  std::size_t clears = 0;
+  std::size_t waits = 0;  ///< wait_for
+  std::size_t synchronizations = 0;
+  std::size_t recordings = 0;  ///< made
+  std::size_t recording_launches = 0;
+};
+
+class emulated_platform;
+class emulated_device;
+
+namespace detail {
+
+/// One thing that a queue does.
+struct emulated_work {
+  std::function<void()> run;
+};
+
+struct emulated_recording final : recording {
+  emulated_device* owner = nullptr;
+  std::vector<emulated_work> work;
+};
+
+}  // namespace detail
+
+class emulated_queue final : public queue {
+ public:
+  explicit emulated_queue(emulated_device& d);
+  ~emulated_queue() override;
+
+  void launch(const function&, const launch_size&, void** arguments) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void clear(void* to, std::size_t bytes) override;
+  void wait_for(queue& other) override;
+  void synchronize() override;
+  void begin_recording() override;
+  owned<recording> end_recording() override;
+  void launch(recording&) override;
+
+ private:
+  friend class emulated_device;
+  friend class emulated_platform;
+
+  /// A recording in the making, and the other queues that take part in it: those that waited for one of its queues.
+  struct capture {
+    emulated_queue* origin;
+    std::vector<detail::emulated_work> work;
+    std::vector<emulated_queue*> forked;
+  };
+
+  void add(detail::emulated_work w);
+  void drain_to(std::size_t end);
+  [[noreturn]] static void refuse(const char* what, const std::string& why) {
+    throw error(error_code::internal, what, why);
+  }
+
+  emulated_device& device_;
+  std::deque<detail::emulated_work> waiting_;
+  std::size_t done_ = 0;  ///< pieces of work, since the beginning
+  bool running_ = false;
+  std::shared_ptr<capture> capture_;
+};
+
+class emulated_device final : public device {
+ public:
+  emulated_device(emulated_platform& p, int ordinal, std::byte* memory)
+      : platform_(p), ordinal_(ordinal), base_(memory) {}
+
+  int ordinal() const override { return ordinal_; }
+  device_info info() const override;
+  std::byte* allocate(std::size_t bytes) override;
+  void deallocate(std::byte*) noexcept override;
+  std::byte* allocate_host(std::size_t bytes) override;
+  void deallocate_host(std::byte*) noexcept override;
+  owned<queue> make_queue() override;
+
+  const emulated_counts& count() const { return counts_; }
+  /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
+  const std::vector<std::string>& mistakes() const { return mistakes_; }
+  /// Whether all of [p, p + bytes) lies in one live allocation of this device.
+  bool owns(const void* p, std::size_t bytes) const { return within(allocations_, p, bytes); }
+
+ private:
+  friend class emulated_queue;
+  friend class emulated_platform;
+
+  static constexpr unsigned char poison = 0xff;  // a float or double of such bytes is NaN
+
+  static bool within(const std::map<const std::byte*, std::size_t>& blocks, const void* p, std::size_t bytes) {
+    const auto* at = static_cast<const std::byte*>(p);
+    auto i = blocks.upper_bound(at);
+    if (i == blocks.begin()) return false;
+    --i;
+    return at + bytes <= i->first + i->second;
+  }
+  static std::size_t pages(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice who writes there
+  }
+
+  emulated_platform& platform_;
+  int ordinal_;
+  std::byte* base_;
+  std::map<const std::byte*, std::size_t> allocations_, host_allocations_;
+  std::vector<emulated_queue*> queues_;
+  emulated_counts counts_;
+  std::vector<std::string> mistakes_;
+};
+
+class emulated_platform final : public platform {
+ public:
+  explicit emulated_platform(emulated_settings s = {}) : settings_(s), devices_(static_cast<std::size_t>(s.devices)) {
+    stride_ = 2 * s.memory_bytes + (std::size_t{1} << 20);  // pages and holes take some of it
+    stride_ = (stride_ + 0xfffff) & ~std::size_t{0xfffff};
+    void* const all = ::mmap(nullptr, stride_ * devices_.size() + 1, s.guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+      throw error(error_code::resource_exhausted, "emulated GPU", "no address space for its memory");
+    memory_ = static_cast<std::byte*>(all);
+    before_ = installed_platform;
+    if (s.install) installed_platform = this;
+  }
+  emulated_platform(const emulated_platform&) = delete;
+  emulated_platform& operator=(const emulated_platform&) = delete;
+  ~emulated_platform() override {
+    if (settings_.install) installed_platform = before_;
+    for (auto& d : devices_) d.reset();
+    ::munmap(memory_, stride_ * devices_.size() + 1);
+  }
+
+  int count() override { return settings_.devices; }
+  std::string reason() override { return settings_.devices ? "" : "the emulated platform was made with no device"; }
+  emulated_device& at(int ordinal) override { return device(ordinal); }
+
+  emulated_device& device(int ordinal) {
+    const std::lock_guard lock(mutex_);
+    if (ordinal < 0 || ordinal >= settings_.devices)
+      throw error(error_code::invalid_argument, "GPU", "there is no device " + std::to_string(ordinal));
+    auto& d = devices_[static_cast<std::size_t>(ordinal)];
+    if (!d)
+      d = std::make_unique<emulated_device>(*this, ordinal, memory_ + stride_ * static_cast<std::size_t>(ordinal));
+    return *d;
+  }
+  /// How many devices were opened: a process that uses no GPU opens none.
+  int opened() const {
+    int n = 0;
+    for (auto& d : devices_) n += d != nullptr;
+    return n;
+  }
+  const emulated_settings& settings() const { return settings_; }
+
+  // ---- failures on request; n counts from 1, from now on and over all devices; 0 takes the request back ----
+
+  void fail_allocation(std::size_t n) { allocation_ = n; }
+  /// The n-th launch of a kernel is refused when it is given to a queue.
+  void fail_launch(std::size_t n) { launch_ = n; }
+  /// The n-th kernel that runs fails: whoever waits for its device, then and ever after, gets `internal`.
+  void fail_execution(std::size_t n) { execution_ = n; }
+
+  /// Calls f with the devices' memory open to the host: to look at it from a test.
+  template <class F>
+  void look(F&& f) {
+    const std::lock_guard lock(mutex_);
+    const opened_memory open(*this);
+    f();
+  }
+
+ private:
+  friend class emulated_queue;
+  friend class emulated_device;
+
+  class opened_memory {
+   public:
+    explicit opened_memory(emulated_platform& p) : p_(p) {
+      if (p_.open_++ == 0) p_.protect(PROT_READ | PROT_WRITE);
+    }
+    opened_memory(const opened_memory&) = delete;
+    opened_memory& operator=(const opened_memory&) = delete;
+    ~opened_memory() {
+      if (--p_.open_ == 0) p_.protect(PROT_NONE);
+    }
+
+   private:
+    emulated_platform& p_;
+  };
+
+  void protect(int how) {
+    if (settings_.guarded) ::mprotect(memory_, stride_ * devices_.size(), how);
+  }
+  bool is_device_memory(const void* p) const {
+    const auto* at = static_cast<const std::byte*>(p);
+    return at >= memory_ && at < memory_ + stride_ * devices_.size();
+  }
+  bool is_page_locked(const void* p, std::size_t bytes) const {
+    for (auto& d : devices_)
+      if (d && emulated_device::within(d->host_allocations_, p, bytes)) return true;
+    return false;
+  }
+  void check_range(const char* what, const void* p, std::size_t bytes) const {
+    if (!is_device_memory(p)) return;
+    for (auto& d : devices_)
+      if (d && d->owns(p, bytes)) return;
+    throw error(error_code::internal, what,
+                std::to_string(bytes) + " bytes of a device's memory do not lie in one allocation of it");
+  }
+  static bool due(std::size_t& n) { return n != 0 && --n == 0; }
+
+  emulated_settings settings_;
+  std::byte* memory_ = nullptr;
+  std::size_t stride_ = 0;
+  platform* before_ = nullptr;
+  std::vector<std::unique_ptr<emulated_device>> devices_;
+  std::recursive_mutex mutex_;
+  int open_ = 0;
+  bool lost_ = false;
+  std::size_t allocation_ = 0, launch_ = 0, execution_ = 0;
+};
+
+// ---- the device ----
+
+inline device_info emulated_device::info() const {
+  const auto& s = platform_.settings();
+  return {"emulated GPU " + std::to_string(ordinal_), s.memory_bytes, s.multiprocessors, 9, 0};
+}
+
+inline std::byte* emulated_device::allocate(std::size_t bytes) {
+  const std::lock_guard lock(platform_.mutex_);
+  if (emulated_platform::due(platform_.allocation_)) return nullptr;
+  if (bytes > platform_.settings().memory_bytes - counts_.live_bytes) return nullptr;
+  // The first hole that is large enough.
+  std::byte* at = base_;
+  for (const auto& [block, size] : allocations_) {
+    if (static_cast<std::size_t>(block - at) >= pages(bytes)) break;
+    at = const_cast<std::byte*>(block) + pages(size);
+  }
+  if (static_cast<std::size_t>(base_ + platform_.stride_ - at) < pages(bytes)) return nullptr;
+  allocations_[at] = bytes;
+  ++counts_.allocations;
+  counts_.live_bytes += bytes;
+  if (counts_.live_bytes > counts_.peak_bytes) counts_.peak_bytes = counts_.live_bytes;
+  const emulated_platform::opened_memory open(platform_);
+  std::memset(at, poison, pages(bytes));
+  return at;
+}
+
+inline void emulated_device::deallocate(std::byte* p) noexcept {
+  if (!p) return;
+  const std::lock_guard lock(platform_.mutex_);
+  const auto i = allocations_.find(p);
+  if (i == allocations_.end()) {
+    mistakes_.push_back("memory is given back that was not allocated");
+    return;
+  }
+  for (auto* q : queues_) try {  // as cudaFree does
+      if (!q->running_) q->drain_to(q->done_ + q->waiting_.size());
+    } catch (...) {
+    }
+  const emulated_platform::opened_memory open(platform_);
+  for (std::size_t k = i->second; k < pages(i->second); ++k)
+    if (p[k] != std::byte{poison}) {
+      mistakes_.push_back("an allocation of " + std::to_string(i->second) + " bytes was written past its end, at " +
+                          std::to_string(k));
+      break;
+    }
+  std::memset(p, poison, i->second);
+  counts_.live_bytes -= i->second;
+  ++counts_.deallocations;
+  allocations_.erase(i);
+}
+
+inline std::byte* emulated_device::allocate_host(std::size_t bytes) {
+  const std::lock_guard lock(platform_.mutex_);
+  if (emulated_platform::due(platform_.allocation_)) return nullptr;
+  auto* p = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{256}, std::nothrow));
+  if (!p) return nullptr;
+  std::memset(p, poison, bytes);
+  host_allocations_[p] = bytes;
+  ++counts_.host_allocations;
+  counts_.live_host_bytes += bytes;
+  return p;
+}
+
+inline void emulated_device::deallocate_host(std::byte* p) noexcept {
+  if (!p) return;
+  const std::lock_guard lock(platform_.mutex_);
+  const auto i = host_allocations_.find(p);
+  if (i == host_allocations_.end()) {
+    mistakes_.push_back("page-locked memory is given back that was not allocated");
+    return;
+  }
+  for (auto* q : queues_) try {
+      if (!q->running_) q->drain_to(q->done_ + q->waiting_.size());
+    } catch (...) {
+    }
+  counts_.live_host_bytes -= i->second;
+  host_allocations_.erase(i);
+  ::operator delete (p, std::align_val_t{256});
+}
+
+inline owned<queue> emulated_device::make_queue() { return owned<queue>(new emulated_queue(*this)); }
+
+// ---- the queue ----
+
+inline emulated_queue::emulated_queue(emulated_device& d) : device_(d) {
+  const std::lock_guard lock(d.platform_.mutex_);
+  d.queues_.push_back(this);
+  ++d.counts_.queues;
+}
+
+inline emulated_queue::~emulated_queue() {
+  const std::lock_guard lock(device_.platform_.mutex_);
+  try {
+    drain_to(done_ + waiting_.size());
+  } catch (...) {
+  }
+  std::erase(device_.queues_, this);
+  if (capture_) std::erase(capture_->forked, this);
+}
+
+inline void emulated_queue::add(detail::emulated_work w) {
+  if (capture_) {
+    capture_->work.push_back(std::move(w));
+    return;
+  }
+  waiting_.push_back(std::move(w));
+  if (!device_.platform_.settings().deferred) drain_to(done_ + waiting_.size());
+}
+
+/// Does the work that was given first until `end` pieces are done.
+inline void emulated_queue::drain_to(std::size_t end) {
+  if (running_) refuse("synchronize", "two queues wait for each other");
+  running_ = true;
+  const struct stop {
+    bool& running;
+    ~stop() { running = false; }
+  } at_end{running_};
+  const emulated_platform::opened_memory open(device_.platform_);
+  while (done_ < end && !waiting_.empty()) {
+    const auto w = std::move(waiting_.front());
+    waiting_.pop_front();
+    ++done_;
+    if (!device_.platform_.lost_) w.run();
+  }
+}
+
+inline void emulated_queue::launch(const function& f, const launch_size& size, void** arguments) {
+  auto& p = device_.platform_;
+  const std::lock_guard lock(p.mutex_);
+  if (emulated_platform::due(p.launch_)) refuse(f.name, "the launch failed, as a test asked for");
+  if (!f.emulated) throw error(error_code::unimplemented, f.name, "the kernel is not compiled for emulation");
+  if (size.blocks == 0 || size.blocks_y == 0 || size.threads == 0 || size.threads > 1024 || size.blocks > 0x7fffffff ||
+      size.blocks_y > 65535 || size.shared_bytes > 227 * 1024)
+    refuse(f.name, "invalid launch: " + std::to_string(size.blocks) + "x" + std::to_string(size.blocks_y) +
+                       " blocks of " + std::to_string(size.threads) + " threads with " +
+                       std::to_string(size.shared_bytes) + " bytes");
+  ++device_.counts_.launches;
+  // A copy, as CUDA makes one: the caller's object may change before the kernel runs.
+  std::vector<std::max_align_t> argument(f.argument_bytes / sizeof(std::max_align_t) + 1);
+  std::memcpy(argument.data(), arguments[0], f.argument_bytes);
+  add({[this, &p, f, size, argument = std::move(argument)]() mutable {
+    ++device_.counts_.kernels;
+    if (emulated_platform::due(p.execution_)) {
+      p.lost_ = true;
+      return;
+    }
+    void* one[] = {argument.data()};
+    f.emulated(size, one);
+  }});
+}
+
+inline void emulated_queue::copy(void* to, const void* from, std::size_t bytes) {
+  auto& p = device_.platform_;
+  const std::lock_guard lock(p.mutex_);
+  if (bytes == 0) return;
+  p.check_range("copy", to, bytes);
+  p.check_range("copy", from, bytes);
+  ++device_.counts_.copies;
+  const bool pageable = (!p.is_device_memory(to) && !p.is_page_locked(to, bytes)) ||
+                        (!p.is_device_memory(from) && !p.is_page_locked(from, bytes));
+  if (pageable) {
+    ++device_.counts_.pageable_copies;
+    if (capture_) refuse("copy", "host memory must be page-locked while work is recorded");
+  }
+  add({[to, from, bytes, &p] {
+    p.check_range("copy", to, bytes);
+    p.check_range("copy", from, bytes);
+    std::memmove(to, from, bytes);
+  }});
+  if (pageable) drain_to(done_ + waiting_.size());
+}
+
+inline void emulated_queue::clear(void* to, std::size_t bytes) {
+  auto& p = device_.platform_;
+  const std::lock_guard lock(p.mutex_);
+  if (bytes == 0) return;
+  if (!p.is_device_memory(to)) refuse("clear", "the memory is not a device's");
+  p.check_range("clear", to, bytes);
+  ++device_.counts_.clears;
+  add({[to, bytes] { std::memset(to, 0, bytes); }});
+}
+
+inline void emulated_queue::wait_for(queue& q) {
+  auto& other = static_cast<emulated_queue&>(q);
+  const std::lock_guard lock(device_.platform_.mutex_);
+  ++device_.counts_.waits;
+  if (&other == this) return;
+  if (capture_ && other.capture_ == capture_) {  // joins again
+    std::erase(capture_->forked, &other);
+    if (&other != capture_->origin) other.capture_.reset();
+    return;
+  }
+  if (capture_) refuse("wait_for", "a queue that records cannot wait for work that is not recorded");
+  if (other.capture_) {
+    if (!waiting_.empty()) drain_to(done_ + waiting_.size());
+    capture_ = other.capture_;
+    capture_->forked.push_back(this);
+    return;
+  }
+  const std::size_t until = other.done_ + other.waiting_.size();
+  if (other.done_ == until) return;
+  add({[this, &other, until] {
+    for (auto& d : device_.platform_.devices_)
+      if (d)
+        for (auto* alive : d->queues_)
+          if (alive == &other && other.done_ < until) other.drain_to(until);
+  }});
+}
+
+inline void emulated_queue::synchronize() {
+  auto& p = device_.platform_;
+  const std::lock_guard lock(p.mutex_);
+  if (capture_) refuse("synchronize", "a queue that records cannot be waited for");
+  ++device_.counts_.synchronizations;
+  drain_to(done_ + waiting_.size());
+  if (p.lost_) refuse("synchronize", "a kernel failed, as a test asked for; the device is lost to this process");
+}
+
+inline void emulated_queue::begin_recording() {
+  const std::lock_guard lock(device_.platform_.mutex_);
+  if (capture_) refuse("begin_recording", "the queue records already");
+  capture_ = std::make_shared<capture>();
+  capture_->origin = this;
+}
+
+inline owned<recording> emulated_queue::end_recording() {
+  const std::lock_guard lock(device_.platform_.mutex_);
+  if (!capture_ || capture_->origin != this) refuse("end_recording", "the queue did not begin to record");
+  const auto c = std::move(capture_);
+  capture_.reset();
+  if (!c->forked.empty()) {
+    for (auto* q : c->forked) q->capture_.reset();
+    refuse("end_recording", "a queue that took part was not waited for");
+  }
+  ++device_.counts_.recordings;
+  auto r = std::make_unique<detail::emulated_recording>();
+  r->owner = &device_;
+  r->work = std::move(c->work);
+  return owned<recording>(r.release());
+}
+
+inline void emulated_queue::launch(recording& what) {
+  const std::lock_guard lock(device_.platform_.mutex_);
+  if (capture_) refuse("launch", "a recording is launched while another is made");
+  ++device_.counts_.recording_launches;
+  // The pieces are copied: the recording may be destroyed before they ran, as cudaGraphExecDestroy allows.
+  for (const auto& w : static_cast<detail::emulated_recording&>(what).work) add(w);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/device/cpu/loop.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/host_device.hpp>
+
+/// Where the elements of broadcast and reduced operands lie, in the 32-bit arithmetic of kernels.
+namespace weft::gpu {
+
+/// n / extent without a division, for n below 2^31: multiply, add, shift.
+struct divisor {
+  std::uint32_t extent = 1, multiplier = 1, shift = 0;
+
+  divisor() = default;
+  explicit divisor(std::uint32_t d) : extent(d) {
+    while ((std::uint64_t{1} << shift) < d) ++shift;
+    multiplier = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) * ((std::uint64_t{1} << shift) - d)) / d + 1);
+  }
+  WEFT_HOST_DEVICE std::uint32_t divide(std::uint32_t n) const {
+#if defined(__CUDA_ARCH__)
+    return (__umulhi(n, multiplier) + n) >> shift;
+#else
+    return (static_cast<std::uint32_t>((std::uint64_t{n} * multiplier) >> 32) + n) >> shift;
+#endif
+  }
+};
+
+/// From the number of an element to where it lies in each of `Operands` operands: axes from the innermost outwards, and
+/// per axis every operand's stride in elements.
+template <int Operands>
+struct walk {
+  std::uint32_t rank = 0;
+  divisor extents[max_rank];
+  std::int32_t strides[max_rank][Operands > 0 ? Operands : 1]{};
+
+  /// Adds the offsets of element `index`.
+  WEFT_HOST_DEVICE void add_offsets(std::uint32_t index, std::uint32_t* offsets) const {
+    for (std::uint32_t axis = 0; axis < rank; ++axis) {
+      std::uint32_t along = index;
+      if (axis + 1 < rank) {
+        index = extents[axis].divide(index);
+        along -= index * extents[axis].extent;
+      }
+#if defined(__CUDA_ARCH__)
+  #pragma unroll
+#endif
+      for (int k = 0; k < Operands; ++k) offsets[k] += along * static_cast<std::uint32_t>(strides[axis][k]);
+    }
+  }
+};
+
+/// An iteration space and the operands that walk it, on the host. Axes that all walk alike are one.
+struct iteration {
+  shape space;
+  std::int64_t strides[2 * weft::device::max_operands + 2][max_rank]{};
+  std::size_t count = 0;
+
+  void add(const weft::device::operand& o) {
+    for (std::size_t i = 0; i < max_rank; ++i) strides[count][i] = o.stride[i];
+    ++count;
+  }
+
+  /// Drops axes of one element, and joins neighbours along which every operand walks on.
+  void merge_axes() {
+    const shape all = space;
+    space = {};
+    for (std::size_t axis = 0; axis < all.rank; ++axis) {
+      if (all[axis] == 1) continue;
+      const std::size_t last = space.rank;
+      bool joins = last > 0;
+      for (std::size_t k = 0; joins && k < count; ++k) joins = strides[k][last - 1] == strides[k][axis] * all[axis];
+      if (joins)
+        space[last - 1] *= all[axis];
+      else
+        space.push_back(all[axis]);
+      for (std::size_t k = 0; k < count; ++k) strides[k][space.rank - 1] = strides[k][axis];
+    }
+  }
+};
+
+/// The same for a kernel: the axes of `from` that `mask` has, for the first `Operands` operands.
+template <int Operands>
+void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
+  to.rank = 0;
+  for (std::size_t axis = from.space.rank; axis-- > 0;) {
+    if (!((mask >> axis) & 1)) continue;
+    to.extents[to.rank] = divisor(static_cast<std::uint32_t>(from.space[axis]));
+    for (int k = 0; k < Operands; ++k) to.strides[to.rank][k] = static_cast<std::int32_t>(from.strides[k][axis]);
+    ++to.rank;
+  }
+}
+
+/// What kernels' 32-bit arithmetic can count.
+inline void check_size(const char* operation, const shape& space) {
+  if (space.elements() > 0x7fffffffu)
+    throw error(error_code::unimplemented, operation,
+                "a kernel for GPUs takes at most 2147483647 elements, not " + std::to_string(space.elements()) +
+                    ": cut the tensor, or place the operation on a CPU");
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <string>
+
+#include <weft/device/gpu/device.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/sequence.hpp>
+
+namespace weft::gpu {
+
+/// Memory of a device that a kernel keeps for itself.
+class device_memory {
+ public:
+  device_memory() = default;
+  /// All zero if `cleared`. Throws resource_exhausted.
+  device_memory(device& d, std::size_t bytes, bool cleared, const char* operation) : device_(&d) {
+    data_ = d.allocate(bytes);
+    if (!data_)
+      throw error(error_code::resource_exhausted, operation,
+                  "no room for " + std::to_string(bytes) + " bytes of workspace on GPU " + std::to_string(d.ordinal()));
+    if (!cleared) return;
+    try {
+      const auto q = d.make_queue();
+      q->clear(data_, bytes);
+      q->synchronize();
+    } catch (...) {
+      d.deallocate(data_);
+      throw;
+    }
+  }
+  device_memory(device_memory&& o) noexcept : device_(o.device_), data_(o.data_) { o.data_ = nullptr; }
+  device_memory& operator=(device_memory&& o) noexcept {
+    std::byte* mine = data_;
+    device* of = device_;
+    data_ = o.data_, device_ = o.device_;
+    o.data_ = mine, o.device_ = of;
+    return *this;
+  }
+  ~device_memory() {
+    if (data_) device_->deallocate(data_);
+  }
+  std::byte* get() const { return data_; }
+
+ private:
+  device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+/// The kernel of a GPU: a few launches, one after another, whose arguments are kept here. When it runs, the pointers
+/// among them are looked up in the frame, and that is all.
+class launch_kernel final : public kernel {
+ public:
+  explicit launch_kernel(std::string description) : description_(static_cast<std::string&&>(description)) {}
+
+  /// One launch. A map has a second form, for when the buffers are aligned to `alignment`; where it has no other, the
+  /// launch that follows takes its place when they are not.
+  struct launch {
+    function code, aligned_code;
+    unsigned blocks = 1, aligned_blocks = 1, blocks_y = 1, threads = 256;
+    bool spare = false;  ///< only runs in place of the one before it
+    sequence<std::uint64_t> arguments;
+    struct pointer {
+      std::uint32_t offset, slot, alignment;
+    };
+    sequence<pointer> pointers;
+
+    std::byte* bytes() { return reinterpret_cast<std::byte*>(arguments.data()); }
+    void hold(std::size_t bytes) { arguments.resize((bytes + 7) / 8); }
+    void point(std::size_t offset, std::uint32_t slot, std::size_t alignment = 1) {
+      pointers.push_back({static_cast<std::uint32_t>(offset), slot, static_cast<std::uint32_t>(alignment)});
+    }
+    void put(std::size_t offset, const void* address) { __builtin_memcpy(bytes() + offset, &address, sizeof address); }
+  };
+
+  launch& add() {
+    launches_.resize(launches_.size() + 1);
+    return launches_.back();
+  }
+  void keep(device_memory memory) { memory_.push_back(static_cast<device_memory&&>(memory)); }
+
+  void run(const frame& f) override {
+    bool done = true;
+    for (auto& l : launches_) {
+      if (l.spare && done) continue;
+      bool aligned = l.aligned_code.argument_bytes != 0;
+      for (const auto& p : l.pointers) {
+        const std::byte* const at = f.buffers[p.slot];
+        l.put(p.offset, at);
+        aligned = aligned && (reinterpret_cast<std::uintptr_t>(at) & (p.alignment - 1)) == 0;
+      }
+      done = aligned || l.code.argument_bytes != 0;
+      if (!done) continue;
+      void* arguments[] = {l.arguments.data()};
+      f.queue->launch(aligned ? l.aligned_code : l.code,
+                      {aligned ? l.aligned_blocks : l.blocks, l.threads, l.blocks_y, 0}, arguments);
+    }
+    if (!done) throw error(error_code::internal, description_, "a buffer of the step is not aligned to 16 bytes");
+  }
+  std::string describe() const override { return description_; }
+
+ private:
+  std::string description_;
+  sequence<launch> launches_;
+  sequence<device_memory> memory_;
+};
+
+/// Where a member lies in a body.
+template <class Body, class Member>
+std::size_t offset_in(const Body& body, const Member& member) {
+  return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
+                                  reinterpret_cast<const std::byte*>(&body));
+}
+
+/// Adds one launch of a body, whose arguments stay but for the pointers.
+template <class Body>
+launch_kernel::launch& add_body(launch_kernel& k, const Body& body, const function& code, std::size_t blocks) {
+  auto& l = k.add();
+  l.code = code;
+  l.blocks = static_cast<unsigned>(blocks);
+  l.threads = Body::threads;
+  l.hold(sizeof(Body));
+  __builtin_memcpy(l.arguments.data(), static_cast<const void*>(&body), sizeof(Body));
+  return l;
+}
+
+}  // namespace weft::gpu

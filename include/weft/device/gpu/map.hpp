@@ -1,0 +1,177 @@
+#pragma once
+
+#include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/indexing.hpp>
+#include <weft/device/gpu/program.hpp>
+
+/// The elementwise kernel: every element of an iteration space, inputs broadcast, outputs contiguous.
+namespace weft::gpu {
+
+/// The arguments of a map. An input that is null is not read, an output that is null not written.
+template <int Inputs, int Outputs, int Constants>
+struct map_arguments {
+  std::uint32_t elements;
+  double factor;
+  const void* in[Inputs + 1];
+  void* out[Outputs];
+  std::uint64_t constants[Constants + 1];
+  walk<Inputs> where;
+};
+
+/// How the arguments of a map are filled in, whatever its counts.
+struct map_layout {
+  std::size_t bytes, in, out;  ///< in, out: where the pointers lie
+  void (*fill)(void* arguments, const iteration&, double factor, const std::uint64_t* constants);
+};
+
+/// A compiled map. The vector form takes `lanes` elements at once: they lie in one row, and aligned.
+struct map_code {
+  function plain, vector;
+  unsigned lanes = 1, plain_unroll = 1, vector_unroll = 1;  ///< unroll: groups that a thread has in flight
+  const map_layout* layout = nullptr;
+  double factor = 1;  ///< of programs that are several: which
+};
+
+/// The forms that a program is compiled in. Without the vector form a kernel moves element by element; without the
+/// plain form its buffers must be aligned, and all elements in one row.
+enum class map_forms : unsigned char { both, plain, vector };
+
+namespace detail {
+
+template <int Inputs, int Outputs, int Constants>
+void fill_map(void* to, const iteration& from, double factor, const std::uint64_t* constants) {
+  auto& a = *static_cast<map_arguments<Inputs, Outputs, Constants>*>(to);
+  a.elements = static_cast<std::uint32_t>(from.space.elements());
+  a.factor = factor;
+  for (int k = 0; k != Inputs + 1; ++k) a.in[k] = nullptr;
+  for (int k = 0; k != Outputs; ++k) a.out[k] = nullptr;
+  for (int k = 0; k != Constants; ++k) a.constants[k] = constants[k];
+  fill_walk(a.where, from, ~std::uint32_t{0});
+}
+
+template <int Inputs, int Outputs, int Constants>
+constexpr map_layout make_map_layout() {
+  using arguments = map_arguments<Inputs, Outputs, Constants>;
+  return {sizeof(arguments), offsetof(arguments, in), offsetof(arguments, out), fill_map<Inputs, Outputs, Constants>};
+}
+
+}  // namespace detail
+
+template <int Inputs, int Outputs, int Constants>
+inline constexpr map_layout map_layout_of = detail::make_map_layout<Inputs, Outputs, Constants>();
+
+#if WEFT_COMPILES_FOR_GPU
+
+/// Moves the elements of a group between memory and registers. `count` of them exist; `step` is 0 where one element
+/// stands for all.
+template <class T, int N>
+WEFT_HOST_DEVICE void load_group(T (&to)[N], const T* from, std::uint32_t step, std::uint32_t count) {
+  if (step == 0) {
+    const T one = *from;
+    for (int i = 0; i < N; ++i) to[i] = one;
+  } else if (N == 1 || count >= N) {
+    const auto all = *reinterpret_cast<const pack<T, N>*>(from);
+    for (int i = 0; i < N; ++i) to[i] = all.x[i];
+  } else {
+    for (int i = 0; i < N; ++i) to[i] = static_cast<std::uint32_t>(i) < count ? from[i] : T(1);
+  }
+}
+
+template <class T, int N>
+WEFT_HOST_DEVICE void store_group(const T (&from)[N], T* to, std::uint32_t count) {
+  if (N == 1 || count >= N) {
+    pack<T, N> all;
+    for (int i = 0; i < N; ++i) all.x[i] = from[i];
+    *reinterpret_cast<pack<T, N>*>(to) = all;
+  } else {
+    for (int i = 0; i < N; ++i)
+      if (static_cast<std::uint32_t>(i) < count) to[i] = from[i];
+  }
+}
+
+template <class P, int N>
+struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+  // About 64 bytes on their way to each thread: then memory, not its latency, is what a full GPU waits for.
+  static constexpr int unroll = P::inputs >= 4 ? 1 : P::inputs >= 2 ? 2 : 4;
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    run_groups(at, detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
+  }
+
+ private:
+  template <std::size_t... I, std::size_t... O>
+  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<I...>, weft::detail::indices<O...>) const {
+    const std::uint32_t groups = (this->elements + N - 1) / N;
+    for (std::uint32_t base = at.block * threads * unroll + at.thread; base < groups;
+         base += at.blocks * threads * unroll) {
+      inputs_of<P, N> x[unroll];
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+      for (int u = 0; u < unroll; ++u) {
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * N;
+        if (first >= this->elements) break;
+        std::uint32_t offsets[P::inputs + 1] = {};
+        this->where.add_offsets(first, offsets);
+        (load<static_cast<int>(I)>(x[u], offsets[I], this->elements - first), ...);
+      }
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+      for (int u = 0; u < unroll; ++u) {
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * N;
+        if (first >= this->elements) break;
+        outputs_of<P, N> y;
+        for (int lane = 0; lane < N; ++lane) {
+          const element_inputs<P, N> in{x[u], lane};
+          element_outputs<P, N> out{y, lane};
+          P::run(in, this->constants, this->factor, out);
+        }
+        (store<static_cast<int>(O)>(y, first, this->elements - first), ...);
+      }
+    }
+  }
+
+  template <int I>
+  WEFT_HOST_DEVICE void load(inputs_of<P, N>& x, std::uint32_t offset, std::uint32_t count) const {
+    using T = typename P::template input<I>;
+    if (P::reads_all || this->in[I])
+      load_group(x.template at<I>(), static_cast<const T*>(this->in[I]) + offset,
+                 static_cast<std::uint32_t>(this->where.strides[0][I]), count);
+    else
+      for (int i = 0; i < N; ++i) x.template at<I>()[i] = T(1);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void store(outputs_of<P, N>& y, std::uint32_t offset, std::uint32_t count) const {
+    using T = typename P::template output<O>;
+    if constexpr (P::template writes<O>)
+      if (this->out[O]) store_group(y.template at<O>(), static_cast<T*>(this->out[O]) + offset, count);
+  }
+};
+
+/// A program as a map. One form takes half the time of two to compile.
+template <class P, map_forms Forms = map_forms::both>
+map_code compile_map(const char* name) {
+  constexpr int lanes = lanes_of<P>(detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
+  map_code code;
+  if constexpr (Forms != map_forms::vector) {
+    code.plain = function_of<map_body<P, 1>>(name);
+    code.plain_unroll = map_body<P, 1>::unroll;
+  }
+  if constexpr (Forms != map_forms::plain) {
+    code.vector = function_of<map_body<P, lanes>>(name);
+    code.lanes = lanes;
+    code.vector_unroll = map_body<P, lanes>::unroll;
+  }
+  code.layout = &map_layout_of<P::inputs, P::outputs, P::constants>;
+  return code;
+}
+
+#endif
+
+}  // namespace weft::gpu

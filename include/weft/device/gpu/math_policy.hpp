@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+namespace weft::gpu {
+
+/// What the libraries may do for speed. Read when a step is prepared; the default is the CPU's arithmetic, and the same
+/// bits in every run.
+struct math_policy {
+  /// Products and convolutions of floats may round their operands to TF32, to 10 bits of mantissa: several times faster
+  /// on the cards that have it, exact to about three decimal digits.
+  bool allow_tf32 = false;
+  /// Times the most promising algorithms of each product when it is prepared, and takes the fastest. Which one that is,
+  /// and with it the last bits of the results, may change from one process to the next.
+  bool tune = false;
+  /// Memory that one library call may use beside its operands; each queue has it once.
+  std::size_t workspace_bytes = std::size_t{32} << 20;
+};
+
+/// The policy of this process.
+inline math_policy math{};
+
+}  // namespace weft::gpu

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/device/gpu/each.hpp>
+#include <weft/device/kernel.hpp>
+
+#if WEFT_COMPILES_FOR_GPU
+
+/// A plain matrix product: what the libraries' are tested against, and what multiplies where there is none.
+namespace weft::gpu {
+inline namespace WEFT_GPU_FILE {
+
+template <class T>
+struct tiled_matmul {
+  static constexpr std::size_t tile = 16;
+  static constexpr unsigned threads = tile * tile;
+
+  struct shared {
+    T a[tile][tile + 1], b[tile][tile + 1];
+  };
+
+  const T *a, *b;
+  T* c;
+  std::size_t m, n, k;
+  std::size_t a_row, a_column, b_row, b_column;  // steps in memory from one row or column to the next
+  T alpha, beta;
+
+  // A block makes one tile of the result, `thread` one element of it. Between the phases all threads meet.
+
+  /// The next tile of each operand, zeros beyond their edges.
+  WEFT_HOST_DEVICE void load(shared& s, std::size_t row, std::size_t column, std::size_t depth, unsigned thread) const {
+    const std::size_t i = thread / tile, j = thread % tile;
+    const std::size_t ai = row + i, aj = depth + j, bi = depth + i, bj = column + j;
+    s.a[i][j] = ai < m && aj < k ? a[ai * a_row + aj * a_column] : T(0);
+    s.b[i][j] = bi < k && bj < n ? b[bi * b_row + bj * b_column] : T(0);
+  }
+  WEFT_HOST_DEVICE T multiply(const shared& s, unsigned thread, T sum) const {
+    const std::size_t i = thread / tile, j = thread % tile;
+    for (std::size_t p = 0; p < tile; ++p) sum += s.a[i][p] * s.b[p][j];
+    return sum;
+  }
+  WEFT_HOST_DEVICE void store(std::size_t row, std::size_t column, unsigned thread, T sum) const {
+    const std::size_t i = row + thread / tile, j = column + thread % tile;
+    if (i >= m || j >= n) return;
+    T& to = c[i * n + j];
+    to = beta == T(0) ? alpha * sum : alpha * sum + beta * to;
+  }
+};
+
+  #if defined(__CUDACC__)
+template <class T>
+__global__ void __launch_bounds__(tiled_matmul<T>::threads) tiled_matmul_on_gpu(tiled_matmul<T> work) {
+  constexpr std::size_t tile = tiled_matmul<T>::tile;
+  __shared__ typename tiled_matmul<T>::shared s;
+  const std::size_t column = blockIdx.x * tile;
+  for (std::size_t row = blockIdx.y * tile; row < work.m; row += gridDim.y * tile) {
+    T sum = 0;
+    for (std::size_t depth = 0; depth < work.k; depth += tile) {
+      work.load(s, row, column, depth, threadIdx.x);
+      __syncthreads();
+      sum = work.multiply(s, threadIdx.x, sum);
+      __syncthreads();
+    }
+    work.store(row, column, threadIdx.x, sum);
+  }
+}
+  #endif
+
+  #if defined(WEFT_GPU_EMULATION)
+
+template <class T>
+void tiled_matmul_emulated(const launch_size& size, void** arguments) {
+  using work_type = tiled_matmul<T>;
+  constexpr std::size_t tile = work_type::tile;
+  const work_type& work = *static_cast<const work_type*>(arguments[0]);
+  typename work_type::shared s;
+  for (std::size_t x = 0; x < size.blocks; ++x)
+    for (std::size_t y = 0; y < size.blocks_y; ++y)
+      for (std::size_t row = y * tile; row < work.m; row += size.blocks_y * tile) {
+        T sums[work_type::threads] = {};
+        for (std::size_t depth = 0; depth < work.k; depth += tile) {
+          for (unsigned t = 0; t < work_type::threads; ++t) work.load(s, row, x * tile, depth, t);
+          for (unsigned t = 0; t < work_type::threads; ++t) sums[t] = work.multiply(s, t, sums[t]);
+        }
+        for (unsigned t = 0; t < work_type::threads; ++t) work.store(row, x * tile, t, sums[t]);
+      }
+}
+  #endif
+
+/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape.
+template <class T>
+void launch_tiled_matmul(queue& q, const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c) {
+  if (s.m == 0 || s.n == 0) return;
+  using work_type = tiled_matmul<T>;
+  work_type work{a,
+                 b,
+                 c,
+                 s.m,
+                 s.n,
+                 s.k,
+                 s.transpose_a ? 1 : s.k,
+                 s.transpose_a ? s.m : 1,
+                 s.transpose_b ? 1 : s.n,
+                 s.transpose_b ? s.k : 1,
+                 alpha,
+                 beta};
+  function f;
+  f.name = "matmul";
+  f.argument_bytes = sizeof work;
+  #if defined(__CUDACC__)
+  f.device = reinterpret_cast<const void*>(&tiled_matmul_on_gpu<T>);
+  #endif
+  #if defined(WEFT_GPU_EMULATION)
+  f.emulated = tiled_matmul_emulated<T>;
+  #endif
+  constexpr std::size_t most_rows_of_blocks = 65535;
+  const std::size_t rows = (s.m + work_type::tile - 1) / work_type::tile;
+  launch_size size;
+  size.blocks = static_cast<unsigned>((s.n + work_type::tile - 1) / work_type::tile);
+  size.blocks_y = static_cast<unsigned>(rows < most_rows_of_blocks ? rows : most_rows_of_blocks);
+  size.threads = work_type::threads;
+  void* arguments[] = {&work};
+  q.launch(f, size, arguments);
+}
+
+template <class T>
+class tiled_matmul_kernel final : public kernel {
+ public:
+  /// The epilogue, if there is one, reads c and writes it in place.
+  tiled_matmul_kernel(const matmul_shape& product, std::uint32_t a, std::uint32_t b, std::uint32_t c, T alpha, T beta,
+                      owned<kernel>& epilogue)
+      : product_(product),
+        a_(a),
+        b_(b),
+        c_(c),
+        alpha_(alpha),
+        beta_(beta),
+        epilogue_(static_cast<owned<kernel>&&>(epilogue)) {}
+
+  void run(const frame& f) override {
+    launch_tiled_matmul(*f.queue, product_, alpha_, reinterpret_cast<const T*>(f.buffers[a_]),
+                        reinterpret_cast<const T*>(f.buffers[b_]), beta_, reinterpret_cast<T*>(f.buffers[c_]));
+    if (epilogue_) epilogue_->run(f);
+  }
+  std::string describe() const override {
+    std::string text =
+        "matmul " + std::to_string(product_.m) + "x" + std::to_string(product_.k) + "x" + std::to_string(product_.n);
+    if (product_.transpose_a) text += " a'";
+    if (product_.transpose_b) text += " b'";
+    text += ", plain kernel";
+    if (beta_ != T(0)) text += ", accumulated into the variable";
+    if (epilogue_) text += ", then " + epilogue_->describe();
+    return text;
+  }
+
+ private:
+  matmul_shape product_;
+  std::uint32_t a_, b_, c_;
+  T alpha_, beta_;
+  owned<kernel> epilogue_;
+};
+
+}  // namespace WEFT_GPU_FILE
+}  // namespace weft::gpu
+
+#endif

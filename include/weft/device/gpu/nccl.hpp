@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <nccl.h>
+
+#include <weft/device/gpu/cuda.hpp>
+#include <weft/tensor/dtype.hpp>
+
+/// Sums over GPUs by NCCL: between the GPUs of one process, or one GPU of each of several processes.
+///
+/// Every rank makes the same calls in the same order. All ranks get the same bits, and the same bits in every run on
+/// the same machines; the order of summation is NCCL's, so they may differ from those of Weft's own all-reduce.
+namespace weft::gpu {
+
+namespace detail {
+
+inline void check_nccl(ncclResult_t r, const char* doing, ncclComm_t c = nullptr) {
+  if (r == ncclSuccess || r == ncclInProgress) return;
+  const char* more = ncclGetLastError(c);
+  const auto code = r == ncclRemoteError || r == ncclSystemError ? error_code::unavailable : error_code::internal;
+  throw error(code, "nccl",
+              std::string("cannot ") + doing + ": " + ncclGetErrorString(r) + (more && *more ? ": " : "") +
+                  (more ? more : "") + "; NCCL_DEBUG=WARN in the environment says more");
+}
+
+template <class T>
+constexpr ncclDataType_t nccl_type() {
+  static_assert(is_floating(dtype_of<T>), "sums over GPUs exist of floating-point elements");
+  return std::is_same_v<T, double>     ? ncclFloat64
+         : std::is_same_v<T, half>     ? ncclFloat16
+         : std::is_same_v<T, bfloat16> ? ncclBfloat16
+                                       : ncclFloat32;
+}
+
+}  // namespace detail
+
+/// How the values of all ranks become one.
+enum class nccl_reduction : unsigned char { sum, mean };
+
+/// This process's part in a group of ranks, with one GPU.
+///
+/// `meanwhile` is called over and over by whoever waits for other ranks. What it throws ends the wait and the group: a
+/// deadline, the news that a rank is gone.
+class nccl_communicator {
+ public:
+  /// What rank 0 makes and all others are told, however.
+  static ncclUniqueId make_id() {
+    ncclUniqueId id;
+    detail::check_nccl(ncclGetUniqueId(&id), "start");
+    return id;
+  }
+
+  template <class Meanwhile>
+  nccl_communicator(int ordinal, const ncclUniqueId& id, std::size_t ranks, std::size_t rank, Meanwhile&& meanwhile)
+      : ordinal_(ordinal) {
+    check(cudaSetDevice(ordinal), "nccl", "use the device");
+    ncclConfig_t how = NCCL_CONFIG_INITIALIZER;
+    how.blocking = 0;  // a call that waited inside of NCCL could not be ended by a deadline
+    detail::check_nccl(ncclCommInitRankConfig(&group_, static_cast<int>(ranks), id, static_cast<int>(rank), &how),
+                       "join the group");
+    settle(meanwhile);
+  }
+  nccl_communicator(const nccl_communicator&) = delete;
+  nccl_communicator& operator=(const nccl_communicator&) = delete;
+  ~nccl_communicator() {
+    if (group_) ncclCommAbort(group_);
+  }
+
+  /// Puts into the queue: `data` becomes the sum or mean over all ranks. May be recorded.
+  template <class T, class Meanwhile>
+  void reduce(queue& q, T* data, std::size_t n, nccl_reduction how, Meanwhile&& meanwhile) {
+    if (!group_)
+      throw error(error_code::failed_precondition, "nccl", "the group broke with an earlier error; make a new one");
+    check(cudaSetDevice(ordinal_), "nccl", "use the device");
+    const auto r = ncclAllReduce(data, data, n, detail::nccl_type<T>(), how == nccl_reduction::sum ? ncclSum : ncclAvg,
+                                 group_, static_cast<cuda_queue&>(q).stream());
+    detail::check_nccl(r, "reduce", group_);
+    settle(meanwhile);
+  }
+
+  /// Waits until the queue has done all that it was given. A rank that never comes does not hold this one for ever.
+  template <class Meanwhile>
+  void finish(queue& q, Meanwhile&& meanwhile) {
+    const cudaStream_t stream = static_cast<cuda_queue&>(q).stream();
+    for (;;) {
+      const cudaError_t e = cudaStreamQuery(stream);
+      if (e == cudaSuccess) return;
+      if (e != cudaErrorNotReady) check(e, "nccl", "finish the work of a stream");
+      look(meanwhile);
+    }
+  }
+
+ private:
+  /// Until NCCL has taken a call in.
+  template <class Meanwhile>
+  void settle(Meanwhile&& meanwhile) {
+    while (look(meanwhile) == ncclInProgress) std::this_thread::yield();
+  }
+
+  template <class Meanwhile>
+  ncclResult_t look(Meanwhile&& meanwhile) {
+    ncclResult_t state = ncclSuccess;
+    try {
+      detail::check_nccl(ncclCommGetAsyncError(group_, &state), "ask for the state of the group", group_);
+      detail::check_nccl(state, "reduce", group_);
+      meanwhile();
+    } catch (...) {
+      // Also ends what waits on the GPU, which would wait for the missing rank for ever.
+      ncclCommAbort(group_);
+      group_ = nullptr;
+      throw;
+    }
+    return state;
+  }
+
+  int ordinal_;
+  ncclComm_t group_ = nullptr;
+};
+
+/// Several GPUs of this process that sum arrays together.
+class nccl_devices {
+ public:
+  explicit nccl_devices(std::vector<int> ordinals) : ordinals_(std::move(ordinals)), groups_(ordinals_.size()) {
+    detail::check_nccl(ncclCommInitAll(groups_.data(), static_cast<int>(ordinals_.size()), ordinals_.data()),
+                       "join the GPUs of this process");
+  }
+  nccl_devices(const nccl_devices&) = delete;
+  nccl_devices& operator=(const nccl_devices&) = delete;
+  ~nccl_devices() {
+    for (ncclComm_t g : groups_) ncclCommDestroy(g);
+  }
+
+  std::size_t size() const { return groups_.size(); }
+
+  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. May be recorded.
+  template <class T>
+  void reduce(queue* const* queues, T* const* data, std::size_t n, nccl_reduction how) {
+    detail::check_nccl(ncclGroupStart(), "reduce");
+    ncclResult_t worst = ncclSuccess;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const ncclResult_t r =
+          ncclAllReduce(data[i], data[i], n, detail::nccl_type<T>(), how == nccl_reduction::sum ? ncclSum : ncclAvg,
+                        groups_[i], static_cast<cuda_queue&>(*queues[i]).stream());
+      if (r != ncclSuccess) worst = r;
+    }
+    const ncclResult_t end = ncclGroupEnd();
+    detail::check_nccl(worst == ncclSuccess ? end : worst, "reduce");
+  }
+
+ private:
+  std::vector<int> ordinals_;
+  std::vector<ncclComm_t> groups_;
+};
+
+}  // namespace weft::gpu

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/host_device.hpp>
+
+/// What a kernel computes for one element, apart from where elements lie: a program is a type with
+///
+///     static constexpr int inputs, outputs, constants;
+///     static constexpr bool reads_all;                       // else inputs may be null
+///     template <int I> using input = ...;                    // element types
+///     template <int O> using output = ...;
+///     template <int O> static constexpr bool writes = ...;   // whether there is such an output at all
+///     template <class In, class Out>
+///     static void run(const In& in, const std::uint64_t* constants, double factor, Out& out);
+///
+/// that reads `in.template get<I>()` and writes `out.template set<O>(value)`.
+namespace weft::gpu {
+
+template <dtype Type>
+struct type_of;
+template <>
+struct type_of<dtype::boolean> {
+  using type = bool;
+};
+template <>
+struct type_of<dtype::int8> {
+  using type = std::int8_t;
+};
+template <>
+struct type_of<dtype::int16> {
+  using type = std::int16_t;
+};
+template <>
+struct type_of<dtype::int32> {
+  using type = std::int32_t;
+};
+template <>
+struct type_of<dtype::int64> {
+  using type = std::int64_t;
+};
+template <>
+struct type_of<dtype::uint8> {
+  using type = std::uint8_t;
+};
+template <>
+struct type_of<dtype::uint16> {
+  using type = std::uint16_t;
+};
+template <>
+struct type_of<dtype::uint32> {
+  using type = std::uint32_t;
+};
+template <>
+struct type_of<dtype::uint64> {
+  using type = std::uint64_t;
+};
+template <>
+struct type_of<dtype::float16> {
+  using type = half;
+};
+template <>
+struct type_of<dtype::bfloat16> {
+  using type = bfloat16;
+};
+template <>
+struct type_of<dtype::float32> {
+  using type = float;
+};
+template <>
+struct type_of<dtype::float64> {
+  using type = double;
+};
+
+/// N elements that one instruction moves.
+template <class T, int N>
+struct alignas(sizeof(T) * N) pack {
+  T x[N];
+};
+
+namespace detail {
+
+template <int I, class T, int N>
+struct slot {
+  T x[N];
+};
+
+template <class P, int N, class Indices>
+struct input_slots;
+template <class P, int N, std::size_t... I>
+struct input_slots<P, N, weft::detail::indices<I...>> : slot<static_cast<int>(I), typename P::template input<I>, N>... {
+};
+
+template <class P, int N, class Indices>
+struct output_slots;
+template <class P, int N, std::size_t... O>
+struct output_slots<P, N, weft::detail::indices<O...>>
+    : slot<static_cast<int>(O), typename P::template output<O>, N>... {};
+
+template <int N>
+using index_list = typename weft::detail::make_indices<static_cast<std::size_t>(N)>::type;
+
+}  // namespace detail
+
+/// The inputs of N elements, in registers.
+template <class P, int N>
+struct inputs_of : detail::input_slots<P, N, detail::index_list<P::inputs>> {
+  template <int I>
+  WEFT_HOST_DEVICE auto& at() {
+    return static_cast<detail::slot<I, typename P::template input<I>, N>&>(*this).x;
+  }
+  template <int I>
+  WEFT_HOST_DEVICE const auto& at() const {
+    return static_cast<const detail::slot<I, typename P::template input<I>, N>&>(*this).x;
+  }
+};
+
+template <class P, int N>
+struct outputs_of : detail::output_slots<P, N, detail::index_list<P::outputs>> {
+  template <int O>
+  WEFT_HOST_DEVICE auto& at() {
+    return static_cast<detail::slot<O, typename P::template output<O>, N>&>(*this).x;
+  }
+};
+
+/// One of the N elements, as a program sees it.
+template <class P, int N>
+struct element_inputs {
+  const inputs_of<P, N>& all;
+  int lane;
+  template <int I>
+  WEFT_HOST_DEVICE auto get() const {
+    return all.template at<I>()[lane];
+  }
+};
+
+template <class P, int N>
+struct element_outputs {
+  outputs_of<P, N>& all;
+  int lane;
+  template <int O, class T>
+  WEFT_HOST_DEVICE void set(T value) {
+    all.template at<O>()[lane] = value;
+  }
+};
+
+/// How many elements fit into the 16 bytes that one instruction moves, for the widest operand of a program; at most 8.
+template <class P, std::size_t... I, std::size_t... O>
+constexpr int lanes_of(weft::detail::indices<I...>, weft::detail::indices<O...>) {
+  std::size_t widest = 2;
+  ((widest = sizeof(typename P::template input<I>) > widest ? sizeof(typename P::template input<I>) : widest), ...);
+  ((widest = sizeof(typename P::template output<O>) > widest ? sizeof(typename P::template output<O>) : widest), ...);
+  return static_cast<int>(16 / widest);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,376 @@
+#pragma once
+
+#include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/indexing.hpp>
+#include <weft/device/gpu/program.hpp>
+
+/// The reducing kernel: some axes of the iteration space are kept, the others combined, in one pass over the inputs and
+/// in an order that depends on extents alone.
+///
+/// A block is `results x lanes` threads: `lanes` of them share one result. Threads that follow each other take
+/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where there are too few
+/// results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what they left in the
+/// workspace, always in the same order.
+///
+/// Sums are kept in the elements' own type, floats in floats: at most a few hundred terms one after another in a
+/// thread, eight at a time, the rest as a tree.
+namespace weft::gpu {
+
+/// How the threads of a reduction are laid out.
+struct reduction_shape {
+  std::uint32_t results = 0, length = 0;  ///< kept elements; combined ones per result
+  std::uint32_t results_log = 0;          ///< results of a block: 2^results_log
+  bool across = false;                    ///< threads that follow each other take neighbouring results
+  std::uint32_t splits = 1, split = 0;    ///< blocks per result, and elements of each
+  static constexpr unsigned threads = 256;
+
+  std::uint32_t blocks() const { return (results + (1u << results_log) - 1) >> results_log; }
+};
+
+/// The arguments of a reduction. Offsets are those of the inputs and, last, of the whole iteration space.
+template <int Inputs, int Outputs, int Constants>
+struct reduce_arguments {
+  reduction_shape layout;
+  std::uint32_t stored, combined;  ///< outputs that are written element by element; that are combined; one bit each
+  double factor, result_factor;
+  const void* in[Inputs + 1];
+  void* out[Outputs];
+  std::byte* partial;      ///< of `splits` blocks: per output 8 bytes a result and split
+  std::uint32_t* tickets;  ///< one for each block of results; 0 between launches
+  std::uint64_t constants[Constants + 1];
+  walk<Inputs + 1> kept, reduced;
+};
+
+struct reduce_layout {
+  std::size_t bytes, in, out, partial, tickets;
+  void (*fill)(void* arguments, const iteration&, std::uint32_t kept_axes, const reduction_shape&, std::uint32_t stored,
+               std::uint32_t combined, double factor, double result_factor, const std::uint64_t* constants);
+};
+
+struct reduce_code {
+  function body;
+  const reduce_layout* layout = nullptr;
+  int outputs = 1;
+};
+
+/// Chooses the threads of a reduction; from extents alone, so that results have the same bits on every GPU.
+inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes) {
+  reduction_shape r;
+  r.results = r.length = 1;
+  for (std::size_t axis = 0; axis < over.space.rank; ++axis)
+    ((kept_axes >> axis) & 1 ? r.results : r.length) *= static_cast<std::uint32_t>(over.space[axis]);
+  r.across = over.space.rank > 0 && ((kept_axes >> (over.space.rank - 1)) & 1);
+  std::uint32_t lanes_log = 0;
+  if (r.across) {
+    while (r.results_log < 5 && (1u << r.results_log) < r.results) ++r.results_log;
+    lanes_log = 8 - r.results_log;
+  } else {
+    const std::uint32_t wanted = r.length > 128 ? (r.length + 3) / 4 : r.length < 32 ? r.length : 32;
+    while (lanes_log < 8 && (1u << lanes_log) < wanted) ++lanes_log;
+    while (lanes_log < 8 && (1u << (8 - lanes_log)) >= 2 * r.results) ++lanes_log;
+    r.results_log = 8 - lanes_log;
+  }
+  constexpr std::uint32_t enough_blocks = 1024, elements_of_a_thread = 16;
+  const std::uint32_t per_split = (1u << lanes_log) * elements_of_a_thread;
+  const std::uint32_t blocks = r.blocks() ? r.blocks() : 1;
+  std::uint32_t splits = (enough_blocks + blocks - 1) / blocks;
+  if (splits > (r.length + per_split - 1) / per_split) splits = (r.length + per_split - 1) / per_split;
+  if (splits < 1) splits = 1;
+  r.split = (r.length + splits - 1) / splits;
+  r.splits = r.split ? (r.length + r.split - 1) / r.split : 1;
+  return r;
+}
+
+namespace detail {
+
+template <int Inputs, int Outputs, int Constants>
+void fill_reduce(void* to, const iteration& from, std::uint32_t kept_axes, const reduction_shape& layout,
+                 std::uint32_t stored, std::uint32_t combined, double factor, double result_factor,
+                 const std::uint64_t* constants) {
+  auto& a = *static_cast<reduce_arguments<Inputs, Outputs, Constants>*>(to);
+  a.layout = layout;
+  a.stored = stored;
+  a.combined = combined;
+  a.factor = factor;
+  a.result_factor = result_factor;
+  for (int k = 0; k != Inputs + 1; ++k) a.in[k] = nullptr;
+  for (int k = 0; k != Outputs; ++k) a.out[k] = nullptr;
+  a.partial = nullptr;
+  a.tickets = nullptr;
+  for (int k = 0; k != Constants; ++k) a.constants[k] = constants[k];
+  fill_walk(a.kept, from, kept_axes);
+  fill_walk(a.reduced, from, ~kept_axes);
+}
+
+template <int Inputs, int Outputs, int Constants>
+constexpr reduce_layout make_reduce_layout() {
+  using arguments = reduce_arguments<Inputs, Outputs, Constants>;
+  return {sizeof(arguments),
+          offsetof(arguments, in),
+          offsetof(arguments, out),
+          offsetof(arguments, partial),
+          offsetof(arguments, tickets),
+          fill_reduce<Inputs, Outputs, Constants>};
+}
+
+}  // namespace detail
+
+template <int Inputs, int Outputs, int Constants>
+inline constexpr reduce_layout reduce_layout_of = detail::make_reduce_layout<Inputs, Outputs, Constants>();
+
+#if WEFT_COMPILES_FOR_GPU
+
+namespace detail {
+
+/// What other blocks of this launch wrote: from where all multiprocessors see the same.
+template <class T>
+WEFT_HOST_DEVICE T load_shared_by_blocks(const T* p) {
+  #if defined(__CUDA_ARCH__)
+  return *static_cast<const volatile T*>(p);
+  #else
+  return *p;
+  #endif
+}
+
+WEFT_HOST_DEVICE inline void before_ticket() {
+  #if defined(__CUDA_ARCH__)
+  __threadfence();
+  #endif
+}
+
+/// Takes the next number.
+WEFT_HOST_DEVICE inline std::uint32_t take_ticket(std::uint32_t* tickets) {
+  #if defined(__CUDA_ARCH__)
+  const std::uint32_t mine = atomicAdd(tickets, 1u);
+  __threadfence();
+  return mine;
+  #else
+  return (*tickets)++;
+  #endif
+}
+
+template <class P, class Indices>
+struct partial_slots;
+template <class P, std::size_t... O>
+struct partial_slots<P, weft::detail::indices<O...>>
+    : slot<static_cast<int>(O), typename P::template output<O>, P::template writes<O> ? 256 : 1>... {};
+
+}  // namespace detail
+
+template <class P, weft::device::combine How>
+struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
+  static constexpr unsigned threads = reduction_shape::threads;
+  static constexpr int phases = 7;
+  struct block_memory {
+    detail::partial_slots<P, detail::index_list<P::outputs>> x;
+    bool last;
+  };
+  using thread_memory = nothing;
+  static constexpr int unroll = P::inputs >= 4 ? 2 : P::inputs >= 2 ? 4 : 8;
+
+  template <int Phase>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
+    run_phase<Phase>(at, ours, detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
+  }
+
+ private:
+  template <int O>
+  using output = typename P::template output<O>;
+
+  /// Where a thread stands: its result, and its place among the `lanes` that share it.
+  struct position {
+    std::uint32_t column, lane, lanes, result, results_log;
+    bool exists;
+    WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const { return (l << results_log) + column; }
+  };
+
+  WEFT_HOST_DEVICE position position_of(const place& at) const {
+    const std::uint32_t results_log = this->layout.results_log, lanes_log = 8 - results_log;
+    position p;
+    p.results_log = results_log;
+    p.column = this->layout.across ? at.thread & ((1u << results_log) - 1) : at.thread >> lanes_log;
+    p.lane = this->layout.across ? at.thread >> results_log : at.thread & ((1u << lanes_log) - 1);
+    p.lanes = 1u << lanes_log;
+    p.result = (at.block << results_log) + p.column;
+    p.exists = p.result < this->layout.results;
+    return p;
+  }
+
+  template <int Phase, std::size_t... I, std::size_t... O>
+  WEFT_HOST_DEVICE void run_phase(const place& at, block_memory& ours, weft::detail::indices<I...> inputs,
+                                  weft::detail::indices<O...> outputs) const {
+    const position p = position_of(at);
+    const bool shared = this->layout.splits > 1 && (!P::stores || this->combined != 0);
+    if constexpr (Phase == 0) {
+      accumulate(at, p, ours, inputs, outputs);
+    } else if constexpr (Phase == 1) {
+      (fold<static_cast<int>(O)>(p, ours), ...);
+    } else if constexpr (Phase == 2) {
+      if (p.lane == 0 && p.exists) {
+        if (shared)
+          (leave<static_cast<int>(O)>(at, p, ours), ...);
+        else
+          (finish<static_cast<int>(O)>(p, ours), ...);
+      }
+      if (shared) detail::before_ticket();
+    } else if constexpr (Phase == 3) {
+      // Who draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
+      if (at.thread == 0) {
+        ours.last = shared && detail::take_ticket(this->tickets + at.block) == this->layout.splits - 1;
+        if (ours.last) this->tickets[at.block] = 0;
+      }
+    } else if (ours.last) {
+      if constexpr (Phase == 4) {
+        (collect<static_cast<int>(O)>(p, ours), ...);
+      } else if constexpr (Phase == 5) {
+        (fold<static_cast<int>(O)>(p, ours), ...);
+      } else {
+        if (p.lane == 0 && p.exists) (finish<static_cast<int>(O)>(p, ours), ...);
+      }
+    }
+  }
+
+  template <std::size_t... I, std::size_t... O>
+  WEFT_HOST_DEVICE void accumulate(const place& at, const position& p, block_memory& ours, weft::detail::indices<I...>,
+                                   weft::detail::indices<O...>) const {
+    outputs_of<P, 1> total;
+    (reset<static_cast<int>(O)>(total), ...);
+    if (p.exists) {
+      std::uint32_t base[P::inputs + 1] = {};
+      this->kept.add_offsets(p.result, base);
+      const std::uint32_t begin = at.block_y * this->layout.split;
+      const std::uint32_t end =
+          this->layout.length - begin < this->layout.split ? this->layout.length : begin + this->layout.split;
+      for (std::uint32_t j = begin + p.lane; j < end; j += p.lanes * unroll) {
+        inputs_of<P, 1> x[unroll];
+        std::uint32_t whole[unroll];
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (int u = 0; u < unroll; ++u) {
+          const std::uint32_t k = j + static_cast<std::uint32_t>(u) * p.lanes;
+          if (k >= end) break;
+          std::uint32_t offsets[P::inputs + 1];
+          for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
+          this->reduced.add_offsets(k, offsets);
+          (load<static_cast<int>(I)>(x[u], offsets[I]), ...);
+          whole[u] = offsets[P::inputs];
+        }
+        outputs_of<P, 1> part;
+        (reset<static_cast<int>(O)>(part), ...);
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (int u = 0; u < unroll; ++u) {
+          if (j + static_cast<std::uint32_t>(u) * p.lanes >= end) break;
+          outputs_of<P, 1> y;
+          const element_inputs<P, 1> in{x[u], 0};
+          element_outputs<P, 1> out{y, 0};
+          P::run(in, this->constants, this->factor, out);
+          (take<static_cast<int>(O)>(part, y, whole[u]), ...);
+        }
+        (merge_into<static_cast<int>(O)>(total, part), ...);
+      }
+    }
+    (share<static_cast<int>(O)>(total, ours, p.slot_of(p.lane)), ...);
+  }
+
+  template <int I>
+  WEFT_HOST_DEVICE void load(inputs_of<P, 1>& x, std::uint32_t offset) const {
+    using T = typename P::template input<I>;
+    x.template at<I>()[0] = P::reads_all || this->in[I] ? static_cast<const T*>(this->in[I])[offset] : T(1);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void reset(outputs_of<P, 1>& x) const {
+    if constexpr (P::template writes<O>) x.template at<O>()[0] = weft::device::detail::identity<output<O>>(How);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void merge_into(outputs_of<P, 1>& a, outputs_of<P, 1>& b) const {
+    if constexpr (P::template writes<O>) {
+      auto& to = a.template at<O>()[0];
+      to = weft::device::detail::merge<output<O>>(How, to, b.template at<O>()[0]);
+    }
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void take(outputs_of<P, 1>& part, outputs_of<P, 1>& y, std::uint32_t whole) const {
+    if constexpr (P::template writes<O>) {
+      if constexpr (P::stores)
+        if ((this->stored >> O) & 1) static_cast<output<O>*>(this->out[O])[whole] = y.template at<O>()[0];
+      merge_into<O>(part, y);
+    }
+  }
+  template <int O>
+  WEFT_HOST_DEVICE bool combines() const {
+    return P::template writes<O> && (!P::stores || ((this->combined >> O) & 1));
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void share(outputs_of<P, 1>& total, block_memory& ours, std::uint32_t slot) const {
+    if constexpr (P::template writes<O>)
+      if (combines<O>()) at<O>(ours)[slot] = total.template at<O>()[0];
+  }
+  template <int O>
+  WEFT_HOST_DEVICE static auto& at(block_memory& ours) {
+    return static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 : 1>&>(ours.x).x;
+  }
+
+  /// From up to 256 lanes to 16, then to one.
+  template <int O>
+  WEFT_HOST_DEVICE void fold(const position& p, block_memory& ours) const {
+    if constexpr (P::template writes<O>) {
+      if (p.lane >= 16 || !combines<O>()) return;
+      auto& x = at<O>(ours);
+      output<O> sum = x[p.slot_of(p.lane)];
+      for (std::uint32_t l = p.lane + 16; l < p.lanes; l += 16)
+        sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
+      x[p.slot_of(p.lane)] = sum;
+    }
+  }
+  template <int O>
+  WEFT_HOST_DEVICE output<O> folded(const position& p, block_memory& ours) const {
+    auto& x = at<O>(ours);
+    output<O> sum = x[p.slot_of(0)];
+    for (std::uint32_t l = 1; l < 16 && l < p.lanes; ++l)
+      sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
+    return sum;
+  }
+  template <int O>
+  WEFT_HOST_DEVICE output<O>* partial_of(std::uint32_t split, std::uint32_t result) const {
+    const std::size_t k = (std::size_t{O} * this->layout.splits + split) * this->layout.results + result;
+    return reinterpret_cast<output<O>*>(this->partial + 8 * k);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void leave(const place& at, const position& p, block_memory& ours) const {
+    if constexpr (P::template writes<O>)
+      if (combines<O>()) *partial_of<O>(at.block_y, p.result) = folded<O>(p, ours);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void collect(const position& p, block_memory& ours) const {
+    if constexpr (P::template writes<O>) {
+      if (!combines<O>()) return;
+      output<O> sum = weft::device::detail::identity<output<O>>(How);
+      if (p.exists)
+        for (std::uint32_t s = p.lane; s < this->layout.splits; s += p.lanes)
+          sum = weft::device::detail::merge<output<O>>(How, sum,
+                                                       detail::load_shared_by_blocks(partial_of<O>(s, p.result)));
+      at<O>(ours)[p.slot_of(p.lane)] = sum;
+    }
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void finish(const position& p, block_memory& ours) const {
+    if constexpr (P::template writes<O>) {
+      if (!combines<O>()) return;
+      output<O> sum = folded<O>(p, ours);
+      if (this->result_factor != 1) sum = static_cast<output<O>>(static_cast<double>(sum) * this->result_factor);
+      static_cast<output<O>*>(this->out[O])[p.result] = sum;
+    }
+  }
+};
+
+template <class P, weft::device::combine How>
+reduce_code compile_reduce(const char* name) {
+  return {function_of<reduce_body<P, How>>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs};
+}
+
+#endif
+
+}  // namespace weft::gpu

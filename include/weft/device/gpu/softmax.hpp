@@ -1,0 +1,141 @@
+#pragma once
+
+#include <weft/device/cpu/math.hpp>
+#include <weft/device/gpu/arrays.hpp>
+#include <weft/device/gpu/body.hpp>
+
+/// Softmax, its logarithm and the cross-entropies, row by row. A block holds `rows` x `lanes` threads; those of a row
+/// pass over it three times: its largest element, the sum of exponentials, the results.
+namespace weft::gpu {
+
+enum class softmax_form : unsigned char { softmax, log_softmax, cross_entropy, sparse_cross_entropy };
+
+template <class T>
+struct softmax_arguments {
+  std::uint32_t rows, columns, lanes_log;
+  const T* x;
+  const void* labels;  ///< distributions, or classes
+  bool wide_labels;
+  T* y;       ///< or the losses
+  T* second;  ///< softmax - labels, of cross-entropies
+};
+
+/// Threads that share a row: enough for four elements each.
+inline std::uint32_t softmax_lanes_log(std::size_t columns) {
+  std::uint32_t log = 2;
+  while (log < 8 && (std::size_t{4} << log) < columns) ++log;
+  return log;
+}
+
+#if WEFT_COMPILES_FOR_GPU
+
+template <softmax_form Form, class T>
+struct softmax_body : softmax_arguments<T> {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 5;
+  static constexpr bool dense = Form == softmax_form::cross_entropy;
+  struct block_memory {
+    T largest[threads], sum[threads], labels[dense ? threads : 1], dot[dense ? threads : 1];
+  };
+  using thread_memory = nothing;
+
+  template <int Phase>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
+    const std::uint32_t lanes = 1u << this->lanes_log, lane = at.thread & (lanes - 1);
+    const std::uint32_t row = at.block * (threads >> this->lanes_log) + (at.thread >> this->lanes_log);
+    const std::uint32_t first = at.thread - lane;  // of the row's slots
+    const bool exists = row < this->rows;
+    const T* const x = this->x + static_cast<std::size_t>(exists ? row : 0) * this->columns;
+    const T* const labels = dense ? static_cast<const T*>(this->labels) + (x - this->x) : nullptr;
+    const std::uint32_t columns = exists ? this->columns : 0;
+    if constexpr (Phase == 0) {
+      T largest = -__builtin_inff();
+      for (std::uint32_t c = lane; c < columns; c += lanes) largest = x[c] > largest ? x[c] : largest;
+      ours.largest[at.thread] = largest;
+    } else if constexpr (Phase == 1) {
+      if (lane >= 16) return;
+      T largest = ours.largest[at.thread];
+      for (std::uint32_t l = lane + 16; l < lanes; l += 16)
+        largest = ours.largest[first + l] > largest ? ours.largest[first + l] : largest;
+      ours.largest[at.thread] = largest;
+    } else if constexpr (Phase == 2) {
+      const T largest = row_largest(ours, first, lanes);
+      T sum = 0, of_labels = 0, dot = 0;
+      for (std::uint32_t c = lane; c < columns; c += lanes) {
+        sum += math::exp(x[c] - largest);
+        if constexpr (dense) {
+          of_labels += labels[c];
+          dot += labels[c] * (x[c] - largest);
+        }
+      }
+      ours.sum[at.thread] = sum;
+      if constexpr (dense) {
+        ours.labels[at.thread] = of_labels;
+        ours.dot[at.thread] = dot;
+      }
+    } else if constexpr (Phase == 3) {
+      if (lane >= 16) return;
+      fold(ours.sum, first, lane, lanes);
+      if constexpr (dense) {
+        fold(ours.labels, first, lane, lanes);
+        fold(ours.dot, first, lane, lanes);
+      }
+    } else if (exists) {
+      write(ours, x, labels, row, first, lane, lanes);
+    }
+  }
+
+ private:
+  WEFT_HOST_DEVICE static T row_largest(const block_memory& ours, std::uint32_t first, std::uint32_t lanes) {
+    T largest = ours.largest[first];
+    for (std::uint32_t l = 1; l < 16 && l < lanes; ++l)
+      largest = ours.largest[first + l] > largest ? ours.largest[first + l] : largest;
+    return largest;
+  }
+  WEFT_HOST_DEVICE static void fold(T* slots, std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) {
+    T sum = slots[first + lane];
+    for (std::uint32_t l = lane + 16; l < lanes; l += 16) sum += slots[first + l];
+    slots[first + lane] = sum;
+  }
+  WEFT_HOST_DEVICE static T row_sum(const T* slots, std::uint32_t first, std::uint32_t lanes) {
+    T sum = slots[first];
+    for (std::uint32_t l = 1; l < 16 && l < lanes; ++l) sum += slots[first + l];
+    return sum;
+  }
+
+  WEFT_HOST_DEVICE void write(const block_memory& ours, const T* x, const T* labels, std::uint32_t row,
+                              std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) const {
+    const T largest = row_largest(ours, first, lanes), sum = row_sum(ours.sum, first, lanes);
+    const std::size_t start = static_cast<std::size_t>(row) * this->columns;
+    if constexpr (Form == softmax_form::softmax) {
+      const T scale = T(1) / sum;
+      for (std::uint32_t c = lane; c < this->columns; c += lanes)
+        this->y[start + c] = math::exp(x[c] - largest) * scale;
+    } else if constexpr (Form == softmax_form::log_softmax) {
+      const T shift = math::log(sum);
+      for (std::uint32_t c = lane; c < this->columns; c += lanes) this->y[start + c] = (x[c] - largest) - shift;
+    } else if constexpr (Form == softmax_form::cross_entropy) {
+      const T scale = T(1) / sum;
+      if (lane == 0)
+        this->y[row] = math::log(sum) * row_sum(ours.labels, first, lanes) - row_sum(ours.dot, first, lanes);
+      for (std::uint32_t c = lane; c < this->columns; c += lanes)
+        this->second[start + c] = math::exp(x[c] - largest) * scale - labels[c];
+    } else {
+      const T scale = T(1) / sum;
+      const std::int64_t label = label_at(this->labels, this->wide_labels, row);
+      const bool valid = label >= 0 && label < static_cast<std::int64_t>(this->columns);
+      // A GPU cannot throw: a label that is no class has a loss and gradients of NaN, as in TensorFlow.
+      if (lane == 0) this->y[row] = valid ? math::log(sum) - (x[label] - largest) : T(__builtin_nanf(""));
+      for (std::uint32_t c = lane; c < this->columns; c += lanes) {
+        const T p = math::exp(x[c] - largest) * scale;
+        this->second[start + c] = !valid                                   ? T(__builtin_nanf(""))
+                                  : c == static_cast<std::uint32_t>(label) ? p - T(1)
+                                                                           : p;
+      }
+    }
+  }
+};
+
+#endif
+
+}  // namespace weft::gpu

@@ -1,0 +1,263 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <weft/device/convolution.hpp>
+#include <weft/device/gpu/each.hpp>
+#include <weft/device/kernel.hpp>
+
+#if WEFT_COMPILES_FOR_GPU
+
+/// Pools, and plain convolutions: what the library's are tested against, and what runs where there is none. A thread
+/// computes one element of the result and asks for all that goes into it, in the CPU's order: no two threads write to
+/// the same place, and the bits are the same in every run.
+namespace weft::gpu {
+inline namespace WEFT_GPU_FILE {
+
+/// Where an element lies: image, row, column, channel.
+struct pixel {
+  std::int64_t image, row, column, channel;
+};
+
+WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t channels) {
+  if (i <= 0xffffffffu) {  // divisions of 32 bits are several times faster
+    const auto c = static_cast<std::uint32_t>(channels), w = static_cast<std::uint32_t>(columns),
+               h = static_cast<std::uint32_t>(rows);
+    auto rest = static_cast<std::uint32_t>(i);
+    const std::uint32_t channel = rest % c;
+    rest /= c;
+    const std::uint32_t column = rest % w;
+    rest /= w;
+    return {rest / h, rest % h, column, channel};
+  }
+  const auto all = static_cast<std::int64_t>(i);
+  return {all / channels / columns / rows, all / channels / columns % rows, all / channels % columns, all % channels};
+}
+
+/// A pool, as of device::pooling on the CPU.
+enum class pool_kind : unsigned char { max, max_gradient, max_choice, average, average_gradient };
+
+template <class T, pool_kind Kind>
+struct pool {
+  convolution_shape s;
+  const T* a;  ///< images, or what arrives at an average
+  const T* b;  ///< what arrives at a maximum, or the values to choose from
+  T* out;
+
+  static constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
+
+  std::size_t elements() const {
+    return static_cast<std::size_t>(s.batch) * (spreads ? s.image_elements() : s.out_elements());
+  }
+
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
+    if constexpr (spreads) {
+      const pixel p = pixel_at(i, s.height, s.width, s.channels);
+      // The windows over this pixel, in order.
+      const std::int64_t y0 = first(p.row + s.pad_top, s.window_height, s.stride_height);
+      const std::int64_t x0 = first(p.column + s.pad_left, s.window_width, s.stride_width);
+      T sum = 0;
+      for (std::int64_t y = y0; y < s.out_height && y * s.stride_height - s.pad_top <= p.row; ++y)
+        for (std::int64_t x = x0; x < s.out_width && x * s.stride_width - s.pad_left <= p.column; ++x)
+          sum += share(p, y, x);
+      out[i] = sum;
+    } else {
+      const pixel p = pixel_at(i, s.out_height, s.out_width, s.channels);
+      const window w = window_at(p.row, p.column);
+      if constexpr (Kind == pool_kind::average) {
+        T sum = 0;
+        for (std::int64_t r = w.row0; r < w.row1; ++r)
+          for (std::int64_t c = w.column0; c < w.column1; ++c) sum += a[at(p.image, r, c, p.channel)];
+        out[i] = sum / w.count();
+      } else {
+        const std::size_t best = maximum_of(w, p.image, p.channel);
+        out[i] = Kind == pool_kind::max ? a[best] : b[best];
+      }
+    }
+  }
+
+ private:
+  struct window {
+    std::int64_t row0, row1, column0, column1;
+    WEFT_HOST_DEVICE T count() const { return static_cast<T>((row1 - row0) * (column1 - column0)); }
+  };
+
+  WEFT_HOST_DEVICE static std::int64_t first(std::int64_t padded, std::int64_t extent, std::int64_t stride) {
+    return padded < extent ? 0 : (padded - extent) / stride + 1;
+  }
+  WEFT_HOST_DEVICE std::size_t at(std::int64_t n, std::int64_t r, std::int64_t c, std::int64_t k) const {
+    return static_cast<std::size_t>(((n * s.height + r) * s.width + c) * s.channels + k);
+  }
+  WEFT_HOST_DEVICE window window_at(std::int64_t y, std::int64_t x) const {
+    const std::int64_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
+    const std::int64_t bottom = top + s.window_height, right = left + s.window_width;
+    return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
+            right < s.width ? right : s.width};
+  }
+  /// The first of equals stays; what is no number wins, so that it shows.
+  WEFT_HOST_DEVICE std::size_t maximum_of(const window& w, std::int64_t n, std::int64_t k) const {
+    std::size_t where = at(n, w.row0, w.column0, k);
+    T best = a[where];
+    for (std::int64_t r = w.row0; r < w.row1; ++r)
+      for (std::int64_t c = w.column0; c < w.column1; ++c) {
+        const std::size_t here = at(n, r, c, k);
+        const T value = a[here];
+        const bool larger = value > best || value != value;
+        best = larger ? value : best;
+        where = larger ? here : where;
+      }
+    return where;
+  }
+  /// What reaches a pixel from one window over it.
+  WEFT_HOST_DEVICE T share(const pixel& p, std::int64_t y, std::int64_t x) const {
+    const auto from =
+        static_cast<std::size_t>(((p.image * s.out_height + y) * s.out_width + x) * s.channels + p.channel);
+    const window w = window_at(y, x);
+    if constexpr (Kind == pool_kind::average_gradient)
+      return a[from] / w.count();
+    else
+      return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel) ? b[from] : T(0);
+  }
+};
+
+template <class T, pool_kind Kind>
+class pool_kernel final : public kernel {
+ public:
+  pool_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
+      : shape_(s), a_(a), b_(b), out_(out) {}
+
+  void run(const frame& f) override {
+    const pool<T, Kind> work{shape_, reinterpret_cast<const T*>(f.buffers[a_]),
+                             reinterpret_cast<const T*>(f.buffers[b_]), reinterpret_cast<T*>(f.buffers[out_])};
+    launch_each(*f.queue, name(), work, work.elements());
+  }
+  std::string describe() const override {
+    const auto number = [](std::int64_t n) { return std::to_string(n); };
+    return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
+           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width);
+  }
+
+ private:
+  static const char* name() {
+    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "average_pool2d",
+                                     "average_pool2d_gradient"};
+    return names[static_cast<int>(Kind)];
+  }
+
+  convolution_shape shape_;
+  std::uint32_t a_, b_, out_;
+};
+
+/// What a convolution's call computes: its result, or the gradient of one of its operands.
+enum class convolution_kind : unsigned char { forward, input_gradient, filter_gradient };
+
+/// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
+template <class T, convolution_kind Kind>
+struct direct_convolution {
+  convolution_shape s;
+  const T *a, *b;
+  T* out;
+
+  std::size_t elements() const {
+    return Kind == convolution_kind::filter_gradient ? s.filter_elements()
+           : Kind == convolution_kind::forward       ? static_cast<std::size_t>(s.batch) * s.out_elements()
+                                                     : static_cast<std::size_t>(s.batch) * s.image_elements();
+  }
+
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
+    double sum = 0;  // long sums: a plain kernel need not be fast, but right
+    if constexpr (Kind == convolution_kind::forward) {
+      const pixel p = pixel_at(i, s.out_height, s.out_width, s.filters);
+      for (std::int64_t r = 0; r < s.window_height; ++r)
+        for (std::int64_t q = 0; q < s.window_width; ++q) {
+          const std::int64_t row = row_of(p.row, r), column = column_of(p.column, q);
+          if (!inside(row, column)) continue;
+          for (std::int64_t c = 0; c < s.channels; ++c)
+            sum += product(a[image(p.image, row, column, c)], b[filter(r, q, c, p.channel)]);
+        }
+    } else if constexpr (Kind == convolution_kind::input_gradient) {
+      const pixel p = pixel_at(i, s.height, s.width, s.channels);
+      for (std::int64_t r = 0; r < s.window_height; ++r)
+        for (std::int64_t q = 0; q < s.window_width; ++q) {
+          const std::int64_t down = p.row + s.pad_top - r * s.dilation_height;
+          const std::int64_t across = p.column + s.pad_left - q * s.dilation_width;
+          if (down < 0 || across < 0 || down % s.stride_height || across % s.stride_width) continue;
+          const std::int64_t y = down / s.stride_height, x = across / s.stride_width;
+          if (y >= s.out_height || x >= s.out_width) continue;
+          for (std::int64_t k = 0; k < s.filters; ++k)
+            sum += product(a[filter(r, q, p.channel, k)], b[result(p.image, y, x, k)]);
+        }
+    } else {
+      const pixel p = pixel_at(i, s.window_width, s.channels, s.filters);  // row, column, channel and filter
+      const std::int64_t r = p.image, q = p.row, c = p.column, k = p.channel;
+      for (std::int64_t n = 0; n < s.batch; ++n)
+        for (std::int64_t y = 0; y < s.out_height; ++y)
+          for (std::int64_t x = 0; x < s.out_width; ++x) {
+            const std::int64_t row = row_of(y, r), column = column_of(x, q);
+            if (inside(row, column)) sum += product(a[image(n, row, column, c)], b[result(n, y, x, k)]);
+          }
+    }
+    out[i] = static_cast<T>(sum);
+  }
+
+ private:
+  WEFT_HOST_DEVICE static double product(T x, T y) { return static_cast<double>(x) * static_cast<double>(y); }
+  WEFT_HOST_DEVICE std::int64_t row_of(std::int64_t y, std::int64_t r) const {
+    return y * s.stride_height - s.pad_top + r * s.dilation_height;
+  }
+  WEFT_HOST_DEVICE std::int64_t column_of(std::int64_t x, std::int64_t q) const {
+    return x * s.stride_width - s.pad_left + q * s.dilation_width;
+  }
+  WEFT_HOST_DEVICE bool inside(std::int64_t row, std::int64_t column) const {
+    return row >= 0 && row < s.height && column >= 0 && column < s.width;
+  }
+  WEFT_HOST_DEVICE std::size_t image(std::int64_t n, std::int64_t r, std::int64_t c, std::int64_t k) const {
+    return static_cast<std::size_t>(((n * s.height + r) * s.width + c) * s.channels + k);
+  }
+  WEFT_HOST_DEVICE std::size_t result(std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t k) const {
+    return static_cast<std::size_t>(((n * s.out_height + y) * s.out_width + x) * s.filters + k);
+  }
+  WEFT_HOST_DEVICE std::size_t filter(std::int64_t r, std::int64_t q, std::int64_t c, std::int64_t k) const {
+    return static_cast<std::size_t>(((r * s.window_width + q) * s.channels + c) * s.filters + k);
+  }
+};
+
+template <class T, convolution_kind Kind>
+class direct_convolution_kernel final : public kernel {
+ public:
+  /// The epilogue, if there is one, reads the result and writes it in place.
+  direct_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                            owned<kernel>& epilogue)
+      : shape_(s), a_(a), b_(b), out_(out), epilogue_(static_cast<owned<kernel>&&>(epilogue)) {}
+
+  void run(const frame& f) override {
+    const direct_convolution<T, Kind> work{shape_, reinterpret_cast<const T*>(f.buffers[a_]),
+                                           reinterpret_cast<const T*>(f.buffers[b_]),
+                                           reinterpret_cast<T*>(f.buffers[out_])};
+    launch_each(*f.queue, name(), work, work.elements());
+    if (epilogue_) epilogue_->run(f);
+  }
+  std::string describe() const override {
+    std::string text = std::string(name()) + ", plain kernel";
+    if (epilogue_) text += ", then " + epilogue_->describe();
+    return text;
+  }
+
+ private:
+  static const char* name() {
+    constexpr const char* names[] = {"conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"};
+    return names[static_cast<int>(Kind)];
+  }
+
+  convolution_shape shape_;
+  std::uint32_t a_, b_, out_;
+  owned<kernel> epilogue_;
+};
+
+}  // namespace WEFT_GPU_FILE
+}  // namespace weft::gpu
+
+#endif

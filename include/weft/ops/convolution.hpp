@@ -1,0 +1,249 @@
+#pragma once
+
+#include <weft/device/cpu/convolution.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+#include <weft/ops/window.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// How a filter slides over images: every `stride`-th position, over images with `pad` around them, its elements
+/// `dilation` apart.
+struct conv2d_options {
+  size2d stride = 1;
+  padding pad = padding::same;
+  size2d dilation = 1;
+};
+
+namespace detail {
+
+constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
+
+/// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters].
+inline convolution_shape convolution_of(const invocation& c, const shape& images, const shape& filters,
+                                        const shape& result) {
+  const convolution_shape s = convolution_of(c.attributes.data(), images, filters[0], filters[1], result);
+  if (images[3] != filters[2] || result[3] != filters[3] || result[0] != images[0] || !windows_fit(s))
+    throw error(error_code::invalid_argument, c.op->name,
+                {"images of extents ", to_string(images), ", filters of ", to_string(filters), " and a result of ",
+                 to_string(result),
+                 " do not fit together: images are [batch, height, width, channels], filters [height, width, "
+                 "channels, filters], and no filter is larger than the image with its padding"});
+  return s;
+}
+
+inline symbol record_convolution(const operation& op, const gradient_context& g, symbol a, symbol b,
+                                 const shape& extents) {
+  invocation c;
+  c.op = &op;
+  c.inputs = {a.id(), b.id()};
+  c.attributes = g.c.attributes;
+  c.outputs = {{a.type(), extents}};
+  return a.where()->record(static_cast<invocation&&>(c));
+}
+
+template <class T>
+void convolution_gradient(gradient_context&);
+template <class T>
+void convolution_input_gradient_gradient(gradient_context&);
+template <class T>
+void convolution_filter_gradient_gradient(gradient_context&);
+
+template <class T>
+kernel* prepare_convolution(const prepare_context& p) {
+  return device::make_convolution<T>(
+      convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
+      p.input_slots[1], p.output_slots[0], nullptr);
+}
+
+template <class T>
+kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f) {
+  return device::make_convolution<T>(
+      convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
+      p.input_slots[1], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+}
+
+template <class T>
+kernel* prepare_convolution_input_gradient(const prepare_context& p) {
+  return device::make_convolution_input_gradient<T>(
+      convolution_of(p.c, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
+      p.input_slots[1], p.output_slots[0]);
+}
+
+template <class T>
+kernel* prepare_convolution_filter_gradient(const prepare_context& p) {
+  return device::make_convolution_filter_gradient<T>(
+      convolution_of(p.c, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
+      p.input_slots[1], p.output_slots[0]);
+}
+
+}  // namespace detail
+
+// attributes of all three: see convolution_attribute
+
+/// inputs: images, filters; output: the result
+template <class T>
+inline constexpr operation convolution_operation = {.name = "conv2d",
+                                                    .prepare_cpu = detail::prepare_convolution<T>,
+                                                    .gpu = &gpu::preparation_of<detail::prepare_convolution<T>>,
+                                                    .gradient = detail::convolution_gradient<T>,
+                                                    .part = role::product,
+                                                    .prepare_fused = detail::prepare_convolution_fused<T>};
+
+/// inputs: filters, what arrives at the result; output: the gradient of the images, of their extents
+/// (tf.raw_ops.Conv2DBackpropInput)
+template <class T>
+inline constexpr operation convolution_input_gradient_operation = {
+    .name = "conv2d_input_gradient",
+    .prepare_cpu = detail::prepare_convolution_input_gradient<T>,
+    .gpu = &gpu::preparation_of<detail::prepare_convolution_input_gradient<T>>,
+    .gradient = detail::convolution_input_gradient_gradient<T>};
+
+/// inputs: images, what arrives at the result; output: the gradient of the filters, of their extents
+/// (tf.raw_ops.Conv2DBackpropFilter)
+template <class T>
+inline constexpr operation convolution_filter_gradient_operation = {
+    .name = "conv2d_filter_gradient",
+    .prepare_cpu = detail::prepare_convolution_filter_gradient<T>,
+    .gpu = &gpu::preparation_of<detail::prepare_convolution_filter_gradient<T>>,
+    .gradient = detail::convolution_filter_gradient_gradient<T>};
+
+namespace detail {
+
+// A convolution is linear in each operand, and so are its gradients: the three are each other's.
+
+template <class T>
+void convolution_gradient(gradient_context& g) {
+  const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
+  if (g.wanted(0))
+    g.gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, filters, up, images.extents()));
+  if (g.wanted(1))
+    g.gradient(1, record_convolution(convolution_filter_gradient_operation<T>, g, images, up, filters.extents()));
+}
+
+template <class T>
+void convolution_input_gradient_gradient(gradient_context& g) {
+  const symbol filters = g.input(0), arriving = g.input(1), up = g.upstream();
+  if (g.wanted(0))
+    g.gradient(0, record_convolution(convolution_filter_gradient_operation<T>, g, up, arriving, filters.extents()));
+  if (g.wanted(1)) g.gradient(1, record_convolution(convolution_operation<T>, g, up, filters, arriving.extents()));
+}
+
+template <class T>
+void convolution_filter_gradient_gradient(gradient_context& g) {
+  const symbol images = g.input(0), arriving = g.input(1), up = g.upstream();
+  if (g.wanted(0))
+    g.gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, up, arriving, images.extents()));
+  if (g.wanted(1)) g.gradient(1, record_convolution(convolution_operation<T>, g, images, up, arriving.extents()));
+}
+
+constexpr bool channels_fit(const shape& images, const shape& filters) {
+  return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
+}
+
+constexpr bool image_extents_known(const shape& images, const shape& filters, const window_options& o) {
+  return images.rank != 4 || filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0 && names_extents(images, o));
+}
+
+constexpr bool filter_fits(const shape& images, const shape& filters, const window_options& o) {
+  return images.rank != 4 || filters.rank != 4 || !sensible(o) || !image_extents_known(images, filters, o) ||
+         (filters[0] > 0 && filters[1] > 0 && has_windows(images, filters[0], filters[1], o)) ||
+         (o.pad.by_result && (images[1] < 0 || images[2] < 0));
+}
+
+}  // namespace detail
+
+/// Filters are of rank 4: height, width, channels of the images, filters.
+template <class Filters>
+struct filters_are_not_of_rank_4 : mistake<Filters::rank != 4> {};
+
+/// The filters have other channels (their third extent) than the images (their fourth).
+template <class Images, class Filters>
+struct conv2d_channels_differ : mistake<!detail::channels_fit(Images::spec, Filters::spec)> {};
+
+/// The filter is larger than the image with its padding: there is no position for it.
+template <class Images, class Filters, conv2d_options Options>
+struct filter_is_larger_than_image
+    : mistake<!detail::filter_fits(Images::spec, Filters::spec, detail::windows_of(Options))> {};
+
+/// Height and width are dynamic, and the result's extents would have no name: that is possible with stride 1 and
+/// padding::same only. The filters' height and width are never dynamic.
+template <class Images, class Filters, conv2d_options Options>
+struct conv2d_extents_are_dynamic
+    : mistake<!detail::image_extents_known(Images::spec, Filters::spec, detail::windows_of(Options))> {};
+
+/// Strides and dilations are at least 1, paddings at least 0.
+template <conv2d_options Options>
+struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_of(Options))> {};
+
+/// Convolutions exist of float and of double.
+template <class T>
+struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
+
+/// What is wrong with the extents of a convolution, if anything is.
+template <class Images, class Filters, conv2d_options Options>
+using conv2d_mistake = std::conditional_t<
+    Images::rank != 4, images_are_not_of_rank_4<Images>,
+    std::conditional_t<
+        Filters::rank != 4, filters_are_not_of_rank_4<Filters>,
+        std::conditional_t<
+            conv2d_channels_differ<Images, Filters>::value, conv2d_channels_differ<Images, Filters>,
+            std::conditional_t<conv2d_options_out_of_range<Options>::value, conv2d_options_out_of_range<Options>,
+                               std::conditional_t<conv2d_extents_are_dynamic<Images, Filters, Options>::value,
+                                                  conv2d_extents_are_dynamic<Images, Filters, Options>,
+                                                  filter_is_larger_than_image<Images, Filters, Options>>>>>>;
+
+/// Whether the extents of `conv2d<Options>(images, filters)` fit.
+template <class Images, class Filters, conv2d_options Options = conv2d_options{}>
+concept Convolvable = correct<conv2d_mistake<Images, Filters, Options>>;
+
+namespace detail {
+
+template <class Images, class Filters, conv2d_options Options>
+struct conv2d_result {
+  static constexpr shape images = Images::spec, filters = Filters::spec;
+  static constexpr window_options options = windows_of(Options);
+  using type = dims<extent_at<Images, 0>::value,
+                    window_extent<extent_at<Images, 1>::value, rows_of(images[1], filters[0], options).result>(),
+                    window_extent<extent_at<Images, 2>::value, columns_of(images[2], filters[1], options).result>(),
+                    extent_at<Filters, 3>::value>;
+};
+
+}  // namespace detail
+
+/// The convolution of images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, as a
+/// deep network means it: the filter is not turned round (tf.nn.conv2d). The result is `[batch, height', width',
+/// filters]`; strides, padding and dilation are `Options`:
+///
+///     conv2d(images, filters)                                                    // stride 1, the same height and
+///     width conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
+///
+/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel.
+template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv2d(const A& images, const B& filters) {
+  using T = value_t<A>;
+  using DA = dims_t<A>;
+  using DB = dims_t<B>;
+  using mistaken = conv2d_mistake<DA, DB, Options>;
+  static_assert(correct<mistaken>, "conv2d: the extents of images, filters and options do not fit");
+  static_assert(correct<element_types_differ<T, value_t<B>>>, "conv2d: the element types differ: use cast<T>(x)");
+  static_assert(correct<conv2d_undefined_for<T>>, "conv2d: the elements are not float or double: use cast<float>(x)");
+  if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
+    return detail::after_mistake<T, DA>(images, filters);
+  } else {
+    using D = typename detail::conv2d_result<DA, DB, Options>::type;
+    const auto x = detail::settle(images);
+    const auto w = detail::settle(filters);
+    const shape window = detail::extents_of(w);
+    detail::window_call call =
+        detail::call_windows(detail::extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
+    return detail::record_or_run<T, D, device_t<A>>(convolution_operation<T>, call.result,
+                                                    static_cast<sequence<std::int64_t>&&>(call.attributes), x, w);
+  }
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

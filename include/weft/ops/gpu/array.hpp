@@ -1,0 +1,159 @@
+#pragma once
+
+#include <weft/device/gpu/arrays.hpp>
+#include <weft/device/gpu/updates.hpp>
+#include <weft/ops/array.hpp>
+#include <weft/ops/gpu/fused.hpp>
+
+/// transpose, argmax, one_hot, shape_of and size_of, prepared for a GPU.
+#if WEFT_COMPILES_FOR_GPU
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+namespace detail {
+
+/// Axes of the result and, for each, the strides in the operand and in the result; neighbours that both walk alike are
+/// one.
+inline iteration transposed(const prepare_context& p) {
+  const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
+  std::int64_t stride[max_rank], step = 1;
+  for (std::size_t i = from.rank; i-- > 0; step *= from[i]) stride[i] = step;
+  iteration over;
+  over.space = to;
+  weft::device::operand source{p.inputs[0].type, {}};
+  for (std::size_t i = 0; i < to.rank; ++i) source.stride[i] = stride[p.c.attributes[i]];
+  over.add(source);
+  over.add(weft::device::broadcast_operand(p.inputs[0].type, to, to));
+  over.merge_axes();
+  return over;
+}
+
+template <class T>
+void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& over) {
+  using body_type = transpose_body<T>;
+  static const function code = function_of<body_type>("transpose");
+  static const map_code copy = compile_map<copy_program<T>, map_forms::plain>("transpose");
+  const std::size_t rank = over.space.rank;
+  if (rank == 0 || over.strides[0][rank - 1] == 1) {
+    // Whole rows stay together: a map that reads them one after another.
+    iteration rows = over;
+    rows.count = 1;
+    add_map(k, copy, rows, {p.input_slots, &p.inputs[0].type, 1, p.output_slots, &p.outputs[0].type, 1}, 1, nullptr);
+    return;
+  }
+  std::size_t inner = 0;  // the result's axis that is the operand's innermost
+  for (std::size_t i = 0; i < rank; ++i)
+    if (over.strides[0][i] == 1) inner = i;
+  body_type b{};
+  b.rows = static_cast<std::uint32_t>(over.space[rank - 1]);
+  b.columns = static_cast<std::uint32_t>(over.space[inner]);
+  b.row_stride = static_cast<std::uint32_t>(over.strides[0][rank - 1]);
+  b.column_stride = static_cast<std::uint32_t>(over.strides[1][inner]);
+  b.tiles_across = divisor((b.columns + 31) / 32);
+  b.tiles_down = divisor((b.rows + 31) / 32);
+  fill_walk(b.outer, over, ~(1u << inner | 1u << (rank - 1)));
+  const std::size_t squares = over.space.elements() / b.rows / b.columns;
+  auto& l = add_body(k, b, code, squares * b.tiles_across.extent * b.tiles_down.extent);
+  l.point(offset_in(b, b.from), p.input_slots[0]);
+  l.point(offset_in(b, b.to), p.output_slots[0]);
+}
+
+inline kernel* prepare_transpose(const prepare_context& p, device&) {
+  check_size("transpose", p.outputs[0].extents);
+  auto* k = new launch_kernel("transpose to " + to_string(p.outputs[0].extents));
+  if (p.outputs[0].extents.elements() == 0) return k;
+  const iteration over = transposed(p);
+  switch (size_of(p.inputs[0].type)) {
+    case 1:
+      add_transpose<std::uint8_t>(*k, p, over);
+      break;
+    case 2:
+      add_transpose<std::uint16_t>(*k, p, over);
+      break;
+    case 4:
+      add_transpose<std::uint32_t>(*k, p, over);
+      break;
+    default:
+      add_transpose<std::uint64_t>(*k, p, over);
+  }
+  return k;
+}
+
+template <class T>
+kernel* prepare_argmax(const prepare_context& p, device&) {
+  using body_type = argmax_body<T>;
+  static const function code = function_of<body_type>("argmax");
+  const shape& s = p.inputs[0].extents;
+  check_size("argmax", s);
+  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+  std::size_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < s.rank; ++i)
+    if (i != axis) (i < axis ? outer : inner) *= static_cast<std::size_t>(s[i]);
+  body_type b{};
+  b.extent = static_cast<std::uint32_t>(s[axis]);
+  b.results = static_cast<std::uint32_t>(outer * inner);
+  auto* k = new launch_kernel("argmax over " + std::to_string(b.extent));
+  if (b.results == 0) return k;
+  b.inner = divisor(static_cast<std::uint32_t>(inner));
+  std::uint32_t lanes_log = 2;
+  while (lanes_log < (inner > 1 ? 3u : 8u) && (4u << lanes_log) < b.extent) ++lanes_log;
+  b.results_log = 8 - lanes_log;
+  auto& l = add_body(*k, b, code, (b.results + (1u << b.results_log) - 1) >> b.results_log);
+  l.point(offset_in(b, b.x), p.input_slots[0]);
+  l.point(offset_in(b, b.to), p.output_slots[0]);
+  return k;
+}
+
+template <class T>
+kernel* prepare_one_hot(const prepare_context& p, device&) {
+  using body_type = one_hot_body<T>;
+  static const function code = function_of<body_type>("one_hot");
+  check_size("one_hot", p.outputs[0].extents);
+  auto* k = new launch_kernel("one_hot of depth " + std::to_string(p.c.attributes[0]));
+  body_type b{};
+  b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
+  if (b.elements == 0) return k;
+  b.depth = divisor(static_cast<std::uint32_t>(p.c.attributes[0]));
+  b.wide_labels = p.inputs[0].type == dtype::int64;
+  auto& l = add_body(*k, b, code, blocks_for(b.elements, 1));
+  l.point(offset_in(b, b.labels), p.input_slots[0]);
+  l.point(offset_in(b, b.to), p.output_slots[0]);
+  return k;
+}
+
+inline kernel* prepare_numbers(const prepare_context& p, const shape& numbers) {
+  static const function code = function_of<numbers_body>("extents");
+  auto* k = new launch_kernel("extents " + to_string(numbers));
+  if (numbers.rank == 0) return k;
+  numbers_body b{};
+  b.count = numbers.rank;
+  for (std::size_t i = 0; i < numbers.rank; ++i) b.numbers[i] = numbers[i];
+  add_body(*k, b, code, 1).point(offset_in(b, b.to), p.output_slots[0]);
+  return k;
+}
+inline kernel* prepare_shape(const prepare_context& p, device&) { return prepare_numbers(p, p.inputs[0].extents); }
+inline kernel* prepare_size(const prepare_context& p, device&) {
+  return prepare_numbers(p, shape(static_cast<std::int64_t>(p.inputs[0].extents.elements())));
+}
+
+template <class... T>
+void register_argmax() {
+  ((preparation_of<weft::detail::prepare_argmax<T>>.prepare = prepare_argmax<T>), ...);
+}
+template <class... T>
+void register_one_hot() {
+  ((preparation_of<weft::detail::prepare_one_hot<T>>.prepare = prepare_one_hot<T>), ...);
+}
+
+inline const bool arrays_registered = [] {
+  register_argmax<float, double, std::int32_t, std::int64_t>();
+  register_one_hot<float, double>();
+  preparation_of<weft::detail::prepare_transpose>.prepare = prepare_transpose;
+  preparation_of<weft::detail::prepare_shape>.prepare = prepare_shape;
+  preparation_of<weft::detail::prepare_size>.prepare = prepare_size;
+  return true;
+}();
+
+}  // namespace detail
+}  // namespace weft::gpu
+WEFT_COLD_END
+#endif

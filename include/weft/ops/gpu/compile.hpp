@@ -1,0 +1,36 @@
+#pragma once
+
+#include <weft/device/cpu/loop.hpp>
+#include <weft/tensor/host_device.hpp>
+
+/// Where an expression is entered into a graph, its kernels for GPUs are compiled too, if this compiler can: nvcc, or
+/// any when WEFT_GPU_EMULATION is defined. They are found through the skeleton's slot (ops/fused.hpp).
+namespace weft::gpu {
+
+struct host_compiler {};
+struct device_compiler {};
+
+// Functions that compile kernels on the side have this as a template argument: those of a file compiled by g++ and of
+// one compiled by nvcc are then two functions, not two versions of one.
+#if WEFT_COMPILES_FOR_GPU
+using this_compiler = device_compiler;
+#else
+using this_compiler = host_compiler;
+#endif
+
+/// A compiler without GPUs compiles nothing.
+template <class Compiler>
+struct compiled {
+  template <class S>
+  static void map() {}
+  template <class S, weft::device::combine How>
+  static void reduction() {}
+  template <class T>
+  static void primitives() {}
+};
+
+}  // namespace weft::gpu
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/skeletons.hpp>
+#endif

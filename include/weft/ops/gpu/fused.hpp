@@ -1,0 +1,284 @@
+#pragma once
+
+#include <string>
+
+#include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/device/gpu/map.hpp>
+#include <weft/device/gpu/reduce.hpp>
+#include <weft/ops/fused_operations.hpp>
+
+/// Elementwise expressions, reductions and the gradients of both, prepared for a GPU.
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+namespace detail {
+
+inline std::string describe_fused(const char* what, const fused& f) {
+  std::string text = std::string(what) + " ";
+  skeleton::print(f.text, text);
+  return text + " " + name(f.type);
+}
+
+[[noreturn]] inline void not_compiled(const char* operation, const fused& f) {
+  std::string text;
+  skeleton::print(f.text, text);
+  throw error(
+      error_code::unimplemented, operation,
+      "\"" + text + "\" is not compiled for GPUs: compile the file that writes it with nvcc, or place it on a CPU");
+}
+
+/// Whether groups of `lanes` elements lie in one row, and start at multiples of `lanes` in every operand.
+inline bool groups_fit(const iteration& over, std::size_t inputs, unsigned lanes) {
+  if (over.space.rank <= 1) return true;
+  const std::size_t last = over.space.rank - 1;
+  if (over.space[last] % lanes) return false;
+  for (std::size_t k = 0; k < inputs; ++k)
+    for (std::size_t axis = 0; over.strides[k][last] != 0 && axis < last; ++axis)
+      if (over.strides[k][axis] % lanes) return false;
+  return true;
+}
+
+constexpr unsigned most_blocks = 16384;
+
+inline unsigned blocks_for(std::size_t groups, unsigned unroll) {
+  const std::size_t blocks = (groups + 256 * unroll - 1) / (256 * unroll);
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+
+/// One map. The slots and types of its inputs and outputs; `no_slot` for one that is not read or written.
+inline constexpr std::uint32_t no_slot = ~std::uint32_t{0};
+
+struct map_operands {
+  const std::uint32_t* in;
+  const dtype* in_types;
+  std::size_t inputs;
+  const std::uint32_t* out;
+  const dtype* out_types;
+  std::size_t outputs;
+};
+
+/// `over` is the iteration space with the strides of the inputs, axes merged.
+inline void add_map(launch_kernel& k, const map_code& code, const iteration& over, const map_operands& o, double factor,
+                    const std::uint64_t* constants) {
+  const std::size_t n = over.space.elements();
+  if (n == 0) return;
+  auto& l = k.add();
+  l.hold(code.layout->bytes);
+  code.layout->fill(l.arguments.data(), over, factor, constants);
+  l.code = code.plain;
+  l.blocks = blocks_for(n, code.plain_unroll);
+  const bool vectors = code.lanes > 1 && groups_fit(over, o.inputs, code.lanes);
+  if (vectors) {
+    l.aligned_code = code.vector;
+    l.aligned_blocks = blocks_for((n + code.lanes - 1) / code.lanes, code.vector_unroll);
+  }
+  for (std::size_t i = 0; i < o.inputs; ++i) {
+    if (o.in[i] == no_slot) continue;
+    const bool runs = over.space.rank > 0 && over.strides[i][over.space.rank - 1] != 0;
+    l.point(code.layout->in + 8 * i, o.in[i], vectors && runs ? code.lanes * size_of(o.in_types[i]) : 1);
+  }
+  for (std::size_t i = 0; i < o.outputs; ++i)
+    if (o.out[i] != no_slot) l.point(code.layout->out + 8 * i, o.out[i], code.lanes * size_of(o.out_types[i]));
+}
+
+/// One reduction, with its workspace.
+/// Null where there is nothing to do.
+inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, const char* operation, const reduce_code& code,
+                                            const iteration& over, std::uint32_t kept_axes, std::size_t results,
+                                            const map_operands& o, std::uint32_t stored, std::uint32_t combined,
+                                            double factor, double result_factor, const std::uint64_t* constants) {
+  reduction_shape layout;
+  iteration walked = over;
+  if (over.space.elements() == 0) {  // the results are what there is before anything is added
+    layout.results = static_cast<std::uint32_t>(results);
+    layout.results_log = 8;
+    walked.space = {};
+  } else {
+    layout = plan_reduction(over, kept_axes);
+  }
+  if (layout.results == 0) return nullptr;
+  auto& l = k.add();
+  l.hold(code.layout->bytes);
+  code.layout->fill(l.arguments.data(), walked, kept_axes, layout, stored, combined, factor, result_factor, constants);
+  l.code = code.body;
+  l.blocks = layout.blocks();
+  l.blocks_y = layout.splits;
+  for (std::size_t i = 0; i < o.inputs; ++i)
+    if (o.in[i] != no_slot) l.point(code.layout->in + 8 * i, o.in[i]);
+  for (std::size_t i = 0; i < o.outputs; ++i)
+    if (o.out[i] != no_slot) l.point(code.layout->out + 8 * i, o.out[i]);
+  if (layout.splits == 1 || combined == 0) return &l;
+  const std::size_t tickets = (layout.blocks() * std::size_t{4} + 255) / 256 * 256;
+  device_memory memory(d, tickets + 8 * static_cast<std::size_t>(code.outputs) * layout.splits * layout.results, true,
+                       operation);
+  l.put(code.layout->tickets, memory.get());
+  l.put(code.layout->partial, memory.get() + tickets);
+  k.keep(static_cast<device_memory&&>(memory));
+  return &l;
+}
+
+inline kernel* prepare_elementwise(const prepare_context& p, device&) {
+  const auto& f = *static_cast<const fused*>(p.c.detail);
+  if (!f.gpu || !f.gpu->map) not_compiled(p.c.op->name, f);
+  iteration over;
+  over.space = p.outputs[0].extents;
+  check_size(p.c.op->name, over.space);
+  dtype types[weft::device::max_operands];
+  const std::size_t n = p.c.inputs.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    over.add(weft::device::broadcast_operand(p.inputs[i].type, p.inputs[i].extents, over.space));
+    types[i] = p.inputs[i].type;
+  }
+  over.merge_axes();
+  auto* k = new launch_kernel(describe_fused("map", f));
+  add_map(*k, *f.gpu->map, over, {p.input_slots, types, n, p.output_slots, &p.outputs[0].type, 1}, f.gpu->map->factor,
+          p.c.literals.data());
+  return k;
+}
+
+/// The axes that an operand walks.
+inline std::uint32_t walked_axes(const iteration& over, std::size_t operand) {
+  std::uint32_t mask = 0;
+  for (std::size_t axis = 0; axis < over.space.rank; ++axis)
+    if (over.strides[operand][axis] != 0) mask |= std::uint32_t{1} << axis;
+  return mask;
+}
+
+inline weft::device::operand whole_space(const shape& space) {
+  return weft::device::broadcast_operand(dtype::float32, space, space);
+}
+
+// attributes: reduced axes, combine, mean
+inline kernel* prepare_reduction(const prepare_context& p, device& d) {
+  const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
+  if (!r.gpu || !*r.gpu) not_compiled(p.c.op->name, *r.body);
+  const std::size_t n = p.c.inputs.size();
+  iteration over;
+  over.space = weft::detail::broadcast_space(p.inputs, n);
+  check_size(p.c.op->name, over.space);
+  for (std::size_t i = 0; i < n; ++i)
+    over.add(weft::device::broadcast_operand(p.inputs[i].type, p.inputs[i].extents, over.space));
+  over.add(whole_space(over.space));
+  bool kept[max_rank];
+  weft::detail::kept_axes(p.c.attributes[0], over.space.rank, kept);
+  over.add(weft::device::reduced_operand(p.outputs[0].type, over.space, kept));
+  const auto how = static_cast<weft::device::combine>(p.c.attributes[1]);
+  const bool mean = p.c.attributes[2] != 0;
+  const std::size_t elements = over.space.elements(), results = p.outputs[0].extents.elements();
+  over.merge_axes();
+  auto* k = new launch_kernel(describe_fused(weft::detail::reduction_name(how, mean), *r.body));
+  try {
+    add_reduction(*k, d, p.c.op->name, **r.gpu, over, walked_axes(over, n + 1), results,
+                  {p.input_slots, nullptr, n, p.output_slots, nullptr, 1}, 0, 1, 1,
+                  mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.c.literals.data());
+  } catch (...) {
+    delete k;
+    throw;
+  }
+  return k;
+}
+
+// inputs: arguments, upstream and, unless of a reduction, the value
+// attributes: reduced axes or -1, mean, then the argument of each output
+//
+// Without a sum it is a map, or where groups of elements do not lie in one row, what a sum does without summing. Else
+// one launch writes every gradient, and sums those of arguments that were broadcast. Where arguments were broadcast
+// along different axes it takes a launch for each set of axes; the last one also writes what is not summed, since that
+// may overwrite what the others read.
+inline kernel* prepare_elementwise_gradient(const prepare_context& p, device& d) {
+  const auto& f = *static_cast<const fused*>(p.c.detail);
+  if (!f.gpu || !f.gpu->gradient) not_compiled(p.c.op->name, f);
+  const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
+  const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments, outputs = p.c.outputs.size();
+  const value_info& upstream = p.inputs[arguments];
+  const std::uint32_t read = f.gradient_reads();
+  iteration over;
+  over.space = of_reduction ? weft::detail::broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
+  const shape space = over.space;
+  check_size(p.c.op->name, space);
+
+  std::uint32_t in[weft::device::max_operands + 2], out[weft::device::max_operands];
+  dtype in_types[weft::device::max_operands + 2], out_types[weft::device::max_operands];
+  for (std::size_t k = 0; k < inputs; ++k) {
+    in[k] = (read >> k) & 1 ? p.input_slots[k] : no_slot;
+    in_types[k] = p.inputs[k].type;
+    if (in[k] == no_slot) {
+      over.add({in_types[k], {}});
+    } else if (k == arguments && of_reduction) {
+      bool kept[max_rank];
+      weft::detail::kept_axes(p.c.attributes[0], space.rank, kept);
+      over.add(weft::device::reduced_operand(upstream.type, space, kept));
+    } else {
+      over.add(weft::device::broadcast_operand(in_types[k], p.inputs[k].extents, space));
+    }
+  }
+  over.add(whole_space(space));
+  for (std::size_t k = 0; k < arguments; ++k) out[k] = no_slot, out_types[k] = p.inputs[k].type;
+  std::uint32_t stored = 0, summed = 0;
+  for (std::size_t o = 0; o < outputs; ++o) {
+    const auto k = static_cast<std::size_t>(p.c.attributes[2 + o]);
+    over.add(weft::device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space));
+    out[k] = p.output_slots[o];
+    (p.outputs[o].extents.elements() == space.elements() ? stored : summed) |= std::uint32_t{1} << k;
+  }
+  over.merge_axes();
+  const double factor =
+      mean ? static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()) : 1;
+  const map_operands operands{in, in_types, inputs, out, out_types, arguments};
+
+  auto* k = new launch_kernel(describe_fused("gradient of", f));
+  try {
+    if (!summed) {
+      const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
+      if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data());
+      const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
+      if (auto* l = add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
+                                  factor, 1, p.c.literals.data()))
+        l->spare = grouped;
+      return k;
+    }
+    std::uint32_t left = summed;
+    while (left) {
+      std::uint32_t together = 0, axes = 0;
+      std::size_t results = 0;
+      for (std::size_t o = 0; o < outputs; ++o) {
+        const std::uint32_t bit = std::uint32_t{1} << p.c.attributes[2 + o];
+        if (!(left & bit)) continue;
+        const std::uint32_t walked = walked_axes(over, inputs + 1 + o);
+        if (!together) axes = walked, results = p.outputs[o].extents.elements();
+        if (walked == axes) together |= bit;
+      }
+      left &= ~together;
+      add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
+                    together, factor, 1, p.c.literals.data());
+    }
+  } catch (...) {
+    delete k;
+    throw;
+  }
+  return k;
+}
+
+/// Whether an expression was compiled for GPUs, in some file of this program.
+inline bool map_exists(const invocation& c) {
+  const auto* kernels = static_cast<const fused*>(c.detail)->gpu;
+  return kernels && kernels->map;
+}
+inline bool gradient_exists(const invocation& c) {
+  const auto* kernels = static_cast<const fused*>(c.detail)->gpu;
+  return kernels && kernels->gradient;
+}
+inline bool reduction_exists(const invocation& c) {
+  const auto* code = static_cast<const fused_reduction*>(c.detail)->gpu;
+  return code && *code;
+}
+
+inline const bool fused_registered = [] {
+  preparation_of<weft::detail::prepare_elementwise> = {map_exists, prepare_elementwise};
+  preparation_of<weft::detail::prepare_elementwise_gradient> = {gradient_exists, prepare_elementwise_gradient};
+  preparation_of<weft::detail::prepare_reduction> = {reduction_exists, prepare_reduction};
+  return true;
+}();
+
+}  // namespace detail
+}  // namespace weft::gpu
+WEFT_COLD_END

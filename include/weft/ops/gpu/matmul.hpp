@@ -1,0 +1,60 @@
+#pragma once
+
+#include <weft/device/gpu/matmul_tiled.hpp>
+#include <weft/ops/gpu/epilogue.hpp>
+#include <weft/ops/gpu/install.hpp>
+#include <weft/ops/matmul.hpp>
+#if WEFT_GPU_USES_CUBLASLT
+  #include <weft/device/gpu/matmul_cublaslt.hpp>
+#endif
+
+/// Matrix products on GPUs: cuBLASLt where the device has it, else a plain kernel.
+namespace weft::gpu {
+inline namespace WEFT_GPU_FILE {
+
+template <class T>
+kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_unused]] device& on) {
+  owned<kernel> after(f.epilogue);
+  const matmul_shape s = weft::detail::product_of(p);
+  const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
+#if WEFT_GPU_USES_CUBLASLT
+  if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
+    cublaslt_problem problem{
+        s, dtype_of<T>, matmul_epilogue::none, f.accumulate, math.allow_tf32, math.workspace_bytes};
+    const known_epilogue e = recognise_epilogue<T>(f.following, f.result, static_cast<std::int64_t>(s.n));
+    if (e.known) {
+      problem.epilogue = !e.relu      ? matmul_epilogue::bias
+                         : e.has_bias ? matmul_epilogue::bias_relu
+                                      : matmul_epilogue::relu;
+      owned<kernel> nothing_left;
+      if (kernel* k = cublaslt_kernel::make(*libraries, problem, {a, b, f.result, e.bias}, f.factor, nothing_left))
+        return k;
+      problem.epilogue = matmul_epilogue::none;
+    }
+    if (kernel* k = cublaslt_kernel::make(*libraries, problem, {a, b, f.result}, f.factor, after)) return k;
+  }
+#endif
+#if WEFT_COMPILES_FOR_GPU
+  return new tiled_matmul_kernel<T>(s, a, b, f.result, static_cast<T>(f.factor), f.accumulate ? T(1) : T(0), after);
+#else
+  throw error(error_code::unimplemented, "matmul",
+              "cuBLASLt has no algorithm for it, and no file of this program is compiled for GPUs");
+#endif
+}
+
+template <class T>
+kernel* prepare_matmul(const prepare_context& p, device& on) {
+  return make_product<T>(p, {p.output_slots[0]}, on);
+}
+
+template <class T>
+bool install_matmul() {
+  return install<weft::detail::prepare_matmul<T>>({.prepare = prepare_matmul<T>, .prepare_fused = make_product<T>});
+}
+
+#if WEFT_COMPILES_FOR_GPU || WEFT_GPU_USES_CUBLASLT
+inline const bool matmul_is_installed = install_matmul<float>() && install_matmul<double>();
+#endif
+
+}  // namespace WEFT_GPU_FILE
+}  // namespace weft::gpu

@@ -1,0 +1,267 @@
+#pragma once
+
+#include <weft/device/gpu/map.hpp>
+#include <weft/device/gpu/reduce.hpp>
+#include <weft/ops/formulas.hpp>
+#include <weft/ops/fused.hpp>
+
+/// The kernels of skeletons: their values, their gradients, and the sums of both.
+#if WEFT_COMPILES_FOR_GPU
+namespace weft::gpu {
+
+/// Inside a kernel a value is an element in a register.
+template <class In>
+struct register_context {
+  template <class T>
+  using value = T;
+  const In& in;
+  const std::uint64_t* constants;
+  template <int I, class T>
+  WEFT_HOST_DEVICE T argument() const {
+    return in.template get<I>();
+  }
+  template <int I, class T>
+  WEFT_HOST_DEVICE T constant() const {
+    T value;
+    memcpy(&value, constants + I, sizeof value);
+    return value;
+  }
+};
+
+namespace detail {
+
+template <class S>
+inline constexpr int arguments_of = static_cast<int>(weft::detail::signature_of<S>.arguments);
+template <class S>
+inline constexpr int constants_of = static_cast<int>(weft::detail::signature_of<S>.constants);
+template <class S, int I>
+inline constexpr bool is_reached = (weft::detail::signature_of<S>.reached >> I) & 1;
+
+/// The type of an argument; behind the arguments, that of the value.
+template <class S, int I, bool IsArgument = (I < arguments_of<S>)>
+struct input_type : type_of<weft::detail::signature_of<S>.types[I]> {};
+template <class S, int I>
+struct input_type<S, I, false> {
+  using type = typename S::value_type;
+};
+
+}  // namespace detail
+
+namespace detail {
+
+template <class Op, class T>
+inline constexpr bool takes_two = requires(T x) {
+  Op::apply(x, x);
+};
+
+}  // namespace detail
+
+/// One of several operations: which, says `factor`.
+template <class T, class R, class... Ops>
+struct choice_program {
+  static constexpr int inputs = 2, outputs = 1, constants = 0;
+  static constexpr bool reads_all = false;
+  template <int>
+  using input = T;
+  template <int>
+  using output = R;
+  template <int>
+  static constexpr bool writes = true;
+
+  template <class In, class Out>
+  WEFT_HOST_DEVICE static void run(const In& in, const std::uint64_t*, double factor, Out& out) {
+    const T a = in.template get<0>(), b = in.template get<1>();
+    const int chosen = static_cast<int>(factor);
+    int k = 0;
+    R y{};
+    ((k++ == chosen ? static_cast<void>(y = apply<Ops>(a, b)) : static_cast<void>(0)), ...);
+    out.template set<0>(y);
+  }
+
+ private:
+  template <class Op>
+  WEFT_HOST_DEVICE static R apply(T a, T b) {
+    if constexpr (detail::takes_two<Op, T>)
+      return static_cast<R>(Op::apply(a, b));
+    else
+      return static_cast<R>(Op::apply(a));
+  }
+};
+
+/// The value of a skeleton.
+template <class S>
+struct value_program {
+  static constexpr int inputs = detail::arguments_of<S>, outputs = 1, constants = detail::constants_of<S>;
+  static constexpr bool stores = false;  ///< when it is reduced, nothing is written element by element
+  static constexpr bool reads_all = true;
+  template <int I>
+  using input = typename detail::input_type<S, I>::type;
+  template <int>
+  using output = typename S::value_type;
+  template <int>
+  static constexpr bool writes = true;
+
+  template <class In, class Out>
+  WEFT_HOST_DEVICE static void run(const In& in, const std::uint64_t* constants, double, Out& out) {
+    out.template set<0>(S::eval(register_context<In>{in, constants}));
+  }
+};
+
+template <class Out>
+struct register_sink {
+  Out& out;
+  template <int I, class T>
+  WEFT_HOST_DEVICE void take(T g) {
+    out.template set<I>(g);
+  }
+};
+
+/// The gradients with respect to a skeleton's arguments. Inputs: the arguments, the upstream gradient, which is
+/// multiplied by `factor`, and with `KeepsValue` the skeleton's value.
+template <class S, bool KeepsValue>
+struct gradient_program {
+  static constexpr int arguments = detail::arguments_of<S>;
+  static constexpr int inputs = arguments + 1 + KeepsValue, outputs = arguments, constants = detail::constants_of<S>;
+  static constexpr bool stores = true;
+  static constexpr bool reads_all = false;  ///< a gradient may not depend on every input
+  template <int I>
+  using input = typename detail::input_type<S, I>::type;
+  template <int O>
+  using output = input<O>;
+  template <int O>
+  static constexpr bool writes = detail::is_reached<S, O>;
+
+  template <class In, class Out>
+  WEFT_HOST_DEVICE static void run(const In& in, const std::uint64_t* constants, double factor, Out& out) {
+    using context = register_context<In>;
+    using T = typename S::value_type;
+    auto tape = S::forward(context{in, constants});
+    if constexpr (KeepsValue) tape.y = in.template get<arguments + 1>();
+    T upstream = in.template get<arguments>();
+    if (factor != 1) upstream = static_cast<T>(static_cast<double>(upstream) * factor);
+    register_sink<Out> sink{out};
+    S::template backward<context>(tape, upstream, sink);
+  }
+};
+
+namespace detail {
+
+// An object for each kernel: its constructor, which runs before main, puts it into the skeleton's slot.
+
+template <class S, map_forms Forms = map_forms::both>
+struct registered_map {
+  map_code code = compile_map<value_program<S>, Forms>("map");
+  registered_map() {
+    if (Forms == map_forms::both || !kernels_of<S>.map) kernels_of<S>.map = &code;
+  }
+};
+
+/// Several operations of one or two operands in one kernel: rare ones, not worth a kernel each.
+template <class T, class R, class... Ops>
+struct registered_operations {
+  map_code codes[sizeof...(Ops)];
+  registered_operations() {
+    const map_code code = compile_map<choice_program<T, R, Ops...>, map_forms::plain>("operation");
+    int k = 0;
+    (put<Ops>(code, k++), ...);
+  }
+  template <class Op>
+  void put(const map_code& code, int k) {
+    codes[k] = code;
+    codes[k].factor = k;
+    using skeleton::apply, skeleton::argument;
+    using one = apply<Op, R, argument<0, T>>;
+    using two = apply<Op, R, argument<0, T>, argument<1, T>>;
+    const map_code*& slot = kernels_of<std::conditional_t<takes_two<Op, T>, two, one>>.map;
+    if (!slot) slot = &codes[k];
+  }
+};
+
+template <class S, bool KeepsValue>
+struct registered_gradient {
+  map_code code = compile_map<gradient_program<S, KeepsValue>, map_forms::vector>("gradient");
+  reduce_code sums = compile_reduce<gradient_program<S, KeepsValue>, weft::device::combine::sum>("gradient and sums");
+  registered_gradient() {
+    kernels_of<S, KeepsValue>.gradient = &code;
+    kernels_of<S, KeepsValue>.gradient_sums = &sums;
+  }
+};
+
+template <class S, weft::device::combine How>
+struct registered_reduction {
+  reduce_code code = compile_reduce<value_program<S>, How>("reduce");
+  registered_reduction() { reduction_of<S, How> = &code; }
+};
+
+template <class Registration>
+inline const Registration registered{};
+
+inline void exists(const void*) {}
+
+/// Makes the object exist.
+template <class Registration>
+void need() {
+  exists(&registered<Registration>);
+}
+
+/// A part that has no gradient gets a kernel of its own when the whole is differentiated twice (symbol_context::part).
+template <int I, class T>
+void need_parts(skeleton::argument<I, T>*) {}
+template <int I, class T>
+void need_parts(skeleton::constant<I, T>*) {}
+template <class Op, class T, class... S>
+void need_parts(skeleton::apply<Op, T, S...>*) {
+  if constexpr (skeleton::apply<Op, T, S...>::differentiable)
+    (need_parts(static_cast<S*>(nullptr)), ...);
+  else
+    need<registered_map<skeleton::apply<Op, T, S...>, map_forms::plain>>();
+}
+
+}  // namespace detail
+
+template <>
+struct compiled<device_compiler> {
+  template <class S>
+  static void map() {
+    detail::need<detail::registered_map<S>>();
+    if constexpr (S::differentiable) {
+      detail::need<detail::registered_gradient<S, true>>();
+      detail::need_parts(static_cast<S*>(nullptr));
+    }
+  }
+
+  template <class S, weft::device::combine How>
+  static void reduction() {
+    detail::need<detail::registered_reduction<S, How>>();
+    if constexpr (S::differentiable) {
+      if constexpr (How == weft::device::combine::sum) detail::need<detail::registered_gradient<S, false>>();
+      if constexpr (How == weft::device::combine::product)
+        detail::need<detail::registered_reduction<skeleton::argument<0, typename S::value_type>, How>>();
+      detail::need_parts(static_cast<S*>(nullptr));
+    }
+  }
+
+  /// The single operations that gradients of gradients are made of (ops/primitives.hpp).
+  template <class T>
+  static void primitives() {
+    namespace f = formula;
+    using skeleton::apply, skeleton::argument;
+    using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
+    detail::need<detail::registered_operations<T, T, f::negate, f::exp, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs,
+                                               f::sign, f::add, f::subtract, f::multiply, f::divide, f::pow, f::maximum,
+                                               f::minimum, f::cast<T>>>();
+    detail::need<detail::registered_operations<T, bool, f::less, f::less_equal, f::equal>>();
+    detail::need<detail::registered_map<apply<f::logical_not, bool, argument<0, bool>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::select, T, argument<0, bool>, argument<1, T>, argument<2, T>>,
+                                        map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<T>, T, argument<0, bool>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<other>, other, argument<0, T>>, map_forms::plain>>();
+    detail::need<detail::registered_gradient<apply<f::add, T, argument<0, T>, argument<1, T>>, true>>();
+    detail::need<detail::registered_gradient<apply<f::multiply, T, argument<0, T>, argument<1, T>>, true>>();
+    detail::need<detail::registered_reduction<argument<0, T>, weft::device::combine::sum>>();
+    detail::need<detail::registered_gradient<argument<0, T>, false>>();
+  }
+};
+
+}  // namespace weft::gpu
+#endif

@@ -1,0 +1,245 @@
+#pragma once
+
+#include <weft/device/cpu/pooling.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+#include <weft/ops/window.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+namespace detail {
+
+/// The call's extents, from the attributes and those of the images and of the result.
+inline convolution_shape pooling_of(const invocation& c, const shape& images, const shape& result) {
+  const convolution_shape s = convolution_of(c.attributes.data(), images, c.attributes[8], c.attributes[9], result);
+  if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
+    throw error(error_code::invalid_argument, c.op->name,
+                {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
+                 ": images are [batch, height, width, channels], and no window is larger than the image with its "
+                 "padding"});
+  return s;
+}
+
+inline symbol record_pooling(const operation& op, const gradient_context& g, std::initializer_list<symbol> inputs,
+                             const value_info& output) {
+  invocation c;
+  c.op = &op;
+  for (const symbol& x : inputs) c.inputs.push_back(x.id());
+  c.attributes = g.c.attributes;
+  c.outputs = {output};
+  return inputs.begin()->where()->record(static_cast<invocation&&>(c));
+}
+
+template <class T>
+kernel* prepare_max_pool(const prepare_context& p) {
+  return device::make_max_pool<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
+                                  p.output_slots[0]);
+}
+template <class T>
+kernel* prepare_max_pool_gradient(const prepare_context& p) {
+  return device::make_max_pool_gradient<T>(pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0],
+                                           p.input_slots[2], p.output_slots[0]);
+}
+template <class T>
+kernel* prepare_max_pool_choice(const prepare_context& p) {
+  return device::make_max_pool_choice<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
+                                         p.input_slots[1], p.output_slots[0]);
+}
+template <class T>
+kernel* prepare_average_pool(const prepare_context& p) {
+  return device::make_average_pool<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
+                                      p.output_slots[0]);
+}
+template <class T>
+kernel* prepare_average_pool_gradient(const prepare_context& p) {
+  return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
+                                               p.input_slots[0], p.output_slots[0]);
+}
+
+/// The value of a max pool serves devices whose libraries ask for it; the CPU finds the maxima again.
+inline std::uint32_t max_pool_gradient_reads(const invocation&) { return 0b101; }
+
+template <class T>
+void max_pool_gradient(gradient_context&);
+template <class T>
+void max_pool_gradient_gradient(gradient_context&);
+template <class T>
+void max_pool_choice_gradient(gradient_context&);
+template <class T>
+void average_pool_gradient(gradient_context&);
+template <class T>
+void average_pool_gradient_gradient(gradient_context&);
+
+}  // namespace detail
+
+// attributes of all five: see convolution_attribute; dilations are 1
+
+/// inputs: images; output: the largest element of each window
+template <class T>
+inline constexpr operation max_pool_operation = {.name = "max_pool2d",
+                                                 .prepare_cpu = detail::prepare_max_pool<T>,
+                                                 .gpu = &gpu::preparation_of<detail::prepare_max_pool<T>>,
+                                                 .gradient = detail::max_pool_gradient<T>};
+/// inputs: images, the pool's value, what arrives at it; output: the gradient of the images (tf.raw_ops.MaxPoolGrad)
+template <class T>
+inline constexpr operation max_pool_gradient_operation = {
+    .name = "max_pool2d_gradient",
+    .prepare_cpu = detail::prepare_max_pool_gradient<T>,
+    .gpu = &gpu::preparation_of<detail::prepare_max_pool_gradient<T>>,
+    .gradient = detail::max_pool_gradient_gradient<T>,
+    .reads = detail::max_pool_gradient_reads};
+/// inputs: images, values of their extents; output: of each window the value where the images' maximum is
+/// (tf.raw_ops.MaxPoolGradGrad)
+template <class T>
+inline constexpr operation max_pool_choice_operation = {.name = "max_pool2d_choice",
+                                                        .prepare_cpu = detail::prepare_max_pool_choice<T>,
+                                                        .gpu = &gpu::preparation_of<detail::prepare_max_pool_choice<T>>,
+                                                        .gradient = detail::max_pool_choice_gradient<T>};
+/// inputs: images; output: the mean of each window, padding not counted
+template <class T>
+inline constexpr operation average_pool_operation = {.name = "average_pool2d",
+                                                     .prepare_cpu = detail::prepare_average_pool<T>,
+                                                     .gpu = &gpu::preparation_of<detail::prepare_average_pool<T>>,
+                                                     .gradient = detail::average_pool_gradient<T>};
+/// inputs: what arrives at the pool's value; output: the gradient of the images (tf.raw_ops.AvgPoolGrad)
+template <class T>
+inline constexpr operation average_pool_gradient_operation = {
+    .name = "average_pool2d_gradient",
+    .prepare_cpu = detail::prepare_average_pool_gradient<T>,
+    .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
+    .gradient = detail::average_pool_gradient_gradient<T>};
+
+namespace detail {
+
+template <class T>
+void max_pool_gradient(gradient_context& g) {
+  const symbol x = g.input(0);
+  g.gradient(0, record_pooling(max_pool_gradient_operation<T>, g, {x, g.output(), g.upstream()}, x.info()));
+}
+
+// Which element is the largest does not change with a small change of the images: they get no second gradient.
+template <class T>
+void max_pool_gradient_gradient(gradient_context& g) {
+  if (g.wanted(2))
+    g.gradient(2, record_pooling(max_pool_choice_operation<T>, g, {g.input(0), g.upstream()}, g.input(2).info()));
+}
+
+template <class T>
+void max_pool_choice_gradient(gradient_context& g) {
+  if (!g.wanted(1)) return;
+  const symbol x = g.input(0), y = record_pooling(max_pool_operation<T>, g, {x}, g.output().info());
+  g.gradient(1, record_pooling(max_pool_gradient_operation<T>, g, {x, y, g.upstream()}, x.info()));
+}
+
+template <class T>
+void average_pool_gradient(gradient_context& g) {
+  g.gradient(0, record_pooling(average_pool_gradient_operation<T>, g, {g.upstream()}, g.input(0).info()));
+}
+
+template <class T>
+void average_pool_gradient_gradient(gradient_context& g) {
+  g.gradient(0, record_pooling(average_pool_operation<T>, g, {g.upstream()}, g.input(0).info()));
+}
+
+constexpr bool window_fits(const shape& images, size2d window, const window_options& o) {
+  return images.rank != 4 || !names_extents(images, o) || images[1] < 0 || images[2] < 0 ||
+         has_windows(images, window.height, window.width, o);
+}
+
+// A window that lies in the padding alone would have no elements.
+constexpr bool pool_is_sensible(size2d window, const window_options& o) {
+  return sensible(o) && window.height > 0 && window.width > 0 && o.pad.top < window.height &&
+         o.pad.bottom < window.height && o.pad.left < window.width && o.pad.right < window.width;
+}
+
+}  // namespace detail
+
+/// The window of a pool is larger than the image with its padding: there is no position for it.
+template <class Images, size2d Window, size2d Stride, padding Padding>
+struct window_is_larger_than_image : mistake<!detail::window_fits(Images::spec, Window, {Stride, Padding})> {};
+
+/// Height and width are dynamic, and the result's extents would have no name: that is possible with stride 1 and
+/// padding::same only.
+template <class Images, size2d Stride, padding Padding>
+struct pool_extents_are_dynamic
+    : mistake<Images::rank == 4 && !detail::names_extents(Images::spec, {Stride, Padding})> {};
+
+/// Windows and strides are at least 1; padding is at least 0 and less than the window.
+template <size2d Window, size2d Stride, padding Padding>
+struct pool_options_out_of_range : mistake<!detail::pool_is_sensible(Window, {Stride, Padding})> {};
+
+/// Pools exist of float and of double.
+template <class T>
+struct pool_undefined_for : mistake<!is_differentiable<T>> {};
+
+/// What is wrong with a pool, if anything is.
+template <class E, size2d Window, size2d Stride, padding Padding>
+using pool_mistake = std::conditional_t<
+    !is_differentiable<value_t<E>>, pool_undefined_for<value_t<E>>,
+    std::conditional_t<
+        dims_t<E>::rank != 4, images_are_not_of_rank_4<dims_t<E>>,
+        std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
+                           pool_options_out_of_range<Window, Stride, Padding>,
+                           std::conditional_t<pool_extents_are_dynamic<dims_t<E>, Stride, Padding>::value,
+                                              pool_extents_are_dynamic<dims_t<E>, Stride, Padding>,
+                                              window_is_larger_than_image<dims_t<E>, Window, Stride, Padding>>>>>;
+
+namespace detail {
+
+template <class Images, size2d Window, size2d Stride, padding Padding>
+struct pool_result {
+  static constexpr shape images = Images::spec;
+  static constexpr window_options options{Stride, Padding};
+  using type = dims<extent_at<Images, 0>::value,
+                    window_extent<extent_at<Images, 1>::value, rows_of(images[1], Window.height, options).result>(),
+                    window_extent<extent_at<Images, 2>::value, columns_of(images[2], Window.width, options).result>(),
+                    extent_at<Images, 3>::value>;
+};
+
+inline window_call call_pool(const shape& images, size2d window, const window_options& o) {
+  window_call call = call_windows(images, window.height, window.width, images[3], o);
+  call.attributes.push_back(window.height);
+  call.attributes.push_back(window.width);
+  return call;
+}
+
+template <size2d Window, size2d Stride, padding Padding, class E>
+auto pool(const operation& op, const E& images) {
+  using D = typename pool_result<dims_t<E>, Window, Stride, Padding>::type;
+  const auto x = settle(images);
+  window_call call = call_pool(extents_of(x), Window, {Stride, Padding});
+  return record_or_run<value_t<E>, D, device_t<E>>(op, call.result,
+                                                   static_cast<sequence<std::int64_t>&&>(call.attributes), x);
+}
+
+}  // namespace detail
+
+/// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
+/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
+/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
+[[nodiscard]] auto max_pool2d(const E& images) {
+  using mistaken = pool_mistake<E, Window, Stride, Padding>;
+  static_assert(correct<mistaken>, "max_pool2d: the images do not fit the window, or are not float or double");
+  if constexpr (mistaken::value)
+    return detail::after_mistake<value_t<E>, dims_t<E>>(images);
+  else
+    return detail::pool<Window, Stride, Padding>(max_pool_operation<value_t<E>>, images);
+}
+
+/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
+/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
+[[nodiscard]] auto average_pool2d(const E& images) {
+  using mistaken = pool_mistake<E, Window, Stride, Padding>;
+  static_assert(correct<mistaken>, "average_pool2d: the images do not fit the window, or are not float or double");
+  if constexpr (mistaken::value)
+    return detail::after_mistake<value_t<E>, dims_t<E>>(images);
+  else
+    return detail::pool<Window, Stride, Padding>(average_pool_operation<value_t<E>>, images);
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/thread_pool.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A device that this process can use.
+struct listed_device {
+  std::string name;              ///< "/device:GPU:0"
+  std::string description;       ///< "NVIDIA H100 80GB HBM3, compute capability 9.0"
+  std::size_t memory_bytes = 0;  ///< of a GPU
+};
+
+/// The CPU, and the GPUs where the program knows of any (tf.config.list_physical_devices).
+inline sequence<listed_device> list_devices() {
+  sequence<listed_device> devices;
+  devices.push_back({"/device:CPU:0", concat({available_cores().size(), " cores, ", name(detected_isa())}), 0});
+  const int gpus = gpu::installed_platform ? gpu::installed_platform->count() : 0;
+  for (int i = 0; i < gpus; ++i) {
+    const gpu::device_info info = gpu::installed_platform->at(i).info();
+    devices.push_back({concat({"/device:GPU:", i}),
+                       concat({info.name, ", compute capability ", info.compute_major, ".", info.compute_minor}),
+                       info.memory_bytes});
+  }
+  return devices;
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

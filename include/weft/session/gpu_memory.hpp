@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/error.hpp>
+#include <weft/session/gpu_support.hpp>
+#include <weft/session/memory_plan.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists who holds
+/// it.
+class gpu_memory {
+ public:
+  gpu_memory(gpu::device& where, std::size_t limit, bool allow_growth)
+      : device_(where), limit_(limit / alignment * alignment), grows_(allow_growth) {
+    if (grows_) return;
+    region_ = device_.allocate(limit_);
+    if (!region_)
+      throw error(error_code::resource_exhausted, name(),
+                  {"cannot take ", limit_,
+                   " bytes at once: others hold memory of this GPU; lower memory_fraction or set allow_growth"});
+  }
+  gpu_memory(const gpu_memory&) = delete;
+  gpu_memory& operator=(const gpu_memory&) = delete;
+  ~gpu_memory() {
+    if (region_) device_.deallocate(region_);
+  }
+
+  /// Throws resource_exhausted, with a table of what is held.
+  std::byte* allocate(std::size_t bytes, const std::string& owner) {
+    const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
+    std::byte* at = nullptr;
+    if (size <= limit_ - held_) {
+      if (grows_) {
+        at = device_.allocate(size ? size : alignment);
+      } else {
+        memory_plan tried = plan_;
+        const std::size_t offset = tried.allocate(size);
+        if (tried.total() <= limit_) {
+          plan_ = static_cast<memory_plan&&>(tried);
+          at = region_ + offset;
+        }
+      }
+    }
+    if (!at) throw_full(bytes, owner);
+    holders_.push_back({at, size, owner});
+    held_ += size;
+    if (held_ > peak_) peak_ = held_;
+    return at;
+  }
+
+  void deallocate(std::byte* at) noexcept {
+    for (std::size_t i = 0; i < holders_.size(); ++i) {
+      if (holders_[i].at != at) continue;
+      if (grows_)
+        device_.deallocate(at);
+      else
+        plan_.release(static_cast<std::size_t>(at - region_), holders_[i].bytes);
+      held_ -= holders_[i].bytes;
+      holders_.erase(i);
+      return;
+    }
+  }
+
+  std::size_t limit() const { return limit_; }
+  std::size_t held() const { return held_; }
+  std::size_t peak() const { return peak_; }
+
+  /// "  1234567 bytes  hidden/weights", the largest first.
+  std::string holders() const {
+    sequence<std::size_t> order;
+    for (std::size_t i = 0; i < holders_.size(); ++i) {
+      std::size_t at = 0;
+      while (at < order.size() && holders_[order[at]].bytes >= holders_[i].bytes) ++at;
+      order.insert(at, i);
+    }
+    std::string table;
+    constexpr std::size_t most = 20;
+    for (std::size_t i = 0; i < order.size() && i < most; ++i)
+      append(table, {"\n  ", holders_[order[i]].bytes, " bytes  ", holders_[order[i]].owner});
+    if (order.size() > most) append(table, {"\n  and ", order.size() - most, " smaller ones"});
+    return table;
+  }
+
+ private:
+  struct holder {
+    std::byte* at;
+    std::size_t bytes;
+    std::string owner;
+  };
+
+  std::string name() const { return concat({"/device:GPU:", device_.ordinal()}); }
+
+  [[noreturn]] void throw_full(std::size_t bytes, const std::string& owner) const {
+    throw error(error_code::resource_exhausted, owner,
+                {"needs ", bytes, " bytes on ", name(), ", where the session holds ", held_, " of at most ", limit_,
+                 (held_ + bytes <= limit_ ? " and no block of that size is free" : ""), ":", holders()});
+  }
+
+  gpu::device& device_;
+  std::size_t limit_, held_ = 0, peak_ = 0;
+  bool grows_;
+  std::byte* region_ = nullptr;
+  memory_plan plan_;
+  sequence<holder> holders_;
+};
+
+/// A block of it.
+class gpu_block {
+ public:
+  gpu_block() = default;
+  gpu_block(gpu_memory& memory, std::size_t bytes, const std::string& owner)
+      : memory_(&memory), at_(memory.allocate(bytes, owner)) {}
+  gpu_block(gpu_block&& o) noexcept : memory_(o.memory_), at_(o.at_) { o.at_ = nullptr; }
+  gpu_block& operator=(gpu_block&& o) noexcept {
+    std::swap(memory_, o.memory_);
+    std::swap(at_, o.at_);
+    return *this;
+  }
+  ~gpu_block() {
+    if (at_) memory_->deallocate(at_);
+  }
+  std::byte* data() const { return at_; }
+
+ private:
+  gpu_memory* memory_ = nullptr;
+  std::byte* at_ = nullptr;
+};
+
+/// Page-locked memory of the host, which a GPU reads and writes by itself.
+class pinned_block {
+ public:
+  pinned_block() = default;
+  pinned_block(gpu::device& by, std::size_t bytes) : by_(&by), at_(by.allocate_host(bytes ? bytes : 1)) {
+    if (!at_)
+      throw error(error_code::resource_exhausted, "session",
+                  {"there are no ", bytes, " bytes of page-locked memory for copies to and from a GPU"});
+  }
+  pinned_block(pinned_block&& o) noexcept : by_(o.by_), at_(o.at_) { o.at_ = nullptr; }
+  pinned_block& operator=(pinned_block&& o) noexcept {
+    std::swap(by_, o.by_);
+    std::swap(at_, o.at_);
+    return *this;
+  }
+  ~pinned_block() {
+    if (at_) by_->deallocate_host(at_);
+  }
+  std::byte* data() const { return at_; }
+
+ private:
+  gpu::device* by_ = nullptr;
+  std::byte* at_ = nullptr;
+};
+
+/// One GPU of a session: its queue and its memory.
+struct session_gpu {
+  session_gpu(gpu::device& d, std::size_t limit, const gpu_options& how)
+      : device(d), memory(d, limit, how.allow_growth), queue(d.make_queue()), options(how) {}
+  gpu::device& device;
+  gpu_memory memory;
+  gpu::owned<gpu::queue> queue;
+  const gpu_options& options;
+};
+
+/// The GPUs of a session, each opened when it is first used: a process that places nothing on a GPU touches none.
+class session_gpus {
+ public:
+  explicit session_gpus(const gpu_options& how) : options_(how) {
+    if (!(how.memory_fraction > 0 && how.memory_fraction <= 1))
+      throw error(error_code::invalid_argument, "session", "memory_fraction is greater than 0 and at most 1");
+  }
+  session_gpus(const session_gpus&) = delete;
+  session_gpus& operator=(const session_gpus&) = delete;
+  ~session_gpus() {
+    for (session_gpu* g : open_) delete g;
+  }
+
+  std::size_t count() const {
+    const std::size_t cards = cards_();
+    return options_.virtual_devices.empty() || cards == 0 ? cards : options_.virtual_devices.size();
+  }
+
+  session_gpu& at(std::size_t ordinal) {
+    if (open_.size() <= ordinal) open_.resize(ordinal + 1);
+    if (!open_[ordinal]) {
+      const bool parts = !options_.virtual_devices.empty();
+      gpu::device& card = gpu::installed_platform->at(parts ? 0 : static_cast<int>(ordinal));
+      const std::size_t limit =
+          parts ? options_.virtual_devices[ordinal]
+                : static_cast<std::size_t>(static_cast<double>(card.info().memory_bytes) * options_.memory_fraction);
+      open_[ordinal] = new session_gpu(card, limit, options_);
+    }
+    return *open_[ordinal];
+  }
+
+ private:
+  static std::size_t cards_() {
+    return gpu::installed_platform ? static_cast<std::size_t>(gpu::installed_platform->count()) : 0;
+  }
+
+  const gpu_options& options_;
+  sequence<session_gpu*> open_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

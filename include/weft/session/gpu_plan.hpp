@@ -1,0 +1,303 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/session/gpu_memory.hpp>
+#include <weft/session/plan.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A plan in which GPUs take part. Each has a memory of its own: values that are needed on another side are copied
+/// there, by kernels of the GPU's lane. Kernels that follow one another on a GPU are a stage, recorded once and
+/// launched as a whole. One thread goes through the stages in order, and waits for a GPU where another device needs its
+/// results.
+class gpu_plan final : public plan {
+ public:
+  gpu_plan(session_gpus& gpus, const graph& g, const schedule& order, const step_request& request,
+           const extent_bindings& extents, sequence<variable_state>& variables, const session_devices& devices)
+      : plan(g, order, request, extents, variables, devices), session_gpus_(gpus) {}
+
+  bool run_by_itself(thread_pool& threads) override {
+    if (gpus_ == 0) return false;
+    for (const staged_copy& c : staged_) __builtin_memcpy(buffers_[c.to], buffers_[c.from], c.bytes);
+    const frame f{buffers_.data(), &threads};
+    for (stage& next : stages_) {
+      for (const std::uint32_t g : next.waits) {
+        if (next.on.gpu)
+          gpu(next.on.ordinal).queue->wait_for(*gpu(g).queue);
+        else
+          gpu(g).queue->synchronize();
+      }
+      if (next.on.gpu)
+        run_on_gpu(next);
+      else
+        for (std::uint32_t i = next.first; i < next.last; ++i) run(instructions_[i], f);
+    }
+    for (const std::uint32_t g : used_gpus_) gpu(g).queue->synchronize();
+    return true;
+  }
+
+  std::size_t arena_bytes() const override {
+    std::size_t bytes = plan::arena_bytes();
+    for (const gpu_lane& l : gpu_lanes_) bytes += l.host_memory.total();
+    return bytes;
+  }
+
+ private:
+  /// What a lane has beside what a lane of CPU threads has.
+  struct gpu_lane {
+    memory_plan host_memory;  // what a GPU copies to the host
+    gpu_block arena;
+    pinned_block host_arena;
+  };
+
+  /// The value of a slot in another space.
+  struct replica {
+    std::uint32_t of, space, slot;
+  };
+
+  /// A fed value's copy to where a GPU can read it, made before the step.
+  struct staged_copy {
+    std::uint32_t from, to;
+    std::size_t bytes;
+  };
+
+  /// Instructions [first, last) that follow one another on one device.
+  struct stage {
+    device_number on;
+    std::uint32_t first, last;
+    sequence<std::uint32_t> waits;  // GPUs
+    bool whole = false;
+    gpu::owned<gpu::recording> recorded;
+  };
+
+  session_gpu& gpu(std::size_t ordinal) const { return session_gpus_.at(ordinal); }
+
+  void place_nodes() override {
+    plan::place_nodes();
+    for (const device_number& d : on_)
+      if (d.gpu && d.ordinal >= gpus_) gpus_ = d.ordinal + 1;
+    if (gpus_ == 0) return;
+    // One thread does it all: more lanes of a CPU device would not run at the same time.
+    lanes_per_device_ = 1;
+    lanes_.resize(devices_.cpus + gpus_);
+    gpu_lanes_.resize(lanes_.size());
+  }
+  std::uint32_t first_lane_of(device_number d) const override {
+    return d.gpu ? static_cast<std::uint32_t>(devices_.cpus) + d.ordinal : plan::first_lane_of(d);
+  }
+
+  // ---- from one memory to another ----
+
+  void bring_operands(instruction& i) override {
+    if (gpus_ == 0) return;
+    const std::uint32_t space = space_of(i.on);
+    i.stands_for = i.reads;
+    for (std::uint32_t& s : i.reads)
+      if (slots_[s].space != space) s = bring(s, i.on, i.node);
+    for (const std::uint32_t s : i.writes) {
+      slots_[s].space = space;
+      // What is written makes the copies of the old value stale.
+      for (std::size_t r = replicas_.size(); r-- > 0;)
+        if (replicas_[r].of == s) replicas_.erase(r);
+    }
+  }
+
+  std::uint32_t bring_to_host(std::uint32_t s, std::uint32_t for_node) override {
+    return slots_[s].space == 0 ? s : bring(s, {}, for_node);
+  }
+
+  std::uint32_t new_slot(std::uint32_t like, std::uint32_t space) {
+    slot s;
+    s.info = slots_[like].info;
+    s.root = static_cast<std::uint32_t>(slots_.size());
+    s.space = space;
+    slots_.push_back(s);
+    return s.root;
+  }
+
+  /// The slot with the value of slot `s` in the memory of a device; copies it there if need be.
+  std::uint32_t bring(std::uint32_t s, device_number to, std::uint32_t for_node) {
+    const std::uint32_t space = space_of(to);
+    for (const replica& r : replicas_)
+      if (r.of == s && r.space == space) return r.slot;
+    std::uint32_t from = s;
+    const std::uint32_t made = new_slot(s, space);
+    replicas_.push_back({s, space, made});
+    if (slots_[s].place == place_kind::constant) {
+      slots_[made].place = place_kind::uploaded;
+      uploads_.push_back({s, made, slots_[s].info.bytes()});
+      return made;
+    }
+    // A GPU reads page-locked memory of the host, at an address that is the same in every run.
+    if (slots_[s].space == 0 && slots_[s].place != place_kind::unused) {
+      from = new_slot(s, 0);
+      if (slots_[s].place == place_kind::fed) {
+        slots_[from].place = place_kind::arena;
+        slots_[from].last = none;
+        slots_[from].first = 0;
+        staged_.push_back({s, from, slots_[s].info.bytes()});
+      } else {
+        list_copy(for_node, {}, s, from);
+      }
+    }
+    slots_[from].copied = true;
+    list_copy(for_node, to.gpu ? to : device_number{true, slots_[from].space - 1}, from, made);
+    return made;
+  }
+
+  // ---- memory ----
+
+  void reserve_memory() override {
+    for (const staged_copy& c : staged_) slots_[c.to].offset = lanes_[0].memory.allocate(c.bytes);
+  }
+  bool is_gpu_lane(std::size_t l) const { return l >= devices_.cpus; }
+  memory_plan& memory_of(const slot& s) override {
+    return gpus_ > 0 && is_gpu_lane(s.lane) && s.space == 0 ? gpu_lanes_[s.lane].host_memory : lanes_[s.lane].memory;
+  }
+
+  void take_memory() override {
+    if (gpus_ == 0) return plan::take_memory();
+    gpu::device* any = nullptr;
+    for (const instruction& i : instructions_)
+      if (i.on.gpu) any = &gpu(i.on.ordinal).device;
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      const std::size_t bytes = lanes_[l].memory.total(), host_bytes = gpu_lanes_[l].host_memory.total();
+      if (!is_gpu_lane(l)) {
+        if (bytes) gpu_lanes_[l].host_arena = pinned_block(*any, bytes);
+        continue;
+      }
+      if (lanes_[l].instructions.empty()) continue;
+      session_gpu& g = gpu(l - devices_.cpus);
+      if (bytes) gpu_lanes_[l].arena = gpu_block(g.memory, bytes, "a step's intermediate values");
+      if (host_bytes) gpu_lanes_[l].host_arena = pinned_block(g.device, host_bytes);
+    }
+    for (std::uint32_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s].place != place_kind::arena) continue;
+      const gpu_lane& l = gpu_lanes_[slots_[s].lane];
+      buffers_[s] = (slots_[s].space == 0 ? l.host_arena.data() : l.arena.data()) + slots_[s].offset;
+    }
+    for (const staged_copy& c : uploads_) {
+      session_gpu& g = gpu(slots_[c.to].space - 1);
+      constants_.push_back(gpu_block(g.memory, c.bytes, "a constant of a step"));
+      buffers_[c.to] = constants_.back().data();
+      g.queue->copy(buffers_[c.to], buffers_[c.from], c.bytes);
+      g.queue->synchronize();
+    }
+  }
+
+  // ---- kernels ----
+
+  class gpu_copy_kernel final : public kernel {
+   public:
+    gpu_copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes, const char* what)
+        : from_(from), to_(to), bytes_(bytes), what_(what) {}
+    void run(const frame& f) override { f.queue->copy(f.buffers[to_], f.buffers[from_], bytes_); }
+    std::string describe() const override { return concat({what_, ", ", bytes_, " bytes"}); }
+
+   private:
+    std::uint32_t from_, to_;
+    std::size_t bytes_;
+    const char* what_;
+  };
+
+  kernel* prepare_elsewhere(std::uint32_t n, const prepare_context& p, const product_fusion* fusion) const override {
+    const gpu::preparation& how = *what(n).op->gpu;
+    gpu::device& device = gpu(on_[n].ordinal).device;
+    return fusion ? how.prepare_fused(p, *fusion, device) : how.prepare(p, device);
+  }
+
+  kernel* prepare_copy(const instruction& in) const override {
+    const slot &from = slots_[in.reads[0]], &to = slots_[in.writes[0]];
+    if (!in.on.gpu) return plan::prepare_copy(in);
+    const char* what = from.space == to.space ? "snapshot of the old value"
+                       : from.space == 0      ? "copy from the host"
+                       : to.space == 0        ? "copy to the host"
+                                              : "copy from another GPU";
+    return new gpu_copy_kernel(in.reads[0], in.writes[0], to.info.bytes(), what);
+  }
+
+  // ---- stages ----
+
+  void find_waits() override {
+    if (gpus_ == 0) return plan::find_waits();
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
+      const device_number on = instructions_[i].on;
+      if (stages_.empty() || !(stages_.back().on == on)) {
+        stage next;
+        next.on = on;
+        next.first = i;
+        stages_.push_back(static_cast<stage&&>(next));
+      }
+      stage& here = stages_.back();
+      here.last = i + 1;
+      if (on.gpu) add_once(used_gpus_, on.ordinal);
+      for (std::uint32_t j = 0; j < i; ++j) {
+        const device_number other = instructions_[j].on;
+        if (other.gpu && !(other == on) && conflict(instructions_[j], instructions_[i]))
+          add_once(here.waits, other.ordinal);
+      }
+    }
+  }
+  static void add_once(sequence<std::uint32_t>& to, std::uint32_t x) {
+    for (const std::uint32_t y : to)
+      if (x == y) return;
+    to.push_back(x);
+  }
+
+  void run_on_gpu(stage& s) {
+    session_gpu& g = gpu(s.on.ordinal);
+    if (s.recorded) return g.queue->launch(*s.recorded);
+    const frame f{buffers_.data(), nullptr, g.queue.get()};
+    const bool record = g.options.record_steps && !g.options.synchronous;
+    if (record) g.queue->begin_recording();
+    try {
+      for (std::uint32_t i = s.first; i < s.last; ++i) {
+        run(instructions_[i], f);
+        if (g.options.synchronous) finish(instructions_[i], g);
+      }
+    } catch (...) {
+      if (record) g.queue->end_recording();
+      throw;
+    }
+    if (!record) return;
+    s.recorded = g.queue->end_recording();
+    s.whole = true;
+    g.queue->launch(*s.recorded);
+  }
+
+  void finish(const instruction& i, session_gpu& g) {
+    try {
+      g.queue->synchronize();
+    } catch (const error& e) {
+      throw error(e.code(), name_of(i), e.sentence());
+    }
+  }
+
+  void describe_stages(std::string& text) const override {
+    if (gpus_ == 0) return;
+    for (const stage& s : stages_)
+      append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
+                    (s.whole ? ", launched as a whole" : ""), "\n"});
+    for (std::uint32_t n : order_.order())
+      if (computes(n) && !on_[n].gpu) append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
+  }
+
+  session_gpus& session_gpus_;
+  std::size_t gpus_ = 0;
+  sequence<gpu_lane> gpu_lanes_;
+  sequence<replica> replicas_;
+  sequence<staged_copy> staged_, uploads_;
+  sequence<gpu_block> constants_;
+  sequence<stage> stages_;
+  sequence<std::uint32_t> used_gpus_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

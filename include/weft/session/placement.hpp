@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/session/gpu_support.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// One device of a session: CPU devices and GPUs are numbered apart.
+struct device_number {
+  bool gpu = false;
+  std::uint32_t ordinal = 0;
+  friend bool operator==(device_number, device_number) = default;
+};
+
+inline std::string to_string(device_number d) {
+  return concat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
+}
+
+/// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
+/// variable is; a device that the node names; the session's own choice. Under soft placement, and for the session's own
+/// choice always, an operation without a kernel for a GPU runs on the CPU.
+class placement {
+ public:
+  placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft)
+      : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), soft_(soft) {
+    if (preferred.has_kind() && std::string_view(preferred.kind) == cuda::name && !soft && count() == 0)
+      throw error(error_code::failed_precondition, "session",
+                  {"there is no GPU for session_options::device: ", no_gpu_reason()});
+  }
+
+  device_number of(std::uint32_t n) const {
+    const char* rule;
+    return decide(n, rule);
+  }
+
+  /// "on /device:GPU:0: it was asked for"
+  std::string explain(std::uint32_t n) const {
+    const char* rule;
+    const device_number d = decide(n, rule);
+    return concat({"on ", to_string(d), ": ", rule});
+  }
+
+ private:
+  std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
+
+  device_number decide(std::uint32_t n, const char*& rule) const {
+    const invocation& what = graph_[n].what;
+    if (what.op->writes) {
+      std::uint32_t variable = what.inputs[0].node;
+      while (graph_[variable].what.op->alias) variable = graph_[variable].what.inputs[0].node;
+      const device_number d = decide(variable, rule);
+      rule = "the variable that it writes is there";
+      return d;
+    }
+    const device_spec& asked = graph_[n].device;
+    const bool own = !asked.has_kind();
+    const device_spec& want = own ? preferred_ : asked;
+    rule = own ? "the session's own choice, for it names no device" : "it was asked for";
+    if (want.has_kind() && std::string_view(want.kind) == cuda::name) {
+      const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);
+      const std::size_t gpus = count();
+      if (ordinal >= gpus) {
+        rule = "it was asked to be on a GPU, and there is none of that number";
+        if (soft_) return {};
+        throw error(error_code::invalid_argument, graph_[n].name,
+                    {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s)", gpus == 0 ? ": " : "",
+                     gpus == 0 ? no_gpu_reason() : std::string()});
+      }
+      if (has_kernel(what)) return {true, ordinal};
+      rule = "there is no kernel of it for a GPU";
+      if (own || soft_) return {};
+      throw error(error_code::unimplemented, graph_[n].name,
+                  {what.op->name, " is placed on ", to_string(want),
+                   " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
+                   "session_options::allow_soft_placement runs the rest on the CPU"});
+    }
+    if (want.has_kind() && std::string_view(want.kind) != cpu::name)
+      throw error(error_code::unimplemented, graph_[n].name,
+                  {"is placed on ", to_string(want), "; a session has CPU devices and GPUs"});
+    const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);
+    if (ordinal >= cpus_) {
+      rule = "it was asked to be on a CPU device, and there is none of that number";
+      if (soft_) return {};
+      throw error(error_code::invalid_argument, graph_[n].name,
+                  {"is placed on ", to_string(want), ", but the session has ", cpus_,
+                   " CPU device(s): session_options::devices says how many"});
+    }
+    return {false, ordinal};
+  }
+
+  static bool has_kernel(const invocation& what) {
+    if (what.op == &variable_operation) return true;
+    const gpu::preparation* p = what.op->gpu;
+    return p && p->prepare && (!p->exists || p->exists(what));
+  }
+
+  const graph& graph_;
+  std::size_t cpus_;
+  const gpu_support* gpus_;  // asked only for nodes that want one: others leave the GPUs alone
+  device_spec preferred_;
+  bool soft_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+namespace weft {
+
+/// A piece of a message: words, or a whole number. Refers to what it is made from.
+class piece {
+ public:
+  constexpr piece(const char* words) : words_(words), size_(__builtin_strlen(words)) {}
+  piece(const std::string& words) : words_(words.data()), size_(words.size()) {}
+  template <class T>
+    requires std::is_integral_v<T>
+    constexpr piece(T number)
+        : negative_(number < T(1) && number != T(0)),
+          number_(negative_ ? 0 - static_cast<unsigned long long>(number)
+                                : static_cast<unsigned long long>(number)) {}
+
+    void append_to(std::string& s) const {
+      if (words_) return static_cast<void>(s.append(words_, size_));
+      char digits[21];
+      char* first = digits + sizeof digits;
+      unsigned long long n = number_;
+      do *--first = static_cast<char>('0' + n % 10);
+      while (n /= 10);
+      if (negative_) *--first = '-';
+      s.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
+  }
+
+ private:
+  const char* words_ = nullptr;
+  std::size_t size_ = 0;
+  bool negative_ = false;
+  unsigned long long number_ = 0;
+};
+
+// One function that is called, where a chain of operator+ is compiled anew each time it is written.
+__attribute__((noinline)) inline void append(std::string& to, std::initializer_list<piece> pieces) {
+  for (const piece& p : pieces) p.append_to(to);
+}
+
+/// The pieces, one after the other.
+__attribute__((noinline)) inline std::string concat(std::initializer_list<piece> pieces) {
+  std::string s;
+  append(s, pieces);
+  return s;
+}
+
+}  // namespace weft

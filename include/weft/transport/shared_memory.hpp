@@ -1,0 +1,267 @@
+#pragma once
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+  #include <linux/futex.h>
+  #include <sys/syscall.h>
+  #include <time.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft {
+
+/// How one process tells another of a segment: which of its descriptors it is, and random numbers that lie in it.
+/// Whoever finds those numbers there is on the same host; that the system lets it look proves the same user.
+struct shared_offer {
+  std::uint64_t process = 0, descriptor = 0, bytes = 0;
+  std::array<std::uint64_t, 2> nonce{};
+
+  friend bool operator==(const shared_offer&, const shared_offer&) = default;
+};
+
+/// Memory that processes of one host and one user have mapped, at an address of its own in each. It has no name in any
+/// folder and cannot change its size: nothing is left behind by a process that is killed, and nothing that a peer does
+/// makes an access fail. What lies in it is as trustworthy as any bytes from outside.
+///
+/// A cheap handle: copies share the mapping, the last one unmaps it.
+class shared_segment {
+ public:
+  shared_segment() = default;
+
+  /// Fresh memory, all zero. Throws weft::error: unimplemented where the system has no such memory, resource_exhausted
+  /// where it has not enough.
+  static shared_segment create(std::size_t bytes) {
+#if defined(__linux__) && defined(MFD_ALLOW_SEALING)
+    const file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (made.number < 0) fail(error_code::unimplemented, "the system gives no shared memory");
+    // Taken now: a shortage met at an access later would be a signal, not an error.
+    if (bytes == 0 || bytes > reasonable() || ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
+      fail(error_code::resource_exhausted, std::to_string(bytes) + " bytes of shared memory are not to be had");
+    if (::fcntl(made.number, F_ADD_SEALS, needed_seals) != 0)
+      fail(error_code::unimplemented, "the system cannot seal shared memory");
+    shared_segment segment(made, bytes);
+    std::random_device random;
+    for (std::uint64_t& word : segment.mapping_->offer.nonce) word = std::uint64_t{random()} << 32 | random();
+    segment.mapping_->offer.process = static_cast<std::uint64_t>(::getpid());
+    segment.mapping_->offer.bytes = bytes;
+    const label written = label_of(segment.mapping_->offer);
+    std::memcpy(segment.mapping_->base, &written, sizeof written);
+    segment.mapping_->descriptor = ::fcntl(made.number, F_DUPFD_CLOEXEC, 3);
+    if (segment.mapping_->descriptor < 0) fail(error_code::resource_exhausted, "there are too many open files");
+    segment.mapping_->offer.descriptor = static_cast<std::uint64_t>(segment.mapping_->descriptor);
+    return segment;
+#else
+    static_cast<void>(bytes);
+    fail(error_code::unimplemented, "the system gives no shared memory");
+#endif
+  }
+
+  /// Maps the memory that another process offers. Throws weft::error (permission_denied) unless it is a segment of
+  /// exactly `bytes` bytes that a process of this host and this user has made.
+  static shared_segment open(const shared_offer& offer, std::size_t bytes) {
+#if defined(__linux__) && defined(MFD_ALLOW_SEALING)
+    const auto refuse = [](const char* why) { fail(error_code::permission_denied, why); };
+    if (offer.bytes != bytes || bytes == 0 || bytes > most_bytes) refuse("the segment has not the size that is due");
+    if (offer.process > INT_MAX || offer.descriptor > INT_MAX) refuse("the offer is malformed");
+    const std::string path = "/proc/" + std::to_string(offer.process) + "/fd/" + std::to_string(offer.descriptor);
+    // The name is looked at before anything is opened: opening some other thing might have an effect.
+    char target[64];
+    const std::string wanted = std::string("/memfd:") + segment_name;
+    const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    if (length < static_cast<ssize_t>(wanted.size()) || wanted.compare(0, wanted.size(), target, wanted.size()) != 0)
+      refuse("the offered segment is not on this host, or not this user's");
+    const file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat status {};
+    if (found.number < 0 || ::fstat(found.number, &status) != 0) refuse("the offered segment cannot be opened");
+    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) refuse("the offered segment is another user's");
+    const int seals = ::fcntl(found.number, F_GET_SEALS);
+    if (seals < 0 || (seals & needed_seals) != needed_seals) refuse("the offered segment might change its size");
+    if (status.st_size != whole(bytes)) refuse("the segment has not the size that is due");
+    shared_segment segment(found, bytes);
+    const label due = label_of(offer);
+    if (std::memcmp(segment.mapping_->base, &due, sizeof due) != 0) refuse("the offered segment is another one");
+    return segment;
+#else
+    static_cast<void>(offer);
+    static_cast<void>(bytes);
+    fail(error_code::unimplemented, "the system gives no shared memory");
+#endif
+  }
+
+  explicit operator bool() const { return mapping_ != nullptr; }
+
+  /// The memory, on a cache line's boundary.
+  mutable_bytes bytes() const {
+    if (!mapping_) return {};
+    return {mapping_->base + front, mapping_->bytes};
+  }
+
+  /// What to tell the peers of a segment that was made here.
+  const shared_offer& offer() const { return mapping_->offer; }
+
+  /// From here on nobody can open it any more; those who have keep it.
+  void withdraw() const { mapping_->close(); }
+
+  /// Keeps address and contents, but no longer shares them: what peers write from here on does not show.
+  void detach() const {
+    if (!mapping_) return;
+    const mutable_bytes shared = bytes();
+    const std::vector<std::byte> kept(shared.begin(), shared.end());
+    void* const same = ::mmap(mapping_->base, static_cast<std::size_t>(whole(mapping_->bytes)), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (same == mapping_->base) std::memcpy(shared.data(), kept.data(), kept.size());
+  }
+
+ private:
+  static constexpr const char* segment_name = "weft";
+  static constexpr std::size_t front = 64;  // where the label lies
+  static constexpr std::size_t most_bytes = std::size_t{1} << 46;
+#if defined(__linux__) && defined(MFD_ALLOW_SEALING)
+  static constexpr int needed_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+#endif
+
+  using label = std::array<std::uint64_t, 3>;
+  static label label_of(const shared_offer& offer) { return {offer.nonce[0], offer.nonce[1], offer.bytes}; }
+
+  struct file {
+    int number;
+    explicit file(int n) : number(n) {}
+    file(const file&) = delete;
+    file& operator=(const file&) = delete;
+    ~file() {
+      if (number >= 0) ::close(number);
+    }
+  };
+
+  struct mapping {
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    int descriptor = -1;  // where it was made, as long as it is on offer
+    shared_offer offer;
+
+    void close() {
+      if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+    }
+    ~mapping() {
+      close();
+      if (base) ::munmap(base, static_cast<std::size_t>(whole(bytes)));
+    }
+  };
+
+  shared_segment(const file& from, std::size_t bytes) : mapping_(std::make_shared<mapping>()) {
+    int flags = MAP_SHARED;
+#if defined(MAP_POPULATE)
+    flags |= MAP_POPULATE;
+#endif
+    void* const at =
+        ::mmap(nullptr, static_cast<std::size_t>(whole(bytes)), PROT_READ | PROT_WRITE, flags, from.number, 0);
+    if (at == MAP_FAILED) fail(error_code::resource_exhausted, "shared memory cannot be mapped");
+    mapping_->base = static_cast<std::byte*>(at);
+    mapping_->bytes = bytes;
+  }
+
+  /// Half of the machine's memory: asked for more than there is, some systems kill processes rather than refuse.
+  static std::size_t reasonable() {
+    const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(size) : 0;
+  }
+
+  static off_t whole(std::size_t bytes) {
+    constexpr std::size_t page = 4096;
+    return static_cast<off_t>((bytes + front + page - 1) / page * page);
+  }
+
+  [[noreturn]] static void fail(error_code code, const std::string& why) { throw error(code, "shared_memory", why); }
+
+  std::shared_ptr<mapping> mapping_;
+};
+
+/// A number in shared memory that one process raises and others wait for: they poll for a bounded time, then sleep.
+class shared_counter {
+ public:
+  /// Raises it to `value` and wakes who sleeps. Everything written before is visible to whoever sees the value.
+  void publish(std::uint32_t value) {
+    value_.store(value, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+#if defined(__linux__)
+    ::syscall(SYS_futex, address(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+#endif
+  }
+
+  /// Whether it has come to `value`. It may pass from the largest number on to 0.
+  bool reached(std::uint32_t value) const {
+    return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - value) >= 0;
+  }
+
+  /// Polls for as long as `policy` allows. Returns whether `value` was reached.
+  bool poll(std::uint32_t value, const wait_policy& policy) const {
+    if (reached(value)) return true;
+    if (policy.spin.count() <= 0) return false;
+    const auto end = std::chrono::steady_clock::now() + policy.spin;
+    for (int turns = 0;; ++turns) {
+      if (reached(value)) return true;
+      if (policy.yield && turns >= 32)
+        std::this_thread::yield();
+      else
+        relax();
+      if (turns % 8 == 7 && std::chrono::steady_clock::now() >= end) return false;
+    }
+  }
+
+  /// Sleeps until it is `value`, at most for `time`; may return earlier.
+  void sleep(std::uint32_t value, std::chrono::nanoseconds time) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
+    if (static_cast<std::int32_t>(seen - value) < 0) {
+#if defined(__linux__)
+      const timespec limit{static_cast<time_t>(time.count() / 1'000'000'000),
+                           static_cast<long>(time.count() % 1'000'000'000)};
+      ::syscall(SYS_futex, address(), FUTEX_WAIT, seen, &limit, nullptr, 0);
+#else
+      std::this_thread::sleep_for(std::min(time, std::chrono::nanoseconds(50'000)));
+#endif
+    }
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+ private:
+  static void relax() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+  }
+  std::uint32_t* address() { return reinterpret_cast<std::uint32_t*>(&value_); }
+
+  std::atomic<std::uint32_t> value_;
+  std::atomic<std::uint32_t> sleepers_;
+};
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
+              "processes share these");
+
+}  // namespace weft

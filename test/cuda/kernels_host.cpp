@@ -1,0 +1,67 @@
+// What nvcc makes of a program of many expressions: every one has its kernels, in the slots of its skeleton, and so has
+// every other operation. This needs no GPU: nothing runs.
+#include <weft/cuda.hpp>
+
+#include <cstdio>
+
+using namespace weft;
+
+/// A user's own operation.
+struct softsign {
+  static constexpr const char* name = "softsign";
+  static constexpr bool floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static V apply(V x) {
+    return x / (V(1) + math::abs(x));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
+    const V d = V(1) + math::abs(x);
+    return g / (d * d);
+  }
+};
+
+namespace {
+
+template <class... Nodes>
+void recorded(const Nodes&...) {}
+
+}  // namespace
+
+int main() {
+  graph g;
+  using batch = dims<dyn<"batch">, 10>;
+  auto x = placeholder<float, batch>(g, "x");
+  auto y = placeholder<float, batch>(g, "y");
+  auto b = variable<float, dims<10>>(g, "b", init::zeros{});
+  auto i = placeholder<std::int32_t, batch>(g, "i");
+  auto d = placeholder<double, batch>(g, "d");
+  auto labels = placeholder<std::int64_t, dims<dyn<"batch">>>(g, "labels");
+
+  auto a1 = let(sigmoid(x + b)), a2 = let(tanh(x * y - b)), a3 = let(exp(x) / (1.0f + exp(y)));
+  auto a4 = let(maximum(x, 0.0f) + minimum(y, 1.0f) * b), a5 = let(select(i < 3, x, y * y)), a6 = let(relu(x) - abs(y));
+  auto a7 = let(elementwise<softsign>(x * b)), a8 = let(sqrt(square(x) + square(y))), a9 = let(pow(abs(x), y));
+  auto a10 = let(log(abs(x) + 1.0f) * sign(y));
+  recorded(let(cast<half>(x)), let(cast<bfloat16>(x)), let(cast<float>(i) * x), let(i * i + 7), let(exp(d) * 2.0),
+           let(i < 3 && x > y), let(cast<double>(x) + d));
+  auto loss = mean(softmax_cross_entropy(a1 + a2 * a3 + a4 - a5, labels)) + sum(a6 * a7) + mean(max<1>(a8 + a9)) +
+              sum(product<0>(a10));
+  recorded(gradients(loss, b), softmax(x), log_softmax(d), argmax<1>(x), one_hot<10>(labels), transpose(x), shape_of(x),
+           sum<0>(i), min(i), max<1>(d));
+  auto db = std::get<0>(gradients(loss, b));
+  recorded(gradients(sum(square(db)), b), gradient_descent{.learning_rate = 0.1}.minimize(loss),
+           momentum{.learning_rate = 0.1}.minimize(loss));
+
+  int missing = 0;
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    const invocation& c = g[n].what;
+    if (!c.op->prepare_cpu) continue;
+    if (c.op->gpu && c.op->gpu->prepare && (!c.op->gpu->exists || c.op->gpu->exists(c))) continue;
+    std::string text;
+    if (c.op->expression) skeleton::print(c.op->expression(c.detail)->text, text);
+    std::printf("no kernel: %s %s %s\n", g[n].name.c_str(), c.op->name, text.c_str());
+    ++missing;
+  }
+  std::printf("%u operations, %d without a kernel\n", static_cast<unsigned>(g.size()), missing);
+  return missing != 0;
+}

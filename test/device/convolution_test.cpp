@@ -1,0 +1,179 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE convolution
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+#include <weft/device/cpu/convolution.hpp>
+#include <weft/tensor/random.hpp>
+
+using namespace weft;
+
+// Every kernel against the definition, over shapes drawn at random; the gradients against the definition's adjoint.
+
+namespace {
+
+class draws {
+ public:
+  std::int64_t integer(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random_.uniform(next_++) * static_cast<double>(most - least + 1));
+  }
+  template <class T>
+  std::vector<T> numbers(std::size_t n) {
+    std::vector<T> v(n);
+    for (T& x : v) x = static_cast<T>(2 * random_.uniform(next_++) - 1);
+    return v;
+  }
+
+ private:
+  random_stream random_{7, 0};
+  std::uint64_t next_ = 0;
+};
+
+convolution_shape draw_shape(draws& d, bool wide) {
+  convolution_shape s{};
+  s.batch = d.integer(1, 3);
+  if (d.integer(0, 4) == 0) s.batch = d.integer(8, 20);
+  s.height = d.integer(1, 14), s.width = d.integer(1, 14), s.channels = d.integer(1, wide ? 20 : 4);
+  s.window_height = d.integer(1, 5), s.window_width = d.integer(1, 5), s.filters = d.integer(1, wide ? 70 : 20);
+  s.stride_height = d.integer(1, 3), s.stride_width = d.integer(1, 3);
+  s.dilation_height = d.integer(1, 2), s.dilation_width = d.integer(1, 2);
+  s.pad_top = d.integer(0, 5), s.pad_bottom = d.integer(0, 5), s.pad_left = d.integer(0, 5),
+  s.pad_right = d.integer(0, 5);
+  s.out_height = weft::detail::windows_along(s.height, s.window_height, s.stride_height, s.dilation_height,
+                                             s.pad_top + s.pad_bottom);
+  s.out_width =
+      weft::detail::windows_along(s.width, s.window_width, s.stride_width, s.dilation_width, s.pad_left + s.pad_right);
+  return s;
+}
+
+std::string text_of(const convolution_shape& s) {
+  std::string text;
+  for (std::int64_t n :
+       {s.batch, s.height, s.width, s.channels, s.window_height, s.window_width, s.filters, s.stride_height,
+        s.stride_width, s.dilation_height, s.dilation_width, s.pad_top, s.pad_bottom, s.pad_left, s.pad_right})
+    text += std::to_string(n) + " ";
+  return text;
+}
+
+/// What reaches images and filters of what arrives at the result, term by term.
+template <class T>
+void adjoint(const convolution_shape& s, const std::vector<T>& images, const std::vector<T>& filters,
+             const std::vector<T>& up, std::vector<double>& to_images, std::vector<double>& to_filters) {
+  std::size_t at = 0;
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t y = 0; y < s.out_height; ++y)
+      for (std::int64_t x = 0; x < s.out_width; ++x)
+        for (std::int64_t o = 0; o < s.filters; ++o, ++at)
+          for (std::int64_t r = 0; r < s.window_height; ++r)
+            for (std::int64_t q = 0; q < s.window_width; ++q) {
+              const std::int64_t i = y * s.stride_height - s.pad_top + r * s.dilation_height;
+              const std::int64_t j = x * s.stride_width - s.pad_left + q * s.dilation_width;
+              if (i < 0 || j < 0 || i >= s.height || j >= s.width) continue;
+              for (std::int64_t c = 0; c < s.channels; ++c) {
+                const auto image = static_cast<std::size_t>(((n * s.height + i) * s.width + j) * s.channels + c);
+                const auto filter =
+                    static_cast<std::size_t>(((r * s.window_width + q) * s.channels + c) * s.filters + o);
+                to_images[image] += static_cast<double>(up[at]) * static_cast<double>(filters[filter]);
+                to_filters[filter] += static_cast<double>(up[at]) * static_cast<double>(images[image]);
+              }
+            }
+}
+
+template <class T, class U>
+double distance(const std::vector<T>& a, const std::vector<U>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    if (!(d <= most)) most = d;
+  }
+  return most;
+}
+
+template <class T>
+struct outcome {
+  std::vector<T> result, to_images, to_filters;
+};
+
+template <class T>
+outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T>& filters, std::vector<T>& up,
+               int threads) {
+  // Whatever was in the results before is to be overwritten.
+  outcome<T> o{std::vector<T>(up.size(), 9), std::vector<T>(images.size(), 9), std::vector<T>(filters.size(), 9)};
+  std::byte* buffers[] = {
+      reinterpret_cast<std::byte*>(images.data()),      reinterpret_cast<std::byte*>(filters.data()),
+      reinterpret_cast<std::byte*>(up.data()),          reinterpret_cast<std::byte*>(o.result.data()),
+      reinterpret_cast<std::byte*>(o.to_images.data()), reinterpret_cast<std::byte*>(o.to_filters.data())};
+  thread_pool pool(threads);
+  const frame f{buffers, &pool};
+  kernel* kernels[] = {device::make_convolution<T>(s, 0, 1, 3, nullptr),
+                       device::make_convolution_input_gradient<T>(s, 1, 2, 4),
+                       device::make_convolution_filter_gradient<T>(s, 0, 2, 5)};
+  for (int twice = 0; twice < 2; ++twice)
+    for (kernel* k : kernels) k->run(f);
+  for (kernel* k : kernels) delete k;
+  return o;
+}
+
+/// Of what arrives, a share of `density` is not zero.
+template <class T>
+void check(const convolution_shape& s, draws& d, double tolerance, double density = 1) {
+  auto images = d.numbers<T>(static_cast<std::size_t>(s.batch) * s.image_elements());
+  auto filters = d.numbers<T>(s.filter_elements());
+  auto up = d.numbers<T>(static_cast<std::size_t>(s.batch) * s.out_elements());
+  if (density < 1) {
+    const auto keep = d.numbers<double>(up.size());
+    for (std::size_t i = 0; i < up.size(); ++i)
+      if (keep[i] > 2 * density - 1) up[i] = 0;
+  }
+  const outcome<T> one = run(s, images, filters, up, 1), two = run(s, images, filters, up, 2);
+  std::vector<T> expected(up.size());
+  convolution_naive(s, images.data(), filters.data(), expected.data());
+  std::vector<double> to_images(images.size()), to_filters(filters.size());
+  adjoint(s, images, filters, up, to_images, to_filters);
+  BOOST_TEST_CONTEXT(text_of(s)) {
+    BOOST_CHECK_LE(distance(one.result, expected), tolerance);
+    BOOST_CHECK_LE(distance(one.to_images, to_images), tolerance);
+    BOOST_CHECK_LE(distance(one.to_filters, to_filters), tolerance * 4);
+    const auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
+      return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    };
+    BOOST_CHECK(same(one.result, two.result));
+    BOOST_CHECK(same(one.to_images, two.to_images));
+    BOOST_CHECK(same(one.to_filters, two.to_filters));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(shapes_drawn_at_random) {
+  draws d;
+  for (int i = 0; i < 250; ++i) {
+    const convolution_shape s = draw_shape(d, i % 2);
+    if (s.out_height < 1 || s.out_width < 1) continue;
+    if (i % 3 == 0)
+      check<double>(s, d, 1e-11);
+    else
+      check<float>(s, d, 2e-4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(shapes_of_networks) {
+  draws d;
+  check<float>({4, 28, 28, 1, 5, 5, 32, 28, 28, 1, 1, 1, 1, 2, 2, 2, 2}, d, 1e-3);    // LeNet's first
+  check<float>({16, 14, 14, 32, 5, 5, 64, 14, 14, 1, 1, 1, 1, 2, 2, 2, 2}, d, 2e-3);  // and second
+  check<float>({2, 14, 14, 64, 1, 1, 256, 14, 14, 1, 1, 1, 1, 0, 0, 0, 0}, d, 1e-3);  // ResNet's of one element
+  check<float>({2, 14, 14, 32, 3, 3, 256, 7, 7, 2, 2, 1, 1, 0, 1, 0, 1}, d, 1e-3);    // with stride 2
+  check<float>({1, 33, 35, 3, 7, 7, 64, 17, 18, 2, 2, 1, 1, 3, 3, 3, 3}, d, 1e-3);    // and its first, of few channels
+}
+
+// As behind a max pool; the gradients then leave zeros out.
+BOOST_AUTO_TEST_CASE(zeros_that_arrive) {
+  draws d;
+  for (const double density : {0.0, 0.1, 0.2, 0.25}) {
+    check<float>({16, 14, 14, 32, 5, 5, 64, 14, 14, 1, 1, 1, 1, 2, 2, 2, 2}, d, 1e-3, density);
+    check<double>({9, 13, 12, 36, 5, 5, 70, 7, 5, 2, 3, 2, 1, 3, 5, 2, 4}, d, 1e-11, density);  // nothing is even
+    check<float>({11, 15, 11, 33, 6, 5, 37, 10, 7, 1, 1, 1, 1, 0, 0, 0, 0}, d, 1e-3, density);
+  }
+}

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Builds, tests and times everything that is for GPUs, on a machine that has one, and writes the table to a file.
+#
+#   bash test/gpu.sh [FILE] [--quick]        FILE: build/gpu-table.txt unless said
+#
+# Installs nothing and needs no network: the machine's own CUDA toolkit, CMake and a C++20 compiler are enough. Ninja,
+# Boost, compute-sanitizer, and a python3 with PyTorch are used where they are there. --quick leaves out the sanitizers
+# and PyTorch. Ends with 1 if anything failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+table=build/gpu-table.txt
+quick=
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=yes ;;
+    -*) echo "error: unknown argument $argument (--quick)" >&2; exit 2 ;;
+    *) table=$argument ;;
+  esac
+done
+begun=$SECONDS
+mkdir -p build "$(dirname "$table")"
+folder=build/gpu
+failures=()
+
+# Toolkits outside of PATH: the usual place.
+command -v nvcc > /dev/null || export PATH=$PATH:/usr/local/cuda/bin
+command -v nvcc > /dev/null || { echo "error: there is no nvcc on this machine" >&2; exit 1; }
+command -v nvidia-smi > /dev/null && nvidia-smi -L > /dev/null 2>&1 ||
+  { echo "error: nvidia-smi sees no GPU here; bash test/run.sh --preset cuda compiles the tests" >&2; exit 1; }
+card=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0)
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)
+echo "$card, compute capability $capability, driver $driver"
+
+# say LINE...: to the terminal and into the table.
+say() { printf '%s\n' "$@" | tee -a "$table"; }
+: > "$table"
+toolkit=$(nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+commit=$(git rev-parse --short HEAD 2> /dev/null || echo 'no git')
+say "$(date -u +%F), $card, driver $driver, CUDA $toolkit, $commit" ""
+
+# ---- build, for this card alone ----
+
+options=(-DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" "-DCMAKE_CUDA_FLAGS_RELEASE=-O2 -DNDEBUG"
+  "-DCMAKE_CUDA_COMPILER=$(command -v nvcc)" "-DCMAKE_CUDA_ARCHITECTURES=${capability/./}-real"
+  -DWEFT_WITH_CUDA=ON -DWEFT_BUILD_CUDA_PROGRAMS=ON -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCHMARKS=OFF)
+command -v ninja > /dev/null && [[ ! -e $folder/Makefile ]] && options+=(-G Ninja)
+# The examples need Boost.
+if ! echo 'int main() {}' | g++ -x c++ - -lboost_program_options -o /dev/null 2> /dev/null; then
+  options+=(-DWEFT_BUILD_EXAMPLES=OFF)
+  echo "without the examples: Boost.Program_options is absent"
+fi
+# cuDNN and NCCL as Python packages, where they are not beside the toolkit.
+python=$(command -v python3 || true)
+package() { [[ -n $python ]] && "$python" -c "import nvidia.$1 as p; print(list(p.__path__)[0])" 2> /dev/null; }
+for library in cudnn nccl; do
+  if [[ ! -e $(dirname "$(command -v nvcc)")/../include/$library.h && ! -e /usr/include/$library.h ]]; then
+    root=$(package $library) && options+=("-D${library^^}_ROOT=$root")
+  fi
+done
+
+jobs=$(nproc)
+start=$SECONDS
+if ! cmake -S . -B "$folder" "${options[@]}" > "$folder.configure.log" 2>&1; then
+  cat "$folder.configure.log" >&2
+  exit 1
+fi
+sed -n '/^-- Weft /,/^--   tests/s/^-- //p' "$folder.configure.log"
+# What does not compile is told; the others run.
+go_on=(-k)
+[[ -e $folder/build.ninja ]] && go_on+=(0)
+if ! cmake --build "$folder" --target cuda_programs -j "$jobs" -- "${go_on[@]}" > "$folder.build.log" 2>&1; then
+  failures+=("build")
+  grep -E 'error|FAILED' "$folder.build.log" | head -n 20 >&2
+fi
+say "build: $((SECONDS - start)) s with $jobs jobs"
+
+# ---- tests ----
+
+start=$SECONDS
+ctest --test-dir "$folder" -L cuda --output-on-failure --timeout 60 > "$folder.ctest.log" 2>&1 || failures+=("ctest")
+grep -E '% tests passed|\(Failed\)|Not Run|Skipped' "$folder.ctest.log" | while read -r line; do say "$line"; done
+say "tests: $((SECONDS - start)) s"
+
+# sanitize TOOL PROGRAM...: what compute-sanitizer says of a test.
+sanitize() {
+  local tool=$1 program name
+  shift
+  for program in "$@"; do
+    [[ -x $program ]] || continue
+    name=$(basename "$program")
+    timeout 40 compute-sanitizer --tool "$tool" --error-exitcode 9 "$program" > "$folder.$tool.$name.log" 2>&1
+    case $? in
+      0) say "$tool $name: clean" ;;
+      124) say "$tool $name: not done in 40 s" ;;
+      *)
+        if grep -q 'Device not supported' "$folder.$tool.$name.log"; then
+          say "$tool $name: compute-sanitizer does not support this machine"
+        else
+          say "$tool $name: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY|failed' "$folder.$tool.$name.log" | tail -n 1)"
+          failures+=("$tool $name")
+        fi
+        ;;
+    esac
+  done
+}
+if [[ -n $quick ]]; then
+  say "sanitizers: left out"
+elif command -v compute-sanitizer > /dev/null; then
+  start=$SECONDS
+  programs=$folder/test/cuda/test_cuda_
+  sanitize memcheck "${programs}session_session" "${programs}oracle_oracle" "${programs}gpu_products"
+  sanitize racecheck "${programs}session_session"
+  sanitize initcheck "${programs}session_session"
+  say "sanitizers: $((SECONDS - start)) s"
+else
+  say "sanitizers: compute-sanitizer is absent"
+fi
+
+# ---- times ----
+
+rows=$folder.rows.jsonl
+: > "$rows"
+seconds=$([[ -n $quick ]] && echo 0.5 || echo 1.5)
+if [[ -x $folder/bench/bench_gpu ]]; then
+  timeout 120 "$folder/bench/bench_gpu" --seconds "$seconds" >> "$rows" 2> "$folder.bench.log" ||
+    failures+=("bench_gpu")
+  grep . "$folder.bench.log" >&2
+fi
+if [[ -z $quick && -n $python ]] && "$python" -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
+  timeout 120 "$python" bench/gpu_torch.py --seconds "$seconds" >> "$rows" 2> "$folder.torch.log" ||
+    say "PyTorch: failed"
+  say "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
+else
+  say "PyTorch: absent or left out"
+fi
+say ""
+if [[ -n $python ]]; then
+  "$python" bench/gpu_table.py "$rows" | tee -a "$table"
+else
+  tee -a "$table" < "$rows"
+fi
+say "" "$((SECONDS - begun)) s in all"
+if [[ ${#failures[@]} -gt 0 ]]; then
+  say "failed: $(IFS=,; echo "${failures[*]}")"
+  exit 1
+fi

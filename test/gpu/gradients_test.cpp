@@ -1,0 +1,80 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE gradients
+#include <boost/test/unit_test.hpp>
+#include <gpu/compare.hpp>
+
+using namespace weft;
+using compare::recorded;
+
+namespace {
+
+template <class T, int... Extents>
+auto input(graph& g, const char* name) {
+  return placeholder<T, dims<Extents...>>(g, name);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
+  graph g;
+  auto x = variable<float, dims<12, 20>>(g, "x"), y = variable<float, dims<12, 20>>(g, "y");
+  auto row = variable<float, dims<20>>(g, "row");
+  auto column = variable<float, dims<12, 1>>(g, "column");
+  auto one = variable<float, dims<>>(g, "one");
+  auto c = input<float, 12, 20>(g, "c");
+  // No argument broadcast; one dropped.
+  recorded(gradients(sum(square(let(tanh(x * y) + c))), x, y));
+  recorded(gradients(sum(square(let(tanh(x * c)))), x));
+  // Bias.
+  recorded(gradients(sum(square(let(sigmoid(x + row)))), x, row));
+  recorded(gradients(sum(square(let(sigmoid(x * column)))), x, column));
+  recorded(gradients(sum(square(let(x * one))), x, one));
+  recorded(gradients(sum(square(let(c * row))), row));
+  recorded(gradients(sum(square(let(row * column))), row, column));
+  recorded(gradients(sum(square(let(x * row + column * one))), x, row, column, one));
+  // Of reductions.
+  recorded(gradients(mean(square(x + row)), x, row));
+  recorded(gradients(sum(square(mean<0>(x * row))), x, row));
+  recorded(gradients(sum(square(mean<1>(x * column))), x, column));
+  recorded(gradients(sum(square(max<1>(x))), x));
+  recorded(gradients(sum(square(product<0>(x))), x));
+  compare::run(g);
+  compare::options o;
+  o.offset = 4;
+  compare::run(g, o);
+}
+
+BOOST_AUTO_TEST_CASE(a_bias_takes_one_launch) {
+  graph g;
+  auto x = variable<float, dims<100, 10>>(g, "x");
+  auto b = variable<float, dims<10>>(g, "b");
+  auto y = let(sigmoid(x + b));
+  const std::size_t before = g.size();
+  recorded(gradients(sum(y), x, b));
+  (void)before;
+  // map, sum, gradient of the sum, of the map
+  BOOST_TEST(compare::run(g) <= 4u);
+}
+
+BOOST_AUTO_TEST_CASE(large_gradients) {
+  graph g;
+  auto x = variable<float, dims<3001, 65>>(g, "x");
+  auto row = variable<float, dims<65>>(g, "row");
+  auto one = variable<float, dims<>>(g, "one");
+  recorded(gradients(mean(square(let(sigmoid(x + row)))), x, row));
+  recorded(gradients(mean(square(let(x * one))), x, one));
+  compare::options o;
+  o.tolerance = 1e-4;
+  compare::run(g, o);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_gradients_find_their_kernels) {
+  graph g;
+  auto x = variable<double, dims<7, 5>>(g, "x");
+  auto b = variable<double, dims<5>>(g, "b");
+  auto i = input<std::int32_t, 7, 5>(g, "i");
+  auto y = sum(tanh(x * b) * exp(x) + select(i < 1, x, square(b) + x) + pow(abs(x) + 1.0, b) + maximum(x, b));
+  auto dx = std::get<0>(gradients(y, x));
+  recorded(gradients(sum(square(dx)), x, b));
+  compare::run(g);
+}

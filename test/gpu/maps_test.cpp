@@ -1,0 +1,92 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE maps
+#include <boost/test/unit_test.hpp>
+#include <gpu/compare.hpp>
+
+using namespace weft;
+using compare::recorded;
+
+namespace {
+
+template <class T, int... Extents>
+auto input(graph& g, const char* name) {
+  return placeholder<T, dims<Extents...>>(g, name);
+}
+
+template <int N>
+void map_of_size() {
+  BOOST_TEST_CONTEXT("size " << N) {
+    graph g;
+    auto a = input<float, N>(g, "a"), b = input<float, N>(g, "b");
+    let(sigmoid(a * b) + 0.5f * a);
+    let(a + 1.0f);
+    for (std::size_t offset : {0, 4}) {
+      compare::options o;
+      o.offset = offset;
+      BOOST_TEST(compare::run(g, o) == (N ? 2u : 0u));
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(maps_of_every_size) {
+  map_of_size<0>();
+  map_of_size<1>();
+  map_of_size<31>();
+  map_of_size<32>();
+  map_of_size<33>();
+  map_of_size<255>();
+  map_of_size<256>();
+  map_of_size<257>();
+  map_of_size<1000>();
+  map_of_size<70001>();
+}
+
+BOOST_AUTO_TEST_CASE(maps_broadcast_over_any_axes) {
+  graph g;
+  auto x = input<float, 6, 5, 4, 8>(g, "x");
+  let(x + input<float, 8>(g, "a"));
+  let(x + input<float, 4, 1>(g, "b"));
+  let(x + input<float, 5, 1, 1>(g, "c"));
+  let(x + input<float, 6, 1, 1, 1>(g, "d"));
+  let(x + input<float, 6, 1, 4, 1>(g, "e"));
+  let(x + input<float, 1, 5, 1, 8>(g, "f"));
+  let(x + input<float>(g, "s"));
+  let(input<float, 6, 1, 4, 1>(g, "e2") * input<float, 1, 5, 1, 7>(g, "f2"));
+  let(x * input<float, 4, 8>(g, "h") + input<float, 5, 1, 8>(g, "i"));
+  compare::run(g);
+  compare::options o;
+  o.offset = 8;
+  compare::run(g, o);
+}
+
+BOOST_AUTO_TEST_CASE(maps_of_other_types) {
+  graph g;
+  auto d = input<double, 131>(g, "d");
+  auto i = input<std::int32_t, 131>(g, "i"), j = input<std::int32_t, 131>(g, "j");
+  auto l = input<std::int64_t, 131>(g, "l");
+  auto b = input<std::int8_t, 131>(g, "b");
+  auto h = input<half, 131>(g, "h");
+  auto bf = input<bfloat16, 131>(g, "bf");
+  auto f = input<float, 131>(g, "f");
+  let(exp(d) + d);
+  let(i * j - 3);
+  let(l + l * 2);
+  let(b + b);
+  let(i < j);
+  let(i < j && f > 0.5f);
+  let(cast<float>(i) * f);
+  let(cast<float>(h) + f);
+  let(cast<float>(bf) + f);
+  let(cast<half>(f * 3.0f));
+  let(cast<bfloat16>(f * 3.0f));
+  let(cast<double>(f) * d);
+  let(select(i < j, f, f * 2.0f));
+  let(maximum(f, 0.25f));
+  let(pow(abs(f), f) + log(abs(f)) + sqrt(abs(f)) + tanh(f));
+  compare::options o;
+  o.low = -50;
+  o.high = 50;
+  compare::run(g, o);
+}

@@ -1,0 +1,262 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE gpu_products
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+#if defined(WEFT_GPU_EMULATION)
+  #include <weft/device/gpu/emulated.hpp>
+#endif
+#include <weft/graph/leaves.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/gpu/convolution.hpp>
+#include <weft/ops/gpu/matmul.hpp>
+#include <weft/ops/gpu/pooling.hpp>
+#include <weft/tensor/random.hpp>
+
+// Products, convolutions and pools: each call on the CPU and on a GPU, an emulated one or, compiled by nvcc, the first.
+
+using namespace weft;
+
+namespace {
+
+using attributes = std::initializer_list<std::int64_t>;
+
+template <class T>
+std::vector<T> numbers(std::size_t n, std::uint64_t seed) {
+  const random_stream r(seed, 1);
+  std::vector<T> v(n);
+  // Halves of small integers: sums are exact in any order, and maxima occur more than once.
+  for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<T>(std::floor(r.uniform(i) * 17) - 8) / 2;
+  return v;
+}
+
+#if defined(WEFT_GPU_EMULATION)
+/// An emulated GPU, which notices who writes where nobody should.
+struct some_gpu {
+  gpu::emulated_platform gpus;
+  gpu::device& d = gpus.device(0);
+  ~some_gpu() { BOOST_CHECK(gpus.device(0).mistakes().empty()); }
+};
+/// A GPU's threads run in any order: two of them.
+template <class F>
+void in_both_orders(F f) {
+  for (const bool backwards : {false, true}) {
+    gpu::emulate_backwards = backwards;
+    f();
+  }
+  gpu::emulate_backwards = false;
+}
+#else
+struct some_gpu {
+  gpu::device& d = gpu::installed_platform->at(0);
+};
+template <class F>
+void in_both_orders(F f) {
+  f();
+}
+#endif
+
+/// One operation with its operands, on either kind of device.
+template <class T>
+struct call {
+  invocation c;
+  std::vector<value_info> inputs;
+  value_info output;
+  std::vector<std::uint32_t> slots;
+  std::uint32_t result;
+  std::vector<std::vector<T>> operands;
+
+  call(const operation& op, std::initializer_list<shape> in, const shape& out, attributes a)
+      : output{dtype_of<T>, out}, result(static_cast<std::uint32_t>(in.size())) {
+    c.op = &op;
+    c.attributes = a;
+    c.outputs = {output};
+    for (const shape& s : in) {
+      slots.push_back(static_cast<std::uint32_t>(slots.size()));
+      inputs.push_back({dtype_of<T>, s});
+      c.inputs.push_back({static_cast<std::uint32_t>(slots.size()), 0});
+      operands.push_back(numbers<T>(s.elements(), slots.size()));
+    }
+  }
+
+  prepare_context context() const { return {c, inputs.data(), &output, slots.data(), &result}; }
+
+  std::vector<T> on_cpu(std::vector<T> before) {
+    thread_pool threads(1);
+    std::vector<std::byte*> buffers;
+    for (auto& o : operands) buffers.push_back(reinterpret_cast<std::byte*>(o.data()));
+    buffers.push_back(reinterpret_cast<std::byte*>(before.data()));
+    const std::unique_ptr<kernel> k(c.op->prepare_cpu(context()));
+    k->run({buffers.data(), &threads});
+    return before;
+  }
+
+  std::vector<T> on_gpu(std::vector<T> before, const product_fusion* fusion = nullptr) {
+    const some_gpu here;
+    gpu::device& d = here.d;
+    const auto q = d.make_queue();
+    std::vector<std::byte*> buffers;
+    const auto bring = [&](const std::vector<T>& v) {
+      buffers.push_back(d.allocate(v.size() * sizeof(T)));
+      q->copy(buffers.back(), v.data(), v.size() * sizeof(T));
+    };
+    for (const auto& o : operands) bring(o);
+    bring(before);
+    BOOST_REQUIRE(c.op->gpu && c.op->gpu->prepare);
+    const std::unique_ptr<kernel> k(fusion ? c.op->gpu->prepare_fused(context(), *fusion, d)
+                                           : c.op->gpu->prepare(context(), d));
+    BOOST_CHECK(!k->describe().empty());
+    k->run({buffers.data(), nullptr, q.get()});
+    q->copy(before.data(), buffers.back(), before.size() * sizeof(T));
+    q->synchronize();
+    for (std::byte* b : buffers) d.deallocate(b);
+    return before;
+  }
+
+  void check() {
+    const auto before = numbers<T>(output.extents.elements(), 99);
+    const auto expected = on_cpu(before);
+    in_both_orders([&] {
+      const auto found = on_gpu(before);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
+        BOOST_REQUIRE_SMALL(std::abs(static_cast<double>(expected[i] - found[i])), 1e-3);
+      }
+    });
+  }
+};
+
+template <class T>
+void check_products() {
+  for (const int transposed : {0, 1, 2, 3})
+    for (const auto& [m, n, k] : {std::tuple{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}}) {
+      const bool ta = transposed & 1, tb = transposed & 2;
+      call<T> product(matmul_operation<T>, {ta ? shape(k, m) : shape(m, k), tb ? shape(n, k) : shape(k, n)},
+                      shape(m, n), {ta, tb});
+      product.check();
+    }
+}
+
+/// Images, filters, and what becomes of them.
+struct window {
+  std::int64_t height, width, channels, filters, window_height, window_width;
+  std::int64_t stride, dilation, top, bottom, left, right;
+  std::int64_t out_height() const {
+    return detail::windows_along(height, window_height, stride, dilation, top + bottom);
+  }
+  std::int64_t out_width() const { return detail::windows_along(width, window_width, stride, dilation, left + right); }
+};
+
+constexpr window convolutions[] = {
+    {5, 5, 1, 1, 3, 3, 1, 1, 0, 0, 0, 0}, {7, 6, 3, 4, 3, 2, 1, 1, 1, 1, 0, 1}, {8, 9, 2, 5, 3, 3, 2, 1, 0, 1, 1, 0},
+    {9, 9, 2, 3, 3, 3, 1, 2, 2, 2, 2, 2}, {6, 6, 4, 2, 1, 1, 1, 1, 0, 0, 0, 0}, {11, 5, 1, 2, 5, 5, 3, 1, 2, 2, 2, 2},
+};
+constexpr window pools[] = {
+    {4, 4, 1, 1, 2, 2, 2, 1, 0, 0, 0, 0}, {7, 5, 3, 3, 3, 2, 1, 1, 1, 1, 0, 1}, {8, 9, 40, 40, 3, 3, 2, 1, 0, 1, 1, 0},
+    {6, 6, 2, 2, 5, 5, 1, 1, 2, 2, 2, 2}, {9, 9, 2, 2, 2, 2, 3, 1, 0, 0, 0, 0},
+};
+
+template <class T>
+void check_convolutions() {
+  for (const window& w : convolutions) {
+    const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
+    const shape images(2, w.height, w.width, w.channels);
+    const shape filters(w.window_height, w.window_width, w.channels, w.filters);
+    const shape results(2, w.out_height(), w.out_width(), w.filters);
+    call<T>(convolution_operation<T>, {images, filters}, results, a).check();
+    call<T>(convolution_input_gradient_operation<T>, {filters, results}, images, a).check();
+    call<T>(convolution_filter_gradient_operation<T>, {images, results}, filters, a).check();
+  }
+}
+
+template <class T>
+void check_pools() {
+  for (const window& w : pools) {
+    const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
+    const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);
+    call<T>(max_pool_operation<T>, {images}, results, a).check();
+    call<T>(max_pool_gradient_operation<T>, {images, results, results}, images, a).check();
+    call<T>(max_pool_choice_operation<T>, {images, images}, results, a).check();
+    call<T>(average_pool_operation<T>, {images}, results, a).check();
+    call<T>(average_pool_gradient_operation<T>, {results}, images, a).check();
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(products_are_the_cpus) {
+  check_products<float>();
+  check_products<double>();
+}
+
+BOOST_AUTO_TEST_CASE(a_descent_is_added_to_the_variable) {
+  for (const int transposed : {0, 1, 2, 3}) {
+    const bool ta = transposed & 1, tb = transposed & 2;
+    call<float> product(matmul_operation<float>, {ta ? shape(20, 18) : shape(18, 20), tb ? shape(5, 20) : shape(20, 5)},
+                        shape(18, 5), {ta, tb});
+    const auto zeros = std::vector<float>(90), before = numbers<float>(90, 7);
+    const auto plain = product.on_cpu(zeros);
+    const product_fusion descent{product.result, -0.5, true};
+    const auto found = product.on_gpu(before, &descent);
+    for (std::size_t i = 0; i < found.size(); ++i) BOOST_CHECK_EQUAL(found[i], before[i] - 0.5f * plain[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_are_the_cpus) {
+  check_convolutions<float>();
+  check_convolutions<double>();
+}
+
+BOOST_AUTO_TEST_CASE(pools_are_the_cpus) {
+  check_pools<float>();
+  check_pools<double>();
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_number_wins_a_maximum) {
+  call<float> pool(max_pool_operation<float>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1), {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
+  pool.operands[0] = {1, NAN, 3, 2};
+  BOOST_CHECK(std::isnan(pool.on_gpu({0})[0]));
+}
+
+BOOST_AUTO_TEST_CASE(epilogues_are_recognised) {
+  graph g;
+  auto x = placeholder<float, dims<4, 3>>(g);
+  auto w = placeholder<float, dims<3, 5>>(g);
+  auto b = placeholder<float, dims<5>>(g);
+  auto full = placeholder<float, dims<4, 5>>(g);
+  const auto product = matmul(x, w);
+  // Of the last node of an expression, as a plan would put it: the product in slot 7, other operands from 8 on.
+  const auto recognised = [&](const auto& e) {
+    const auto n = let(e);
+    const invocation& c = g[n.id().node].what;
+    std::vector<value_info> in;
+    std::vector<std::uint32_t> slots;
+    for (const value& v : c.inputs) {
+      in.push_back(g[v.node].what.outputs[v.output]);
+      slots.push_back(v.node == product.id().node ? 7 : 8 + v.node);
+    }
+    const std::uint32_t result = 7;
+    const prepare_context following{c, in.data(), c.outputs.data(), slots.data(), &result};
+    return gpu::recognise_epilogue<float>(&following, 7, 5);
+  };
+  const std::uint32_t bias = 8 + b.id().node;
+  auto e = recognised(product + b);
+  BOOST_CHECK(e.known && e.has_bias && !e.relu && e.bias == bias);
+  e = recognised(b + product);
+  BOOST_CHECK(e.known && e.has_bias && !e.relu && e.bias == bias);
+  e = recognised(relu(product + b));
+  BOOST_CHECK(e.known && e.has_bias && e.relu && e.bias == bias);
+  e = recognised(maximum(product + b, 0));
+  BOOST_CHECK(e.known && e.has_bias && e.relu);
+  e = recognised(relu(product));
+  BOOST_CHECK(e.known && !e.has_bias && e.relu);
+  BOOST_CHECK(!recognised(maximum(product + b, 1)).known);
+  BOOST_CHECK(!recognised(product + full).known);
+  BOOST_CHECK(!recognised(sigmoid(product + b)).known);
+  BOOST_CHECK(!recognised(product - b).known);
+  BOOST_CHECK(!recognised(product + product).known);
+}

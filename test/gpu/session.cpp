@@ -1,0 +1,368 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE gpu_session
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+#include <weft/device/gpu/emulated.hpp>
+#include <weft/ops/gpu/all.hpp>
+#include <weft/ops/gpu/matmul.hpp>
+#include <weft/session/gpu_session.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+#define CHECK_SAYS(text, part) \
+  BOOST_CHECK_MESSAGE((text).find(part) != std::string::npos, "\"" << (text) << "\" does not say \"" << (part) << "\"")
+
+template <class F>
+std::string failure(error_code code, F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    BOOST_CHECK_MESSAGE(e.code() == code, "another code: " << name(e.code()) << ", " << e.what());
+    return e.what();
+  }
+  BOOST_ERROR("no error");
+  return "";
+}
+
+template <class T, class D>
+std::vector<T> list(const tensor<T, D>& t) {
+  return std::vector<T>(t.begin(), t.end());
+}
+
+template <class A, class B>
+void check_close(const A& a, const B& b, double tolerance = 1e-5) {
+  BOOST_REQUIRE_EQUAL(a.elements(), b.elements());
+  for (std::size_t i = 0; i < a.elements(); ++i)
+    BOOST_CHECK_SMALL(double(a.data()[i]) - double(b.data()[i]), tolerance);
+}
+
+/// The classifier, small.
+struct classifier {
+  graph g;
+  node<float, dims<dyn<"batch">, 20>> x = placeholder<float, dims<dyn<"batch">, 20>>(g, "x");
+  node<std::int32_t, dims<dyn<"batch">>> y = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "y");
+  variable_node<float, dims<20, 12>> w1 = variable<float, dims<20, 12>>(g, "w1", init::normal{.stddev = 0.3f});
+  variable_node<float, dims<12>> b1 = variable<float, dims<12>>(g, "b1", init::zeros{});
+  variable_node<float, dims<12, 5>> w2 = variable<float, dims<12, 5>>(g, "w2", init::normal{.stddev = 0.3f});
+  variable_node<float, dims<5>> b2 = variable<float, dims<5>>(g, "b2", init::zeros{});
+  node<float, dims<dyn<"batch">, 5>> logits = let(matmul(sigmoid(matmul(x, w1) + b1), w2) + b2);
+  node<float, dims<>> loss = mean(softmax_cross_entropy(logits, y));
+  effect train = gradient_descent{.learning_rate = 0.2}.minimize(loss);
+
+  static auto images(std::int64_t n) {
+    tensor<float, dims<dyn<"batch">, 20>> t(shape(n, 20));
+    for (std::int64_t i = 0; i < n * 20; ++i) t.data()[i] = std::sin(0.37f * static_cast<float>(i));
+    return t;
+  }
+  static auto classes(std::int64_t n) {
+    tensor<std::int32_t, dims<dyn<"batch">>> t{shape(n)};
+    for (std::int64_t i = 0; i < n; ++i) t.data()[i] = static_cast<std::int32_t>((i * 7 + 3) % 5);
+    return t;
+  }
+};
+
+const session_options on_gpu{.threads = 1, .device = cuda{0}};
+const session_options on_cpu{.threads = 1};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_session_on_a_gpu_trains_as_one_on_the_cpu_does) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session host{m.g, on_cpu}, device{m.g, on_gpu};
+  auto a = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  auto b = device.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  for (int i = 0; i < 20; ++i) {
+    const std::int64_t n = i % 3 == 0 ? 7 : 16;  // two sets of extents, in turn
+    const auto [l1, t1] = a(classifier::images(n), classifier::classes(n));
+    const auto [l2, t2] = b(classifier::images(n), classifier::classes(n));
+    BOOST_CHECK_SMALL(l1 - l2, 1e-5f);
+  }
+  check_close(host.eval(m.w1), device.eval(m.w1));
+  check_close(host.eval(m.b2), device.eval(m.b2));
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_step_is_recorded_once_for_each_set_of_extents_and_then_only_launched) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session s{m.g, on_gpu};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  const auto x = classifier::images(16), small = classifier::images(3);
+  const auto y = classifier::classes(16), few = classifier::classes(3);
+  step(x, y);
+  const auto& count = gpus.device(0).count();
+  const auto recordings = count.recordings, launches = count.launches, kernels = count.kernels;
+  const auto allocations = count.allocations, host = count.host_allocations, pageable = count.pageable_copies;
+  for (int i = 0; i < 5; ++i) step(x, y);
+  BOOST_TEST(count.recordings == recordings);
+  BOOST_TEST(count.launches == launches);
+  BOOST_TEST(count.kernels > kernels);
+  BOOST_TEST(count.allocations == allocations);
+  BOOST_TEST(count.host_allocations == host);
+  BOOST_TEST(count.pageable_copies == pageable);
+  step(small, few);
+  BOOST_TEST(count.recordings == recordings + 1);
+  step(x, y), step(small, few);
+  BOOST_TEST(count.recordings == recordings + 1);
+  CHECK_SAYS(step.explain(), "stage gpu:0");
+  CHECK_SAYS(step.explain(), "launched as a whole");
+  CHECK_SAYS(step.explain(), "copy from the host");
+}
+
+BOOST_AUTO_TEST_CASE(without_recording_kernels_are_launched_one_by_one) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session_options o = on_gpu;
+  o.gpu.record_steps = false;
+  session s{m.g, o}, host{m.g, on_cpu};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  auto same = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  for (int i = 0; i < 3; ++i)
+    BOOST_CHECK_SMALL(std::get<0>(step(classifier::images(4), classifier::classes(4))) -
+                          std::get<0>(same(classifier::images(4), classifier::classes(4))),
+                      1e-5f);
+  BOOST_TEST(gpus.device(0).count().recordings == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(scopes_place_parts_of_a_graph_and_values_are_copied_between_them) {
+  gpu::emulated_platform gpus({.devices = 2});
+  graph g;
+  auto x = placeholder<float, dims<6>>(g, "x");
+  auto v = variable<float, dims<6>>(g, "v", init::constant{2});  // on the CPU
+  node<float, dims<6>> a = let(x + v);                              // CPU
+  auto first = [&] {
+    auto here = with_device(g, cuda{0});
+    return let(exp(a * 0.1f));
+  }();
+  auto second = [&] {
+    auto here = with_device(g, cuda{1});
+    return let(first * first + v);
+  }();
+  auto back = let(second - a, "back");  // CPU
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(back, second, first), feed(x));
+  for (int i = 0; i < 3; ++i) {
+    tensor<float, dims<6>> in;
+    for (int k = 0; k < 6; ++k) in.data()[k] = static_cast<float>(k + i);
+    const auto [r, sec, fir] = step(in);
+    for (int k = 0; k < 6; ++k) {
+      const double av = in.data()[k] + 2, f = std::exp(av * 0.1);
+      BOOST_CHECK_CLOSE(double(fir.data()[k]), f, 1e-3);
+      BOOST_CHECK_CLOSE(double(sec.data()[k]), f * f + 2, 1e-3);
+      BOOST_CHECK_CLOSE(double(r.data()[k]), f * f + 2 - av, 1e-3);
+    }
+  }
+  CHECK_SAYS(step.explain(), "copy from another GPU");
+  CHECK_SAYS(step.explain(), "copy to the host");
+  CHECK_SAYS(step.explain(), "back on /device:CPU:0: the session's own choice");
+}
+
+BOOST_AUTO_TEST_CASE(variables_live_where_they_are_placed_and_keep_the_rules_of_reading_and_writing) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto here = with_device(g, cuda{0});
+  auto v = variable<float, dims<4>>(g, "v", init::constant{1});
+  auto doubled = let(v * 2.0f);
+  auto write = assign(v, doubled + 1.0f);
+  auto host_view = [&] {
+    auto on_host = with_device(g, cpu{0});
+    return let(v + 10.0f);
+  }();
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(v, write, doubled, host_view));
+  float value = 1;
+  for (int i = 0; i < 3; ++i) {
+    const auto [old, now, twice, seen] = step();
+    BOOST_TEST(old.data()[3] == value);
+    BOOST_TEST(twice.data()[0] == 2 * value);
+    BOOST_TEST(seen.data()[1] == value + 10);
+    value = 2 * value + 1;
+    BOOST_TEST(now.data()[2] == value);
+  }
+  BOOST_TEST(s.eval(v).data()[0] == value);
+}
+
+BOOST_AUTO_TEST_CASE(what_reads_a_value_written_in_the_same_step_gets_the_new_one_on_any_device) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto v = variable<float, dims<4>>(g, "v", init::constant{1});
+  auto write = assign_add(v, v);
+  auto after = [&] {
+    auto here = with_device(g, cuda{0});
+    return let(write * 3.0f + v);  // the new value, and the old one
+  }();
+  session s{g, {.threads = 1}};
+  BOOST_TEST(s.eval(after).data()[0] == 7);
+  BOOST_TEST(s.eval(after).data()[0] == 14);
+}
+
+BOOST_AUTO_TEST_CASE(constants_are_uploaded_once) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  tensor<float, dims<3>> t{1, 2, 3};
+  auto y = let(x * t);
+  session s{g, on_gpu};
+  auto step = s.prepare(fetch(y), feed(x));
+  BOOST_TEST(step(tensor<float, dims<3>>{1, 1, 1}).data()[2] == 3);
+  const auto pageable = gpus.device(0).count().pageable_copies;
+  BOOST_TEST(step(tensor<float, dims<3>>{2, 2, 2}).data()[2] == 6);
+  BOOST_TEST(gpus.device(0).count().pageable_copies == pageable);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_places_nothing_on_a_gpu_opens_none) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session s{m.g, on_cpu};
+  s.run(fetch(m.loss, m.train), with(m.x, classifier::images(4)), with(m.y, classifier::classes(4)));
+  BOOST_TEST(gpus.opened() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto far = [&] {
+    auto here = with_device(g, cuda{3});
+    return let(exp(x), "far");
+  }();
+  session hard{g};
+  const tensor<float, dims<3>> in{0, 0, 0};
+  const std::string text =
+      failure(error_code::invalid_argument, [&] { hard.run(fetch(far), with(x, in)); });
+  CHECK_SAYS(text, "far");
+  CHECK_SAYS(text, "/device:GPU:3");
+  CHECK_SAYS(text, "1 GPU");
+  session soft{g, {.allow_soft_placement = true}};
+  auto step = soft.prepare(fetch(far), feed(x));
+  BOOST_TEST(step(in).data()[0] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_without_gpus_says_so) {
+  graph g;
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { session s(g, on_gpu); }), "<weft/cuda.hpp>");
+  gpu::emulated_platform none({.devices = 0});
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { session s(g, on_gpu); }), "no device");
+}
+
+BOOST_AUTO_TEST_CASE(memory_is_never_more_than_allowed_and_the_error_lists_who_holds_it) {
+  gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
+  graph g;
+  auto big = variable<float, dims<400, 1000>>(g, "big", init::zeros{});      // 1.6 MB
+  auto x = placeholder<float, dims<dyn<"n">, 1000>>(g, "x");
+  auto y = let(matmul<transpose_of::b>(x, big) * 2.0f);
+  session_options o = on_gpu;
+  o.gpu.memory_fraction = 0.5;
+  session s{g, o};
+  auto step = s.prepare(fetch(y), feed(x));
+  const auto small = tensor<float, dims<dyn<"n">, 1000>>(shape(2, 1000));
+  const auto large = tensor<float, dims<dyn<"n">, 1000>>(shape(500, 1000));
+  step(small);
+  const std::string text = failure(error_code::resource_exhausted, [&] { step(large); });
+  CHECK_SAYS(text, "/device:GPU:0");
+  CHECK_SAYS(text, "1600000 bytes  big");
+  CHECK_SAYS(text, "at most 2097152");
+  step(small);  // the session stays usable
+  BOOST_TEST(gpus.device(0).count().peak_bytes <= std::size_t{2} << 20);
+}
+
+BOOST_AUTO_TEST_CASE(memory_can_be_taken_at_once) {
+  gpu::emulated_platform gpus({.memory_bytes = 8 << 20});
+  classifier m;
+  session_options o = on_gpu;
+  o.gpu.memory_fraction = 0.5;
+  o.gpu.allow_growth = false;
+  session s{m.g, o};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  step(classifier::images(9), classifier::classes(9));
+  BOOST_TEST(gpus.device(0).count().peak_bytes >= std::size_t{4} << 20);
+}
+
+BOOST_AUTO_TEST_CASE(one_card_is_several_devices_by_memory_limit) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto a = [&] {
+    auto here = with_device(g, cuda{0});
+    return let(exp(x));
+  }();
+  auto b = [&] {
+    auto here = with_device(g, cuda{1});
+    return let(a + a);
+  }();
+  session_options o{.threads = 1};
+  o.gpu.virtual_devices = {std::size_t{1} << 20, std::size_t{1} << 20};
+  session s{g, o};
+  BOOST_TEST(s.run(fetch(b), with(x, tensor<float, dims<3>>{0, 0, 0})).data()[0] == 2);
+  BOOST_TEST(gpus.opened() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_that_fails_names_its_operation_and_leaves_the_session_usable) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session s{m.g, on_gpu};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  gpus.fail_launch(1);
+  const std::string text = failure(
+      error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
+  CHECK_SAYS(text, "matmul");
+  step(classifier::images(4), classifier::classes(4));
+  step(classifier::images(4), classifier::classes(4));
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_fails_while_it_runs_is_told) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session_options o = on_gpu;
+  o.gpu.synchronous = true;
+  session s{m.g, o};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  gpus.fail_execution(1);
+  const std::string text = failure(
+      error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
+  CHECK_SAYS(text, "matmul");
+  CHECK_SAYS(text, "lost");
+}
+
+BOOST_AUTO_TEST_CASE(devices_are_listed) {
+  gpu::emulated_platform gpus({.devices = 2});
+  const auto devices = list_devices();
+  BOOST_REQUIRE_EQUAL(devices.size(), 3u);
+  BOOST_TEST(devices[0].name == "/device:CPU:0");
+  BOOST_TEST(devices[2].name == "/device:GPU:1");
+  BOOST_TEST(devices[2].memory_bytes == std::size_t{256} << 20);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_in_one_graph_train_on_two_gpus) {
+  gpu::emulated_platform gpus({.devices = 2});
+  graph g;
+  auto x = placeholder<float, dims<8, 3>>(g, "x");
+  auto w = variable<float, dims<3, 2>>(g, "w", init::constant{0.5});
+  auto part = [&](int d) {
+    auto here = with_device(g, cuda{d});
+    return mean(square(matmul(x + static_cast<float>(d), w)));
+  };
+  auto loss = let((part(0) + part(1)) * 0.5f);
+  auto train = gradient_descent{.learning_rate = 0.01}.minimize(loss);
+  tensor<float, dims<8, 3>> in;
+  for (int i = 0; i < 24; ++i) in.data()[i] = std::cos(static_cast<float>(i));
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(loss, train), feed(x));
+
+  graph h;
+  auto hx = placeholder<float, dims<8, 3>>(h, "x");
+  auto hw = variable<float, dims<3, 2>>(h, "w", init::constant{0.5});
+  auto one = [&](float d) { return mean(square(matmul(hx + d, hw))); };
+  auto hloss = let((one(0) + one(1)) * 0.5f);
+  auto htrain = gradient_descent{.learning_rate = 0.01}.minimize(hloss);
+  session t{h, on_cpu};
+  auto same = t.prepare(fetch(hloss, htrain), feed(hx));
+  for (int i = 0; i < 5; ++i) BOOST_CHECK_SMALL(std::get<0>(step(in)) - std::get<0>(same(in)), 1e-5f);
+  check_close(s.eval(w), t.eval(hw));
+}

@@ -1,0 +1,67 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE convolution_memory
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <weft/weft.hpp>
+
+// Every allocation of the process, whoever makes it: operator new as well as malloc end here.
+namespace {
+std::size_t allocations = 0;
+}
+
+extern "C" void* __libc_malloc(std::size_t);
+extern "C" void* __libc_memalign(std::size_t, std::size_t);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+  #define COUNTS_MALLOC 1
+extern "C" void* malloc(std::size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_malloc(size);
+}
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+  return __libc_memalign(alignment, size);
+}
+#else
+  #define COUNTS_MALLOC 0
+#endif
+
+using namespace weft;
+
+namespace {
+
+// Those of three steps, after one that was not counted.
+std::size_t counted(std::int64_t batch, int threads) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g);
+  const auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g);
+  const auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "w1", init::he_normal{});
+  const auto b1 = variable<float, dims<32>>(g, "b1");
+  const auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "w2", init::he_normal{});
+  const auto w3 = variable<float, dims<64, 10>>(g, "w3", init::he_normal{});
+  const auto halved = max_pool2d<2>(relu(conv2d(x, w1) + b1));
+  const auto logits = matmul(mean<1, 2>(average_pool2d<3, 2>(relu(conv2d(halved, w2)))), w3);
+  const auto loss = mean(softmax_cross_entropy(logits, labels));
+  const auto train = momentum{.learning_rate = 0.01}.minimize(loss);
+  session s{g, {.threads = threads}};
+  auto step = s.prepare(fetch(loss, train), feed(x, labels));
+  const tensor<float, dims<dyn<"batch">, 28, 28, 1>> images(shape(batch, 28, 28, 1));
+  const tensor<std::int32_t, dims<dyn<"batch">>> classes{shape(batch)};
+  for (int i = 0; i < 3; ++i) (void)step(images, classes);
+  const std::size_t before = allocations;
+  for (int i = 0; i < 3; ++i) (void)step(images, classes);
+  return allocations - before;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_steady_state_allocates_nothing) {
+  if (!COUNTS_MALLOC) return;
+  for (const int threads : {1, 2}) {
+    BOOST_CHECK_EQUAL(counted(3, threads), 0u);
+#if !defined(WEFT_HAS_DNNL)
+    BOOST_CHECK_EQUAL(counted(40, threads), 0u);
+#else
+    BOOST_TEST_MESSAGE("oneDNN's own: " << counted(40, threads) / 3 << " a step");
+#endif
+  }
+}

@@ -1,0 +1,109 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE pooling
+#include <limits>
+
+#include "ops/gradient_check.hpp"
+
+using namespace weft;
+
+namespace {
+
+template <class E, class Dims>
+constexpr bool has_dims = std::is_same_v<dims_t<E>, Dims>;
+
+using photos = dims<dyn<"batch">, 7, 6, 3>;
+
+template <size2d Window, size2d Stride, padding Padding, class Images>
+void check_gradients(const std::string& name, const shape& images = Images::spec) {
+  gradient_check max;
+  max("max " + name, max_pool2d<Window, Stride, Padding>(max.input<Images>(-2, 2, images)), 2);
+  gradient_check squared;
+  squared("max of squares " + name,
+          square(max_pool2d<Window, Stride, Padding>(square(squared.input<Images>(0.5, 2, images)))), 2);
+  gradient_check average;
+  average("average " + name, exp(average_pool2d<Window, Stride, Padding>(average.input<Images>(-2, 2, images))), 3);
+}
+
+template <class Y>
+void check_values(const Y& y, const std::vector<float>& expected) {
+  BOOST_REQUIRE_EQUAL(y.elements(), expected.size());
+  for (std::size_t i = 0; i < y.elements(); ++i) BOOST_CHECK_EQUAL(y.data()[i], expected[i]);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(extents_of_results) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"batch">, 28, 27, 3>>(g);
+  const auto halved = max_pool2d<2>(x);
+  static_assert(has_dims<decltype(halved), dims<dyn<"batch">, 14, 13, 3>>);
+  const auto same = max_pool2d<2, 2, padding::same>(x);
+  static_assert(has_dims<decltype(same), dims<dyn<"batch">, 14, 14, 3>>);
+  const auto overlapping = average_pool2d<3, 2, padding::of(1)>(x);
+  static_assert(has_dims<decltype(overlapping), dims<dyn<"batch">, 14, 14, 3>>);
+  const auto wide = average_pool2d<size2d{1, 27}>(x);
+  static_assert(has_dims<decltype(wide), dims<dyn<"batch">, 28, 1, 3>>);
+  const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
+  const auto of_any = max_pool2d<3, 1, padding::same>(any);
+  static_assert(has_dims<decltype(of_any), dims<4, dyn<"height">, dyn<"width">, 3>>);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_every_window) {
+  check_gradients<2, 2, padding::valid, dims<2, 4, 6, 3>>("2x2");
+  check_gradients<2, 2, padding::valid, photos>("2x2 of odd extents", shape(2, 7, 6, 3));
+  check_gradients<2, 2, padding::same, photos>("2x2 same", shape(1, 7, 6, 3));
+  check_gradients<3, 2, padding::same, photos>("3x3 stride 2", shape(2, 7, 6, 3));
+  check_gradients<3, 1, padding::same, dims<1, 4, 5, 2>>("3x3 stride 1");
+  check_gradients<size2d(2, 3), size2d(1, 2), padding::of(1, 0, 2, 1), dims<1, 4, 5, 2>>("2x3");
+  check_gradients<2, 3, padding::valid, dims<1, 5, 5, 2>>("with gaps");
+  check_gradients<size2d(4, 5), 1, padding::valid, dims<2, 4, 5, 2>>("the whole image");
+}
+
+BOOST_AUTO_TEST_CASE(many_channels) {
+  gradient_check max, average;
+  max("max", max_pool2d<2>(max.input<dims<1, 2, 4, 37>>()), 2);
+  average("average", average_pool2d<2, 1, padding::same>(average.input<dims<1, 2, 3, 37>>()), 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_of_equals_gets_the_gradient) {
+  graph g;
+  const auto x = placeholder<float, dims<1, 4, 4, 1>>(g);
+  const auto y = max_pool2d<2>(x);
+  const auto overlapping = max_pool2d<3, 1>(x);
+  const auto of_y = gradients(sum(y), x), of_overlapping = gradients(sum(overlapping), x);
+  session s{g};
+  auto step = s.prepare(fetch(std::get<0>(of_y), std::get<0>(of_overlapping)), feed(x));
+  const auto [d, e] = step(tensor<float, dims<1, 4, 4, 1>>(shape(1, 4, 4, 1)));
+  check_values(d, {1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0});
+  check_values(e, {1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_number_shows) {
+  tensor<float, dims<1, 2, 6, 1>> x(shape(1, 2, 6, 1));
+  for (int i = 0; i < 12; ++i) x.data()[i] = -static_cast<float>(i);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  x.data()[0] = nan, x.data()[3] = nan;
+  const auto y = max_pool2d<2>(x);
+  BOOST_CHECK(std::isnan(y.data()[0]) && std::isnan(y.data()[1]));
+  BOOST_CHECK_EQUAL(y.data()[2], -4);
+  const auto z = max_pool2d<size2d{1, 3}>(x);
+  BOOST_CHECK(std::isnan(z.data()[0]) && std::isnan(z.data()[1]));
+  BOOST_CHECK_EQUAL(z.data()[2], -6);
+}
+
+BOOST_AUTO_TEST_CASE(padding_is_not_counted) {
+  tensor<float, dims<1, 3, 3, 1>> x(shape(1, 3, 3, 1));
+  for (int i = 0; i < 9; ++i) x.data()[i] = static_cast<float>(i + 1);
+  check_values(average_pool2d<2, 2, padding::same>(x), {3, 4.5f, 7.5f, 9});
+  for (int i = 0; i < 9; ++i) x.data()[i] = -x.data()[i];
+  check_values(max_pool2d<2, 2, padding::same>(x), {-1, -3, -7, -9});
+}
+
+BOOST_AUTO_TEST_CASE(no_images) {
+  graph g;
+  const auto x = placeholder<float, photos>(g);
+  const auto y = let(max_pool2d<2>(x));
+  session s{g};
+  auto step = s.prepare(fetch(y), feed(x));
+  BOOST_CHECK_EQUAL(step(tensor<float, photos>(shape(0, 7, 6, 3))).elements(), 0u);
+}

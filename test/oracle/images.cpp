@@ -1,0 +1,123 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE images
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+#include <weft/weft.hpp>
+
+#include "image_values_pytorch.hpp"
+#include "image_values_tensorflow.hpp"
+
+using namespace weft;
+
+// Convolutions and pools in float against PyTorch and TensorFlow in double; see make_image_values.py.
+
+namespace {
+
+using numbers = std::vector<double>;
+using photos = dims<2, 6, 5, 3>;
+
+void compare(const std::string& what, const float* found, const numbers& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    BOOST_CHECK_MESSAGE(std::abs(static_cast<double>(found[i]) - expected[i]) <= 1e-5 * (1 + std::abs(expected[i])),
+                        what << "[" << i << "]: " << found[i] << " is not " << expected[i]);
+}
+
+template <class D>
+tensor<float, D> as_tensor(const numbers& values) {
+  tensor<float, D> t;
+  BOOST_REQUIRE_EQUAL(t.elements(), values.size());
+  for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = static_cast<float>(values[i]);
+  return t;
+}
+
+template <class Y>
+tensor<float, dims_t<Y>> weight_of(const Y&) {
+  tensor<float, dims_t<Y>> t;
+  for (std::size_t i = 0; i < t.elements(); ++i)
+    t.data()[i] = static_cast<float>((static_cast<double>((i * 7919 + 124) % 257) - 128) / 64);
+  return t;
+}
+
+/// The value of f(x, w), and the gradients of sum(value * weight).
+template <class F>
+void convolution(const std::string& name, F f, const numbers& value, const numbers& d_x, const numbers& d_w) {
+  graph g;
+  const auto x = variable<float, photos>(g, "x", as_tensor<photos>(oracle::pytorch::images));
+  const auto w = variable<float, dims<3, 3, 3, 4>>(g, "w", as_tensor<dims<3, 3, 3, 4>>(oracle::pytorch::filters));
+  const auto y = let(f(x, w));
+  const auto [dx, dw] = gradients(sum(y * weight_of(y)), x, w);
+  session s{g};
+  const auto [found, found_x, found_w] = s.prepare(fetch(y, dx, dw), feed())();
+  BOOST_REQUIRE_EQUAL(found.elements(), value.size());
+  compare(name, found.data(), value);
+  compare(name + ", images", found_x.data(), d_x);
+  compare(name + ", filters", found_w.data(), d_w);
+}
+
+template <class F>
+void pool(const std::string& name, F f, const numbers& images, const numbers& value, const numbers& d_x) {
+  graph g;
+  const auto x = variable<float, photos>(g, "x", as_tensor<photos>(images));
+  const auto y = let(f(x));
+  const auto [dx] = gradients(sum(y * weight_of(y)), x);
+  session s{g};
+  const auto [found, found_x] = s.prepare(fetch(y, dx), feed())();
+  BOOST_REQUIRE_EQUAL(found.elements(), value.size());
+  compare(name, found.data(), value);
+  compare(name + ", images", found_x.data(), d_x);
+}
+
+template <conv2d_options Options>
+constexpr auto convolved = [](const auto& x, const auto& w) { return conv2d<Options>(x, w); };
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(of_pytorch) {
+  using namespace oracle::pytorch;
+  convolution("same", convolved<conv2d_options{}>, same_value, same_d_x, same_d_w);
+  convolution("valid, stride 2", convolved<conv2d_options{.stride = 2, .pad = padding::valid}>, valid_2_value,
+              valid_2_d_x, valid_2_d_w);
+  convolution("padding 1, stride 2, 1", convolved<conv2d_options{.stride = {2, 1}, .pad = padding::of(1)}>,
+              of_1_stride_2_1_value, of_1_stride_2_1_d_x, of_1_stride_2_1_d_w);
+  convolution("dilated", convolved<conv2d_options{.pad = padding::of(2), .dilation = 2}>, dilated_value, dilated_d_x,
+              dilated_d_w);
+  pool(
+      "max 2", [](const auto& x) { return max_pool2d<2>(x); }, images, max_2_value, max_2_d_x);
+  pool(
+      "max 3", [](const auto& x) { return max_pool2d<3, 2, padding::of(1)>(x); }, images, max_3_2_of_1_value,
+      max_3_2_of_1_d_x);
+  pool(
+      "max of few", [](const auto& x) { return max_pool2d<3, 2, padding::of(1)>(x); }, few, max_of_few_value,
+      max_of_few_d_x);
+  pool(
+      "average 2", [](const auto& x) { return average_pool2d<2>(x); }, images, average_2_value, average_2_d_x);
+  pool(
+      "average 3", [](const auto& x) { return average_pool2d<3, 2, padding::of(1)>(x); }, images,
+      average_3_2_of_1_value, average_3_2_of_1_d_x);
+}
+
+BOOST_AUTO_TEST_CASE(of_tensorflow) {
+  using namespace oracle::tensorflow;
+  BOOST_REQUIRE(images == oracle::pytorch::images && filters == oracle::pytorch::filters);
+  convolution("same", convolved<conv2d_options{}>, same_value, same_d_x, same_d_w);
+  convolution("same, stride 2", convolved<conv2d_options{.stride = 2}>, same_2_value, same_2_d_x, same_2_d_w);
+  convolution("same, stride 3, 2", convolved<conv2d_options{.stride = {3, 2}}>, same_3_2_value, same_3_2_d_x,
+              same_3_2_d_w);
+  convolution("valid, stride 2", convolved<conv2d_options{.stride = 2, .pad = padding::valid}>, valid_2_value,
+              valid_2_d_x, valid_2_d_w);
+  convolution("explicit padding", convolved<conv2d_options{.stride = 2, .pad = padding::of(1, 2, 0, 1)}>,
+              of_1_2_0_1_value, of_1_2_0_1_d_x, of_1_2_0_1_d_w);
+  pool(
+      "max 2", [](const auto& x) { return max_pool2d<2>(x); }, images, max_2_value, max_2_d_x);
+  pool(
+      "max 3 same", [](const auto& x) { return max_pool2d<3, 2, padding::same>(x); }, images, max_3_2_same_value,
+      max_3_2_same_d_x);
+  pool(
+      "max of few", [](const auto& x) { return max_pool2d<3, 2, padding::same>(x); }, few, max_of_few_value,
+      max_of_few_d_x);
+  pool(
+      "average 3 same", [](const auto& x) { return average_pool2d<3, 2, padding::same>(x); }, images,
+      average_3_2_same_value, average_3_2_same_d_x);
+}
