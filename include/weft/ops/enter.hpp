@@ -122,19 +122,19 @@ struct tensor_leaves {
 };
 
 shape broadcast_leaves(const tensor_leaves&);
-void loop_over(const tensor_leaves&, const shape& space, const device::operand& out, void* to, device::combine,
-               const device::arithmetic*, device::block_function map, device::block_function reduce,
+void loop_over(const tensor_leaves&, bool light, const shape& space, const device::operand& out, void* to,
+               device::combine, const device::arithmetic*, device::block_function map, device::block_function reduce,
                const std::uint64_t* literals);
 
 /// What the operands are walked over. Throws invalid_argument if their extents do not broadcast.
 struct iteration_space {
-  bool plain;  // every operand has the same extents, and the caches hold them all: one call does
+  bool plain;  // every operand has the same extents, and what they take to come from memory is no matter: one call does
   shape extents;
 
-  explicit iteration_space(const tensor_leaves& x) : plain(true), extents(*x.extents[0]) {
+  iteration_space(const tensor_leaves& x, bool light) : plain(true), extents(*x.extents[0]) {
     for (std::size_t k = 1; k < x.count; ++k) plain = plain && *x.extents[k] == extents;
     if (!plain) extents = broadcast_leaves(x);
-    plain = plain && !device::exceeds_caches(2 * x.bytes * extents.elements());
+    plain = plain && !(light && device::exceeds_caches(2 * x.bytes * extents.elements()));
   }
 };
 
@@ -142,8 +142,8 @@ inline void map_now(const fused& f, const tensor_leaves& x, const iteration_spac
                     const std::uint64_t* literals) {
   const shape& extents = space.extents;
   if (space.plain) return version(f.map)(x.data, &to, extents.elements(), literals);
-  loop_over(x, extents, device::broadcast_operand(type, extents, extents), to, device::combine::store, nullptr,
-            version(f.map), nullptr, literals);
+  loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to,
+            device::combine::store, nullptr, version(f.map), nullptr, literals);
 }
 
 WEFT_COLD_BEGIN
@@ -154,12 +154,12 @@ inline shape broadcast_leaves(const tensor_leaves& x) {
   return broadcast_space(infos, x.count);
 }
 
-inline void loop_over(const tensor_leaves& x, const shape& space, const device::operand& out, void* to,
+inline void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
                       device::combine how, const device::arithmetic* arithmetic, device::block_function map,
                       device::block_function reduce, const std::uint64_t* literals) {
   device::operand in[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
-  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce).run(x.data, &to, literals);
+  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light).run(x.data, &to, literals);
 }
 
 WEFT_COLD_END
@@ -197,11 +197,12 @@ void evaluate(const E& e, tensor<T, D, Dev>& to) {
   std::uint64_t literals[device::max_operands], *end = literals;
   detail::tensor_leaves leaves;
   detail::for_each_leaf(e, end, leaves);
-  const detail::iteration_space space(leaves);
+  const fused& f = evaluated<detail::skeleton_of<E>>;
+  const detail::iteration_space space(leaves, f.signature.light);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
   if (!to.can_hold(space.extents))
     to = tensor<T, D, Dev>(space.extents, typename tensor<T, D, Dev>::uninitialized{});
-  detail::map_now(evaluated<detail::skeleton_of<E>>, leaves, space, dtype_of<T>, to.data(), literals);
+  detail::map_now(f, leaves, space, dtype_of<T>, to.data(), literals);
 }
 
 /// An expression over tensors, evaluated.

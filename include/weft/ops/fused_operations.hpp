@@ -79,7 +79,7 @@ inline kernel* prepare_elementwise(const prepare_context& p) {
   const std::size_t n = operands_of(p, space, in);
   const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
   const auto how = device::combine::store;
-  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr);
+  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.light);
   return new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}},
                                  p.c.literals, describe_fused("map", f));
 }
@@ -96,7 +96,8 @@ inline kernel* prepare_reduction(const prepare_context& p) {
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
   const auto how = static_cast<device::combine>(p.c.attributes[1]);
   const bool mean = p.c.attributes[2] != 0;
-  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, version(r.body->map), version(r.reduce));
+  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, version(r.body->map), version(r.reduce),
+                          r.body->signature.light);
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
                                     p.c.literals, describe_fused(reduction_name(how, mean), *r.body));
@@ -150,7 +151,8 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
     where.out[k] = p.output_slots[o];
     where.out_elements[k] = p.outputs[o].extents.elements();
   }
-  const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr);
+  const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
+                          f.signature.light);
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
                                     describe_fused("gradient of", f));
   if (mean)

@@ -41,7 +41,7 @@ inline void reduce_now(const fused_reduction& r, device::combine how, std::int64
     return version(r.reduce)(x.data, &to, extents.elements(), literals);
   bool kept[max_rank];
   kept_axes(reduced, extents.rank, kept);
-  loop_over(x, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic, version(r.body->map),
+  loop_over(x, r.body->signature.light, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic, version(r.body->map),
             version(r.reduce), literals);
 }
 
@@ -50,10 +50,10 @@ tensor<T, D, Dev> reduce_now(const E& e, std::int64_t reduced, bool mean) {
   std::uint64_t literals[device::max_operands], *end = literals;
   tensor_leaves leaves;
   for_each_leaf(e, end, leaves);
-  const iteration_space space(leaves);
+  const auto& r = weft::reduced<S, How, false>;
+  const iteration_space space(leaves, r.body->signature.light);
   tensor<T, D, Dev> result(without_reduced(space.extents, reduced), typename tensor<T, D, Dev>::uninitialized{});
   const std::size_t results = result.elements();
-  const auto& r = weft::reduced<S, How, false>;
   T* data = result.data();
   reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results, literals);
   if (mean)

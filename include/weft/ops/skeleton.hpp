@@ -207,6 +207,7 @@ struct apply<Op, T, P, A, B> {
 struct signature {
   std::size_t arguments = 0, constants = 0, operations = 0;
   std::uint32_t reached = 0;  ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
+  bool light = true;          ///< it takes less time than its operands take to come from memory: no exp, no tanh
   dtype types[16]{};
 };
 
@@ -222,6 +223,7 @@ constexpr void describe(constant<I, T>*, signature& s) {
 template <class Op, class T, class... S>
 constexpr void describe(apply<Op, T, S...>*, signature& s) {
   ++s.operations;
+  if constexpr (requires { Op::floating_only; }) s.light = false;
   (describe(static_cast<S*>(nullptr), s), ...);
 }
 

@@ -256,8 +256,8 @@ inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill
 /// tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged in a
 /// buffer, which the first-level cache holds. The function itself sees contiguous runs only.
 ///
-/// Where the operands together exceed the caches, all is cut into small tiles: while one is computed the next is
-/// fetched, and results are staged too, to be streamed to where they belong.
+/// Where the operands of a light function together exceed the caches, all is cut into small tiles: while one is computed
+/// the next is fetched, and results are staged too, to be streamed to where they belong.
 class loop {
  public:
   static constexpr std::size_t tile_bytes = 4096;
@@ -266,9 +266,10 @@ class loop {
 
   /// `elements[k]` combines output k; it is not asked for outputs that are stored whole, and may then be null.
   /// `reduce`, when given, is a block function that combines all n elements into the one at out[0]; it is used where
-  /// whole runs fall on one result.
+  /// whole runs fall on one result. `light` says that memory takes longer than the function.
   loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
-       const combine* how, const arithmetic* const* elements, block_function block, block_function reduce)
+       const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
+       bool light = true)
       : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce) {
     std::size_t widest = 1;
     for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
@@ -282,7 +283,7 @@ class loop {
       if (sizes_[k] > widest) widest = sizes_[k];
     }
     merge_axes(space);
-    far_ = exceeds_caches(bytes());
+    far_ = light && exceeds_caches(bytes());
     tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
     reduces_ = false;
     for (std::size_t k = 0; k < outputs; ++k) reduces_ = reduces_ || how_[k] != combine::store;
