@@ -107,6 +107,12 @@ struct first_value {
   initializer (*make)(const void* init, const shape&);
 };
 
+// A template over the initializer alone: there are as many shapes as variables.
+template <class Init>
+initializer make_first_value(const void* init, const shape& s) {
+  return (*static_cast<const Init*>(init))(s);
+}
+
 inline symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                               first_value first) {
   const shape spec = extents;
@@ -149,9 +155,8 @@ template <Element T, class Dims = dims<>, class Init = init::zeros>
 requires requires(const Init& i, const shape& s) { initializer(i(s)); }
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
   static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
-  constexpr auto make = [](const void* init, const shape& s) { return (*static_cast<const Init*>(init))(s); };
-  return variable_node<T, Dims>(
-      detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, detail::first_value{&first, make}));
+  return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
+                                                        {&first, detail::make_first_value<Init>}));
 }
 
 /// A variable that starts as the given tensor.

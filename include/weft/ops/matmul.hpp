@@ -29,6 +29,11 @@ inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transp
   return a.where()->record(static_cast<invocation&&>(c));
 }
 
+inline symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+  check_same_graph("matmul", a.where(), b.where());
+  return record_matmul(op, a, b, transpose_a, transpose_b);
+}
+
 // attributes: transpose_a, transpose_b
 inline void matmul_gradient(gradient_context& g) {
   const operation& op = *g.c.op;
@@ -99,9 +104,12 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
     const auto x = detail::settle(a);
     const auto y = detail::settle(b);
-    return detail::record_or_run<T, D, device_t<A>>(
-        matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x,
-        y);
+    if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
+      return node<T, D, device_t<A>>(detail::record_product(matmul_operation<T>, x.erased(), y.erased(), ta, tb));
+    else
+      return detail::record_or_run<T, D, device_t<A>>(
+          matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x,
+          y);
   }
 }
 

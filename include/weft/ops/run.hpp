@@ -89,7 +89,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
 
 /// The extents of an operand: known to the type, or for tensors at run time.
 template <class E>
-shape extents_of(const E& e) {
+const shape& extents_of(const E& e) {
   if constexpr (E::symbolic)
     return dims_t<E>::spec;
   else
