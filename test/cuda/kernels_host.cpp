@@ -42,7 +42,7 @@ int main() {
   auto a4 = let(maximum(x, 0.0f) + minimum(y, 1.0f) * b), a5 = let(select(i < 3, x, y * y)), a6 = let(relu(x) - abs(y));
   auto a7 = let(elementwise<softsign>(x * b)), a8 = let(sqrt(square(x) + square(y))), a9 = let(pow(abs(x), y));
   auto a10 = let(log(abs(x) + 1.0f) * sign(y));
-  recorded(let(cast<half>(x)), let(cast<bfloat16>(x)), let(cast<float>(i) * x), let(i * i + 7), let(exp(d) * 2.0),
+  recorded(let(cast<weft::half>(x)), let(cast<bfloat16>(x)), let(cast<float>(i) * x), let(i * i + 7), let(exp(d) * 2.0),
            let(i < 3 && x > y), let(cast<double>(x) + d));
   auto loss = mean(softmax_cross_entropy(a1 + a2 * a3 + a4 - a5, labels)) + sum(a6 * a7) + mean(max<1>(a8 + a9)) +
               sum(product<0>(a10));
