@@ -308,11 +308,7 @@ class graph final : public recorder {
     for (const graph_node& n : nodes_) {
       h.add(std::string(n.what.op->name));
       h.add(n.name);
-      if (n.what.op->expression) {
-        std::string text;
-        skeleton::print(n.what.op->expression(n.what.detail)->text, text);
-        h.add(text);
-      }
+      if (n.what.op->expression) h.add(skeleton::print(n.what.op->expression(n.what.detail)->text));
       if (n.what.op == &constant_operation)
         for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
       for (const value& v : n.what.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);

@@ -20,10 +20,7 @@ inline std::string operation_text(const graph_node& n) {
     body = static_cast<const fused_reduction*>(n.what.detail)->body;
     text = reduction_name(static_cast<device::combine>(n.what.attributes[1]), n.what.attributes[2] != 0);
   }
-  if (!body) return text;
-  text += " ";
-  skeleton::print(body->text, text);
-  return text;
+  return body ? concat({text, " ", skeleton::print(body->text)}) : text;
 }
 
 inline std::string type_text(const graph& g, const invocation& what) {

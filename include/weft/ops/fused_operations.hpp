@@ -42,10 +42,7 @@ inline shape broadcast_space(const value_info* operands, std::size_t count) {
 }
 
 inline std::string describe_fused(const char* what, const fused& f) {
-  std::string text = what;
-  text += " ";
-  skeleton::print(f.text, text);
-  return concat({text, " ", name(f.type), " ", weft::name(detected_isa())});
+  return concat({what, " ", skeleton::print(f.text), " ", name(f.type), " ", weft::name(detected_isa())});
 }
 
 inline const char* reduction_name(device::combine how, bool mean) {
@@ -425,11 +422,9 @@ inline void elementwise_gradient(gradient_context& g) {
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
-  if (f.refuses_gradient) {
-    std::string text = "has no gradient: ";
-    skeleton::print(f.text, text);
-    throw error(error_code::unimplemented, "gradients", {text, " contains an operation that is not differentiable"});
-  }
+  if (f.refuses_gradient)
+    throw error(error_code::unimplemented, "gradients",
+                {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
   if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
     if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));

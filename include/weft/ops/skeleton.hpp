@@ -281,6 +281,12 @@ inline const token* print(const token* t, std::string& out) {
   return t;
 }
 
+inline std::string print(const token* t) {
+  std::string text;
+  print(t, text);
+  return text;
+}
+
 }  // namespace weft::skeleton
 
 WEFT_STRICT_END

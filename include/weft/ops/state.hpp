@@ -63,6 +63,14 @@ device::block_function exact() {
   return Loop;
 }
 
+/// Throws invalid_argument unless input k has the extents of the variable that is written.
+inline void check_assigned(const prepare_context& p, std::size_t k) {
+  if (!(p.inputs[k].extents == p.inputs[0].extents))
+    throw error(error_code::invalid_argument, p.c.op->name,
+                {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
+                 to_string(p.inputs[0].extents)});
+}
+
 inline kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
                               const char* what) {
   const std::size_t inputs = p.c.inputs.size();
@@ -70,10 +78,7 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
   device::operand in[3], out[2];
   device::combine how[2] = {device::combine::store, device::combine::store};
   for (std::size_t k = 0; k < inputs; ++k) {
-    if (!(p.inputs[k].extents == space))
-      throw error(
-          error_code::invalid_argument, p.c.op->name,
-          {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ", to_string(space)});
+    check_assigned(p, k);
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
   }
   device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
@@ -100,10 +105,7 @@ class assign_kernel final : public kernel {
  public:
   explicit assign_kernel(const prepare_context& p)
       : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
-    if (!(p.inputs[0].extents == p.inputs[1].extents))
-      throw error(error_code::invalid_argument, "assign",
-                  {"a value of extents ", to_string(p.inputs[1].extents), " is assigned to a variable of ",
-                   to_string(p.inputs[0].extents)});
+    check_assigned(p, 1);
   }
   void run(const frame& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
   std::string describe() const override { return concat({"assign ", bytes_, " bytes"}); }

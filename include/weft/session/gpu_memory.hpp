@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/gpu/device.hpp>
@@ -113,50 +112,22 @@ class gpu_memory {
 };
 
 /// A block of it.
-class gpu_block {
+class gpu_block : public gpu::held_bytes<gpu_memory, &gpu_memory::deallocate> {
  public:
   gpu_block() = default;
   gpu_block(gpu_memory& memory, std::size_t bytes, const std::string& owner)
-      : memory_(&memory), at_(memory.allocate(bytes, owner)) {}
-  gpu_block(gpu_block&& o) noexcept : memory_(o.memory_), at_(o.at_) { o.at_ = nullptr; }
-  gpu_block& operator=(gpu_block&& o) noexcept {
-    std::swap(memory_, o.memory_);
-    std::swap(at_, o.at_);
-    return *this;
-  }
-  ~gpu_block() {
-    if (at_) memory_->deallocate(at_);
-  }
-  std::byte* data() const { return at_; }
-
- private:
-  gpu_memory* memory_ = nullptr;
-  std::byte* at_ = nullptr;
+      : held_bytes(memory, memory.allocate(bytes, owner)) {}
 };
 
 /// Page-locked memory of the host, which a GPU reads and writes by itself.
-class pinned_block {
+class pinned_block : public gpu::held_bytes<gpu::device, &gpu::device::deallocate_host> {
  public:
   pinned_block() = default;
-  pinned_block(gpu::device& by, std::size_t bytes) : by_(&by), at_(by.allocate_host(bytes ? bytes : 1)) {
-    if (!at_)
+  pinned_block(gpu::device& by, std::size_t bytes) : held_bytes(by, by.allocate_host(bytes ? bytes : 1)) {
+    if (!data())
       throw error(error_code::resource_exhausted, "session",
                   {"there are no ", bytes, " bytes of page-locked memory for copies to and from a GPU"});
   }
-  pinned_block(pinned_block&& o) noexcept : by_(o.by_), at_(o.at_) { o.at_ = nullptr; }
-  pinned_block& operator=(pinned_block&& o) noexcept {
-    std::swap(by_, o.by_);
-    std::swap(at_, o.at_);
-    return *this;
-  }
-  ~pinned_block() {
-    if (at_) by_->deallocate_host(at_);
-  }
-  std::byte* data() const { return at_; }
-
- private:
-  gpu::device* by_ = nullptr;
-  std::byte* at_ = nullptr;
 };
 
 /// One GPU of a session: its queue and its memory.
@@ -183,8 +154,9 @@ class session_gpus {
   }
 
   std::size_t count() const {
-    const std::size_t cards = cards_();
-    return options_.virtual_devices.empty() || cards == 0 ? cards : options_.virtual_devices.size();
+    const int cards = gpu::installed_platform ? gpu::installed_platform->count() : 0;
+    return options_.virtual_devices.empty() || cards == 0 ? static_cast<std::size_t>(cards)
+                                                          : options_.virtual_devices.size();
   }
 
   session_gpu& at(std::size_t ordinal) {
@@ -201,10 +173,6 @@ class session_gpus {
   }
 
  private:
-  static std::size_t cards_() {
-    return gpu::installed_platform ? static_cast<std::size_t>(gpu::installed_platform->count()) : 0;
-  }
-
   const gpu_options& options_;
   sequence<session_gpu*> open_;
 };

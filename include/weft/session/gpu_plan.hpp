@@ -70,9 +70,8 @@ class gpu_plan final : public plan {
   /// Instructions [first, last) that follow one another on one device.
   struct stage {
     device_number on;
-    std::uint32_t first, last;
+    std::uint32_t first = 0, last = 0;
     sequence<std::uint32_t> waits;  // GPUs
-    bool whole = false;
     gpu::owned<gpu::recording> recorded;
   };
 
@@ -262,13 +261,20 @@ class gpu_plan final : public plan {
         if (g.options.synchronous) finish(instructions_[i], g);
       }
     } catch (...) {
-      if (record) g.queue->end_recording();
+      if (record) abandon_recording(g);
       throw;
     }
     if (!record) return;
     s.recorded = g.queue->end_recording();
-    s.whole = true;
     g.queue->launch(*s.recorded);
+  }
+
+  /// What went wrong in the recording is told already; that it cannot be ended either is no news.
+  static void abandon_recording(session_gpu& g) noexcept {
+    try {
+      g.queue->end_recording();
+    } catch (const error&) {
+    }
   }
 
   void finish(const instruction& i, session_gpu& g) {
@@ -283,7 +289,7 @@ class gpu_plan final : public plan {
     if (gpus_ == 0) return;
     for (const stage& s : stages_)
       append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
-                    (s.whole ? ", launched as a whole" : ""), "\n"});
+                    (s.recorded ? ", launched as a whole" : ""), "\n"});
     for (std::uint32_t n : order_.order())
       if (computes(n) && !on_[n].gpu) append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
   }

@@ -30,7 +30,7 @@ class placement {
  public:
   placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft)
       : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), soft_(soft) {
-    if (preferred.has_kind() && std::string_view(preferred.kind) == cuda::name && !soft && count() == 0)
+    if (is_of_kind(preferred, cuda::name) && !soft && count() == 0)
       throw error(error_code::failed_precondition, "session",
                   {"there is no GPU for session_options::device: ", no_gpu_reason()});
   }
@@ -48,6 +48,7 @@ class placement {
   }
 
  private:
+  static bool is_of_kind(const device_spec& d, std::string_view kind) { return d.kind == kind; }
   std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
 
   device_number decide(std::uint32_t n, const char*& rule) const {
@@ -63,7 +64,7 @@ class placement {
     const bool own = !asked.has_kind();
     const device_spec& want = own ? preferred_ : asked;
     rule = own ? "the session's own choice, for it names no device" : "it was asked for";
-    if (want.has_kind() && std::string_view(want.kind) == cuda::name) {
+    if (is_of_kind(want, cuda::name)) {
       const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);
       const std::size_t gpus = count();
       if (ordinal >= gpus) {
@@ -81,7 +82,7 @@ class placement {
                    " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
                    "session_options::allow_soft_placement runs the rest on the CPU"});
     }
-    if (want.has_kind() && std::string_view(want.kind) != cpu::name)
+    if (want.has_kind() && !is_of_kind(want, cpu::name))
       throw error(error_code::unimplemented, graph_[n].name,
                   {"is placed on ", to_string(want), "; a session has CPU devices and GPUs"});
     const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);

@@ -361,8 +361,8 @@ class plan {
     return !order_.is_fed(v.node) && what(v.node).op->part == role::product && uses[slot_number(v)] == 1;
   }
   bool computes_later(value v, std::uint32_t than, const sequence<std::uint32_t>& position) const {
-    while (what(v.node).op->alias && !order_.is_fed(v.node)) v = what(v.node).inputs[0];
-    return !order_.is_fed(v.node) && computes(v.node) && position[v.node] > than;
+    const std::uint32_t n = order_.computed_by(v);
+    return !order_.is_fed(n) && computes(n) && position[n] > than;
   }
   bool reads_variable(std::uint32_t n) const {
     for (const value& v : what(n).inputs)

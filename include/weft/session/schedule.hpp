@@ -71,10 +71,16 @@ class schedule {
     return static_cast<int>(input) < what.op->writes;
   }
 
+  /// The node that a value is from, behind its aliases: a fed one, or one that computes it.
+  std::uint32_t computed_by(value v) const {
+    while (graph_[v.node].what.op->alias && !fed_[v.node]) v = graph_[v.node].what.inputs[0];
+    return v.node;
+  }
+
   /// The variable whose old value this is, under whatever name; none of what a write yields, which is the new one.
   std::uint32_t variable_behind(value v) const {
-    while (graph_[v.node].what.op->alias && !fed_[v.node]) v = graph_[v.node].what.inputs[0];
-    return graph_[v.node].what.op == &variable_operation && !fed_[v.node] ? v.node : detail::index_set::none;
+    const std::uint32_t n = computed_by(v);
+    return graph_[n].what.op == &variable_operation && !fed_[n] ? n : detail::index_set::none;
   }
 
   static constexpr std::uint32_t fetched = ~std::uint32_t{0};  ///< as a reader: the step's caller
@@ -131,7 +137,7 @@ class schedule {
       for (const value& in : graph_[n].what.inputs) {
         const std::uint32_t first = writer_behind(in);
         if (first == detail::index_set::none) continue;
-        const std::uint32_t variable = variable_written(first);
+        const std::uint32_t variable = variable_behind(graph_[first].what.inputs[0]);
         for (const access& w : writers_)
           if (w.variable == variable && w.reader > first && w.reader != n) {
             if (comes_after(n, w.reader))
@@ -174,10 +180,9 @@ class schedule {
 
   /// The write whose result this is, under whatever name.
   std::uint32_t writer_behind(value v) const {
-    while (graph_[v.node].what.op->alias && !fed_[v.node]) v = graph_[v.node].what.inputs[0];
-    return graph_[v.node].what.op->writes && !fed_[v.node] ? v.node : detail::index_set::none;
+    const std::uint32_t n = computed_by(v);
+    return graph_[n].what.op->writes && !fed_[n] ? n : detail::index_set::none;
   }
-  std::uint32_t variable_written(std::uint32_t writer) const { return variable_behind(graph_[writer].what.inputs[0]); }
 
   bool writes_variable(std::uint32_t n, std::uint32_t variable) const {
     const invocation& what = graph_[n].what;

@@ -340,13 +340,13 @@ class session {
   void read_variable(std::uint32_t node, void* to) {
     const variable_state& v = state_of(node);
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
-    copy_variable(v, to, v.on_gpu, variable_info(node).bytes());
+    gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
   }
   void write_variable(std::uint32_t node, const void* from) {
     variable_state& v = state_of(node);
     v.initialized = true;
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
-    copy_variable(v, v.on_gpu, from, variable_info(node).bytes());
+    gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
   }
   value_info variable_info(std::uint32_t node) const {
     value_info info = graph_[node].what.outputs[0];
@@ -377,10 +377,6 @@ class session {
       if (graph_[n].what.op == &variable_operation) initialize_variable(n);
   }
 
-  void copy_variable(const variable_state& v, void* to, const void* from, std::size_t bytes) {
-    gpus_->copy(v.where.ordinal, to, from, bytes);
-  }
-
   void initialize_variable(std::uint32_t n) {
     const value_info info = variable_info(n);
     variable_state& v = variables_[n];
@@ -392,7 +388,7 @@ class session {
       return;
     }
     v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
-    copy_variable(v, v.on_gpu, first.data(), info.bytes());
+    gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
   }
 
   const graph& graph_;
@@ -484,8 +480,8 @@ inline void prepared_step::execute() {
   plan& p = *state_->current;
   session& owner = state_->owner;
   p.check_initialized();
-  if (p.run_by_itself(*owner.pools_[0])) {
-  } else if (p.lanes() == 1) {
+  if (p.run_by_itself(*owner.pools_[0])) return p.mark_written();
+  if (p.lanes() == 1) {
     p.run_lane(0, *owner.pools_[0]);
   } else if (detail::inside_parallel_for) {
     p.run_in_order(*owner.pools_[0]);

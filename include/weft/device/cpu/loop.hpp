@@ -51,6 +51,24 @@ inline operand reduced_operand(dtype type, const shape& space, const bool* kept)
   return o;
 }
 
+/// Drops axes of one element, and joins neighbours along which every operand walks on.
+inline void merge_axes(shape& space, operand* operands, std::size_t count) {
+  const shape all = space;
+  space = {};
+  for (std::size_t axis = 0; axis < all.rank; ++axis) {
+    if (all[axis] == 1) continue;
+    const std::size_t last = space.rank;
+    bool joins = last > 0;
+    for (std::size_t k = 0; joins && k < count; ++k)
+      joins = operands[k].stride[last - 1] == operands[k].stride[axis] * all[axis];
+    if (joins)
+      space[last - 1] *= all[axis];
+    else
+      space.push_back(all[axis]);
+    for (std::size_t k = 0; k < count; ++k) operands[k].stride[space.rank - 1] = operands[k].stride[axis];
+  }
+}
+
 /// Whether a pass over so many bytes leaves little of them in the caches of any processor.
 constexpr bool exceeds_caches(std::size_t bytes) { return bytes > std::size_t{64} << 20; }
 
@@ -282,7 +300,12 @@ class loop {
       sizes_[k] = size_of(operands_[k].type);
       if (sizes_[k] > widest) widest = sizes_[k];
     }
-    merge_axes(space);
+    space_ = space;
+    device::merge_axes(space_, operands_, count());
+    if (space_.rank == 0) {
+      space_.push_back(1);
+      for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
+    }
     far_ = light && exceeds_caches(bytes());
     tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
     reduces_ = false;
@@ -353,27 +376,6 @@ class loop {
       all += own;
     }
     return all;
-  }
-
-  void merge_axes(const shape& space) {
-    for (std::size_t axis = 0; axis < space.rank; ++axis) {
-      if (space[axis] == 1) continue;
-      const std::size_t last = space_.rank;
-      bool joins = last > 0;
-      for (std::size_t k = 0; joins && k < count(); ++k)
-        joins = operands_[k].stride[last - 1] == operands_[k].stride[axis] * space[axis];
-      if (joins) {
-        space_[last - 1] *= space[axis];
-        for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[last - 1] = operands_[k].stride[axis];
-      } else {
-        space_.push_back(space[axis]);
-        for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[last] = operands_[k].stride[axis];
-      }
-    }
-    if (space_.rank == 0) {
-      space_.push_back(1);
-      for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
-    }
   }
 
   struct position {

@@ -25,12 +25,41 @@ class owned {
   }
   ~owned() { delete object_; }
   T* get() const { return object_; }
+  T* release() {
+    T* const mine = object_;
+    object_ = nullptr;
+    return mine;
+  }
   T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
   T* object_ = nullptr;
+};
+
+/// Bytes that `Source` gave, and that `Return` gives back to it.
+template <class Source, void (Source::*Return)(std::byte*) noexcept>
+class held_bytes {
+ public:
+  held_bytes() = default;
+  held_bytes(Source& from, std::byte* at) : from_(&from), at_(at) {}
+  held_bytes(held_bytes&& o) noexcept : from_(o.from_), at_(o.at_) { o.at_ = nullptr; }
+  held_bytes& operator=(held_bytes&& o) noexcept {
+    Source* const from = from_;
+    std::byte* const at = at_;
+    from_ = o.from_, at_ = o.at_;
+    o.from_ = from, o.at_ = at;
+    return *this;
+  }
+  ~held_bytes() {
+    if (at_) (from_->*Return)(at_);
+  }
+  std::byte* data() const { return at_; }
+
+ private:
+  Source* from_ = nullptr;
+  std::byte* at_ = nullptr;
 };
 
 struct launch_size {

@@ -56,30 +56,12 @@ struct walk {
 /// An iteration space and the operands that walk it, on the host. Axes that all walk alike are one.
 struct iteration {
   shape space;
-  std::int64_t strides[2 * weft::device::max_operands + 2][max_rank]{};
+  weft::device::operand operands[2 * weft::device::max_operands + 2];
   std::size_t count = 0;
 
-  void add(const weft::device::operand& o) {
-    for (std::size_t i = 0; i < max_rank; ++i) strides[count][i] = o.stride[i];
-    ++count;
-  }
-
-  /// Drops axes of one element, and joins neighbours along which every operand walks on.
-  void merge_axes() {
-    const shape all = space;
-    space = {};
-    for (std::size_t axis = 0; axis < all.rank; ++axis) {
-      if (all[axis] == 1) continue;
-      const std::size_t last = space.rank;
-      bool joins = last > 0;
-      for (std::size_t k = 0; joins && k < count; ++k) joins = strides[k][last - 1] == strides[k][axis] * all[axis];
-      if (joins)
-        space[last - 1] *= all[axis];
-      else
-        space.push_back(all[axis]);
-      for (std::size_t k = 0; k < count; ++k) strides[k][space.rank - 1] = strides[k][axis];
-    }
-  }
+  void add(const weft::device::operand& o) { operands[count++] = o; }
+  std::int64_t stride(std::size_t operand, std::size_t axis) const { return operands[operand].stride[axis]; }
+  void merge_axes() { weft::device::merge_axes(space, operands, count); }
 };
 
 /// The same for a kernel: the axes of `from` that `mask` has, for the first `Operands` operands.
@@ -89,7 +71,7 @@ void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
   for (std::size_t axis = from.space.rank; axis-- > 0;) {
     if (!((mask >> axis) & 1)) continue;
     to.extents[to.rank] = divisor(static_cast<std::uint32_t>(from.space[axis]));
-    for (int k = 0; k < Operands; ++k) to.strides[to.rank][k] = static_cast<std::int32_t>(from.strides[k][axis]);
+    for (int k = 0; k < Operands; ++k) to.strides[to.rank][k] = static_cast<std::int32_t>(from.stride(static_cast<std::size_t>(k), axis));
     ++to.rank;
   }
 }

@@ -9,41 +9,19 @@
 namespace weft::gpu {
 
 /// Memory of a device that a kernel keeps for itself.
-class device_memory {
+class device_memory : public held_bytes<device, &device::deallocate> {
  public:
   device_memory() = default;
   /// All zero if `cleared`. Throws resource_exhausted.
-  device_memory(device& d, std::size_t bytes, bool cleared, const char* operation) : device_(&d) {
-    data_ = d.allocate(bytes);
-    if (!data_)
+  device_memory(device& d, std::size_t bytes, bool cleared, const char* operation) : held_bytes(d, d.allocate(bytes)) {
+    if (!data())
       throw error(error_code::resource_exhausted, operation,
-                  "no room for " + std::to_string(bytes) + " bytes of workspace on GPU " + std::to_string(d.ordinal()));
+                  {"no room for ", bytes, " bytes of workspace on GPU ", d.ordinal()});
     if (!cleared) return;
-    try {
-      const auto q = d.make_queue();
-      q->clear(data_, bytes);
-      q->synchronize();
-    } catch (...) {
-      d.deallocate(data_);
-      throw;
-    }
+    const auto q = d.make_queue();
+    q->clear(data(), bytes);
+    q->synchronize();
   }
-  device_memory(device_memory&& o) noexcept : device_(o.device_), data_(o.data_) { o.data_ = nullptr; }
-  device_memory& operator=(device_memory&& o) noexcept {
-    std::byte* mine = data_;
-    device* of = device_;
-    data_ = o.data_, device_ = o.device_;
-    o.data_ = mine, o.device_ = of;
-    return *this;
-  }
-  ~device_memory() {
-    if (data_) device_->deallocate(data_);
-  }
-  std::byte* get() const { return data_; }
-
- private:
-  device* device_ = nullptr;
-  std::byte* data_ = nullptr;
 };
 
 /// The kernel of a GPU: a few launches, one after another, whose arguments are kept here. When it runs, the pointers

@@ -33,7 +33,7 @@ void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& 
   static const function code = function_of<body_type>("transpose");
   static const map_code copy = compile_map<copy_program<T>, map_forms::plain>("transpose");
   const std::size_t rank = over.space.rank;
-  if (rank == 0 || over.strides[0][rank - 1] == 1) {
+  if (rank == 0 || over.stride(0, rank - 1) == 1) {
     // Whole rows stay together: a map that reads them one after another.
     iteration rows = over;
     rows.count = 1;
@@ -42,12 +42,12 @@ void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& 
   }
   std::size_t inner = 0;  // the result's axis that is the operand's innermost
   for (std::size_t i = 0; i < rank; ++i)
-    if (over.strides[0][i] == 1) inner = i;
+    if (over.stride(0, i) == 1) inner = i;
   body_type b{};
   b.rows = static_cast<std::uint32_t>(over.space[rank - 1]);
   b.columns = static_cast<std::uint32_t>(over.space[inner]);
-  b.row_stride = static_cast<std::uint32_t>(over.strides[0][rank - 1]);
-  b.column_stride = static_cast<std::uint32_t>(over.strides[1][inner]);
+  b.row_stride = static_cast<std::uint32_t>(over.stride(0, rank - 1));
+  b.column_stride = static_cast<std::uint32_t>(over.stride(1, inner));
   b.tiles_across = divisor((b.columns + 31) / 32);
   b.tiles_down = divisor((b.rows + 31) / 32);
   fill_walk(b.outer, over, ~(1u << inner | 1u << (rank - 1)));
@@ -136,22 +136,19 @@ inline kernel* prepare_size(const prepare_context& p, device&) {
 }
 
 template <class... T>
-void register_argmax() {
-  ((preparation_of<weft::detail::prepare_argmax<T>>.prepare = prepare_argmax<T>), ...);
+bool install_argmax() {
+  return (install<weft::detail::prepare_argmax<T>>({.prepare = prepare_argmax<T>}) && ...);
 }
 template <class... T>
-void register_one_hot() {
-  ((preparation_of<weft::detail::prepare_one_hot<T>>.prepare = prepare_one_hot<T>), ...);
+bool install_one_hot() {
+  return (install<weft::detail::prepare_one_hot<T>>({.prepare = prepare_one_hot<T>}) && ...);
 }
 
-inline const bool arrays_registered = [] {
-  register_argmax<float, double, std::int32_t, std::int64_t>();
-  register_one_hot<float, double>();
-  preparation_of<weft::detail::prepare_transpose>.prepare = prepare_transpose;
-  preparation_of<weft::detail::prepare_shape>.prepare = prepare_shape;
-  preparation_of<weft::detail::prepare_size>.prepare = prepare_size;
-  return true;
-}();
+inline const bool arrays_are_installed = install_argmax<float, double, std::int32_t, std::int64_t>() &&
+                                         install_one_hot<float, double>() &&
+                                         install<weft::detail::prepare_transpose>({.prepare = prepare_transpose}) &&
+                                         install<weft::detail::prepare_shape>({.prepare = prepare_shape}) &&
+                                         install<weft::detail::prepare_size>({.prepare = prepare_size});
 
 }  // namespace detail
 }  // namespace weft::gpu

@@ -6,6 +6,7 @@
 #include <weft/device/gpu/map.hpp>
 #include <weft/device/gpu/reduce.hpp>
 #include <weft/ops/fused_operations.hpp>
+#include <weft/ops/gpu/install.hpp>
 
 /// Elementwise expressions, reductions and the gradients of both, prepared for a GPU.
 WEFT_COLD_BEGIN
@@ -13,17 +14,13 @@ namespace weft::gpu {
 namespace detail {
 
 inline std::string describe_fused(const char* what, const fused& f) {
-  std::string text = std::string(what) + " ";
-  skeleton::print(f.text, text);
-  return text + " " + name(f.type);
+  return concat({what, " ", skeleton::print(f.text), " ", name(f.type)});
 }
 
 [[noreturn]] inline void not_compiled(const char* operation, const fused& f) {
-  std::string text;
-  skeleton::print(f.text, text);
-  throw error(
-      error_code::unimplemented, operation,
-      "\"" + text + "\" is not compiled for GPUs: compile the file that writes it with nvcc, or place it on a CPU");
+  throw error(error_code::unimplemented, operation,
+              {"\"", skeleton::print(f.text),
+               "\" is not compiled for GPUs: compile the file that writes it with nvcc, or place it on a CPU"});
 }
 
 /// Whether groups of `lanes` elements lie in one row, and start at multiples of `lanes` in every operand.
@@ -32,8 +29,8 @@ inline bool groups_fit(const iteration& over, std::size_t inputs, unsigned lanes
   const std::size_t last = over.space.rank - 1;
   if (over.space[last] % lanes) return false;
   for (std::size_t k = 0; k < inputs; ++k)
-    for (std::size_t axis = 0; over.strides[k][last] != 0 && axis < last; ++axis)
-      if (over.strides[k][axis] % lanes) return false;
+    for (std::size_t axis = 0; over.stride(k, last) != 0 && axis < last; ++axis)
+      if (over.stride(k, axis) % lanes) return false;
   return true;
 }
 
@@ -73,7 +70,7 @@ inline void add_map(launch_kernel& k, const map_code& code, const iteration& ove
   }
   for (std::size_t i = 0; i < o.inputs; ++i) {
     if (o.in[i] == no_slot) continue;
-    const bool runs = over.space.rank > 0 && over.strides[i][over.space.rank - 1] != 0;
+    const bool runs = over.space.rank > 0 && over.stride(i, over.space.rank - 1) != 0;
     l.point(code.layout->in + 8 * i, o.in[i], vectors && runs ? code.lanes * size_of(o.in_types[i]) : 1);
   }
   for (std::size_t i = 0; i < o.outputs; ++i)
@@ -110,8 +107,8 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, const c
   const std::size_t tickets = (layout.blocks() * std::size_t{4} + 255) / 256 * 256;
   device_memory memory(d, tickets + 8 * static_cast<std::size_t>(code.outputs) * layout.splits * layout.results, true,
                        operation);
-  l.put(code.layout->tickets, memory.get());
-  l.put(code.layout->partial, memory.get() + tickets);
+  l.put(code.layout->tickets, memory.data());
+  l.put(code.layout->partial, memory.data() + tickets);
   k.keep(static_cast<device_memory&&>(memory));
   return &l;
 }
@@ -129,17 +126,17 @@ inline kernel* prepare_elementwise(const prepare_context& p, device&) {
     types[i] = p.inputs[i].type;
   }
   over.merge_axes();
-  auto* k = new launch_kernel(describe_fused("map", f));
+  owned<launch_kernel> k(new launch_kernel(describe_fused("map", f)));
   add_map(*k, *f.gpu->map, over, {p.input_slots, types, n, p.output_slots, &p.outputs[0].type, 1}, f.gpu->map->factor,
           p.c.literals.data());
-  return k;
+  return k.release();
 }
 
 /// The axes that an operand walks.
 inline std::uint32_t walked_axes(const iteration& over, std::size_t operand) {
   std::uint32_t mask = 0;
   for (std::size_t axis = 0; axis < over.space.rank; ++axis)
-    if (over.strides[operand][axis] != 0) mask |= std::uint32_t{1} << axis;
+    if (over.stride(operand, axis) != 0) mask |= std::uint32_t{1} << axis;
   return mask;
 }
 
@@ -165,16 +162,11 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
   const bool mean = p.c.attributes[2] != 0;
   const std::size_t elements = over.space.elements(), results = p.outputs[0].extents.elements();
   over.merge_axes();
-  auto* k = new launch_kernel(describe_fused(weft::detail::reduction_name(how, mean), *r.body));
-  try {
-    add_reduction(*k, d, p.c.op->name, **r.gpu, over, walked_axes(over, n + 1), results,
-                  {p.input_slots, nullptr, n, p.output_slots, nullptr, 1}, 0, 1, 1,
-                  mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.c.literals.data());
-  } catch (...) {
-    delete k;
-    throw;
-  }
-  return k;
+  owned<launch_kernel> k(new launch_kernel(describe_fused(weft::detail::reduction_name(how, mean), *r.body)));
+  add_reduction(*k, d, p.c.op->name, **r.gpu, over, walked_axes(over, n + 1), results,
+                {p.input_slots, nullptr, n, p.output_slots, nullptr, 1}, 0, 1, 1,
+                mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.c.literals.data());
+  return k.release();
 }
 
 // inputs: arguments, upstream and, unless of a reduction, the value
@@ -225,37 +217,32 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p, device& d)
       mean ? static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()) : 1;
   const map_operands operands{in, in_types, inputs, out, out_types, arguments};
 
-  auto* k = new launch_kernel(describe_fused("gradient of", f));
-  try {
-    if (!summed) {
-      const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
-      if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data());
-      const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
-      if (auto* l = add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
-                                  factor, 1, p.c.literals.data()))
-        l->spare = grouped;
-      return k;
-    }
-    std::uint32_t left = summed;
-    while (left) {
-      std::uint32_t together = 0, axes = 0;
-      std::size_t results = 0;
-      for (std::size_t o = 0; o < outputs; ++o) {
-        const std::uint32_t bit = std::uint32_t{1} << p.c.attributes[2 + o];
-        if (!(left & bit)) continue;
-        const std::uint32_t walked = walked_axes(over, inputs + 1 + o);
-        if (!together) axes = walked, results = p.outputs[o].extents.elements();
-        if (walked == axes) together |= bit;
-      }
-      left &= ~together;
-      add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
-                    together, factor, 1, p.c.literals.data());
-    }
-  } catch (...) {
-    delete k;
-    throw;
+  owned<launch_kernel> k(new launch_kernel(describe_fused("gradient of", f)));
+  if (!summed) {
+    const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
+    if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data());
+    const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
+    if (auto* l = add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
+                                factor, 1, p.c.literals.data()))
+      l->spare = grouped;
+    return k.release();
   }
-  return k;
+  std::uint32_t left = summed;
+  while (left) {
+    std::uint32_t together = 0, axes = 0;
+    std::size_t results = 0;
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const std::uint32_t bit = std::uint32_t{1} << p.c.attributes[2 + o];
+      if (!(left & bit)) continue;
+      const std::uint32_t walked = walked_axes(over, inputs + 1 + o);
+      if (!together) axes = walked, results = p.outputs[o].extents.elements();
+      if (walked == axes) together |= bit;
+    }
+    left &= ~together;
+    add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
+                  together, factor, 1, p.c.literals.data());
+  }
+  return k.release();
 }
 
 /// Whether an expression was compiled for GPUs, in some file of this program.
@@ -272,12 +259,10 @@ inline bool reduction_exists(const invocation& c) {
   return code && *code;
 }
 
-inline const bool fused_registered = [] {
-  preparation_of<weft::detail::prepare_elementwise> = {map_exists, prepare_elementwise};
-  preparation_of<weft::detail::prepare_elementwise_gradient> = {gradient_exists, prepare_elementwise_gradient};
-  preparation_of<weft::detail::prepare_reduction> = {reduction_exists, prepare_reduction};
-  return true;
-}();
+inline const bool fused_is_installed =
+    install<weft::detail::prepare_elementwise>({map_exists, prepare_elementwise}) &&
+    install<weft::detail::prepare_elementwise_gradient>({gradient_exists, prepare_elementwise_gradient}) &&
+    install<weft::detail::prepare_reduction>({reduction_exists, prepare_reduction});
 
 }  // namespace detail
 }  // namespace weft::gpu

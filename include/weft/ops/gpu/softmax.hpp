@@ -35,19 +35,18 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
 }
 
 template <class T>
-void register_softmax() {
+bool install_softmax() {
   using enum weft::detail::softmax_kind;
   namespace cpu = weft::detail;
-  preparation_of<cpu::prepare_softmax<softmax, T>>.prepare = prepare_softmax<softmax_form::softmax, T>;
-  preparation_of<cpu::prepare_softmax<log_softmax, T>>.prepare = prepare_softmax<softmax_form::log_softmax, T>;
-  preparation_of<cpu::prepare_softmax<cross_entropy, T>>.prepare = prepare_softmax<softmax_form::cross_entropy, T>;
-  preparation_of<cpu::prepare_softmax<sparse_cross_entropy, T, std::int32_t>>.prepare =
-      prepare_softmax<softmax_form::sparse_cross_entropy, T>;
-  preparation_of<cpu::prepare_softmax<sparse_cross_entropy, T, std::int64_t>>.prepare =
-      prepare_softmax<softmax_form::sparse_cross_entropy, T>;
+  constexpr preparation sparse{.prepare = prepare_softmax<softmax_form::sparse_cross_entropy, T>};
+  return install<cpu::prepare_softmax<softmax, T>>({.prepare = prepare_softmax<softmax_form::softmax, T>}) &&
+         install<cpu::prepare_softmax<log_softmax, T>>({.prepare = prepare_softmax<softmax_form::log_softmax, T>}) &&
+         install<cpu::prepare_softmax<cross_entropy, T>>({.prepare = prepare_softmax<softmax_form::cross_entropy, T>}) &&
+         install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int32_t>>(sparse) &&
+         install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int64_t>>(sparse);
 }
 
-inline const bool softmax_registered = (register_softmax<float>(), register_softmax<double>(), true);
+inline const bool softmax_is_installed = install_softmax<float>() && install_softmax<double>();
 
 }  // namespace detail
 }  // namespace weft::gpu
