@@ -12,22 +12,20 @@ class piece {
  public:
   constexpr piece(const char* words) : words_(words), size_(__builtin_strlen(words)) {}
   piece(const std::string& words) : words_(words.data()), size_(words.size()) {}
-  template <class T>
-    requires std::is_integral_v<T>
-    constexpr piece(T number)
-        : negative_(number < T(1) && number != T(0)),
-          number_(negative_ ? 0 - static_cast<unsigned long long>(number)
-                                : static_cast<unsigned long long>(number)) {}
+  template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+  constexpr piece(T number)
+      : negative_(number < T(1) && number != T(0)),
+        number_(negative_ ? 0 - static_cast<unsigned long long>(number) : static_cast<unsigned long long>(number)) {}
 
-    void append_to(std::string& s) const {
-      if (words_) return static_cast<void>(s.append(words_, size_));
-      char digits[21];
-      char* first = digits + sizeof digits;
-      unsigned long long n = number_;
-      do *--first = static_cast<char>('0' + n % 10);
-      while (n /= 10);
-      if (negative_) *--first = '-';
-      s.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
+  void append_to(std::string& s) const {
+    if (words_) return static_cast<void>(s.append(words_, size_));
+    char digits[21];
+    char* first = digits + sizeof digits;
+    unsigned long long n = number_;
+    do *--first = static_cast<char>('0' + n % 10);
+    while (n /= 10);
+    if (negative_) *--first = '-';
+    s.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
   }
 
  private:

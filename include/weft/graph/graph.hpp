@@ -264,7 +264,7 @@ class graph final : public recorder {
   class name_scope {
    public:
     name_scope(graph& g, const std::string& name) : graph_(g), length_(g.prefix_.size()) {
-      g.prefix_ += g.unique_name(name) + "/";
+      weft::append(g.prefix_, {g.unique_name(name), "/"});
     }
     ~name_scope() { graph_.prefix_.resize(length_); }
     name_scope(const name_scope&) = delete;

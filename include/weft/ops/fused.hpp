@@ -260,11 +260,13 @@ using loop_arguments = void(const void* const*, void* const*, std::size_t, const
 
 #if defined(__x86_64__)
 template <loop_arguments* Loop>
-WEFT_TARGET_AVX2 void loop_avx2(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+WEFT_TARGET_AVX2 WEFT_LOOPS void loop_avx2(const void* const* in, void* const* out, std::size_t n,
+                                           const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
 template <loop_arguments* Loop>
-WEFT_TARGET_AVX512 void loop_avx512(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* l) {
+WEFT_TARGET_AVX512 WEFT_LOOPS void loop_avx512(const void* const* in, void* const* out, std::size_t n,
+                                               const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
   // Processors without AVX2 are rare enough for what plain -O2 makes of the loop.
@@ -272,8 +274,8 @@ WEFT_TARGET_AVX512 void loop_avx512(const void* const* in, void* const* out, std
     { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__> }
 #else
 template <loop_arguments* Loop>
-WEFT_TARGET_BASELINE void loop_baseline(const void* const* in, void* const* out, std::size_t n,
-                                        const std::uint64_t* l) {
+WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* const* out, std::size_t n,
+                                                   const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
   #define WEFT_LOOP_VERSIONS(...)                                                           \
@@ -282,6 +284,8 @@ WEFT_TARGET_BASELINE void loop_baseline(const void* const* in, void* const* out,
           weft::detail::loop_baseline<&__VA_ARGS__>                                         \
     }
 #endif
+
+WEFT_COLD_BEGIN
 
 template <class S>
 symbol expand_value(const symbol* arguments, const std::uint64_t* literals) {
@@ -302,6 +306,8 @@ void expand_gradient(const symbol* arguments, const std::uint64_t* literals, sym
   const symbol_context c{arguments, literals};
   S::template backward<symbol_context>(S::forward(c), upstream, to);
 }
+
+WEFT_COLD_END
 
 template <class S>
 inline constexpr skeleton::token_list tokens_of = [] {

@@ -76,6 +76,8 @@ class softmax_kernel final : public kernel {
   std::uint32_t in_[2]{}, out_[2]{};
 };
 
+WEFT_COLD_BEGIN
+
 template <softmax_kind Kind, class T, class Label = T>
 kernel* prepare_softmax(const prepare_context& p) {
   return new softmax_kernel<Kind, T, Label>(p);
@@ -96,6 +98,8 @@ inline void log_softmax_gradient(gradient_context& g) {
   const symbol up = g.upstream();
   g.gradient(0, up - math::exp(g.output()) * sum_last(up));
 }
+
+WEFT_COLD_END
 
 template <class T, bool Sparse>
 void cross_entropy_gradient(gradient_context&);
@@ -129,6 +133,8 @@ inline constexpr operation sparse_cross_entropy_operation = {
 
 namespace detail {
 
+WEFT_COLD_BEGIN
+
 inline symbol record_like(const operation& op, symbol x) {
   invocation c;
   c.op = &op;
@@ -160,6 +166,8 @@ void cross_entropy_gradient(gradient_context& g) {
     g.gradient(1, result);
   }
 }
+
+WEFT_COLD_END
 
 constexpr bool labels_fit(const shape& logits, const shape& labels) {
   if (logits.rank == 0 || labels.rank != logits.rank - 1) return false;

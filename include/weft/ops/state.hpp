@@ -63,6 +63,8 @@ device::block_function exact() {
   return Loop;
 }
 
+WEFT_COLD_BEGIN
+
 /// Throws invalid_argument unless input k has the extents of the variable that is written.
 inline void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))
@@ -121,6 +123,8 @@ template <class T>
 kernel* prepare_assign_add(const prepare_context& p) {
   return prepare_update(p, exact<update_loops<T>::add>(), 1, "assign_add");
 }
+
+WEFT_COLD_END
 
 inline std::uint32_t reads_all_but_variable(const invocation&) { return ~std::uint32_t{1}; }
 

@@ -165,7 +165,9 @@ class prepared_step {
     sequence<shape>* current_fed = nullptr;
   };
 
+  static bool is_for(const sequence<shape>& known, const detail::fed_value* fed);
   void choose_plan(const detail::fed_value* fed);
+  void make_plan(const detail::fed_value* fed);
   void execute();
 
   struct state_pointer {
@@ -263,6 +265,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
   prepared_step prepared_;
   detail::step_results<F...> results_;
 };
+
+WEFT_COLD_BEGIN
 
 /// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). The graph must
 /// outlive it. One thread at a time may use it.
@@ -412,21 +416,8 @@ inline prepared_step::prepared_step(session& s, step_request request) : state_(n
   }
 }
 
-inline void prepared_step::choose_plan(const detail::fed_value* fed) {
+inline void prepared_step::make_plan(const detail::fed_value* fed) {
   state& s = *state_.p;
-  const std::size_t feeds = s.request.feeds.size();
-  const auto same = [&](const sequence<shape>& known) {
-    for (std::size_t i = 0; i < feeds; ++i)
-      if (!(known[i] == fed[i].extents)) return false;
-    return true;
-  };
-  if (s.current && same(*s.current_fed)) return;
-  for (planned* p : s.plans)
-    if (same(p->fed)) {
-      s.current = p->code;
-      s.current_fed = &p->fed;
-      return;
-    }
   const graph& g = s.owner.graph_;
   auto* made = new planned;
   struct guard {
@@ -435,7 +426,7 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
   } unless_kept{made};
   made->extents = s.owner.extents_;
   sequence<std::pair<std::int64_t, std::size_t>> bound_by;
-  for (std::size_t i = 0; i < feeds; ++i) {
+  for (std::size_t i = 0; i < s.request.feeds.size(); ++i) {
     const value v = s.request.feeds[i];
     const shape& declared = g.info(v).extents;
     const shape& given = fed[i].extents;
@@ -450,9 +441,9 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
         made->extents.bind(declared[a], given[a]);
         bound_by.push_back({declared[a], i});
       } else if (*known != given[a]) {
-        std::string other = "the graph";
+        const char* other = "the graph";
         for (const auto& [code, feed] : bound_by)
-          if (code == declared[a]) other = g[s.request.feeds[feed].node].name;
+          if (code == declared[a]) other = g[s.request.feeds[feed].node].name.c_str();
         throw error(error_code::invalid_argument, g[v.node].name,
                     {"the extent ", g.extent_name(declared[a]), " is ", given[a], " here but ", *known, " in ", other,
                      ": fed ", weft::to_string(given), " for ", g.to_string(declared)});
@@ -474,6 +465,33 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
   if (s.owner.options_.log_device_placement) std::fputs(made->code->placement_log().c_str(), stderr);
   s.current = made->code;
   s.current_fed = &made->fed;
+}
+
+inline std::string prepared_step::explain() const {
+  if (state_->current) return state_->current->describe();
+  std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
+  for (const std::uint32_t n : state_->order->order()) append(text, {"  ", state_->owner.graph_[n].name, "\n"});
+  return text;
+}
+
+WEFT_COLD_END
+
+inline bool prepared_step::is_for(const sequence<shape>& known, const detail::fed_value* fed) {
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (!(known[i] == fed[i].extents)) return false;
+  return true;
+}
+
+inline void prepared_step::choose_plan(const detail::fed_value* fed) {
+  state& s = *state_.p;
+  if (s.current && is_for(*s.current_fed, fed)) return;
+  for (planned* p : s.plans)
+    if (is_for(p->fed, fed)) {
+      s.current = p->code;
+      s.current_fed = &p->fed;
+      return;
+    }
+  make_plan(fed);
 }
 
 inline void prepared_step::execute() {
@@ -516,13 +534,6 @@ void prepared_step::run(const detail::fed_value* fed, Place place) {
     if (!p.is_written_to_caller(i))
       if (void* to = place(i, p.info(r.fetches[i]).extents))
         __builtin_memcpy(to, p.buffer(p.fetch_slot(i)), p.info(r.fetches[i]).bytes());
-}
-
-inline std::string prepared_step::explain() const {
-  if (state_->current) return state_->current->describe();
-  std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
-  for (const std::uint32_t n : state_->order->order()) append(text, {"  ", state_->owner.graph_[n].name, "\n"});
-  return text;
 }
 
 /// Kernels in order, fused regions, memory and placement of a step.

@@ -25,6 +25,16 @@
   #define WEFT_STRICT_END
 #endif
 
+// Around code that prepares work and does none: recording, planning, describing. It is compiled in less time, and never
+// inlined into code that is optimised in full.
+#if defined(__GNUC__) && !defined(__clang__)
+  #define WEFT_COLD_BEGIN WEFT_QUIET_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")") WEFT_QUIET_END
+  #define WEFT_COLD_END _Pragma("GCC pop_options")
+#else
+  #define WEFT_COLD_BEGIN
+  #define WEFT_COLD_END
+#endif
+
 /// Whether this file compiles kernels for GPUs, or their emulation.
 #if defined(__CUDACC__) || defined(WEFT_GPU_EMULATION)
   #define WEFT_COMPILES_FOR_GPU 1

@@ -5,6 +5,7 @@
 #include <new>
 #include <type_traits>
 
+#include <weft/tensor/host_device.hpp>
 #include <weft/tensor/storage.hpp>
 
 namespace weft {
@@ -38,16 +39,13 @@ class sequence {
   sequence(std::size_t n, const T& value) { assign(n, value); }
   sequence(std::initializer_list<T> values) { append(values.begin(), values.size()); }
   sequence(const T* first, const T* last) { append(first, static_cast<std::size_t>(last - first)); }
-  sequence(const sequence& other) { append(other.data_, other.size_); }
+  sequence(const sequence& other);
   sequence(sequence&& other) noexcept { swap(other); }
   sequence& operator=(sequence other) noexcept {
     swap(other);
     return *this;
   }
-  ~sequence() {
-    clear();
-    if (data_) host_allocator::deallocate(data_);
-  }
+  ~sequence();
 
   void swap(sequence& other) noexcept {
     T* const data = data_;
@@ -69,61 +67,15 @@ class sequence {
   T& back() { return data_[size_ - 1]; }
   const T& back() const { return data_[size_ - 1]; }
 
-  void reserve(std::size_t n) {
-    if (n <= capacity_) return;
-    if constexpr (trivial) {
-      data_ = static_cast<T*>(detail::grow(data_, size_, capacity_, n, sizeof(T)));
-    } else {
-      const std::size_t capacity = 2 * capacity_ > n ? 2 * capacity_ : n;
-      T* const larger = static_cast<T*>(host_allocator::allocate(capacity * sizeof(T)));
-      for (std::size_t i = 0; i < size_; ++i) {
-        ::new (larger + i) T(static_cast<T&&>(data_[i]));
-        data_[i].~T();
-      }
-      if (data_) host_allocator::deallocate(data_);
-      data_ = larger;
-      capacity_ = capacity;
-    }
-  }
-  void push_back(T value) {
-    if (size_ == capacity_) reserve(size_ + 1);
-    ::new (data_ + size_) T(static_cast<T&&>(value));
-    ++size_;
-  }
+  void reserve(std::size_t n);
+  void push_back(T value);
   void pop_back() { data_[--size_].~T(); }
-  void resize(std::size_t n) {
-    reserve(n);
-    while (size_ > n) pop_back();
-    for (; size_ < n; ++size_) ::new (data_ + size_) T{};
-  }
-  void clear() {
-    if constexpr (trivial)
-      size_ = 0;
-    else
-      while (size_ > 0) pop_back();
-  }
-  void assign(std::size_t n, const T& value) {
-    const T copy = value;
-    clear();
-    reserve(n);
-    for (; size_ < n; ++size_) ::new (data_ + size_) T(copy);
-  }
-  void append(const T* values, std::size_t n) {
-    reserve(size_ + n);
-    for (std::size_t i = 0; i < n; ++i, ++size_) ::new (data_ + size_) T(values[i]);
-  }
-  void insert(std::size_t at, T value) {
-    push_back(static_cast<T&&>(value));
-    for (std::size_t i = size_ - 1; i > at; --i) {
-      T moved = static_cast<T&&>(data_[i]);
-      data_[i] = static_cast<T&&>(data_[i - 1]);
-      data_[i - 1] = static_cast<T&&>(moved);
-    }
-  }
-  void erase(std::size_t at) {
-    for (std::size_t i = at; i + 1 < size_; ++i) data_[i] = static_cast<T&&>(data_[i + 1]);
-    pop_back();
-  }
+  void resize(std::size_t n);
+  void clear();
+  void assign(std::size_t n, const T& value);
+  void append(const T* values, std::size_t n);
+  void insert(std::size_t at, T value);
+  void erase(std::size_t at);
 
   friend bool operator==(const sequence& a, const sequence& b) {
     if (a.size_ != b.size_) return false;
@@ -136,5 +88,90 @@ class sequence {
   T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
 };
+
+WEFT_COLD_BEGIN
+
+template <class T>
+sequence<T>::sequence(const sequence& other) {
+  append(other.data_, other.size_);
+}
+
+template <class T>
+sequence<T>::~sequence() {
+  clear();
+  if (data_) host_allocator::deallocate(data_);
+}
+
+template <class T>
+void sequence<T>::reserve(std::size_t n) {
+  if (n <= capacity_) return;
+  if constexpr (trivial) {
+    data_ = static_cast<T*>(detail::grow(data_, size_, capacity_, n, sizeof(T)));
+  } else {
+    const std::size_t capacity = 2 * capacity_ > n ? 2 * capacity_ : n;
+    T* const larger = static_cast<T*>(host_allocator::allocate(capacity * sizeof(T)));
+    for (std::size_t i = 0; i < size_; ++i) {
+      ::new (larger + i) T(static_cast<T&&>(data_[i]));
+      data_[i].~T();
+    }
+    if (data_) host_allocator::deallocate(data_);
+    data_ = larger;
+    capacity_ = capacity;
+  }
+}
+
+template <class T>
+void sequence<T>::push_back(T value) {
+  if (size_ == capacity_) reserve(size_ + 1);
+  ::new (data_ + size_) T(static_cast<T&&>(value));
+  ++size_;
+}
+
+template <class T>
+void sequence<T>::resize(std::size_t n) {
+  reserve(n);
+  while (size_ > n) pop_back();
+  for (; size_ < n; ++size_) ::new (data_ + size_) T{};
+}
+
+template <class T>
+void sequence<T>::clear() {
+  if constexpr (trivial)
+    size_ = 0;
+  else
+    while (size_ > 0) pop_back();
+}
+
+template <class T>
+void sequence<T>::assign(std::size_t n, const T& value) {
+  const T copy = value;
+  clear();
+  reserve(n);
+  for (; size_ < n; ++size_) ::new (data_ + size_) T(copy);
+}
+
+template <class T>
+void sequence<T>::append(const T* values, std::size_t n) {
+  reserve(size_ + n);
+  for (std::size_t i = 0; i < n; ++i, ++size_) ::new (data_ + size_) T(values[i]);
+}
+
+template <class T>
+void sequence<T>::insert(std::size_t at, T value) {
+  push_back(static_cast<T&&>(value));
+  for (std::size_t i = size_ - 1; i > at; --i) {
+    T moved = static_cast<T&&>(data_[i]);
+    data_[i] = static_cast<T&&>(data_[i - 1]);
+    data_[i - 1] = static_cast<T&&>(moved);
+  }
+}
+
+template <class T>
+void sequence<T>::erase(std::size_t at) {
+  for (std::size_t i = at; i + 1 < size_; ++i) data_[i] = static_cast<T&&>(data_[i + 1]);
+  pop_back();
+}
+
+WEFT_COLD_END
 
 }  // namespace weft

@@ -8,22 +8,22 @@
 
 #include <weft/error.hpp>
 #include <weft/tensor/expression.hpp>
+#include <weft/tensor/host_device.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/storage.hpp>
 
 namespace weft {
 
+WEFT_COLD_BEGIN
+
 /// "[3, 784]", with the names of dynamic extents where `names` has them.
 inline std::string to_string(const shape& s, const char* const* names = nullptr) {
-  std::string text = "[";
+  std::string text;
   for (std::size_t i = 0; i < s.rank; ++i) {
-    if (i) text += ", ";
-    if (names && names[i])
-      text += names[i];
-    else
-      text += s[i] < 0 ? std::string("?") : std::to_string(s[i]);
+    const piece extent = names && names[i] ? piece(names[i]) : s[i] < 0 ? piece("?") : piece(s[i]);
+    append(text, {i ? ", " : "[", extent});
   }
-  return concat({text, "]"});
+  return concat({s.rank ? "" : "[", text, "]"});
 }
 
 namespace detail {
@@ -47,6 +47,8 @@ inline void check_fits(const char* what, const shape& spec, const char* const* n
 }
 
 }  // namespace detail
+
+WEFT_COLD_END
 
 template <class T, class Dims>
 class tensor_view;

@@ -38,7 +38,7 @@ inline symbol slot(graph& g, symbol variable, const char* name) {
   invocation c;
   c.op = &variable_operation;
   c.outputs = {variable.info()};
-  const std::uint32_t node = g.add(static_cast<invocation&&>(c), g[variable.id().node].name + "/" + name);
+  const std::uint32_t node = g.add(static_cast<invocation&&>(c), concat({g[variable.id().node].name, "/", name}));
   g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
   return {&g, {node, 0}};
 }
@@ -75,7 +75,7 @@ inline effect record_minimize(graph& g, symbol loss, const char* name, const upd
       updates.push_back(record_update(g, rule, variables[i], found[i]));
     else if (!all)
       throw error(error_code::invalid_argument, name,
-                  "the loss does not depend on the variable " + g[variables[i].id().node].name);
+                  {"the loss does not depend on the variable ", g[variables[i].id().node].name});
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
   return group(g, updates, name);
 }

@@ -23,19 +23,20 @@
   #define WEFT_INLINE inline
 #endif
 
-#if defined(__x86_64__) && defined(__clang__)
-  #define WEFT_TARGET_BASELINE __attribute__((flatten))
+#define WEFT_TARGET_BASELINE WEFT_FLATTEN
+#if defined(__x86_64__)
   #define WEFT_TARGET_AVX2 __attribute__((target("avx2,fma"), flatten))
   #define WEFT_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw"), flatten))
-#elif defined(__x86_64__)
-  #define WEFT_TARGET_BASELINE __attribute__((optimize("O3"), flatten))
-  #define WEFT_TARGET_AVX2 __attribute__((target("avx2,fma"), optimize("O3"), flatten))
-  #define WEFT_TARGET_AVX512 \
-    __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw"), optimize("O3"), flatten))
-#elif defined(__clang__)
-  #define WEFT_TARGET_BASELINE __attribute__((flatten))
+#endif
+
+/// For functions whose loops the compiler is to vectorise: at -O2 g++ leaves most of them alone. And for those that are
+/// written in vectors.
+#if defined(__clang__)
+  #define WEFT_LOOPS
+  #define WEFT_VECTORS
 #else
-  #define WEFT_TARGET_BASELINE __attribute__((optimize("O3"), flatten))
+  #define WEFT_LOOPS __attribute__((optimize("O3")))
+  #define WEFT_VECTORS __attribute__((optimize("O2")))
 #endif
 
 /// Before a loop whose iterations are independent of each other.
@@ -43,15 +44,6 @@
   #define WEFT_VECTORIZE _Pragma("clang loop vectorize(enable) interleave(enable)")
 #else
   #define WEFT_VECTORIZE _Pragma("GCC ivdep")
-#endif
-
-// Around code that prepares work and does none: recording, planning, describing. It is compiled for size, in less time.
-#if defined(__GNUC__) && !defined(__clang__)
-  #define WEFT_COLD_BEGIN WEFT_QUIET_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")") WEFT_QUIET_END
-  #define WEFT_COLD_END _Pragma("GCC pop_options")
-#else
-  #define WEFT_COLD_BEGIN
-  #define WEFT_COLD_END
 #endif
 
 namespace weft {
@@ -121,18 +113,30 @@ WEFT_INLINE void call(F& f) {
 }
 
 template <class F>
-WEFT_TARGET_BASELINE void call_baseline(F& f) {
+WEFT_TARGET_BASELINE WEFT_LOOPS void call_baseline(F& f) {
+  call<isa::baseline>(f);
+}
+template <class F>
+WEFT_TARGET_BASELINE WEFT_VECTORS void call_vectors_baseline(F& f) {
   call<isa::baseline>(f);
 }
 
 #if defined(__x86_64__)
 template <class F>
-WEFT_TARGET_AVX2 void call_avx2(F& f) {
+WEFT_TARGET_AVX2 WEFT_LOOPS void call_avx2(F& f) {
+  call<isa::avx2>(f);
+}
+template <class F>
+WEFT_TARGET_AVX2 WEFT_VECTORS void call_vectors_avx2(F& f) {
   call<isa::avx2>(f);
 }
 
 template <class F>
-WEFT_TARGET_AVX512 void call_avx512(F& f) {
+WEFT_TARGET_AVX512 WEFT_LOOPS void call_avx512(F& f) {
+  call<isa::avx512>(f);
+}
+template <class F>
+WEFT_TARGET_AVX512 WEFT_VECTORS void call_vectors_avx512(F& f) {
   call<isa::avx512>(f);
 }
 #endif
@@ -159,6 +163,17 @@ void multiversioned(F f) {
 #if defined(__clang__)
   #pragma clang diagnostic pop
 #endif
+
+/// Calls f(isa_constant<set>), compiled for this processor, where f is written in vectors: the compiler has nothing
+/// left to vectorise, and need not spend the time of trying.
+template <class F>
+void multiversioned_vectors(F f) {
+#if defined(__x86_64__)
+  if (detected_isa() == isa::avx512) return detail::call_vectors_avx512(f);
+  if (detected_isa() == isa::avx2) return detail::call_vectors_avx2(f);
+#endif
+  detail::call_vectors_baseline(f);
+}
 
 /// Calls f, compiled for AVX2 where the processor has it or more, and plainly elsewhere: for loops that gain nothing
 /// from wider vectors, at a third of the compile time.

@@ -163,11 +163,11 @@ T sum_run(const T* x, std::size_t n) {
 
 #if defined(__x86_64__)
 template <class T>
-WEFT_TARGET_AVX2 void add_run_avx2(const T* x, T* to, std::size_t n) {
+WEFT_TARGET_AVX2 WEFT_LOOPS void add_run_avx2(const T* x, T* to, std::size_t n) {
   add_run(x, to, n);
 }
 template <class T>
-WEFT_TARGET_AVX2 T sum_run_avx2(const T* x, std::size_t n) {
+WEFT_TARGET_AVX2 WEFT_LOOPS T sum_run_avx2(const T* x, std::size_t n) {
   return sum_run(x, n);
 }
 #endif
@@ -287,35 +287,7 @@ class loop {
   /// whole runs fall on one result. `light` says that memory takes longer than the function.
   loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
        const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
-       bool light = true)
-      : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce) {
-    std::size_t widest = 1;
-    for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
-    for (std::size_t k = 0; k < outputs; ++k) {
-      operands_[inputs + k] = out[k];
-      how_[k] = how[k];
-      elements_[k] = elements ? elements[k] : nullptr;
-    }
-    for (std::size_t k = 0; k < count(); ++k) {
-      sizes_[k] = size_of(operands_[k].type);
-      if (sizes_[k] > widest) widest = sizes_[k];
-    }
-    space_ = space;
-    device::merge_axes(space_, operands_, count());
-    if (space_.rank == 0) {
-      space_.push_back(1);
-      for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
-    }
-    far_ = light && exceeds_caches(bytes());
-    tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
-    reduces_ = false;
-    for (std::size_t k = 0; k < outputs; ++k) reduces_ = reduces_ || how_[k] != combine::store;
-    direct_ = true;
-    for (std::size_t k = 0; k < count(); ++k) direct_ = direct_ && contiguous_inner(k);
-    reduce_runs_ = reduce_ && outputs_ == 1 && inner_stride(inputs_) == 0;
-    for (std::size_t k = 0; k < inputs_; ++k) reduce_runs_ = reduce_runs_ && contiguous_inner(k);
-    reduce_runs_ = reduce_runs_ && (space_.rank == 1 || space_[space_.rank - 1] >= static_cast<std::int64_t>(long_row));
-  }
+       bool light = true);
 
   std::size_t elements() const { return space_.elements(); }
 
@@ -384,35 +356,7 @@ class loop {
   };
 
   void run_range(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
-                 std::size_t end) const {
-    if (elements() == 0 || begin >= end) return;
-    position at;
-    for (std::size_t k = 0; k < inputs_; ++k)
-      at.in[k] = static_cast<const std::byte*>(in[k]) + bytes(k, operands_[k].stride[0], begin);
-    for (std::size_t k = 0; k < outputs_; ++k)
-      at.out[k] = static_cast<std::byte*>(out[k]) + bytes(inputs_ + k, operands_[inputs_ + k].stride[0], begin);
-    const std::size_t rank = space_.rank;
-    if (rank == 1) return run_tiles(at, literals, 1, end - begin);
-    if (rank == 2) return run_tiles(at, literals, end - begin, static_cast<std::size_t>(space_[1]));
-
-    const auto rows = static_cast<std::size_t>(space_[rank - 2]), columns = static_cast<std::size_t>(space_[rank - 1]);
-    std::size_t index[max_rank]{};
-    const std::size_t outer = rank - 2;
-    index[0] = begin;
-    for (;;) {
-      run_tiles(at, literals, rows, columns);
-      std::size_t axis = outer;
-      while (axis-- > 0) {
-        const std::size_t limit = axis == 0 ? end : static_cast<std::size_t>(space_[axis]);
-        const std::size_t from = axis == 0 ? begin : 0;
-        move(at, axis, 1);
-        if (++index[axis] < limit) break;
-        move(at, axis, -static_cast<std::int64_t>(index[axis] - from));
-        index[axis] = from;
-        if (axis == 0) return;
-      }
-    }
-  }
+                 std::size_t end) const;
 
   std::ptrdiff_t bytes(std::size_t k, std::int64_t stride, std::size_t steps) const {
     return stride * static_cast<std::int64_t>(steps * sizes_[k]);
@@ -425,78 +369,7 @@ class loop {
       at.out[k] += operands_[inputs_ + k].stride[axis] * steps * static_cast<std::int64_t>(sizes_[inputs_ + k]);
   }
 
-  void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns) const {
-    const void* in[max_operands];
-    void* out[max_operands];
-    const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
-    if (whole_rows || reduce_runs_) {
-      for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
-        for (std::size_t k = 0; k < outputs_; ++k) out[k] = at.out[k] + bytes(inputs_ + k, row_stride(inputs_ + k), r);
-        if (far_)
-          reduce_far(in, out, columns, literals);
-        else
-          (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
-      }
-      return;
-    }
-
-    bool streams[max_operands], streamed = false;
-    for (std::size_t k = 0; k < outputs_; ++k) {
-      streams[k] = far_ && how_[k] == combine::store;
-      for (std::size_t i = 0; i < inputs_; ++i) streams[k] = streams[k] && at.in[i] != at.out[k];
-      streamed = streamed || streams[k];
-    }
-
-    alignas(64) std::byte staging[2 * max_operands][tile_bytes];
-    const void* staged_from[max_operands]{};
-    std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
-    const std::size_t tile_columns = columns < tile_ ? columns : tile_;
-    const std::size_t tile_rows = columns < tile_ ? tile_ / columns : 1;
-    for (std::size_t r = 0; r < rows; r += tile_rows) {
-      const std::size_t nr = rows - r < tile_rows ? rows - r : tile_rows;
-      for (std::size_t c = 0; c < columns; c += tile_columns) {
-        const std::size_t nc = columns - c < tile_columns ? columns - c : tile_columns;
-        for (std::size_t k = 0; k < inputs_; ++k) {
-          const std::byte* from = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
-          if (lies_contiguous(k, nr, nc, columns)) {
-            in[k] = from;
-            if (far_) detail::fetch(from + nr * nc * sizes_[k]);
-            continue;
-          }
-          in[k] = staging[k];
-          const bool invariant = row_stride(k) == 0 || nr == 1;
-          if (invariant && staged_from[k] == from && staged_rows[k] >= nr && staged_columns[k] == nc) continue;
-          for (std::size_t i = 0; i < nr; ++i) {
-            std::byte* to = staging[k] + i * nc * sizes_[k];
-            const std::byte* row = from + bytes(k, row_stride(k), i);
-            if (inner_stride(k) == 1)
-              __builtin_memcpy(to, row, nc * sizes_[k]);
-            else
-              detail::splat(sizes_[k], to, row, nc);
-          }
-          staged_from[k] = row_stride(k) == 0 ? from : nullptr;
-          staged_rows[k] = nr;
-          staged_columns[k] = nc;
-        }
-        std::byte* to[max_operands];
-        for (std::size_t k = 0; k < outputs_; ++k) {
-          const std::size_t o = inputs_ + k;
-          to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
-          out[k] = how_[k] == combine::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
-        }
-        block_(in, out, nr * nc, literals);
-        for (std::size_t k = 0; k < outputs_; ++k) {
-          if (out[k] == to[k] || how_[k] == combine::discard) continue;
-          if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns))
-            detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
-          else
-            store_tile(k, out[k], to[k], nr, nc);
-        }
-      }
-    }
-    if (streamed) detail::finish_streams();
-  }
+  void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns) const;
 
   void reduce_far(const void** in, void* const* out, std::size_t n, const std::uint64_t* literals) const {
     const std::size_t piece = tile_ * (2 * page / detail::fetched_ahead);
@@ -535,5 +408,146 @@ class loop {
   block_function block_ = nullptr, reduce_ = nullptr;
   bool direct_ = false, reduces_ = false, reduce_runs_ = false, far_ = false;
 };
+
+WEFT_COLD_BEGIN
+
+inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
+                  const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
+                  bool light)
+    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce) {
+  std::size_t widest = 1;
+  for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
+  for (std::size_t k = 0; k < outputs; ++k) {
+    operands_[inputs + k] = out[k];
+    how_[k] = how[k];
+    elements_[k] = elements ? elements[k] : nullptr;
+  }
+  for (std::size_t k = 0; k < count(); ++k) {
+    sizes_[k] = size_of(operands_[k].type);
+    if (sizes_[k] > widest) widest = sizes_[k];
+  }
+  space_ = space;
+  device::merge_axes(space_, operands_, count());
+  if (space_.rank == 0) {
+    space_.push_back(1);
+    for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
+  }
+  far_ = light && exceeds_caches(bytes());
+  tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
+  reduces_ = false;
+  for (std::size_t k = 0; k < outputs; ++k) reduces_ = reduces_ || how_[k] != combine::store;
+  direct_ = true;
+  for (std::size_t k = 0; k < count(); ++k) direct_ = direct_ && contiguous_inner(k);
+  reduce_runs_ = reduce_ && outputs_ == 1 && inner_stride(inputs_) == 0;
+  for (std::size_t k = 0; k < inputs_; ++k) reduce_runs_ = reduce_runs_ && contiguous_inner(k);
+  reduce_runs_ = reduce_runs_ && (space_.rank == 1 || space_[space_.rank - 1] >= static_cast<std::int64_t>(long_row));
+}
+
+inline void loop::run_range(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
+                            std::size_t end) const {
+  if (elements() == 0 || begin >= end) return;
+  position at;
+  for (std::size_t k = 0; k < inputs_; ++k)
+    at.in[k] = static_cast<const std::byte*>(in[k]) + bytes(k, operands_[k].stride[0], begin);
+  for (std::size_t k = 0; k < outputs_; ++k)
+    at.out[k] = static_cast<std::byte*>(out[k]) + bytes(inputs_ + k, operands_[inputs_ + k].stride[0], begin);
+  const std::size_t rank = space_.rank;
+  if (rank == 1) return run_tiles(at, literals, 1, end - begin);
+  if (rank == 2) return run_tiles(at, literals, end - begin, static_cast<std::size_t>(space_[1]));
+
+  const auto rows = static_cast<std::size_t>(space_[rank - 2]), columns = static_cast<std::size_t>(space_[rank - 1]);
+  std::size_t index[max_rank]{};
+  const std::size_t outer = rank - 2;
+  index[0] = begin;
+  for (;;) {
+    run_tiles(at, literals, rows, columns);
+    std::size_t axis = outer;
+    while (axis-- > 0) {
+      const std::size_t limit = axis == 0 ? end : static_cast<std::size_t>(space_[axis]);
+      const std::size_t from = axis == 0 ? begin : 0;
+      move(at, axis, 1);
+      if (++index[axis] < limit) break;
+      move(at, axis, -static_cast<std::int64_t>(index[axis] - from));
+      index[axis] = from;
+      if (axis == 0) return;
+    }
+  }
+}
+
+inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows,
+                            std::size_t columns) const {
+  const void* in[max_operands];
+  void* out[max_operands];
+  const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
+  if (whole_rows || reduce_runs_) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
+      for (std::size_t k = 0; k < outputs_; ++k) out[k] = at.out[k] + bytes(inputs_ + k, row_stride(inputs_ + k), r);
+      if (far_)
+        reduce_far(in, out, columns, literals);
+      else
+        (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
+    }
+    return;
+  }
+
+  bool streams[max_operands], streamed = false;
+  for (std::size_t k = 0; k < outputs_; ++k) {
+    streams[k] = far_ && how_[k] == combine::store;
+    for (std::size_t i = 0; i < inputs_; ++i) streams[k] = streams[k] && at.in[i] != at.out[k];
+    streamed = streamed || streams[k];
+  }
+
+  alignas(64) std::byte staging[2 * max_operands][tile_bytes];
+  const void* staged_from[max_operands]{};
+  std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
+  const std::size_t tile_columns = columns < tile_ ? columns : tile_;
+  const std::size_t tile_rows = columns < tile_ ? tile_ / columns : 1;
+  for (std::size_t r = 0; r < rows; r += tile_rows) {
+    const std::size_t nr = rows - r < tile_rows ? rows - r : tile_rows;
+    for (std::size_t c = 0; c < columns; c += tile_columns) {
+      const std::size_t nc = columns - c < tile_columns ? columns - c : tile_columns;
+      for (std::size_t k = 0; k < inputs_; ++k) {
+        const std::byte* from = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
+        if (lies_contiguous(k, nr, nc, columns)) {
+          in[k] = from;
+          if (far_) detail::fetch(from + nr * nc * sizes_[k]);
+          continue;
+        }
+        in[k] = staging[k];
+        const bool invariant = row_stride(k) == 0 || nr == 1;
+        if (invariant && staged_from[k] == from && staged_rows[k] >= nr && staged_columns[k] == nc) continue;
+        for (std::size_t i = 0; i < nr; ++i) {
+          std::byte* to = staging[k] + i * nc * sizes_[k];
+          const std::byte* row = from + bytes(k, row_stride(k), i);
+          if (inner_stride(k) == 1)
+            __builtin_memcpy(to, row, nc * sizes_[k]);
+          else
+            detail::splat(sizes_[k], to, row, nc);
+        }
+        staged_from[k] = row_stride(k) == 0 ? from : nullptr;
+        staged_rows[k] = nr;
+        staged_columns[k] = nc;
+      }
+      std::byte* to[max_operands];
+      for (std::size_t k = 0; k < outputs_; ++k) {
+        const std::size_t o = inputs_ + k;
+        to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
+        out[k] = how_[k] == combine::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
+      }
+      block_(in, out, nr * nc, literals);
+      for (std::size_t k = 0; k < outputs_; ++k) {
+        if (out[k] == to[k] || how_[k] == combine::discard) continue;
+        if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns))
+          detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
+        else
+          store_tile(k, out[k], to[k], nr, nc);
+      }
+    }
+  }
+  if (streamed) detail::finish_streams();
+}
+
+WEFT_COLD_END
 
 }  // namespace weft::device

@@ -6,6 +6,7 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/sequence.hpp>
 
+WEFT_COLD_BEGIN
 namespace weft::device {
 
 /// A loop and its buffers: the kernel of every fused expression, reduction, and their gradients.
@@ -124,3 +125,4 @@ class loop_kernel final : public kernel {
 };
 
 }  // namespace weft::device
+WEFT_COLD_END

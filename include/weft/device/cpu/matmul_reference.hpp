@@ -258,6 +258,8 @@ struct pack_b {
   }
 };
 
+WEFT_COLD_BEGIN
+
 template <class T>
 void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided<T> a, strided<T> b, T* c,
                    std::size_t ldc, bool add) {
@@ -270,7 +272,7 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
   for (std::size_t j = 0; j < n; j += matmul_columns)
     for (std::size_t p = 0; p == 0 || p < k; p += matmul_depth) {
       const std::size_t nj = least(n - j, matmul_columns), kp = least(k - p, matmul_depth);
-      multiversioned(pack_b<T>{b.at(p, j), kp, nj, packed_b});
+      multiversioned_vectors(pack_b<T>{b.at(p, j), kp, nj, packed_b});
       for (std::size_t i = 0; i < m; i += matmul_rows) {
         const std::size_t mi = least(m - i, matmul_rows);
         strided<T> left = a.at(i, p);
@@ -279,10 +281,13 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
           left = {packed_a, kp, 1};
         }
         T* const out = c + i * ldc + j;
-        multiversioned(matmul_block<T>{mi, nj, kp, alpha, left, packed_b, width, true, out, ldc, add || p != 0});
+        multiversioned_vectors(
+            matmul_block<T>{mi, nj, kp, alpha, left, packed_b, width, true, out, ldc, add || p != 0});
       }
     }
 }
+
+WEFT_COLD_END
 
 // Whether to stream: few rows would leave a tile's registers empty, and with k = 1 C itself is the traffic.
 inline bool matmul_streams(std::size_t m, std::size_t n, std::size_t k) { return m <= 2 || (k == 1 && n >= 32); }
@@ -311,9 +316,9 @@ struct reference {
     const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
     if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
-      multiversioned(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
+      multiversioned_up_to_avx2(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))
-      multiversioned(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
+      multiversioned_vectors(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
     else
       detail::matmul_packed(s.m, s.n, s.k, alpha, left, right, c, ldc, add);
   }

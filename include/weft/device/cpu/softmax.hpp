@@ -26,7 +26,7 @@ T shifted_exp(const T* x, T* y, T* z, std::size_t n) {
 
 #if defined(__x86_64__)
 template <class T>
-WEFT_TARGET_AVX2 T shifted_exp_avx2(const T* x, T* y, T* z, std::size_t n) {
+WEFT_TARGET_AVX2 WEFT_LOOPS T shifted_exp_avx2(const T* x, T* y, T* z, std::size_t n) {
   return shifted_exp(x, y, z, n);
 }
 #endif

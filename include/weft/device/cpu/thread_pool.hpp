@@ -63,24 +63,7 @@ inline sequence<int> available_cores() {
 class thread_pool {
  public:
   /// `threads` counts the caller. Worker i = 1, 2, ... is bound to cores[i % size]; to none where no cores are given.
-  explicit thread_pool(int threads, const sequence<int>& cores = {}) : owner_(getpid()) {
-    if (threads < 1)
-      throw error(error_code::invalid_argument, "thread_pool",
-                  {"a pool needs at least 1 thread, the caller's; got ", threads});
-    const auto count = static_cast<std::size_t>(threads);
-    polls_ = count <= (cores.empty() ? available_cores() : cores).size() ? poll_limit : 0;
-    workers_.reserve(count - 1);
-    for (std::size_t i = 1; i < count; ++i) {
-      pthread_t worker;
-      if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {
-        stop();
-        throw error(error_code::resource_exhausted, "thread_pool",
-                    {"the system refused thread ", i, " of ", threads, "; ask for fewer"});
-      }
-      workers_.push_back(worker);
-      if (!cores.empty()) bind(worker, cores[i % cores.size()]);
-    }
-  }
+  explicit thread_pool(int threads, const sequence<int>& cores = {});
 
   thread_pool(const thread_pool&) = delete;
   thread_pool& operator=(const thread_pool&) = delete;
@@ -207,5 +190,28 @@ class thread_pool {
   pid_t owner_;
   sequence<pthread_t> workers_;
 };
+
+WEFT_COLD_BEGIN
+
+inline thread_pool::thread_pool(int threads, const sequence<int>& cores) : owner_(getpid()) {
+  if (threads < 1)
+    throw error(error_code::invalid_argument, "thread_pool",
+                {"a pool needs at least 1 thread, the caller's; got ", threads});
+  const auto count = static_cast<std::size_t>(threads);
+  polls_ = count <= (cores.empty() ? available_cores() : cores).size() ? poll_limit : 0;
+  workers_.reserve(count - 1);
+  for (std::size_t i = 1; i < count; ++i) {
+    pthread_t worker;
+    if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {
+      stop();
+      throw error(error_code::resource_exhausted, "thread_pool",
+                  {"the system refused thread ", i, " of ", threads, "; ask for fewer"});
+    }
+    workers_.push_back(worker);
+    if (!cores.empty()) bind(worker, cores[i % cores.size()]);
+  }
+}
+
+WEFT_COLD_END
 
 }  // namespace weft
