@@ -12,13 +12,15 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 #include <weft/distributed/all_reduce.hpp>
+
+#include "timing.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-using steady = std::chrono::steady_clock;
 
 std::string free_addresses(std::size_t count) {
   weft::tcp network;
@@ -44,17 +46,16 @@ void measure(weft::all_reduce& group, const char* peer, bool in_block) {
     std::vector<double> times;
     for (int i = 0; i < repeats + 3; ++i) {
       group.sum(std::span<float>{}, 60s);  // a barrier
-      const auto start = steady::now();
+      const auto start = bench::steady::now();
       group.sum(data);
-      const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
+      const double elapsed = bench::seconds_since(start);
       std::vector<double> of_ranks(group.size());
       of_ranks[group.rank()] = elapsed;
       group.sum(std::span(of_ranks));
       if (i >= 3) times.push_back(*std::max_element(of_ranks.begin(), of_ranks.end()));
     }
-    std::sort(times.begin(), times.end());
-    const double median = times[times.size() / 2], bytes = 4.0 * static_cast<double>(count);
-    const double ranks = static_cast<double>(group.size());
+    const double median = bench::summarise(std::move(times)).median;
+    const double bytes = 4.0 * static_cast<double>(count), ranks = static_cast<double>(group.size());
     if (group.rank() == 0)
       std::printf("{\"peer\": \"%s\", \"ranks\": %.0f, \"bytes\": %.0f, \"us\": %.1f, \"busbw_GBs\": %.3f}\n", peer,
                   ranks, bytes, median * 1e6, bytes * 2 * (ranks - 1) / ranks / median / 1e9);

@@ -10,6 +10,7 @@
 
 #include <weft/cuda.hpp>
 
+#include "networks.hpp"
 #include "timing.hpp"
 
 using namespace weft;
@@ -21,18 +22,10 @@ struct asked {
   bool explain;
 };
 
-using classes = tensor<std::int32_t, dims<dyn<"batch">>>;
-
 session_options on_gpu() {
   session_options o;
   o.device = cuda{0};
   return o;
-}
-
-classes some_classes(int batch) {
-  classes y{shape(batch)};
-  for (int i = 0; i < batch; ++i) y(i) = i % 10;
-  return y;
 }
 
 void print_step(const char* model, const char* data, int batch, const bench::timing& t) {
@@ -43,58 +36,46 @@ void print_step(const char* model, const char* data, int batch, const bench::tim
   std::fflush(stdout);
 }
 
-/// Times a step on batches that come from the host, and one whose batch is on the GPU already.
-template <class Images, class Loss, class Train, class X>
-void time_steps(const asked& a, const char* model, graph& g, const Images& images,
-                const node<std::int32_t, dims<dyn<"batch">>>& labels, const Loss& loss, const Train& train,
-                const X& x) {
+/// Times a step whose batch comes from the host, and one whose batch is on the GPU already: a constant. `build(g,
+/// images, labels)` returns the network.
+template <class Images, class Build>
+void time_steps(const asked& a, const char* model, const tensor<float, Images>& x, const Build& build) {
   const int batch = static_cast<int>(x.extents()[0]);
-  const classes y = some_classes(batch);
-  session s{g, on_gpu()};
-  auto step = s.prepare(fetch(loss, train), feed(images, labels));
-  const bench::timing t = bench::time({.seconds = a.seconds}, [&] { return step(x, y); });
-  if (a.explain) std::fputs(step.explain().c_str(), stdout);
-  print_step(model, "from the host", batch, t);
+  const auto y = bench::some_labels(batch);
+  const auto time_step = [&](const char* data, auto& step, const auto& call) {
+    const bench::timing t = bench::time({.seconds = a.seconds}, call);
+    if (a.explain) std::fputs(step.explain().c_str(), stdout);
+    print_step(model, data, batch, t);
+  };
+  {
+    graph g(1);
+    auto images = placeholder<float, Images>(g, "images");
+    auto labels = placeholder<std::int32_t, bench::label_dims>(g, "labels");
+    const bench::network n = build(g, images, labels);
+    session s{g, on_gpu()};
+    auto step = s.prepare(fetch(n.loss, n.train), feed(images, labels));
+    time_step("from the host", step, [&] { return step(x, y); });
+  }
+  {
+    graph g(1);
+    g.set(dyn<"batch">, batch);
+    auto images = constant(g, x);
+    auto labels = constant(g, y);
+    const bench::network n = build(g, images, labels);
+    session s{g, on_gpu()};
+    auto step = s.prepare(fetch(n.loss, n.train));
+    time_step("on the GPU", step, [&] { return step(); });
+  }
 }
 
 void mlp(const asked& a, int batch) {
-  graph g(1);
-  auto images = placeholder<float, dims<dyn<"batch">, 784>>(g, "images");
-  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
-  auto w1 = variable<float, dims<784, 100>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-  auto b1 = variable<float, dims<100>>(g, "hidden/bias", init::zeros{});
-  auto w2 = variable<float, dims<100, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-  auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-  auto logits = let(matmul(sigmoid(matmul(images, w1) + b1), w2) + b2);
-  auto loss = mean(softmax_cross_entropy(logits, labels));
-  auto train = gradient_descent{.learning_rate = 0.01}.minimize(loss);
-  tensor<float, dims<dyn<"batch">, 784>> x(shape(batch, 784));
-  bench::fill(x.data(), x.elements(), 0, 1);
-  time_steps(a, "mlp", g, images, labels, loss, train, x);
+  time_steps(a, "mlp", bench::random_images<bench::mlp_images>(shape(batch, 784)),
+             [](auto&... of) { return bench::mlp(of...); });
 }
 
-/// The network of TensorFlow's MNIST tutorial.
 void lenet(const asked& a, int batch) {
-  graph g(1);
-  auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
-  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
-  auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "conv1/weights", init::he_normal{});
-  auto b1 = variable<float, dims<32>>(g, "conv1/bias", init::zeros{});
-  auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "conv2/weights", init::he_normal{});
-  auto b2 = variable<float, dims<64>>(g, "conv2/bias", init::zeros{});
-  auto w3 = variable<float, dims<3136, 1024>>(g, "dense/weights", init::he_normal{});
-  auto b3 = variable<float, dims<1024>>(g, "dense/bias", init::zeros{});
-  auto w4 = variable<float, dims<1024, 10>>(g, "softmax/weights", init::glorot_normal{});
-  auto b4 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-  auto pool1 = max_pool2d<2>(relu(conv2d(images, w1) + b1));
-  auto pool2 = max_pool2d<2>(relu(conv2d(pool1, w2) + b2));
-  auto hidden = relu(matmul(reshape<dims<dyn<"batch">, 3136>>(pool2), w3) + b3);
-  auto logits = let(matmul(hidden, w4) + b4);
-  auto loss = mean(softmax_cross_entropy(logits, labels));
-  auto train = momentum{.learning_rate = 1e-3, .momentum = 0.9}.minimize(loss);
-  tensor<float, dims<dyn<"batch">, 28, 28, 1>> x(shape(batch, 28, 28, 1));
-  bench::fill(x.data(), x.elements(), 0, 1);
-  time_steps(a, "lenet", g, images, labels, loss, train, x);
+  time_steps(a, "lenet", bench::random_images<bench::lenet_images>(shape(batch, 28, 28, 1)),
+             [](auto&... of) { return bench::lenet(of...); });
 }
 
 /// A queue's work, `calls` times over, by the clock of the host.

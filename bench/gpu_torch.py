@@ -1,6 +1,7 @@
 """Times PyTorch's steps on the first GPU, as bench/gpu.cu times Weft's: eager, and replayed as a CUDA graph.
 
-A step takes a batch from the host's memory (page-locked) and returns the loss to it. Prints one JSON object a line.
+A step takes a batch from the host's memory (page-locked), or one that is on the GPU already, and returns the loss to the
+host. Prints one JSON object a line.
 
 usage: gpu_torch.py [--seconds S]
 """
@@ -41,7 +42,7 @@ def measure(step):
     return samples[len(samples) // 2] * 1e6, samples[0] * 1e6
 
 
-def run(name, build, batch, graph, tf32):
+def run(name, build, batch, graph, tf32, data):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     net, extents, options = build()
     net = net.to(GPU)
@@ -73,20 +74,22 @@ def run(name, build, batch, graph, tf32):
             return result
 
     def step():
-        x.copy_(host_x, non_blocking=True)
-        y.copy_(host_y, non_blocking=True)
+        if data == "from the host":
+            x.copy_(host_x, non_blocking=True)
+            y.copy_(host_y, non_blocking=True)
         return replay().item()
 
     median, least = measure(step)
     peer = "torch " + ("graph" if graph else "eager") + (" tf32" if tf32 else "")
-    print(json.dumps({"peer": peer, "model": name, "data": "from the host", "batch": batch, "us_median": round(median, 2),
+    print(json.dumps({"peer": peer, "model": name, "data": data, "batch": batch, "us_median": round(median, 2),
                       "us_min": round(least, 2)}), flush=True)
 
 
 for tf32 in (False, True):
     for graph in (False, True):
         for name, build, batch in (("mlp", mlp, 100), ("lenet", lenet, 64), ("lenet", lenet, 1024)):
-            try:
-                run(name, build, batch, graph, tf32)
-            except Exception as e:  # the others go on
-                print(f"torch {name}: {e}", flush=True)
+            for data in ("from the host", "on the GPU"):
+                try:
+                    run(name, build, batch, graph, tf32, data)
+                except Exception as e:  # the others go on
+                    print(f"torch {name}: {e}", flush=True)

@@ -13,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
+. scripts/ports.sh
 
 known=(step models overhead elementwise matmul allreduce parameter_server compile)
 suites=()
@@ -89,13 +90,6 @@ compiled() {
   [[ $program -nt $source ]] || "$@" "$source" -o "$program"
 }
 
-# A port that is free now, with free ones behind it as like as not.
-free_port() {
-  local port
-  while port=$((20000 + RANDOM % 12000)); (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
-  echo "$port"
-}
-
 # ---- a suite's cases, Weft and the peers in turn ----
 
 step_case() {
@@ -148,7 +142,7 @@ suite_matmul() { weft ${quick:+--seconds 0.1}; }
 
 suite_allreduce() {
   weft
-  peer torch allreduce_torch.py --ranks 2 --port "$(free_port)"
+  peer torch allreduce_torch.py --ranks 2 --port "$(free_ports 1)"
   if command -v mpirun > /dev/null && compiled mpi_allreduce mpicxx -O3; then
     measure mpirun --allow-run-as-root --oversubscribe -np 2 --mca btl tcp,self "$folder/mpi_allreduce_peer"
   fi
@@ -160,11 +154,11 @@ suite_parameter_server() {
     if [[ -n $quick && $hidden -eq 2000 ]]; then continue; fi
     long=$((hidden == 100))
     weft --mode async --hidden "$hidden"
-    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 3000 : 600)) --port "$(free_port)"
+    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 3000 : 600)) --port "$(free_ports 1)"
     weft --mode sync --hidden "$hidden"
-    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 1500 : 300)) --sync --port "$(free_port)"
+    peer tf mnist_ps_tf.py --hidden "$hidden" --steps $((long ? 1500 : 300)) --sync --port "$(free_ports 1)"
     weft --mode allreduce --hidden "$hidden"
-    peer torch mnist_ddp_torch.py --hidden "$hidden" --steps $((long ? 3000 : 300)) --port "$(free_port)"
+    peer torch mnist_ddp_torch.py --hidden "$hidden" --steps $((long ? 3000 : 300)) --port "$(free_ports 1)"
   done
 }
 

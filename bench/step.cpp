@@ -7,6 +7,7 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "networks.hpp"
 #include "timing.hpp"
 
 using namespace weft;
@@ -17,19 +18,8 @@ constexpr const char* usage =
     "bench_step [mlp [--batch N] [--threads N] [--infer] | deep_mlp [--batch N] [--threads N] [--inter-op]] [--seconds "
     "S]";
 
-template <std::int64_t Width>
-using rows_of = tensor<float, dims<dyn<"batch">, Width>>;
-using classes = tensor<std::int32_t, dims<dyn<"batch">>>;
-
-template <std::int64_t Width>
-rows_of<Width> random_rows(int batch) {
-  rows_of<Width> x(shape(batch, Width));
-  bench::fill(x.data(), x.elements(), 0, 1);
-  return x;
-}
-
-classes random_classes(int batch) {
-  classes y{shape(batch)};
+tensor<std::int32_t, bench::label_dims> random_labels(int batch) {
+  tensor<std::int32_t, bench::label_dims> y{shape(batch)};
   const random_stream random(1, 1);
   for (int i = 0; i < batch; ++i) y(i) = static_cast<std::int32_t>(10 * random.uniform(static_cast<std::uint64_t>(i)));
   return y;
@@ -37,25 +27,19 @@ classes random_classes(int batch) {
 
 void mlp(int batch, int threads, bool infer, double seconds) {
   graph g(1);
-  auto images = placeholder<float, dims<dyn<"batch">, 784>>(g, "images");
-  auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
-  auto w1 = variable<float, dims<784, 100>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-  auto b1 = variable<float, dims<100>>(g, "hidden/bias", init::zeros{});
-  auto w2 = variable<float, dims<100, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-  auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-  auto logits = let(matmul(sigmoid(matmul(images, w1) + b1), w2) + b2);
-  auto loss = mean(softmax_cross_entropy(logits, labels));
-  auto train = gradient_descent{.learning_rate = 0.01}.minimize(loss);
+  auto images = placeholder<float, bench::mlp_images>(g, "images");
+  auto labels = placeholder<std::int32_t, bench::label_dims>(g, "labels");
+  const bench::network n = bench::mlp(g, images, labels);
 
   session s{g, {.threads = threads}};
-  const auto x = random_rows<784>(batch);
-  const auto y = random_classes(batch);
+  const auto x = bench::random_images<bench::mlp_images>(shape(batch, 784));
+  const auto y = random_labels(batch);
   bench::timing t;
   if (infer) {
-    auto step = s.prepare(fetch(logits), feed(images));
+    auto step = s.prepare(fetch(n.logits), feed(images));
     t = bench::time({.seconds = seconds}, [&] { return step(x); });
   } else {
-    auto step = s.prepare(fetch(loss, train), feed(images, labels));
+    auto step = s.prepare(fetch(n.loss, n.train), feed(images, labels));
     t = bench::time({.seconds = seconds}, [&] { return step(x, y); });
   }
   std::printf(
@@ -84,8 +68,8 @@ void deep_mlp(int batch, int threads, bool inter_op, double seconds) {
 
   session s{g, {.threads = inter_op ? 1 : threads, .inter_op_threads = inter_op ? threads : 1}};
   auto step = s.prepare(fetch(loss, train), feed(inputs, labels));
-  const auto x = random_rows<64>(batch);
-  const auto y = random_classes(batch);
+  const auto x = bench::random_images<dims<dyn<"batch">, 64>>(shape(batch, 64));
+  const auto y = random_labels(batch);
   const bench::timing t =
       bench::time({.seconds = seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(x, y); });
   std::printf(

@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
+. scripts/ports.sh
 
 least_accuracy=0.85
 longest_seconds=300
@@ -28,17 +29,6 @@ fi
 
 # ---- the cluster ----
 
-# Three ports that are free now.
-free_ports() {
-  local port found=()
-  while [[ ${#found[@]} -lt 3 ]]; do
-    port=$((20000 + RANDOM % 12000))
-    [[ " ${found[*]-} " == *" $port "* ]] && continue
-    (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || found+=("$port")
-  done
-  echo "${found[@]}"
-}
-
 folder=$(mktemp -d)
 tasks=()
 # However this script ends, its processes end with it.
@@ -52,7 +42,7 @@ trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-read -r ps_port first_port second_port <<< "$(free_ports)"
+read -r ps_port first_port second_port <<< "$(free_ports 3)"
 cluster=(--strategy async --ps_hosts "127.0.0.1:$ps_port" --worker_hosts "127.0.0.1:$first_port,127.0.0.1:$second_port"
          --threads 1 --batch_size 100 --learning_rate 0.5 --epochs 20)
 

@@ -1,17 +1,17 @@
 // LeNet on Fashion-MNIST: two convolutions with max pooling and two dense layers, TensorFlow's MNIST tutorial network
 // in typed C++. Ends with an error where the test accuracy is below 0.91. `--help` lists the flags.
-#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <optional>
-#include <sstream>
-#include <string>
 
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/train/progress.hpp>
 #include <weft/weft.hpp>
+
+#include "../command_line.hpp"
+#include "../result_file.hpp"
 
 using namespace weft;
 
@@ -19,66 +19,12 @@ namespace {
 
 constexpr double least_accuracy = 0.91;
 
-struct flags {
-  std::string device, data_dir, json;
-  std::int64_t batch_size, epochs, threads, seed;
-  double learning_rate;
-  progress_mode progress;
-};
-
-[[noreturn]] void refuse(const std::string& why) { throw error(error_code::invalid_argument, "", why); }
-
-void check_range(const char* flag, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most)
-    refuse(std::string("--") + flag + " is " + std::to_string(value) + "; it must be from " + std::to_string(least) +
-           " to " + std::to_string(most));
-}
-
 /// Reads the command line; nothing where --help was asked for and given.
-std::optional<flags> parse_flags(int argc, char** argv) {
-  namespace po = boost::program_options;
-  flags f;
-  std::string progress;
-  po::options_description known("Trains LeNet on Fashion-MNIST", 110, 50);
-  const auto text = [](std::string& to, const char* otherwise) { return po::value(&to)->default_value(otherwise); };
-  const auto number = [](std::int64_t& to, std::int64_t otherwise) { return po::value(&to)->default_value(otherwise); };
-  // clang-format off
-  known.add_options()
-    ("help", "print this and end")
-    ("device", text(f.device, "cpu"), "what computes: cpu, or cuda for the first GPU")
-    ("data_dir", text(f.data_dir, "/usr/share/datasets/fashion-mnist"), "folder of the four IDX files, plain or .gz")
-    ("batch_size", number(f.batch_size, 64), "images a step")
-    ("learning_rate", po::value(&f.learning_rate)->default_value(0.02, "0.02"), "of the first step; it falls to a tenth")
-    ("epochs", number(f.epochs, 4), "times to see every image")
-    ("threads", number(f.threads, 0), "threads of the arithmetic; 0 for one on each core")
-    ("seed", number(f.seed, 1), "of the initial weights and the order of the images")
-    ("progress", text(progress, "auto"), "auto, bar, lines or none")
-    ("json", text(f.json, ""), "file for the result, as one JSON object");
-  // clang-format on
-  po::variables_map given;
-  try {
-    const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    const auto parsed = po::command_line_parser(argc, argv).options(known).style(style).run();
-    for (const auto& option : parsed.options)
-      if (option.position_key >= 0) refuse("\"" + option.value[0] + "\" is no flag (--help lists them)");
-    po::store(parsed, given);
-    po::notify(given);
-  } catch (const po::error& e) {
-    refuse(std::string(e.what()) + " (--help lists the flags)");
-  }
-  if (given.count("help")) {
-    std::ostringstream out;
-    out << known;
-    std::fputs(out.str().c_str(), stdout);
-    return std::nullopt;
-  }
-  f.progress = parse_progress_mode(progress);
-  if (f.device != "cpu" && f.device != "cuda") refuse("--device is \"" + f.device + "\"; cpu and cuda are the devices");
-  check_range("batch_size", f.batch_size, 1, 60'000);
-  check_range("epochs", f.epochs, 1, 1'000'000);
-  check_range("threads", f.threads, 0, 1024);
-  check_range("seed", f.seed, 0, INT64_MAX);
-  if (!(f.learning_rate > 0 && f.learning_rate < 1e6)) refuse("--learning_rate must be a number above 0");
+std::optional<training_flags> parse_flags(int argc, char** argv) {
+  training_flags f{.batch_size = 64, .epochs = 4, .learning_rate = 0.02};
+  command_line line("Trains LeNet on Fashion-MNIST");
+  f.add_to(line, "of the first step; it falls to a tenth");
+  if (!line.parse(argc, argv)) return std::nullopt;
   return f;
 }
 
@@ -92,7 +38,7 @@ struct lenet {
   node<float> loss, accuracy;
   effect train, train_slowly;
 
-  explicit lenet(const flags& f)
+  explicit lenet(const training_flags& f)
       : g(static_cast<std::uint64_t>(f.seed)),
         logits(layers()),
         loss(mean(softmax_cross_entropy(logits, labels))),
@@ -130,12 +76,11 @@ double test_accuracy(session& s, const lenet& model, const data::dataset<784>& i
   return right / static_cast<double>(images.size());
 }
 
-result run(const flags& f) {
+result run(const training_flags& f) {
   const auto images = data::fashion_mnist("train", f.data_dir);
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   lenet model(f);
-  const device_spec place = f.device == "cuda" ? device_spec(cuda{0}) : cpu{0};
-  session s{model.g, {.threads = static_cast<int>(f.threads), .device = place}};
+  session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
   auto quick = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   auto slow = s.prepare(fetch(model.loss, model.train_slowly), feed(model.images, model.labels));
 
@@ -159,28 +104,20 @@ result run(const flags& f) {
   return r;
 }
 
-std::FILE* open_json(const std::string& path) {
-  std::FILE* out = std::fopen(path.c_str(), "w");
-  if (!out) throw error(error_code::unavailable, "", path + " cannot be written");
-  return out;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   const auto f = parse_flags(argc, argv);
   if (!f) return 0;
-  std::FILE* json = f->json.empty() ? nullptr : open_json(f->json);  // before the run rather than after it
+  if (!f->json.empty()) check_writable(f->json);
   const result r = run(*f);
   std::printf("test accuracy %.4f, final cost %.4f\n%.0f images/s, %.1f s of training\n", r.test_accuracy, r.final_cost,
               r.images_per_s, r.seconds);
-  if (json) {
-    std::fprintf(json,
-                 "{\"model\": \"lenet\", \"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f, "
-                 "\"images_per_s\": %.1f}\n",
-                 r.test_accuracy, r.final_cost, r.seconds, r.images_per_s);
-    std::fclose(json);
-  }
+  if (!f->json.empty())
+    write_file(f->json,
+               "{\"model\": \"lenet\", \"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f, "
+               "\"images_per_s\": %.1f}\n",
+               r.test_accuracy, r.final_cost, r.seconds, r.images_per_s);
   if (r.test_accuracy >= least_accuracy) return 0;
   std::fprintf(stderr, "error: the test accuracy is %.4f, below %.2f\n", r.test_accuracy, least_accuracy);
   return 1;

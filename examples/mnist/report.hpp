@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -9,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/error.hpp>
+#include "../result_file.hpp"
 
 /// Where a run's time went, by the name of what it was doing.
 class time_table {
@@ -59,23 +58,11 @@ inline void print(const result& r, std::FILE* out) {
                r.strategy.c_str());
 }
 
-/// Throws unavailable where the file cannot be written, before the run rather than after it.
-inline void check_writable(const std::string& path) {
-  std::FILE* out = std::fopen(path.c_str(), "a");
-  if (!out) throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(errno));
-  std::fclose(out);
-}
-
 /// Writes the result as one JSON object on one line. Throws unavailable where the file cannot be written.
 inline void write_json(const result& r, const std::string& path) {
-  std::FILE* out = std::fopen(path.c_str(), "w");
-  const bool written =
-      out && std::fprintf(out,
-                          "{\"strategy\": \"%s\", \"workers\": %lld, \"steps_per_s\": %.1f, \"images_per_s\": %.1f, "
-                          "\"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f}\n",
-                          r.strategy.c_str(), static_cast<long long>(r.workers), r.steps_per_s, r.images_per_s,
-                          r.test_accuracy, r.final_cost, r.seconds) > 0;
-  const int reason = errno;
-  if ((out && std::fclose(out) != 0) || !written)
-    throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(reason));
+  write_file(path,
+             "{\"strategy\": \"%s\", \"workers\": %lld, \"steps_per_s\": %.1f, \"images_per_s\": %.1f, "
+             "\"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f}\n",
+             r.strategy.c_str(), static_cast<long long>(r.workers), r.steps_per_s, r.images_per_s, r.test_accuracy,
+             r.final_cost, r.seconds);
 }

@@ -7,17 +7,12 @@
 #include <string>
 
 #include "data/files.hpp"
+#include "errors.hpp"
 
 using namespace weft;
+using test::says;
 
 namespace {
-
-auto says(error_code code, const std::string& words) {
-  return [=](const error& e) {
-    BOOST_TEST_INFO(e.what());
-    return e.code() == code && std::string(e.what()).find(words) != std::string::npos;
-  };
-}
 
 bytes images(unsigned count) { return idx(0x08, {count, 28, 28}, bytes(std::size_t{count} * 784, 51)); }
 

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "data/files.hpp"
+#include "errors.hpp"
 
 using namespace weft;
 using data::read_idx;
+using test::contains;
 
 namespace {
 
@@ -21,8 +23,8 @@ auto says(error_code code, const std::string& path, std::string_view words) {
     const std::string sentence = e.what();
     BOOST_TEST_INFO(sentence);
     BOOST_TEST(name(e.code()) == std::string(name(code)));
-    BOOST_TEST(sentence.find('\n') == std::string::npos);
-    return sentence.find(path) != std::string::npos && sentence.find(words) != std::string::npos;
+    BOOST_TEST(!contains(sentence, "\n"));
+    return contains(sentence, path) && contains(sentence, words);
   };
 }
 

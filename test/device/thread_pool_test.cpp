@@ -10,6 +10,8 @@
 #include <vector>
 #include <weft/device/cpu/thread_pool.hpp>
 
+#include "errors.hpp"
+
 using weft::thread_pool;
 
 BOOST_AUTO_TEST_CASE(every_chunk_runs_exactly_once) {
@@ -110,8 +112,7 @@ BOOST_AUTO_TEST_CASE(workers_stay_on_the_cores_given) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pool_without_threads_is_refused) {
-  BOOST_CHECK_EXCEPTION(thread_pool(0), weft::error,
-                        [](const weft::error& e) { return e.code() == weft::error_code::invalid_argument; });
+  BOOST_CHECK_EXCEPTION(thread_pool(0), weft::error, test::says(weft::error_code::invalid_argument));
 }
 
 BOOST_AUTO_TEST_CASE(a_forked_child_works_alone) {

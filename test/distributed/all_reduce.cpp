@@ -3,7 +3,6 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -17,23 +16,9 @@ using test::contains;
 
 namespace {
 
-template <typename T>
-std::vector<std::string> run(int ranks, const std::function<void(basic_server<T>&)>& work, T network = {},
-                             server_options options = {}) {
-  const auto cluster = test::local_cluster(0, ranks, network);
-  std::vector<std::string> problems(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int task = 0; task < ranks; ++task)
-    threads.emplace_back([&, task] {
-      try {
-        basic_server<T> here(cluster, "worker", task, options, network);
-        work(here);
-      } catch (const std::exception& problem) {
-        problems[static_cast<std::size_t>(task)] = problem.what();
-      }
-    });
-  for (std::thread& each : threads) each.join();
-  return problems;
+template <typename T, typename Work>
+std::vector<std::string> run(int ranks, Work work, const server_options& options = {}) {
+  return test::run_tasks(0, ranks, T{}, work, options);
 }
 
 template <typename Element>
@@ -83,7 +68,7 @@ void property(std::size_t ranks, const std::vector<std::size_t>& sizes, bool che
             results[i][group.rank()] = std::move(data);
           }
         },
-        T{}, options);
+        options);
     for (const std::string& each : problems) BOOST_TEST(each == "");
     if (std::any_of(problems.begin(), problems.end(), [](const std::string& each) { return !each.empty(); })) return;
     for (std::size_t i = 0; i < sizes.size(); ++i) check(ranks, results[i], sizes[i]);
@@ -190,7 +175,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_disagree_are_told) {
   auto problems = run<in_process>(2, [](basic_server<in_process>& here) {
     basic_all_reduce<in_process> group(here, static_cast<std::uint64_t>(here.index()), {}, 20s);
   });
-  for (const std::string& each : problems) BOOST_TEST(contains(each, "does not train the same model"));
+  for (const std::string& each : problems) CHECK_SAYS(each, "does not train the same model");
 
   problems = run<in_process>(2, [](basic_server<in_process>& here) {
     basic_all_reduce<in_process> group(here, 0, {}, 20s);
@@ -209,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_missing_rank_is_named_at_the_deadline) {
     else
       group.sum(std::span(data), 200ms, reduce_algorithm::ring);
   });
-  BOOST_TEST(contains(problems[2], "/job:worker/task:1"));
+  CHECK_SAYS(problems[2], "/job:worker/task:1");
   BOOST_TEST(problems[1] == "");
 }
 
@@ -222,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_leaves_is_named) {
     if (here.index() == 1) return;
     for (;;) group.sum(std::span(data), 20s, reduce_algorithm::ring);
   });
-  BOOST_TEST(contains(problems[0], "/job:worker/task:"));
-  BOOST_TEST(contains(problems[2], "/job:worker/task:1 has left"));
+  CHECK_SAYS(problems[0], "/job:worker/task:");
+  CHECK_SAYS(problems[2], "/job:worker/task:1 has left");
   BOOST_TEST(test::seconds_since(start) < 5);
 }

@@ -4,17 +4,15 @@
 #include <string>
 #include <weft/distributed/cluster_spec.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 namespace {
 
 template <typename Action>
 void says(error_code code, const std::string& words, Action action) {
-  BOOST_CHECK_EXCEPTION(action(), error, [&](const error& problem) {
-    BOOST_TEST_INFO(problem.what());
-    BOOST_CHECK(problem.code() == code);
-    return std::string(problem.what()).find(words) != std::string::npos;
-  });
+  BOOST_CHECK_EXCEPTION(action(), error, test::says(code, words));
 }
 
 }  // namespace

@@ -53,6 +53,11 @@ std::string train(const cluster_spec& cluster, int index, consistency mode, doub
   return "done after " + std::to_string(step) + " steps";
 }
 
+/// A killed task is noticed by its connection, a stopped one by its silence.
+void check_names(const std::string& text, const std::string& lost, int signal) {
+  CHECK_SAYS(text, lost + (signal == SIGKILL ? " has closed its connection" : " has given no sign of life"));
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
@@ -64,12 +69,12 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
   std::this_thread::sleep_for(500ms);
   const auto start = steady::now();
   second.signal(SIGKILL);
-  BOOST_TEST(contains(first.text(), "done after"));
-  BOOST_TEST(contains(third.text(), "done after"));
+  CHECK_SAYS(first.text(), "done after");
+  CHECK_SAYS(third.text(), "done after");
   const std::string report = ps.text();
-  BOOST_TEST(contains(
-      report, "finished: /job:worker/task:0 /job:worker/task:2 lost: /job:worker/task:1 has closed its connection"));
-  BOOST_TEST(contains(report, "noticed: /job:ps/task:0: /job:worker/task:1"));
+  CHECK_SAYS(report,
+             "finished: /job:worker/task:0 /job:worker/task:2 lost: /job:worker/task:1 has closed its connection");
+  CHECK_SAYS(report, "noticed: /job:ps/task:0: /job:worker/task:1");
   BOOST_TEST(test::seconds_since(start) < 4);
 }
 
@@ -82,13 +87,9 @@ BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_killed_worker)
   std::this_thread::sleep_for(700ms);
   const auto start = steady::now();
   second.signal(SIGKILL);
-  for (process* each : {&first, &third}) {
-    const std::string text = each->text();
-    BOOST_TEST_INFO(text);
-    BOOST_TEST(contains(text, "/job:worker/task:1 has closed its connection"));
-  }
+  for (process* each : {&first, &third}) CHECK_SAYS(each->text(), "/job:worker/task:1 has closed its connection");
   BOOST_TEST(test::seconds_since(start) < 2);
-  BOOST_TEST(contains(ps.text(), "lost: /job:worker/task:1 has closed its connection"));
+  CHECK_SAYS(ps.text(), "lost: /job:worker/task:1 has closed its connection");
   BOOST_TEST(test::seconds_since(start) < 3);
 }
 
@@ -100,11 +101,9 @@ BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {
   std::this_thread::sleep_for(700ms);
   const auto start = steady::now();
   second.signal(SIGSTOP);
-  const std::string text = first.text();
-  BOOST_TEST_INFO(text);
-  BOOST_TEST(contains(text, "/job:worker/task:1 has given no sign of life for"));
+  CHECK_SAYS(first.text(), "/job:worker/task:1 has given no sign of life for");
   BOOST_TEST(test::seconds_since(start) < 2.2);
-  BOOST_TEST(contains(ps.text(), "lost: /job:worker/task:1 has given no sign of life"));
+  CHECK_SAYS(ps.text(), "lost: /job:worker/task:1 has given no sign of life");
 }
 
 BOOST_AUTO_TEST_CASE(a_deadline_before_that_names_who_is_waited_for) {
@@ -115,9 +114,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_before_that_names_who_is_waited_for) {
   std::this_thread::sleep_for(700ms);
   const auto start = steady::now();
   second.signal(SIGSTOP);
-  const std::string text = first.text();
-  BOOST_TEST_INFO(text);
-  BOOST_TEST(contains(text, "still waits for /job:worker/task:1"));
+  CHECK_SAYS(first.text(), "still waits for /job:worker/task:1");
   BOOST_TEST(test::seconds_since(start) < 0.8);
 }
 
@@ -129,10 +126,7 @@ BOOST_AUTO_TEST_CASE(a_lost_parameter_server_is_named) {
     std::this_thread::sleep_for(500ms);
     const auto start = steady::now();
     ps.signal(number);
-    const std::string text = worker.text();
-    BOOST_TEST_INFO(text);
-    BOOST_TEST(contains(text, number == SIGKILL ? "push_pull: /job:ps/task:0 has closed its connection"
-                                                : "push_pull: /job:ps/task:0 has given no sign of life"));
+    check_names(worker.text(), "push_pull: /job:ps/task:0", number);
     BOOST_TEST(test::seconds_since(start) < 2.2);
   }
 }
@@ -151,12 +145,7 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_of_an_all_reduce_is_named_by_all) {
     std::this_thread::sleep_for(700ms);
     const auto start = steady::now();
     ranks[1].signal(number);
-    for (const std::size_t survivor : {0u, 2u, 3u}) {
-      const std::string text = ranks[survivor].text();
-      BOOST_TEST_INFO(text);
-      BOOST_TEST(contains(text, number == SIGKILL ? "/job:worker/task:1 has closed its connection"
-                                                  : "/job:worker/task:1 has given no sign of life"));
-    }
+    for (const std::size_t survivor : {0u, 2u, 3u}) check_names(ranks[survivor].text(), "/job:worker/task:1", number);
     BOOST_TEST(test::seconds_since(start) < 2.5);
   }
 }
@@ -212,14 +201,12 @@ BOOST_AUTO_TEST_CASE(killed_and_stopped_workers_in_shared_memory) {
     const auto start = steady::now();
     second.signal(number);
     const std::string text = first.text();
-    BOOST_TEST_INFO(text);
-    BOOST_TEST(contains(text, number == SIGKILL ? "/job:worker/task:1 has closed its connection"
-                                                : "/job:worker/task:1 has given no sign of life"));
+    check_names(text, "/job:worker/task:1", number);
     BOOST_TEST(!contains(text, "late write"));
     BOOST_TEST(test::seconds_since(start) < 2.6);
     const std::string report = ps.text();
-    BOOST_TEST(contains(report, "lost: /job:worker/task:1"));
-    BOOST_TEST(contains(report, "interrupted: /job:ps/task:0: synchronous training ended early: /job:worker/task:1"));
+    CHECK_SAYS(report, "lost: /job:worker/task:1");
+    CHECK_SAYS(report, "interrupted: /job:ps/task:0: synchronous training ended early: /job:worker/task:1");
   }
   BOOST_TEST(names_of_shared_memory() == names);
 }
@@ -236,9 +223,7 @@ BOOST_AUTO_TEST_CASE(a_killed_or_stopped_parameter_server_in_shared_memory) {
     ps.signal(number);
     for (process* each : {&first, &second}) {
       const std::string text = each->text();
-      BOOST_TEST_INFO(text);
-      BOOST_TEST(contains(text, number == SIGKILL ? "/job:ps/task:0 has closed its connection"
-                                                  : "/job:ps/task:0 has given no sign of life"));
+      check_names(text, "/job:ps/task:0", number);
       BOOST_TEST(!contains(text, "late write"));
     }
     BOOST_TEST(test::seconds_since(start) < 2.6);
@@ -255,8 +240,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_goes_on_late_writes_to_nobody) {
   std::this_thread::sleep_for(500ms);  // past the step's deadline
   ps.signal(SIGCONT);
   const std::string text = worker.text();
-  BOOST_TEST_INFO(text);
-  BOOST_TEST(contains(text, "no answer in time from /job:ps/task:0"));
+  CHECK_SAYS(text, "no answer in time from /job:ps/task:0");
   BOOST_TEST(!contains(text, "late write"));
 }
 
@@ -276,12 +260,7 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_in_the_middle_of_large_sums_is_named_by_all) {
     std::this_thread::sleep_for(1000ms);
     const auto start = steady::now();
     ranks[1].signal(number);
-    for (const std::size_t survivor : {0u, 2u}) {
-      const std::string text = ranks[survivor].text();
-      BOOST_TEST_INFO(text);
-      BOOST_TEST(contains(text, number == SIGKILL ? "/job:worker/task:1 has closed its connection"
-                                                  : "/job:worker/task:1 has given no sign of life"));
-    }
+    for (const std::size_t survivor : {0u, 2u}) check_names(ranks[survivor].text(), "/job:worker/task:1", number);
     BOOST_TEST(test::seconds_since(start) < 2.5);
   }
   BOOST_TEST(names_of_shared_memory() == names);
@@ -314,7 +293,7 @@ BOOST_AUTO_TEST_CASE(stopping_a_server_ends_a_wait_in_shared_memory) {
       return text;
     });
   const auto start = steady::now();
-  BOOST_TEST(contains(ranks[0].text(), "this server was stopped"));
+  CHECK_SAYS(ranks[0].text(), "this server was stopped");
   BOOST_TEST(test::seconds_since(start) < 3);
 }
 
@@ -327,9 +306,9 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_may_come_back) {
   second->signal(SIGKILL);
   second->text();
   process again([&] { return train(cluster, 1, consistency::asynchronous, 0.2); });
-  BOOST_TEST(contains(again.text(), "done after"));
-  BOOST_TEST(contains(first.text(), "done after"));
-  BOOST_TEST(contains(ps.text(), "finished: /job:worker/task:0 /job:worker/task:1 lost: noticed"));
+  CHECK_SAYS(again.text(), "done after");
+  CHECK_SAYS(first.text(), "done after");
+  CHECK_SAYS(ps.text(), "finished: /job:worker/task:0 /job:worker/task:1 lost: noticed");
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_server_gives_up_on_workers_that_never_come) {
@@ -340,6 +319,6 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_gives_up_on_workers_that_never_come) {
     return "ended";
   });
   process first([&] { return train(cluster, 0, consistency::synchronous, 20); });
-  BOOST_TEST(contains(ps.text(), "/job:ps/task:0 still waits for /job:worker/task:1"));
-  BOOST_TEST(contains(first.text(), "still waits for /job:worker/task:1"));
+  CHECK_SAYS(ps.text(), "/job:ps/task:0 still waits for /job:worker/task:1");
+  CHECK_SAYS(first.text(), "still waits for /job:worker/task:1");
 }

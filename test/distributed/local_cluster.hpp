@@ -1,6 +1,6 @@
 #pragma once
 
-// Clusters on this machine for tests: free ports, and tasks that are processes of their own.
+// Clusters on this machine for tests: free ports, tasks on threads, and tasks that are processes of their own.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,11 +10,14 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
-#include <weft/distributed/cluster_spec.hpp>
+#include <weft/distributed/server.hpp>
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/tcp.hpp>
+
+#include "errors.hpp"
 
 namespace test {
 
@@ -37,6 +40,37 @@ weft::cluster_spec local_cluster(int ps, int workers, T network = {}) {
   for (int i = 0; i < ps; ++i) cut = all.find(',', cut) + 1;
   if (ps == 0) return {{"worker", all}};
   return {{"ps", all.substr(0, cut - 1)}, {"worker", all.substr(cut)}};
+}
+
+/// A cluster in this process, each task on a thread: the parameter servers join, and each worker does `work`. Returns
+/// what went wrong with each worker.
+template <typename T, typename Work>
+std::vector<std::string> run_tasks(int ps, int workers, T network, Work work, const weft::server_options& options = {},
+                                   std::vector<weft::join_report>* reports = nullptr) {
+  using namespace std::chrono_literals;
+  const auto cluster = local_cluster(ps, workers, network);
+  const auto servers = static_cast<std::size_t>(ps);
+  std::vector<weft::join_report> reports_of_servers(servers);
+  std::vector<std::string> problems_of_servers(servers), problems(static_cast<std::size_t>(workers));
+  const auto run = [&](const char* job, std::size_t task, std::string& problem, const auto& what) {
+    try {
+      weft::basic_server<T> here(cluster, job, static_cast<int>(task), options, network);
+      what(here);
+    } catch (const std::exception& thrown) {
+      problem = thrown.what();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t task = 0; task < servers; ++task)
+    threads.emplace_back([&, task] {
+      run("ps", task, problems_of_servers[task], [&](auto& here) { reports_of_servers[task] = here.join(20s, 60s); });
+    });
+  for (std::size_t task = 0; task < problems.size(); ++task)
+    threads.emplace_back([&, task] { run("worker", task, problems[task], work); });
+  for (std::thread& each : threads) each.join();
+  for (const std::string& each : problems_of_servers) BOOST_TEST(each == "");
+  if (reports) *reports = std::move(reports_of_servers);
+  return problems;
 }
 
 /// A process that runs `body`; what it returns, or what it threw, is its text(). Make all of them before any thread.
@@ -92,8 +126,6 @@ class process {
   int pipe_ = -1;
   bool waited_ = false;
 };
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
-#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -39,34 +38,10 @@ struct values {
   }
 };
 
-/// Starts a cluster in this process, each task on a thread; returns what went wrong with each worker.
-template <typename T>
-std::vector<std::string> run(int ps_tasks, int workers, const std::function<void(basic_server<T>&)>& work,
-                             std::vector<join_report>* reports = nullptr, server_options options = {}) {
-  T network;
-  const auto cluster = test::local_cluster(ps_tasks, workers, network);
-  std::vector<std::string> problems(static_cast<std::size_t>(workers));
-  if (reports) reports->resize(static_cast<std::size_t>(ps_tasks));
-  std::vector<std::thread> threads;
-  std::mutex report_mutex;
-  for (int task = 0; task < ps_tasks; ++task)
-    threads.emplace_back([&, task] {
-      basic_server<T> here(cluster, "ps", task, options, network);
-      const auto report = here.join(20s, 60s);
-      std::lock_guard lock(report_mutex);
-      if (reports) (*reports)[static_cast<std::size_t>(task)] = report;
-    });
-  for (int task = 0; task < workers; ++task)
-    threads.emplace_back([&, task] {
-      try {
-        basic_server<T> here(cluster, "worker", task, options, network);
-        work(here);
-      } catch (const std::exception& problem) {
-        problems[static_cast<std::size_t>(task)] = problem.what();
-      }
-    });
-  for (std::thread& each : threads) each.join();
-  return problems;
+template <typename T, typename Work>
+std::vector<std::string> run(int ps_tasks, int workers, Work work, std::vector<join_report>* reports = nullptr,
+                             const server_options& options = {}) {
+  return test::run_tasks(ps_tasks, workers, T{}, work, options, reports);
 }
 
 void all_well(const std::vector<std::string>& problems) {
@@ -347,10 +322,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
     client.done(10s);
   });
   BOOST_TEST(problems[0] == "");
-  BOOST_TEST(contains(problems[1], "/job:worker/task:1 does not train the same model: its graph has hash 8"));
-  BOOST_TEST(contains(problems[2], "variable 'w' has 999 elements there and 1000 at the first worker"));
-  BOOST_TEST(contains(problems[3], "update rule"));
-  BOOST_TEST(contains(problems[4], "it trains synchronous, the first worker asynchronous"));
+  CHECK_SAYS(problems[1], "/job:worker/task:1 does not train the same model: its graph has hash 8");
+  CHECK_SAYS(problems[2], "variable 'w' has 999 elements there and 1000 at the first worker");
+  CHECK_SAYS(problems[3], "update rule");
+  CHECK_SAYS(problems[4], "it trains synchronous, the first worker asynchronous");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
@@ -371,7 +346,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
     std::this_thread::sleep_for(600ms);
     client.done(10s);
   });
-  BOOST_TEST(contains(problems[0], "step 0 still waits for /job:worker/task:1"));
+  CHECK_SAYS(problems[0], "step 0 still waits for /job:worker/task:1");
   BOOST_TEST(problems[1] == "");
 }
 

@@ -9,6 +9,8 @@
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/parameter_store.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 namespace {
@@ -101,8 +103,7 @@ BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
 BOOST_AUTO_TEST_CASE(memory_is_bounded) {
   const std::vector<variable_info> variables{
       {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};
-  BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error,
-                        [](const error& e) { return e.code() == error_code::resource_exhausted; });
+  BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error, test::says(error_code::resource_exhausted));
 }
 
 BOOST_AUTO_TEST_CASE(an_update_counts_once) {

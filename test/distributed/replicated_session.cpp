@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
 
@@ -76,34 +75,19 @@ std::vector<float> values_of(const graph& g, session& s) {
 template <class Strategy, class Optimizer, transport T>
 std::vector<std::vector<float>> train(Strategy strategy, const Optimizer& optimizer, int ps, T network,
                                       std::vector<std::string>* problems = nullptr, std::uint64_t seed_of_last = 3) {
-  const auto cluster = test::local_cluster(ps, 2, network);
   std::vector<std::vector<float>> results(2);
-  std::vector<std::string> said(2);
-  std::vector<std::thread> threads;
-  for (int task = 0; task < ps; ++task)
-    threads.emplace_back([&, task] {
-      basic_server<T> here(cluster, "ps", task, {}, network);
-      here.join();
-    });
-  for (int task = 0; task < 2; ++task)
-    threads.emplace_back([&, task] {
-      try {
-        basic_server<T> here(cluster, "worker", task, {}, network);
-        model m(optimizer, replica_device_setter(cluster), task == 1 ? seed_of_last : 3);
-        replicated_session s(m.g, here, strategy, {.threads = 1});
-        auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-        for (int i = 0; i < steps; ++i) {
-          const auto [x, y] = data_of(i, task);
-          const auto [cost, _] = step(x, y);
-          BOOST_REQUIRE(std::isfinite(cost));
-        }
-        s.finish();
-        results[static_cast<std::size_t>(task)] = values_of(m.g, s.local());
-      } catch (const std::exception& problem) {
-        said[static_cast<std::size_t>(task)] = problem.what();
-      }
-    });
-  for (std::thread& t : threads) t.join();
+  const auto said = test::run_tasks(ps, 2, network, [&](basic_server<T>& here) {
+    model m(optimizer, replica_device_setter(here.cluster()), here.index() == 1 ? seed_of_last : 3);
+    replicated_session s(m.g, here, strategy, {.threads = 1});
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    for (int i = 0; i < steps; ++i) {
+      const auto [x, y] = data_of(i, here.index());
+      const auto [cost, _] = step(x, y);
+      BOOST_REQUIRE(std::isfinite(cost));
+    }
+    s.finish();
+    results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+  });
   if (problems)
     *problems = said;
   else
@@ -184,9 +168,8 @@ BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {
   graph g;
   variable<float, dims<2>>(g, "w");
   basic_server<in_process> here(cluster, "worker", 0);
-  BOOST_CHECK_EXCEPTION(replicated_session(g, here, collective{}), error, [](const error& e) {
-    return e.code() == error_code::failed_precondition && contains(e.what(), "minimize");
-  });
+  BOOST_CHECK_EXCEPTION(replicated_session(g, here, collective{}), error,
+                        test::says(error_code::failed_precondition, "minimize"));
 }
 
 BOOST_AUTO_TEST_CASE(variables_are_spread_over_servers_by_bytes_and_users_win) {

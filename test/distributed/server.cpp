@@ -10,7 +10,7 @@
 
 using namespace weft;
 using namespace std::chrono_literals;
-using test::contains;
+using test::failure;
 
 namespace {
 
@@ -18,19 +18,6 @@ using transports = boost::mpl::list<in_process, tcp>;
 
 template <typename T>
 using server_on = basic_server<T>;
-
-template <typename Action>
-std::string message(error_code code, Action action) {
-  try {
-    action();
-  } catch (const error& problem) {
-    BOOST_TEST_INFO(problem.what());
-    BOOST_CHECK(problem.code() == code);
-    return problem.what();
-  }
-  BOOST_ERROR("nothing was thrown");
-  return {};
-}
 
 }  // namespace
 
@@ -56,11 +43,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(missing_tasks_are_listed, T, transports) {
   const auto cluster = test::local_cluster(1, 2, network);
   server_on<T> ps(cluster, "ps", 0, {}, network), one(cluster, "worker", 0, {}, network);
   const auto start = std::chrono::steady_clock::now();
-  const std::string text = message(error_code::deadline_exceeded, [&] { one.wait_ready(300ms); });
-  BOOST_TEST(contains(text, "still waits for /job:worker/task:1;"));
+  const std::string text = failure(error_code::deadline_exceeded, [&] { one.wait_ready(300ms); });
+  CHECK_SAYS(text, "still waits for /job:worker/task:1;");
   BOOST_TEST(test::seconds_since(start) < 1.5);
-  const std::string join = message(error_code::deadline_exceeded, [&] { ps.join(200ms); });
-  BOOST_TEST(contains(join, "/job:ps/task:0 still waits for /job:worker/task:1;"));
+  const std::string join = failure(error_code::deadline_exceeded, [&] { ps.join(200ms); });
+  CHECK_SAYS(join, "/job:ps/task:0 still waits for /job:worker/task:1;");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(another_cluster_is_refused_in_words, T, transports) {
@@ -69,11 +56,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_cluster_is_refused_in_words, T, transports
   auto other = cluster;
   other.add_job("evaluator", "127.0.0.1:1");
   server_on<T> ps(cluster, "ps", 0, {}, network), worker(other, "worker", 0, {}, network);
-  const std::string text = message(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
-  BOOST_TEST(contains(text, "were given different clusters"));
-  BOOST_TEST(contains(text, to_string(cluster)));
-  const std::string missing = message(error_code::deadline_exceeded, [&] { ps.wait_ready(100ms); });
-  BOOST_TEST(contains(missing, "/job:worker/task:0 (it came with another cluster"));
+  const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "were given different clusters");
+  CHECK_SAYS(text, to_string(cluster));
+  const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(100ms); });
+  CHECK_SAYS(missing, "/job:worker/task:0 (it came with another cluster");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_task_twice_is_refused, T, transports) {
@@ -82,9 +69,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_task_twice_is_refused, T, transports) {
   server_on<T> ps(cluster, "ps", 0, {}, network), worker(cluster, "worker", 0, {}, network);
   worker.wait_ready(10s);
   const std::string text =
-      message(error_code::already_exists, [&] { server_on<T>(cluster, "worker", 0, {}, network); });
-  BOOST_TEST(contains(text, to_string(worker.address())));
-  BOOST_TEST(contains(text, "in use"));
+      failure(error_code::already_exists, [&] { server_on<T>(cluster, "worker", 0, {}, network); });
+  CHECK_SAYS(text, to_string(worker.address()));
+  CHECK_SAYS(text, "in use");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(stop_frees_the_port, T, transports) {
@@ -118,12 +105,12 @@ BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
 }
 
 BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
-  message(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "worker", 0); });
-  message(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 1); });
-  const std::string text = message(error_code::permission_denied, [] {
+  failure(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "worker", 0); });
+  failure(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 1); });
+  const std::string text = failure(error_code::permission_denied, [] {
     server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0);
   });
-  BOOST_TEST(contains(text, "192.168.0.1:2222 is not a loopback address"));
+  CHECK_SAYS(text, "192.168.0.1:2222 is not a loopback address");
 }
 
 BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {

@@ -106,6 +106,12 @@ inline void set_element(dtype type, std::byte* p, std::size_t i, double v) {
   }
 }
 
+/// Something to be fed, of fixed extents.
+template <class T, int... Extents>
+auto input(graph& g, const char* name) {
+  return placeholder<T, dims<Extents...>>(g, name);
+}
+
 /// Nodes that a test is not interested in but for their being in the graph.
 template <class... Nodes>
 void recorded(const Nodes&...) {}

@@ -7,6 +7,8 @@
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/emulated.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 namespace {
@@ -40,7 +42,7 @@ struct fixture {
   gpu::function f = gpu::function_of<sum_body>("sum");
 };
 
-bool is_internal(const error& e) { return e.code() == error_code::internal; }
+const auto is_internal = test::says(error_code::internal);
 
 }  // namespace
 

@@ -4,14 +4,10 @@
 #include <gpu/compare.hpp>
 
 using namespace weft;
+using compare::input;
 using compare::recorded;
 
 namespace {
-
-template <class T, int... Extents>
-auto input(graph& g, const char* name) {
-  return placeholder<T, dims<Extents...>>(g, name);
-}
 
 template <class T, int Rows, int Columns>
 void softmax_of() {

@@ -4,14 +4,9 @@
 #include <gpu/compare.hpp>
 
 using namespace weft;
-using compare::recorded;
+using compare::input;
 
 namespace {
-
-template <class T, int... Extents>
-auto input(graph& g, const char* name) {
-  return placeholder<T, dims<Extents...>>(g, name);
-}
 
 template <int N>
 void map_of_size() {

@@ -4,16 +4,8 @@
 #include <gpu/compare.hpp>
 
 using namespace weft;
+using compare::input;
 using compare::recorded;
-
-namespace {
-
-template <class T, int... Extents>
-auto input(graph& g, const char* name) {
-  return placeholder<T, dims<Extents...>>(g, name);
-}
-
-}  // namespace
 
 namespace {
 

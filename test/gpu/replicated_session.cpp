@@ -4,7 +4,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
 #include <weft/device/gpu/emulated.hpp>
 #include <weft/distributed.hpp>
@@ -12,7 +11,7 @@
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
 
-#include "../distributed/local_cluster.hpp"
+#include "distributed/local_cluster.hpp"
 
 using namespace weft;
 
@@ -23,46 +22,32 @@ using batch = dims<dyn<"batch">>;
 /// Trains two workers for six steps; each worker's variables afterwards.
 template <class Strategy, transport T>
 std::vector<std::vector<float>> train(Strategy strategy, int ps, T network, const device_spec& device) {
-  const auto cluster = test::local_cluster(ps, 2, network);
   std::vector<std::vector<float>> results(2);
-  std::vector<std::string> said(2);
-  std::vector<std::thread> threads;
-  for (int task = 0; task < ps; ++task)
-    threads.emplace_back([&, task] {
-      basic_server<T> here(cluster, "ps", task, {}, network);
-      here.join();
-    });
-  for (std::size_t task = 0; task < 2; ++task)
-    threads.emplace_back([&, task] {
-      try {
-        basic_server<T> here(cluster, "worker", static_cast<int>(task), {}, network);
-        graph g(3);
-        const device_scope on(g, replica_device_setter(cluster));
-        auto x = placeholder<float, dims<dyn<"batch">, 12>>(g, "x");
-        auto y = placeholder<std::int32_t, batch>(g, "y");
-        auto w = variable<float, dims<12, 4>>(g, "w", init::glorot_uniform{});
-        auto b = variable<float, dims<4>>(g, "b", init::zeros{});
-        auto loss = let(mean(softmax_cross_entropy(matmul(x, w) + b, y)));
-        auto update = gradient_descent{.learning_rate = 0.3}.minimize(loss);
-        replicated_session s(g, here, strategy, {.threads = 1, .device = device});
-        auto step = s.prepare(fetch(loss, update), feed(x, y));
-        for (std::int64_t i = 0; i < 6; ++i) {
-          tensor<float, dims<dyn<"batch">, 12>> images(shape(8, 12));
-          tensor<std::int32_t, batch> classes(shape{8});
-          const auto first = static_cast<std::int64_t>(task) * 100 + i * 1000;
-          for (std::int64_t k = 0; k < 96; ++k) images.data()[k] = std::sin(0.37f * static_cast<float>(first + k));
-          for (std::int64_t k = 0; k < 8; ++k) classes.data()[k] = static_cast<std::int32_t>((first + k * 7) % 4);
-          BOOST_REQUIRE(std::isfinite(std::get<0>(step(images, classes))));
-        }
-        s.finish();
-        results[task].resize(12 * 4 + 4);
-        s.local().read_variable(w.id().node, results[task].data());
-        s.local().read_variable(b.id().node, results[task].data() + 48);
-      } catch (const std::exception& problem) {
-        said[task] = problem.what();
-      }
-    });
-  for (std::thread& t : threads) t.join();
+  const auto said = test::run_tasks(ps, 2, network, [&](basic_server<T>& here) {
+    graph g(3);
+    const device_scope on(g, replica_device_setter(here.cluster()));
+    auto x = placeholder<float, dims<dyn<"batch">, 12>>(g, "x");
+    auto y = placeholder<std::int32_t, batch>(g, "y");
+    auto w = variable<float, dims<12, 4>>(g, "w", init::glorot_uniform{});
+    auto b = variable<float, dims<4>>(g, "b", init::zeros{});
+    auto loss = let(mean(softmax_cross_entropy(matmul(x, w) + b, y)));
+    auto update = gradient_descent{.learning_rate = 0.3}.minimize(loss);
+    replicated_session s(g, here, strategy, {.threads = 1, .device = device});
+    auto step = s.prepare(fetch(loss, update), feed(x, y));
+    for (std::int64_t i = 0; i < 6; ++i) {
+      tensor<float, dims<dyn<"batch">, 12>> images(shape(8, 12));
+      tensor<std::int32_t, batch> classes(shape{8});
+      const auto first = std::int64_t{here.index()} * 100 + i * 1000;
+      for (std::int64_t k = 0; k < 96; ++k) images.data()[k] = std::sin(0.37f * static_cast<float>(first + k));
+      for (std::int64_t k = 0; k < 8; ++k) classes.data()[k] = static_cast<std::int32_t>((first + k * 7) % 4);
+      BOOST_REQUIRE(std::isfinite(std::get<0>(step(images, classes))));
+    }
+    s.finish();
+    std::vector<float>& values = results[static_cast<std::size_t>(here.index())];
+    values.resize(12 * 4 + 4);
+    s.local().read_variable(w.id().node, values.data());
+    s.local().read_variable(b.id().node, values.data() + 48);
+  });
   for (const std::string& text : said) BOOST_TEST(text == "");
   return results;
 }

@@ -10,29 +10,12 @@
 #include <weft/session/gpu_session.hpp>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
+using test::failure;
 
 namespace {
-
-#define CHECK_SAYS(text, part) \
-  BOOST_CHECK_MESSAGE((text).find(part) != std::string::npos, "\"" << (text) << "\" does not say \"" << (part) << "\"")
-
-template <class F>
-std::string failure(error_code code, F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    BOOST_CHECK_MESSAGE(e.code() == code, "another code: " << name(e.code()) << ", " << e.what());
-    return e.what();
-  }
-  BOOST_ERROR("no error");
-  return "";
-}
-
-template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) {
-  return std::vector<T>(t.begin(), t.end());
-}
 
 template <class A, class B>
 void check_close(const A& a, const B& b, double tolerance = 1e-5) {

@@ -1,29 +1,9 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE convolution_memory
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <weft/weft.hpp>
 
-// Every allocation of the process, whoever makes it: operator new as well as malloc end here.
-namespace {
-std::size_t allocations = 0;
-}
-
-extern "C" void* __libc_malloc(std::size_t);
-extern "C" void* __libc_memalign(std::size_t, std::size_t);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-  #define COUNTS_MALLOC 1
-extern "C" void* malloc(std::size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_malloc(size);
-}
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_memalign(alignment, size);
-}
-#else
-  #define COUNTS_MALLOC 0
-#endif
+#include "counted_allocations.hpp"
 
 using namespace weft;
 
@@ -47,9 +27,9 @@ std::size_t counted(std::int64_t batch, int threads) {
   const tensor<float, dims<dyn<"batch">, 28, 28, 1>> images(shape(batch, 28, 28, 1));
   const tensor<std::int32_t, dims<dyn<"batch">>> classes{shape(batch)};
   for (int i = 0; i < 3; ++i) (void)step(images, classes);
-  const std::size_t before = allocations;
-  for (int i = 0; i < 3; ++i) (void)step(images, classes);
-  return allocations - before;
+  return test::allocations_of([&] {
+    for (int i = 0; i < 3; ++i) (void)step(images, classes);
+  });
 }
 
 }  // namespace

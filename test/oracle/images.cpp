@@ -1,11 +1,11 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE images
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 #include <string>
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "compare.hpp"
 #include "image_values_pytorch.hpp"
 #include "image_values_tensorflow.hpp"
 
@@ -15,21 +15,13 @@ using namespace weft;
 
 namespace {
 
-using numbers = std::vector<double>;
+using oracle::as_tensor;
+using oracle::numbers;
 using photos = dims<2, 6, 5, 3>;
 
-void compare(const std::string& what, const float* found, const numbers& expected) {
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    BOOST_CHECK_MESSAGE(std::abs(static_cast<double>(found[i]) - expected[i]) <= 1e-5 * (1 + std::abs(expected[i])),
-                        what << "[" << i << "]: " << found[i] << " is not " << expected[i]);
-}
-
-template <class D>
-tensor<float, D> as_tensor(const numbers& values) {
-  tensor<float, D> t;
-  BOOST_REQUIRE_EQUAL(t.elements(), values.size());
-  for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = static_cast<float>(values[i]);
-  return t;
+template <class Found>
+void compare(const std::string& what, const Found& found, const numbers& expected) {
+  oracle::compare(what, found, expected, 1e-5);
 }
 
 template <class Y>
@@ -50,10 +42,9 @@ void convolution(const std::string& name, F f, const numbers& value, const numbe
   const auto [dx, dw] = gradients(sum(y * weight_of(y)), x, w);
   session s{g};
   const auto [found, found_x, found_w] = s.prepare(fetch(y, dx, dw), feed())();
-  BOOST_REQUIRE_EQUAL(found.elements(), value.size());
-  compare(name, found.data(), value);
-  compare(name + ", images", found_x.data(), d_x);
-  compare(name + ", filters", found_w.data(), d_w);
+  compare(name, found, value);
+  compare(name + ", images", found_x, d_x);
+  compare(name + ", filters", found_w, d_w);
 }
 
 template <class F>
@@ -64,9 +55,8 @@ void pool(const std::string& name, F f, const numbers& images, const numbers& va
   const auto [dx] = gradients(sum(y * weight_of(y)), x);
   session s{g};
   const auto [found, found_x] = s.prepare(fetch(y, dx), feed())();
-  BOOST_REQUIRE_EQUAL(found.elements(), value.size());
-  compare(name, found.data(), value);
-  compare(name + ", images", found_x.data(), d_x);
+  compare(name, found, value);
+  compare(name + ", images", found_x, d_x);
 }
 
 template <conv2d_options Options>

@@ -1,10 +1,10 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE oracle
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 #include <string>
 #include <weft/weft.hpp>
 
+#include "compare.hpp"
 #include "values.hpp"
 
 using namespace weft;
@@ -13,21 +13,9 @@ using namespace weft;
 
 namespace {
 
-using numbers = std::vector<double>;
-
-void compare(const std::string& what, const numbers& found, const numbers& expected, double tolerance) {
-  BOOST_REQUIRE_EQUAL(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    BOOST_CHECK_MESSAGE(std::abs(found[i] - expected[i]) <= tolerance * (1 + std::abs(expected[i])),
-                        what << "[" << i << "]: " << found[i] << " is not " << expected[i]);
-}
-
-template <class D>
-tensor<float, D> as_tensor(const numbers& values, std::size_t from = 0) {
-  tensor<float, D> t;
-  for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = static_cast<float>(values[from + i]);
-  return t;
-}
+using oracle::as_tensor;
+using oracle::compare;
+using oracle::numbers;
 
 struct expected_gradient {
   symbol of;
@@ -174,8 +162,7 @@ BOOST_AUTO_TEST_CASE(a_training_run) {
   }
   compare("costs", costs, run_costs, 5e-6);
   const auto ends = [&](const auto& v, const numbers& expected) {
-    const auto value = s.eval(v);
-    compare("a variable at the end", numbers(value.begin(), value.end()), expected, 1e-5);
+    compare("a variable at the end", s.eval(v), expected, 1e-5);
   };
   ends(w1, run_end_0), ends(b1, run_end_1), ends(w2, run_end_2), ends(b2, run_end_3);
 }

@@ -6,37 +6,12 @@
 #include <string>
 #include <weft/weft.hpp>
 
-// Every allocation of the process, whoever makes it: operator new as well as malloc end here.
-namespace {
-std::size_t allocations = 0;
-}
-
-extern "C" void* __libc_malloc(std::size_t);
-extern "C" void* __libc_memalign(std::size_t, std::size_t);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-  #define COUNTS_MALLOC 1
-extern "C" void* malloc(std::size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_malloc(size);
-}
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_memalign(alignment, size);
-}
-#else
-  #define COUNTS_MALLOC 0
-#endif
+#include "counted_allocations.hpp"
 
 using namespace weft;
+using test::allocations_of;
 
 namespace {
-
-template <class F>
-std::size_t counted(F f) {
-  const std::size_t before = allocations;
-  f();
-  return allocations - before;
-}
 
 using batch = dims<dyn<"batch">>;
 using images = dims<dyn<"batch">, 20>;
@@ -45,7 +20,7 @@ using images = dims<dyn<"batch">, 20>;
 
 BOOST_AUTO_TEST_CASE(the_counter_counts) {
   if (!COUNTS_MALLOC) return;
-  BOOST_CHECK_GE(counted([] {
+  BOOST_CHECK_GE(allocations_of([] {
                    void* volatile p = ::operator new(100);
                    ::operator delete(p);
                    p = ::operator new (100, std::align_val_t{64});
@@ -81,9 +56,9 @@ BOOST_AUTO_TEST_CASE(the_steady_state_allocates_nothing) {
     epoch();
     step(ragged, ragged_labels);
     epoch();
-    if (COUNTS_MALLOC) BOOST_CHECK_EQUAL(counted(epoch), 0u);
+    if (COUNTS_MALLOC) BOOST_CHECK_EQUAL(allocations_of(epoch), 0u);
     // Between extents that were met before, only what is fetched by other extents is made anew.
-    const std::size_t change = counted([&] { step(ragged, ragged_labels); });
+    const std::size_t change = allocations_of([&] { step(ragged, ragged_labels); });
     BOOST_CHECK_LE(change, 2u);
   }
 }

@@ -6,33 +6,18 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
+#include "list.hpp"
+
 using namespace weft;
+using test::failure;
+using test::floats;
+using test::list;
 
 namespace {
 
 using vec = tensor<float, dims<3>>;
 using batch = dims<dyn<"batch">, 2>;
-
-template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) {
-  return std::vector<T>(t.begin(), t.end());
-}
-using floats = std::vector<float>;
-
-template <class F>
-std::string failure(error_code code, F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    BOOST_CHECK_MESSAGE(e.code() == code, "another code: " << name(e.code()) << ", " << e.what());
-    return e.what();
-  }
-  BOOST_ERROR("no error");
-  return "";
-}
-
-#define CHECK_SAYS(text, part) \
-  BOOST_CHECK_MESSAGE((text).find(part) != std::string::npos, "\"" << (text) << "\" does not say \"" << (part) << "\"")
 
 // An operation that counts its runs.
 int runs = 0;

@@ -6,23 +6,20 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "list.hpp"
+
 using namespace weft;
+using test::floats;
+using test::list;
 
 namespace {
 
 using vec = tensor<float, dims<4>>;
 
-template <class T, class D>
-std::vector<T> list(const tensor<T, D>& t) {
-  return std::vector<T>(t.begin(), t.end());
-}
-template <Expression E>
-requires(E::operations > 0) auto list(const E& e) { return list(eval(e)); }
 template <class T>
 T number(const tensor<T>& t) {
   return t;
 }
-using floats = std::vector<float>;
 
 }  // namespace
 

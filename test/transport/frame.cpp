@@ -4,6 +4,8 @@
 #include <random>
 #include <weft/transport/frame.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 namespace {
@@ -26,7 +28,7 @@ void seal(frame_header_bytes& bytes) {
 }
 
 void refused(const frame_header_bytes& bytes, error_code code, std::uint64_t limit = 1000) {
-  BOOST_CHECK_EXCEPTION(decode(bytes, limit), error, [&](const error& problem) { return problem.code() == code; });
+  BOOST_CHECK_EXCEPTION(decode(bytes, limit), error, test::says(code));
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <vector>
 #include <weft/transport/shared_memory.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 using namespace std::chrono_literals;
 
@@ -24,8 +26,7 @@ std::size_t entries(const char* folder) {
 }
 
 void refused(const shared_offer& offer, std::size_t bytes) {
-  BOOST_CHECK_EXCEPTION(shared_segment::open(offer, bytes), error,
-                        [](const error& problem) { return problem.code() == error_code::permission_denied; });
+  BOOST_CHECK_EXCEPTION(shared_segment::open(offer, bytes), error, test::says(error_code::permission_denied));
 }
 
 /// An offer of some other open file.

@@ -9,8 +9,11 @@
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/tcp.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 using namespace std::chrono_literals;
+using test::says;
 
 namespace {
 
@@ -152,7 +155,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_end_of_a_stream_is_an_error_once_all_is_read, 
   const auto closed = [&] {
     while (!until.expired()) ends.right.read_some({&target, 1});
   };
-  BOOST_CHECK_EXCEPTION(closed(), error, [](const error& e) { return e.code() == error_code::unavailable; });
+  BOOST_CHECK_EXCEPTION(closed(), error, says(error_code::unavailable));
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_signal_ends_a_wait, T, transports) {
@@ -172,20 +175,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_port_is_taken_once_and_free_again, T, transports
   auto first = network.listen({"127.0.0.1", 0});
   const endpoint where = first.address();
   BOOST_TEST(where.port != 0);
-  BOOST_CHECK_EXCEPTION(network.listen(where), error, [&](const error& e) {
-    return e.code() == error_code::already_exists && std::string(e.what()).find(to_string(where)) != std::string::npos;
-  });
+  BOOST_CHECK_EXCEPTION(network.listen(where), error, says(error_code::already_exists, to_string(where)));
   first.close();
   BOOST_CHECK_NO_THROW(network.listen(where));
-  BOOST_CHECK_EXCEPTION(network.connect(where), error,
-                        [](const error& e) { return e.code() == error_code::unavailable; });
+  BOOST_CHECK_EXCEPTION(network.connect(where), error, says(error_code::unavailable));
 }
 
 BOOST_AUTO_TEST_CASE(tcp_stays_on_loopback) {
   tcp network;
   for (const char* host : {"0.0.0.0", "10.0.0.1", "example.org", "127.0.0.1.example.org", "127.1", "::"})
-    BOOST_CHECK_EXCEPTION(network.listen({host, 0}), error,
-                          [](const error& e) { return e.code() == error_code::permission_denied; });
+    BOOST_CHECK_EXCEPTION(network.listen({host, 0}), error, says(error_code::permission_denied));
   for (const char* host : {"127.0.0.1", "localhost", "127.3.2.1"}) BOOST_CHECK_NO_THROW(network.listen({host, 0}));
 }
 
@@ -243,6 +242,5 @@ BOOST_AUTO_TEST_CASE(a_payload_of_another_length_than_due_is_refused) {
   const mutable_bytes piece(target);
   frame_reader in;
   in.expect({&piece, 1});
-  BOOST_CHECK_EXCEPTION(in.advance(stream), error,
-                        [](const error& e) { return e.code() == error_code::invalid_argument; });
+  BOOST_CHECK_EXCEPTION(in.advance(stream), error, says(error_code::invalid_argument));
 }

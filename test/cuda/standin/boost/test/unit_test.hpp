@@ -190,3 +190,4 @@ inline int run(const char* program) {
         return weft_out.str();                  \
       }()})
 #define BOOST_TEST_MESSAGE(message)
+#define BOOST_TEST_INFO(message)

@@ -1,0 +1,41 @@
+#pragma once
+
+// What tests ask of an error, and of any text.
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <weft/error.hpp>
+
+namespace test {
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The text of the error that `f` throws; its code must be `code`.
+template <class F>
+std::string failure(weft::error_code code, F f) {
+  try {
+    f();
+  } catch (const weft::error& e) {
+    BOOST_CHECK_MESSAGE(e.code() == code, "another code: " << name(e.code()) << ", " << e.what());
+    return e.what();
+  }
+  BOOST_ERROR("no error");
+  return "";
+}
+
+/// For BOOST_CHECK_EXCEPTION: whether an error has the code and the words.
+inline auto says(weft::error_code code, const std::string& words = "") {
+  return [=](const weft::error& e) {
+    BOOST_TEST_INFO(e.what());
+    return e.code() == code && contains(e.what(), words);
+  };
+}
+
+}  // namespace test
+
+#define CHECK_SAYS(text, part)                                                           \
+  do {                                                                                   \
+    const std::string weft_text = (text), weft_part = (part);                            \
+    BOOST_CHECK_MESSAGE(test::contains(weft_text, weft_part),                            \
+                        "\"" << weft_text << "\" does not say \"" << weft_part << "\""); \
+  } while (false)

@@ -1,0 +1,55 @@
+"""Checks that the LeNet program learns, and what it says and returns when something is wrong.
+
+usage: lenet.py PROGRAM
+"""
+import json
+import os
+import random
+import tempfile
+
+from checks import faults, finish, idx, refused, run, training_flags
+
+training_flags()
+refused(["no/such/folder/result.json"], "--json", "/no/such/folder/result.json")
+
+draw = random.Random(1)
+
+
+def image(label):
+    """A bright spot in noise; where it is tells the class."""
+    pixels = bytearray(value // 3 for value in draw.randbytes(784))
+    top, left = 14 * (label // 5) + 3, 5 * (label % 5) + 1
+    for row in range(top, top + 6):
+        pixels[28 * row + left:28 * row + left + 4] = b"\xff" * 4
+    return bytes(pixels)
+
+
+def images(folder, name, labels, shown_labels=None):
+    idx(folder, f"{name}-images-idx3-ubyte", len(labels), 28, 28, content=b"".join(map(image, labels)))
+    idx(folder, f"{name}-labels-idx1-ubyte", len(labels), content=bytes(shown_labels or labels))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    labels = [n % 10 for n in range(1280)]
+    result = os.path.join(folder, "result.json")
+    flags = ("--data_dir", folder, "--epochs", "2", "--progress", "none", "--json", result)
+    images(folder, "train", labels)
+    images(folder, "t10k", labels[:200])
+    done, took = run(*flags, seconds=60)
+    if done is not None and done.returncode:
+        faults.append(f"learning: returned {done.returncode}, said {done.stdout!r} {done.stderr!r}")
+    elif done is not None:
+        with open(result) as lines:
+            found = json.load(lines)
+        print(f"{took:5.2f} s  {found}")
+        if found["model"] != "lenet" or found["test_accuracy"] < 0.91 or not found["final_cost"] < 0.5:
+            faults.append(f"learning: the result is {found}")
+
+    # What is not right for the images that it is tested with is an error, and the result is written all the same.
+    os.remove(result)
+    images(folder, "t10k", labels[:200], [(n + 1) % 10 for n in labels[:200]])
+    refused(["the test accuracy is 0.", "below 0.91"], *flags, seconds=60)
+    if not os.path.exists(result):
+        faults.append("a low accuracy: there is no result")
+
+finish()
