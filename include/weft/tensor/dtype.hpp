@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <weft/tensor/host_device.hpp>
 
 namespace weft {
 
-/// IEEE 754 binary16, storage only: converts to and from float, round to nearest even.
+/// IEEE 754 binary16, a storage type: converts to and from float, round to nearest even. Storage types have `cast`,
+/// `matmul`, `reshape` and `transpose`, with gradients; arithmetic asks for `cast<float>(x)`.
 struct half {
   std::uint16_t bits = 0;
   half() = default;
@@ -37,6 +39,9 @@ struct half {
     }
     bits = static_cast<std::uint16_t>(sign | h);
   }
+  template <class N>
+  requires std::is_arithmetic_v<N>
+  WEFT_HOST_DEVICE constexpr explicit half(N value) : half(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
@@ -53,7 +58,7 @@ struct half {
   }
 };
 
-/// The upper half of an IEEE 754 binary32, storage only: converts to and from float, round to nearest even.
+/// The upper half of an IEEE 754 binary32, a storage type like half: converts to and from float, round to nearest even.
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
@@ -62,6 +67,9 @@ struct bfloat16 {
     const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
+  template <class N>
+  requires std::is_arithmetic_v<N>
+  WEFT_HOST_DEVICE constexpr explicit bfloat16(N value) : bfloat16(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
@@ -144,12 +152,20 @@ inline constexpr dtype dtype_of = element<T>::type;
 template <class T>
 concept Element = element<T>::supported;
 
-/// A type whose values have gradients.
+/// A type that values are kept in, and computed with in float.
 template <class T>
-inline constexpr bool is_differentiable = false;
+inline constexpr bool is_storage_type = false;
 template <>
-inline constexpr bool is_differentiable<float> = true;
+inline constexpr bool is_storage_type<half> = true;
 template <>
-inline constexpr bool is_differentiable<double> = true;
+inline constexpr bool is_storage_type<bfloat16> = true;
+
+/// What products of T are summed in.
+template <class T>
+using accumulator = std::conditional_t<is_storage_type<T>, float, T>;
+
+/// A type whose values have gradients: float, double, half, bfloat16.
+template <class T>
+inline constexpr bool is_differentiable = std::is_floating_point_v<T> || is_storage_type<T>;
 
 }  // namespace weft
