@@ -220,7 +220,7 @@ void check_pools() {
 BOOST_AUTO_TEST_CASE(products_are_the_cpus) {
   check_products<float>();
   check_products<double>();
-  check_products<half>();
+  check_products<weft::half>();
   check_products<bfloat16>();
 }
 
@@ -277,6 +277,6 @@ BOOST_AUTO_TEST_CASE(epilogues_are_recognised) {
   BOOST_CHECK(!recognised(sigmoid(product + b)).known);
   BOOST_CHECK(!recognised(product - b).known);
   BOOST_CHECK(!recognised(product + product).known);
-  check_epilogues_of_storage<half>();
+  check_epilogues_of_storage<weft::half>();
   check_epilogues_of_storage<bfloat16>();
 }

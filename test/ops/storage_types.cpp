@@ -114,5 +114,5 @@ void check_all() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(halves) { check_all<half>(); }
+BOOST_AUTO_TEST_CASE(halves) { check_all<weft::half>(); }
 BOOST_AUTO_TEST_CASE(bfloat16s) { check_all<bfloat16>(); }

@@ -120,12 +120,12 @@ void check_network(const expected_network& expected, float spacing) {
 using namespace oracle;
 
 BOOST_AUTO_TEST_CASE(products) {
-  check_products<half>({half_product, half_product_a, half_product_b, half_product_both});
+  check_products<weft::half>({half_product, half_product_a, half_product_b, half_product_both});
   check_products<bfloat16>({bfloat16_product, bfloat16_product_a, bfloat16_product_b, bfloat16_product_both});
 }
 
 BOOST_AUTO_TEST_CASE(a_network_of_halves) {
-  check_network<half>({half_logits, half_loss, half_d_w1, half_d_b1, half_d_w2, half_d_b2}, 0x1p-9f);
+  check_network<weft::half>({half_logits, half_loss, half_d_w1, half_d_b1, half_d_w2, half_d_b2}, 0x1p-9f);
 }
 
 BOOST_AUTO_TEST_CASE(a_network_of_bfloat16) {

@@ -55,14 +55,14 @@ inline matmul_shape product_of(const prepare_context& p) {
 
 template <class T>
 kernel* prepare_matmul(const prepare_context& p) {
-  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
+  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
 }
 
 template <class T>
 kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
-  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
-                                      static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
-                                      static_cast<device::loop_kernel*>(f.epilogue));
+  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
+                                       static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
+                                       static_cast<device::loop_kernel*>(f.epilogue));
 }
 
 }  // namespace detail

@@ -22,21 +22,14 @@ struct half {
 #endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
-    std::uint32_t h;
-    if (magnitude >= 0x7f800000u)
-      h = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    else if (magnitude >= 0x477ff000u)
-      h = 0x7c00u;
-    else if (magnitude >= 0x38800000u)
-      h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    else if (magnitude < 0x33000000u)
-      h = 0;
-    else {
-      const std::uint32_t exponent = magnitude >> 23, shift = 126u - exponent;
-      const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-      const std::uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
-      h = kept + (rest > middle || (rest == middle && (kept & 1u)) ? 1u : 0u);
-    }
+    // No branches, so that loops over it are vectorised. Below the normal numbers the sum with 0.5 rounds to a multiple of
+    // 2^-24, a subnormal's unit.
+    const bool normal = magnitude >= 0x38800000u;
+    const float sum = __builtin_bit_cast(float, normal ? 0 : magnitude) + 0.5f;
+    const std::uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const std::uint32_t finite = normal ? rounded : __builtin_bit_cast(std::uint32_t, sum) - 0x3f000000u;
+    const std::uint32_t infinite = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const std::uint32_t h = magnitude >= 0x477ff000u ? infinite : finite;
     bits = static_cast<std::uint16_t>(sign | h);
   }
   template <class N>
@@ -50,11 +43,12 @@ struct half {
       return value;
     }
 #endif
-    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, mantissa = bits & 0x3ffu;
-    if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | (mantissa << 13));
-    if (exponent != 0) return __builtin_bit_cast(float, sign | ((exponent + 112u) << 23) | (mantissa << 13));
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
+    const std::uint32_t magnitude = bits & 0x7fffu, shifted = magnitude << 13;
+    const std::uint32_t normal = shifted + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
+    const float sum = __builtin_bit_cast(float, shifted + 0x38800000u);  // 2^-14 and a subnormal
+    const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, sum - 0x1p-14f);
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    return __builtin_bit_cast(float, sign | (magnitude < 0x400u ? subnormal : normal));
   }
 };
 

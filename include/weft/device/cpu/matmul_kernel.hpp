@@ -5,6 +5,9 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/device/cpu/matmul.hpp>
 #include <weft/device/kernel.hpp>
+#if defined(WEFT_HAS_DNNL)
+  #include <weft/device/cpu/matmul_dnnl_bfloat16.hpp>
+#endif
 
 namespace weft::device {
 
@@ -61,5 +64,17 @@ class matmul_kernel final : public kernel {
   accumulator<T> alpha_, beta_;
   loop_kernel* epilogue_;
 };
+
+/// A product of T, by who multiplies it fastest; takes over the epilogue.
+template <class T>
+kernel* make_matmul_kernel(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                           accumulator<T> alpha = 1, accumulator<T> beta = 0, loop_kernel* epilogue = nullptr) {
+#if defined(WEFT_HAS_DNNL)
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (alpha == 1 && beta == 0)
+      if (kernel* k = dnnl_bfloat16_matmul_kernel::make(s, a, b, c, epilogue)) return k;
+#endif
+  return new matmul_kernel<T>(s, a, b, c, alpha, beta, epilogue);
+}
 
 }  // namespace weft::device
