@@ -187,8 +187,8 @@ void products(const asked& a, bool tf32, std::int64_t n) {
   auto& device = gpu::installed_platform->at(0);
   auto& library = static_cast<gpu::cuda_libraries&>(*device.library()).get<gpu::cublaslt>();
   const auto extent = static_cast<std::size_t>(n);
-  const gpu::cublaslt_problem problem{
-      {extent, extent, extent}, dtype_of<T>, gpu::matmul_epilogue::none, false, tf32, gpu::math.workspace_bytes};
+  const gpu::cublaslt_problem problem{{extent, extent, extent}, dtype_of<T>, gpu::matmul_epilogue::none, false, tf32,
+                                      gpu::math.workspace_bytes};
   gpu::cublaslt_description d(problem);
   cublasLtMatmulPreferenceOpaque_t wish;
   cublasLtMatmulPreferenceInit(&wish);

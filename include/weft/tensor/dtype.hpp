@@ -22,8 +22,8 @@ struct half {
 #endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
-    // No branches, so that loops over it are vectorised. Below the normal numbers the sum with 0.5 rounds to a multiple of
-    // 2^-24, a subnormal's unit.
+    // No branches, so that loops over it are vectorised. Below the normal numbers the sum with 0.5 rounds to a multiple
+    // of 2^-24, a subnormal's unit.
     const bool normal = magnitude >= 0x38800000u;
     const float sum = __builtin_bit_cast(float, normal ? 0 : magnitude) + 0.5f;
     const std::uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;

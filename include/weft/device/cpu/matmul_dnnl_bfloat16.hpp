@@ -21,8 +21,8 @@ namespace weft::device {
 /// The rows of the result, or its columns, are cut among Weft's threads, by the shape alone.
 class dnnl_bfloat16_matmul_kernel final : public kernel {
  public:
-  /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which reads
-  /// c and writes it in place, unless it returns null.
+  /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
+  /// reads c and writes it in place, unless it returns null.
   static kernel* make(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c, loop_kernel* epilogue) {
     if (s.m * s.n * s.k < 8192 || detected_isa() != isa::avx512 ||
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) != dnnl_cpu_isa_avx512_core_bf16)
@@ -90,7 +90,8 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
     for (std::size_t i = 0; i < count; ++i) {
       part p{i * width, i + 1 == count && last != width ? &last_ : &whole_, nullptr, {}, {}, {}, {}};
       const weft::detail::dnnl_code& code = *p.code;
-      if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) || !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
+      if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) ||
+          !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
           !p.c.make(code.layout(dnnl_query_dst_md), nullptr) ||
           !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_.data() + i * each) ||
           !weft::detail::make_stream(p.stream))
