@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 #include <weft/device/cpu/matmul.hpp>
+#include <weft/device/cpu/matmul_kernel.hpp>
 
 using weft::matmul_shape;
 namespace library = weft::library;
@@ -138,6 +139,39 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_the_bits) {
   check_threads<float>();
   check_threads<weft::half>();
   check_threads<weft::bfloat16>();
+}
+
+// The kernel that a graph has, which may be oneDNN's: near the definition, and the same bits on any number of threads.
+BOOST_AUTO_TEST_CASE(kernels_of_bfloat16) {
+  using weft::bfloat16;
+  weft::thread_pool one(1), three(3);
+  for (const auto& [m, n, k] : {std::array<std::size_t, 3>{100, 300, 784},
+                                {784, 10, 100},
+                                {1, 2000, 1500},
+                                {300, 1, 700},
+                                {33, 17, 15},
+                                {600, 640, 65},
+                                {700, 400, 300}})
+    for (unsigned form = 0; form < 4; ++form) {
+      const matmul_shape s{m, n, k, (form & 1) != 0, (form & 2) != 0};
+      auto a = random<bfloat16>(m * k, 1), b = random<bfloat16>(k * n, 2);
+      std::vector<bfloat16> alone(m * n + 1, bfloat16(42)), shared = alone, expected = alone;
+      weft::matmul_naive(s, 1, a.data(), b.data(), 0, expected.data());
+      weft::kernel* const product = weft::device::make_matmul_kernel<bfloat16>(s, 0, 1, 2);
+      for (auto* c : {&alone, &shared}) {
+        std::byte* const buffers[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+                                      reinterpret_cast<std::byte*>(c->data())};
+        product->run({buffers, c == &alone ? &one : &three});
+      }
+      delete product;
+      bool close = true, equal = true;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const float right = expected[i], found = alone[i];
+        close = close && std::abs(found - right) <= spacing<bfloat16> * std::abs(right) + 1e-6f * static_cast<float>(k);
+        equal = equal && alone[i].bits == shared[i].bits;
+      }
+      BOOST_CHECK_MESSAGE(close && equal, m << " " << n << " " << k << " form " << form << " " << close << equal);
+    }
 }
 
 // Where the last tile is moved left, each element is still computed as in any other tile.

@@ -18,7 +18,8 @@ WEFT_COLD_BEGIN
 namespace weft::device {
 
 /// A product of bfloat16 by oneDNN, on processors that multiply bfloat16 themselves: several times as fast as in float.
-/// The rows of the result, or its columns, are cut among Weft's threads, by the shape alone.
+/// Such instructions take subnormal numbers for zeros. The rows of the result, or its columns, are cut among Weft's
+/// threads, by the shape alone.
 class dnnl_bfloat16_matmul_kernel final : public kernel {
  public:
   /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
