@@ -48,8 +48,10 @@ void check_products(const expected_products<T>& expected) {
   same_bits("a b'", matmul<t::b>(a, bt), expected.b);
   same_bits("a' b'", matmul<t::both>(at, bt), expected.both);
 
-  const auto va = variable<T>(g, "a", a), vb = variable<T>(g, "b", b);
-  const auto vat = variable<T>(g, "at", at), vbt = variable<T>(g, "bt", bt);
+  const auto va = variable<T>(g, "a", a);
+  const auto vb = variable<T>(g, "b", b);
+  const auto vat = variable<T>(g, "at", at);
+  const auto vbt = variable<T>(g, "bt", bt);
   const auto p = matmul(va, vb), pa = matmul<t::a>(vat, vb), pb = matmul<t::b>(va, vbt),
              both = matmul<t::both>(vat, vbt);
   session s{g};
