@@ -1,8 +1,9 @@
 // Times Weft on the first GPU: steps of the 784-100-10 classifier and of LeNet, a fused elementwise pass beside a copy,
-// matrix products beside cuBLASLt called directly, and what a replayed step costs the host. bench/gpu_torch.py times
-// PyTorch's steps. Prints one JSON object a line.
+// matrix products in a step beside cuBLASLt called directly, and what a replayed step costs the host.
+// bench/gpu_torch.py times PyTorch's steps. Prints one JSON object a line.
 //
 //     bench_gpu [mlp] [lenet] [elementwise] [matmul] [overhead] [--seconds S] [--explain]
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -78,6 +79,13 @@ void lenet(const asked& a, int batch) {
              [](auto&... of) { return bench::lenet(of...); });
 }
 
+/// Computes a value, and leaves it where it is.
+template <class T, class D>
+effect kept(graph& g, const node<T, D>& x, const char* name) {
+  const sequence<symbol> members{x.erased()};
+  return detail::group(g, members, name);
+}
+
 /// A queue's work, `calls` times over, by the clock of the host.
 template <class F>
 double seconds_of(gpu::queue& q, int calls, F&& f) {
@@ -115,8 +123,9 @@ void elementwise(const asked& a) {
   auto x = variable<float, dims<dyn<"n">>>(g, "x", init::zeros{});
   auto y = variable<float, dims<dyn<"n">>>(g, "y", init::zeros{});
   auto update = assign(y, x * 0.5f + 1.0f / (abs(x) + 2.0f));
+  const effect all = kept(g, update, "update");
   session s{g, on_gpu()};
-  auto step = s.prepare(fetch(update));
+  auto step = s.prepare(fetch(all));
   const bench::timing t = bench::time({.seconds = a.seconds, .warm_up = 5}, [&] { step(); });
   if (a.explain) std::fputs(step.explain().c_str(), stdout);
   const double gb = 2 * static_cast<double>(bytes) / 1e9;
@@ -127,34 +136,41 @@ void elementwise(const asked& a) {
   std::fflush(stdout);
 }
 
-void matmul(dtype type, bool tf32, std::size_t n) {
-  auto& device = gpu::installed_platform->at(0);
-  auto& libraries = static_cast<gpu::cuda_libraries&>(*device.library());
-  auto q = device.make_queue();
-  const std::size_t bytes = n * n * size_of(type);
-  std::byte* buffers[3];
-  std::vector<std::byte> host(bytes);
-  for (std::size_t i = 0; i < n * n; ++i) {  // random: products of zeros need less power, and run faster
-    const float value = static_cast<float>((i * 2654435761u) >> 7 & 0xffff) / 32768.f - 1;
-    const bfloat16 narrow(value);
-    type == dtype::bfloat16 ? __builtin_memcpy(&host[2 * i], &narrow, 2) : __builtin_memcpy(&host[4 * i], &value, 4);
-  }
-  for (std::byte*& b : buffers) {
-    b = device.allocate(bytes);
-    q->copy(b, host.data(), bytes);
-  }
-  const int calls = n > 4096 ? 10 : 40;
+/// Products of n x n matrices in a step, beside cuBLASLt called directly.
+template <class T>
+void products(const asked& a, bool tf32, std::int64_t n) {
+  constexpr int calls = 16;  // of a step, and of the library between two looks at the clock
+  gpu::math.allow_tf32 = tf32;
   const auto row = [&](const char* peer, double seconds) {
-    std::printf("{\"peer\": \"%s\", \"workload\": \"matmul %s\", \"n\": %zu, \"tflop_per_s\": %.1f}\n", peer,
-                tf32 ? "tf32" : name(type), n, 2e-12 * static_cast<double>(n * n * n) / seconds);
+    std::printf("{\"peer\": \"%s\", \"workload\": \"matmul %s\", \"n\": %lld, \"tflop_per_s\": %.1f}\n", peer,
+                tf32 ? "tf32" : name(dtype_of<T>), static_cast<long long>(n),
+                2e-12 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / seconds);
     std::fflush(stdout);
   };
 
-  const gpu::cublaslt_problem problem{{n, n, n}, type, gpu::matmul_epilogue::none,
-                                      false,     tf32, gpu::math.workspace_bytes};
+  // One after the other, since equal products are one; elements of this size keep the size of what they multiply.
+  using square = dims<dyn<"n">, dyn<"n">>;
+  const double most = std::sqrt(3.0 / static_cast<double>(n));
+  graph g(1);
+  g.set(dyn<"n">, n);
+  const auto x = variable<T, square>(g, "x", init::uniform{-1, 1});
+  const auto w = variable<T, square>(g, "w", init::uniform{-most, most});
+  node<T, square> y = matmul(x, w);
+  for (int i = 1; i < calls; ++i) y = matmul(y, w);
+  const effect all = kept(g, y, "products");
+  session s{g, on_gpu()};
+  auto step = s.prepare(fetch(all));
+  const auto ours = [&] {
+    return bench::time({.seconds = 1e9, .warm_up = 2, .at_most = 5}, [&] { step(); }).least / calls;
+  };
+
   // Directly: the library's own matrices by columns, its first advice, the same workspace.
+  auto& device = gpu::installed_platform->at(0);
+  auto& library = static_cast<gpu::cuda_libraries&>(*device.library()).get<gpu::cublaslt>();
+  const auto extent = static_cast<std::size_t>(n);
+  const gpu::cublaslt_problem problem{{extent, extent, extent}, dtype_of<T>, gpu::matmul_epilogue::none, false, tf32,
+                                      gpu::math.workspace_bytes};
   gpu::cublaslt_description d(problem);
-  auto& library = libraries.get<gpu::cublaslt>();
   cublasLtMatmulPreferenceOpaque_t wish;
   cublasLtMatmulPreferenceInit(&wish);
   std::uint64_t room = problem.workspace;
@@ -163,8 +179,17 @@ void matmul(dtype type, bool tf32, std::size_t n) {
   int found = 0;
   cublasLtMatmulAlgoGetHeuristic(library.handle(), &d.operation, &d.first, &d.second, &d.result, &d.result, &wish, 1,
                                  &advice, &found);
+  auto q = device.make_queue();
   auto& stream = static_cast<gpu::cuda_queue&>(*q);
   std::byte* workspace = stream.workspace(problem.workspace);
+  std::vector<T> host(extent * extent);
+  for (std::size_t i = 0; i < host.size(); ++i)  // random: products of zeros need less power, and run faster
+    host[i] = static_cast<T>(static_cast<float>((i * 2654435761u) >> 7 & 0xffff) / 32768.f - 1);
+  std::byte* buffers[3];
+  for (std::byte*& b : buffers) {
+    b = device.allocate(host.size() * sizeof(T));
+    q->copy(b, host.data(), host.size() * sizeof(T));
+  }
   const float one = 1, zero = 0;
   const auto direct = [&] {
     return seconds_of(*q, calls, [&] {
@@ -172,16 +197,15 @@ void matmul(dtype type, bool tf32, std::size_t n) {
                      buffers[2], &d.result, buffers[2], &d.result, &advice.algo, workspace, room, stream.stream());
     });
   };
-  gpu::owned<kernel> nothing_after;
-  const gpu::owned<kernel> k(gpu::cublaslt_kernel::make(libraries, problem, {0, 1, 2}, 1, nothing_after));
-  const auto ours = [&] { return seconds_of(*q, calls, [&] { k->run({buffers, nullptr, q.get()}); }); };
+
   // In turn, since the card slows down as it gets warm.
   double best_direct = 0, best_ours = 0;
   for (int round = 0; round < 3; ++round) {
-    const double x = found ? direct() : 0, y = ours();
-    if (round == 0 || x < best_direct) best_direct = x;
-    if (round == 0 || y < best_ours) best_ours = y;
+    const double t = found ? direct() : 0, u = ours();
+    if (round == 0 || t < best_direct) best_direct = t;
+    if (round == 0 || u < best_ours) best_ours = u;
   }
+  if (a.explain) std::fputs(step.explain().c_str(), stdout);
   if (found) row("cublasLt", best_direct);
   row("weft", best_ours);
   for (std::byte* b : buffers) device.deallocate(b);
@@ -235,10 +259,11 @@ int main(int argc, char** argv) try {
   gpu::math.allow_tf32 = false;
   if (all || wanted[2]) attempt("elementwise", [&] { elementwise(a); });
   if (all || wanted[3])
-    for (const std::size_t n : {4096, 8192}) {
-      attempt("matmul", [&] { matmul(dtype::bfloat16, false, n); });
-      attempt("matmul", [&] { matmul(dtype::float32, true, n); });
+    for (const std::int64_t n : {4096, 8192}) {
+      attempt("matmul", [&] { products<bfloat16>(a, false, n); });
+      attempt("matmul", [&] { products<float>(a, true, n); });
     }
+  gpu::math.allow_tf32 = false;
   if (all || wanted[4]) attempt("overhead", [&] { overhead(a); });
   return failed ? 1 : 0;
 } catch (const std::exception& e) {

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 #include <weft/device/cpu/matmul.hpp>
+#include <weft/device/cpu/matmul_kernel.hpp>
 
 using weft::matmul_shape;
 namespace library = weft::library;
@@ -17,26 +18,37 @@ namespace {
 template <class T>
 std::vector<T> random(std::size_t count, unsigned seed) {
   std::mt19937 engine(seed);
-  std::uniform_real_distribution<T> uniform(-1, 1);
+  std::uniform_real_distribution<weft::accumulator<T>> uniform(-1, 1);
   std::vector<T> values(count);
   for (T& value : values) value = uniform(engine);
   return values;
 }
 
-// Every element within the error that a sum of k products may have, and nothing written outside C.
-template <class Policy, class T>
-void check(const matmul_shape& s, T alpha, T beta, weft::thread_pool* pool = nullptr) {
+// The distance between two neighbours, relative to the larger one at most.
+template <class T>
+inline constexpr float spacing = std::is_same_v<T, weft::half>       ? 0x1p-10f
+                                 : std::is_same_v<T, weft::bfloat16> ? 0x1p-7f
+                                                                     : 0;
+
+// Every element within the error that a sum of k products may have and, where it is rounded once more, a neighbour; and
+// nothing written outside C.
+template <class Policy, class T, class N = weft::accumulator<T>>
+void check(const matmul_shape& s, std::type_identity_t<N> alpha, std::type_identity_t<N> beta,
+           weft::thread_pool* pool = nullptr) {
   BOOST_TEST_CONTEXT("m " << s.m << " n " << s.n << " k " << s.k << " transposed " << s.transpose_a << s.transpose_b
                           << " alpha " << alpha << " beta " << beta) {
     const auto a = random<T>(s.m * s.k, 1), b = random<T>(s.k * s.n, 2);
     auto c = random<T>(s.m * s.n, 3), expected = c;
-    if (beta == 0) c.assign(c.size(), std::numeric_limits<T>::quiet_NaN());
-    c.push_back(42);
+    if (beta == 0) c.assign(c.size(), T(std::numeric_limits<N>::quiet_NaN()));
+    c.push_back(T(42));
     weft::matmul<Policy>(s, alpha, a.data(), b.data(), beta, c.data(), pool);
     weft::matmul_naive(s, alpha, a.data(), b.data(), beta, expected.data());
-    const T bound = std::numeric_limits<T>::epsilon() * static_cast<T>(s.k + 2) * (std::abs(alpha) + std::abs(beta));
+    const N bound = std::numeric_limits<N>::epsilon() * static_cast<N>(s.k + 2) * (std::abs(alpha) + std::abs(beta));
     bool equal = c.back() == 42;
-    for (std::size_t i = 0; i < expected.size(); ++i) equal = equal && std::abs(c[i] - expected[i]) <= bound;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const N found = c[i], right = expected[i];
+      equal = equal && std::abs(found - right) <= bound + spacing<T> * std::abs(right);
+    }
     BOOST_CHECK(equal);
   }
 }
@@ -49,9 +61,9 @@ void check_all() {
       for (std::size_t k : {0u, 1u, 2u, 8u, 9u, 10u, 100u})
         for (unsigned form = 0; form < 4; ++form) {
           const matmul_shape s{m, n, k, (form & 1) != 0, (form & 2) != 0};
-          check<Policy, T>(s, T(1), T(0));
-          check<Policy, T>(s, T(-0.5), T(1));
-          check<Policy, T>(s, T(2), T(0.25));
+          check<Policy, T>(s, 1, 0);
+          check<Policy, T>(s, -0.5, 1);
+          check<Policy, T>(s, 2, 0.25);
         }
   weft::thread_pool pool(2);
   for (const auto& [m, n, k] : {std::array<std::size_t, 3>{100, 300, 784},
@@ -62,8 +74,8 @@ void check_all() {
                                 {300, 1, 7000}})
     for (unsigned form = 0; form < 4; ++form)
       for (weft::thread_pool* threads : {static_cast<weft::thread_pool*>(nullptr), &pool}) {
-        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, T(1), T(0), threads);
-        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, T(-0.5), T(1), threads);
+        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, 1, 0, threads);
+        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, -0.5, 1, threads);
       }
 }
 
@@ -88,20 +100,78 @@ BOOST_AUTO_TEST_CASE(cblas_float) { check_all<library::cblas, float>(); }
 BOOST_AUTO_TEST_CASE(cblas_double) { check_all<library::cblas, double>(); }
 #endif
 
-BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_the_bits) {
+BOOST_AUTO_TEST_CASE(half) { check_all<library::best, weft::half>(); }
+BOOST_AUTO_TEST_CASE(bfloat16) { check_all<library::best, weft::bfloat16>(); }
+
+// Summed in its own type, 1 + 1 + ... ends at 256 where the next number is 258, and at 2048 where it is 2050.
+BOOST_AUTO_TEST_CASE(storage_types_are_summed_in_float) {
+  const std::size_t k = 4098;
+  const std::vector<weft::bfloat16> ones(k, weft::bfloat16(1));
+  weft::bfloat16 sum;
+  weft::matmul({1, 1, k}, 1, ones.data(), ones.data(), 0, &sum);
+  BOOST_CHECK_EQUAL(static_cast<float>(sum), 4096);
+  const std::vector<weft::half> halves(k, weft::half(1));
+  weft::half total;
+  weft::matmul({1, 1, k}, 1, halves.data(), halves.data(), 0, &total);
+  BOOST_CHECK_EQUAL(static_cast<float>(total), 4096);  // 4098 lies between 4096 and 4100: to even
+  weft::matmul({1, 1, k}, 0.5f, halves.data(), halves.data(), 1, &total);
+  BOOST_CHECK_EQUAL(static_cast<float>(total), 6144);  // of 6145
+}
+
+template <class T>
+void check_threads() {
   weft::thread_pool two(2), three(3);
   for (const auto& s :
        {matmul_shape{100, 100, 784}, matmul_shape{784, 2000, 100, true, false}, matmul_shape{512, 512, 512},
         matmul_shape{100, 2000, 784, false, true}, matmul_shape{1, 3000, 800}, matmul_shape{1000, 250, 300},
         matmul_shape{130, 128, 128}, matmul_shape{1030, 1025, 300}}) {
-    const auto a = random<float>(s.m * s.k, 1), b = random<float>(s.k * s.n, 2);
-    std::vector<float> alone(s.m * s.n), shared = alone;
+    const auto a = random<T>(s.m * s.k, 1), b = random<T>(s.k * s.n, 2);
+    std::vector<T> alone(s.m * s.n), shared = alone;
     weft::matmul(s, 1, a.data(), b.data(), 0, alone.data());
     for (weft::thread_pool* pool : {&two, &three}) {
       weft::matmul(s, 1, a.data(), b.data(), 0, shared.data(), pool);
       BOOST_REQUIRE(std::equal(alone.begin(), alone.end(), shared.begin()));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_the_bits) {
+  check_threads<float>();
+  check_threads<weft::half>();
+  check_threads<weft::bfloat16>();
+}
+
+// The kernel that a graph has, which may be oneDNN's: near the definition, and the same bits on any number of threads.
+BOOST_AUTO_TEST_CASE(kernels_of_bfloat16) {
+  using weft::bfloat16;
+  weft::thread_pool one(1), three(3);
+  for (const auto& [m, n, k] : {std::array<std::size_t, 3>{100, 300, 784},
+                                {784, 10, 100},
+                                {1, 2000, 1500},
+                                {300, 1, 700},
+                                {33, 17, 15},
+                                {600, 640, 65},
+                                {700, 400, 300}})
+    for (unsigned form = 0; form < 4; ++form) {
+      const matmul_shape s{m, n, k, (form & 1) != 0, (form & 2) != 0};
+      auto a = random<bfloat16>(m * k, 1), b = random<bfloat16>(k * n, 2);
+      std::vector<bfloat16> alone(m * n + 1, bfloat16(42)), shared = alone, expected = alone;
+      weft::matmul_naive(s, 1, a.data(), b.data(), 0, expected.data());
+      weft::kernel* const product = weft::device::make_matmul_kernel<bfloat16>(s, 0, 1, 2);
+      for (auto* c : {&alone, &shared}) {
+        std::byte* const buffers[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+                                      reinterpret_cast<std::byte*>(c->data())};
+        product->run({buffers, c == &alone ? &one : &three});
+      }
+      delete product;
+      bool close = true, equal = true;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const float right = expected[i], found = alone[i];
+        close = close && std::abs(found - right) <= spacing<bfloat16> * std::abs(right) + 1e-6f * static_cast<float>(k);
+        equal = equal && alone[i].bits == shared[i].bits;
+      }
+      BOOST_CHECK_MESSAGE(close && equal, m << " " << n << " " << k << " form " << form << " " << close << equal);
+    }
 }
 
 // Where the last tile is moved left, each element is still computed as in any other tile.

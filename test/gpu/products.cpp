@@ -130,6 +130,35 @@ struct call {
   }
 };
 
+// What is recognised in the last node of an expression, as a plan would put it: the product in slot 7, other operands
+// from 8 on.
+template <class T, class Product, class E>
+gpu::known_epilogue recognised(const graph& g, const Product& product, const E& e) {
+  const auto n = let(e);
+  const invocation& c = g[n.id().node].what;
+  std::vector<value_info> in;
+  std::vector<std::uint32_t> slots;
+  for (const value& v : c.inputs) {
+    in.push_back(g[v.node].what.outputs[v.output]);
+    slots.push_back(v.node == product.id().node ? 7 : 8 + v.node);
+  }
+  const std::uint32_t result = 7;
+  const prepare_context following{c, in.data(), c.outputs.data(), slots.data(), &result};
+  return gpu::recognise_epilogue<T>(&following, 7, 5);
+}
+
+template <class T>
+void check_epilogues_of_storage() {
+  graph g;
+  const auto product = matmul(placeholder<T, dims<4, 3>>(g), placeholder<T, dims<3, 5>>(g));
+  const auto bias = placeholder<float, dims<5>>(g);
+  const auto wide = cast<float>(product);
+  const auto e = recognised<T>(g, product, cast<T>(relu(wide)));
+  BOOST_CHECK(e.known && e.relu && !e.has_bias);
+  BOOST_CHECK(!recognised<T>(g, product, cast<T>(relu(wide + bias))).known);
+  BOOST_CHECK(!recognised<T>(g, product, cast<T>(wide * 2.0f)).known);
+}
+
 template <class T>
 void check_products() {
   for (const int transposed : {0, 1, 2, 3})
@@ -191,6 +220,8 @@ void check_pools() {
 BOOST_AUTO_TEST_CASE(products_are_the_cpus) {
   check_products<float>();
   check_products<double>();
+  check_products<weft::half>();
+  check_products<bfloat16>();
 }
 
 BOOST_AUTO_TEST_CASE(a_descent_is_added_to_the_variable) {
@@ -229,20 +260,7 @@ BOOST_AUTO_TEST_CASE(epilogues_are_recognised) {
   auto b = placeholder<float, dims<5>>(g);
   auto full = placeholder<float, dims<4, 5>>(g);
   const auto product = matmul(x, w);
-  // Of the last node of an expression, as a plan would put it: the product in slot 7, other operands from 8 on.
-  const auto recognised = [&](const auto& e) {
-    const auto n = let(e);
-    const invocation& c = g[n.id().node].what;
-    std::vector<value_info> in;
-    std::vector<std::uint32_t> slots;
-    for (const value& v : c.inputs) {
-      in.push_back(g[v.node].what.outputs[v.output]);
-      slots.push_back(v.node == product.id().node ? 7 : 8 + v.node);
-    }
-    const std::uint32_t result = 7;
-    const prepare_context following{c, in.data(), c.outputs.data(), slots.data(), &result};
-    return gpu::recognise_epilogue<float>(&following, 7, 5);
-  };
+  const auto recognised = [&](const auto& e) { return ::recognised<float>(g, product, e); };
   const std::uint32_t bias = 8 + b.id().node;
   auto e = recognised(product + b);
   BOOST_CHECK(e.known && e.has_bias && !e.relu && e.bias == bias);
@@ -259,4 +277,6 @@ BOOST_AUTO_TEST_CASE(epilogues_are_recognised) {
   BOOST_CHECK(!recognised(sigmoid(product + b)).known);
   BOOST_CHECK(!recognised(product - b).known);
   BOOST_CHECK(!recognised(product + product).known);
+  check_epilogues_of_storage<weft::half>();
+  check_epilogues_of_storage<bfloat16>();
 }

@@ -63,6 +63,33 @@ BOOST_AUTO_TEST_CASE(the_steady_state_allocates_nothing) {
   }
 }
 
+/// Allocations of a training step with products of T.
+template <class T>
+std::size_t of_mixed_precision() {
+  graph g;
+  const auto x = placeholder<float, images>(g);
+  const auto w = variable<float, dims<20, 300>>(g, "w", init::normal{});
+  const auto v = variable<float, dims<300, 10>>(g, "v", init::normal{});
+  const auto hidden = relu(cast<float>(matmul(cast<T>(x), cast<T>(w))));
+  const auto loss = mean(square(cast<float>(matmul(cast<T>(hidden), cast<T>(v)))));
+  const auto train = gradient_descent{.learning_rate = 0.1}.minimize(loss);
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(loss, train), feed(x));
+  const tensor<float, images> batch_of_200(shape(200, 20));
+  for (int i = 0; i < 3; ++i) step(batch_of_200);
+  return counted([&] { step(batch_of_200); });
+}
+
+BOOST_AUTO_TEST_CASE(products_of_storage_types_allocate_nothing) {
+  if (!COUNTS_MALLOC) return;
+  BOOST_CHECK_EQUAL(of_mixed_precision<half>(), 0u);
+#if !defined(WEFT_HAS_DNNL)
+  BOOST_CHECK_EQUAL(of_mixed_precision<bfloat16>(), 0u);
+#else
+  BOOST_TEST_MESSAGE("oneDNN's own: " << of_mixed_precision<bfloat16>() << " a step");
+#endif
+}
+
 BOOST_AUTO_TEST_CASE(buffers_are_reused) {
   graph g;
   const auto x = placeholder<float, dims<64, 64>>(g);

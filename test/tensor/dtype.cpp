@@ -94,7 +94,7 @@ static_assert(Element<bool> && Element<half> && Element<std::int64_t> && !Elemen
 static_assert(dtype_of<float> == dtype::float32 && size_of(dtype_of<bfloat16>) == 2 &&
               size_of(dtype::boolean) == sizeof(bool));
 static_assert(is_floating(dtype::float16) && !is_floating(dtype::uint64) && is_differentiable<double> &&
-              !is_differentiable<half>);
+              is_differentiable<half> && is_differentiable<bfloat16> && !is_differentiable<int>);
 
 BOOST_AUTO_TEST_CASE(every_half_survives_and_every_float_rounds_to_the_nearest) { check_all<half>(); }
 BOOST_AUTO_TEST_CASE(every_bfloat16_survives_and_every_float_rounds_to_the_nearest) { check_all<bfloat16>(); }

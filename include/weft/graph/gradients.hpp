@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Gradients exist of float and double values with respect to float and double values.
+/// Gradients exist with respect to values of float, double, half and bfloat16.
 template <class T>
 struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 
@@ -40,26 +40,27 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 
 template <class T, class X, class Compiler = gpu::this_compiler>
 void use_primitives(const X& x) {
-  if constexpr (is_differentiable<T>) gpu::compiled<Compiler>::template primitives<T>();
-  if constexpr (is_differentiable<T>) static_cast<graph*>(x.erased().where())->use(primitives<T>);
+  if constexpr (std::is_floating_point_v<T>) gpu::compiled<Compiler>::template primitives<T>();
+  if constexpr (std::is_floating_point_v<T>) static_cast<graph*>(x.erased().where())->use(primitives<T>);
 }
 
 }  // namespace detail
 
 /// The gradients of y, summed over its elements, with respect to each x: a tuple of nodes of the xs' types
-/// (tf.gradients). Zeros where x has no influence on y. Gradients of gradients are gradients again.
+/// (tf.gradients). y is float or double, an x may be half or bfloat16 too. Zeros where x has no influence on y.
+/// Gradients of gradients are gradients again.
 ///
 /// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
 /// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
 template <Expression Y, Expression... Xs>
   requires(Y::symbolic)
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
-  static_assert(correct<gradient_of_non_floating<value_t<Y>>>, "gradients: y is neither float nor double");
-  static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is neither float nor double");
+  static_assert(correct<not_floating<value_t<Y>>>, "gradients: y is neither float nor double");
+  static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is an integer or bool");
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...), "gradients: an x is no node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
     return std::tuple{let(xs)...};
-  } else if constexpr (is_differentiable<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
+  } else if constexpr (std::is_floating_point_v<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
     detail::use_primitives<value_t<Y>>(root);
     (detail::use_primitives<value_t<Xs>>(root), ...);

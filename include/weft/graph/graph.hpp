@@ -232,7 +232,7 @@ class graph final : public recorder {
 
   // ---- gradients ----
 
-  void use(const primitive_table& table) {
+  void use(const primitive_table& table) override {
     for (const primitive_table* known : primitives_)
       if (known == &table) return;
     primitives_.push_back(&table);

@@ -320,7 +320,7 @@ template <int Depth, class T = float, Expression E>
   static_assert(
       correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
       "one_hot: labels are std::int32_t or std::int64_t");
-  static_assert(is_differentiable<T>, "one_hot: the result is float or double");
+  static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<E>, Depth>::type;
   const auto x = detail::settle(labels);
   shape extents = detail::extents_of(x);

@@ -14,7 +14,7 @@ struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == det
 
 /// The operation needs float or double.
 template <class T>
-struct not_floating : mistake<!is_differentiable<T>> {};
+struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
 namespace detail {
 

@@ -180,7 +180,7 @@ struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_o
 
 /// Convolutions exist of float and of double.
 template <class T>
-struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
+struct conv2d_undefined_for : mistake<!std::is_floating_point_v<T>> {};
 
 /// What is wrong with the extents of a convolution, if anything is.
 template <class Images, class Filters, conv2d_options Options>

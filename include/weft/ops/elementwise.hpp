@@ -33,7 +33,7 @@ namespace detail {
 
 template <class Op, class T, int Operands>
 constexpr bool has_gradient(T v) {
-  if constexpr (!is_differentiable<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
+  if constexpr (!std::is_floating_point_v<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
     return true;
   else if constexpr (Operands == 1)
     return requires { Op::gradient(v, v, v); };
@@ -157,7 +157,8 @@ using result_type = decltype(result_of<Op, T>());
 template <class Op, Expression X>
 [[nodiscard]] auto elementwise(const X& x) {
   using T = value_t<X>;
-  static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
+  static_assert(correct<operation_undefined_for<Op, T>>,
+                "this operation is not defined for this element type: use cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, device_t<X>>>, "this operation has no kernel for this device");
   static_assert(correct<operation_without_gradient<Op, T, X::symbolic, 1>>,
                 "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
@@ -180,7 +181,8 @@ auto binary(const A& a, const B& b) {
   using device = typename common_device<typename operand_device<A>::type, typename operand_device<B>::type>::type;
   if constexpr (correct<elementwise_mistake<A, B>>) {
     static_assert(number_fits<A, T> && number_fits<B, T>, "a fraction meets an integer tensor: use cast<T>(x)");
-    static_assert(correct<operation_undefined_for<Op, T>>, "this operation is not defined for this element type");
+    static_assert(correct<operation_undefined_for<Op, T>>,
+                  "this operation is not defined for this element type: use cast<T>(x)");
     static_assert(correct<no_kernel_for_device<Op, device>>, "this operation has no kernel for this device");
     static_assert(correct<operation_without_gradient<Op, T, symbolic_operand<A> || symbolic_operand<B>, 2>>,
                   "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
@@ -373,7 +375,8 @@ template <Expression P, Operand A, Operand B>
   }
 }
 
-/// The elements converted to another type, as static_cast does (tf.cast).
+/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. Its
+/// gradient is that of the result, converted back.
 template <Element To, Expression X>
 [[nodiscard]] auto cast(const X& x) {
   if constexpr (std::is_same_v<To, value_t<X>>)

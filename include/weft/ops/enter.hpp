@@ -3,6 +3,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/node.hpp>
+#include <weft/ops/primitives.hpp>
 #include <weft/ops/run.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -91,7 +92,19 @@ inline symbol record_fused(const graph_leaves& e, const operation& op, const voi
   return record_operation(static_cast<invocation&&>(c), e.operands, e.count);
 }
 
-template <class E>
+constexpr bool has_argument(const skeleton::signature& s, dtype type) {
+  for (std::size_t i = 0; i < s.arguments; ++i)
+    if (s.types[i] == type) return true;
+  return false;
+}
+
+template <class T, class Compiler>
+void use_storage_type(recorder& where) {
+  gpu::compiled<Compiler>::template storage_primitives<T>();
+  where.use(storage_primitives<T>);
+}
+
+template <class Compiler, class E>
 symbol record_expression(const E& e, const operation& op, const void* detail, const value_info& output,
                          sequence<std::int64_t> attributes = {}) {
   using shape_of = lower<E, 0, 0>;
@@ -100,7 +113,12 @@ symbol record_expression(const E& e, const operation& op, const void* detail, co
                 "an expression has too many operands: name a part of it with let()");
   graph_leaves leaves;
   for_each_leaf(e, leaves.literals_end, leaves);
-  return record_fused(leaves, op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
+  const symbol result = record_fused(leaves, op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
+  // Gradients of half and bfloat16 all pass through an expression: what is differentiated is float or double.
+  constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
+  if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.where());
+  if constexpr (has_argument(s, dtype::bfloat16)) use_storage_type<bfloat16, Compiler>(*result.where());
+  return result;
 }
 
 // ---- evaluated at once ----
@@ -174,7 +192,7 @@ auto let(const E& e) {
     return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
   } else {
     gpu::compiled<Compiler>::template map<detail::skeleton_of<E>>();
-    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_expression(
+    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_expression<Compiler>(
         e, elementwise_operation, &differentiated<detail::skeleton_of<E>>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
   }
 }

@@ -158,30 +158,37 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
   return k;
 }
 
+/// A number as an element of a floating-point type, by its bits.
+inline std::uint64_t element_bits(double number, dtype type) {
+  const auto narrow = static_cast<float>(number);
+  switch (type) {
+    case dtype::float64:
+      return literal_bits(number);
+    case dtype::float16:
+      return half(narrow).bits;
+    case dtype::bfloat16:
+      return bfloat16(narrow).bits;
+    default:
+      return literal_bits(narrow);
+  }
+}
+
 class fill_kernel final : public kernel {
  public:
   explicit fill_kernel(const prepare_context& p)
       : out_(p.output_slots[0]),
-        wide_(p.outputs[0].type == dtype::float64),
+        size_(size_of(p.outputs[0].type)),
         elements_(p.outputs[0].extents.elements()),
-        number_(literal_value<double>(p.c.literals[0])) {}
-  void run(const frame& f) override {
-    if (wide_)
-      device::detail::fill<double>(f.buffers[out_], &number_, elements_);
-    else
-      fill_floats(reinterpret_cast<float*>(f.buffers[out_]));
-  }
+        number_(literal_value<double>(p.c.literals[0])),
+        element_(element_bits(number_, p.outputs[0].type)) {}
+  void run(const frame& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
   std::string describe() const override { return concat({"fill with ", std::to_string(number_)}); }
 
  private:
-  void fill_floats(float* to) const {
-    for (std::size_t i = 0; i < elements_; ++i) to[i] = static_cast<float>(number_);
-  }
-
   std::uint32_t out_;
-  bool wide_;
-  std::size_t elements_;
+  std::size_t size_, elements_;
   double number_;
+  std::uint64_t element_;
 };
 
 inline kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
@@ -221,7 +228,7 @@ inline constexpr operation reduction_operation = {.name = "reduce",
                                                   .gpu = &gpu::preparation_of<detail::prepare_reduction>,
                                                   .gradient = detail::reduction_gradient,
                                                   .expression = detail::reduced_expression};
-/// One float or double, over extents that may be known only when a step runs. literals: the number, a double
+/// One number, over extents that may be known only when a step runs. literals: the number, a double
 inline constexpr operation fill_operation = {
     .name = "fill", .prepare_cpu = detail::prepare_fill, .gpu = &gpu::preparation_of<detail::prepare_fill>};
 

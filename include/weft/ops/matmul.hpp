@@ -55,14 +55,14 @@ inline matmul_shape product_of(const prepare_context& p) {
 
 template <class T>
 kernel* prepare_matmul(const prepare_context& p) {
-  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
+  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
 }
 
 template <class T>
 kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
-  return new device::matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
-                                      static_cast<T>(f.factor), f.accumulate ? T(1) : T(0),
-                                      static_cast<device::loop_kernel*>(f.epilogue));
+  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
+                                       static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
+                                       static_cast<device::loop_kernel*>(f.epilogue));
 }
 
 }  // namespace detail
@@ -79,7 +79,7 @@ inline constexpr operation matmul_operation = {.name = "matmul",
 template <class A, class B, transpose_of Transposed = transpose_of::none>
 struct matmul_shapes_differ : mistake<!detail::matmul_fits(A::spec, B::spec, Transposed)> {};
 
-/// Matrix products exist of float and of double.
+/// Matrix products exist of float, double, half and bfloat16.
 template <class T>
 struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
 
@@ -87,7 +87,8 @@ struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
 template <class A, class B>
 concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
-/// The product of two matrices, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul).
+/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Products
+/// of half and of bfloat16 are summed in float and rounded once; so are their gradients.
 template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
 [[nodiscard]] auto matmul(const A& a, const B& b) {
   using T = value_t<A>;
@@ -95,7 +96,8 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
   using DB = dims_t<B>;
   static_assert(correct<matmul_shapes_differ<DA, DB, Transposed>>, "matmul: the inner extents differ");
   static_assert(correct<element_types_differ<T, value_t<B>>>, "matmul: the element types differ: use cast<T>(x)");
-  static_assert(correct<matmul_undefined_for<T>>, "matmul: the elements are not float or double: use cast<float>(x)");
+  static_assert(correct<matmul_undefined_for<T>>,
+                "matmul: the elements are no floating-point numbers: use cast<float>(x)");
   if constexpr (matmul_shapes_differ<DA, DB, Transposed>::value || element_types_differ<T, value_t<B>>::value ||
                 matmul_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(a, b);

@@ -171,12 +171,12 @@ struct pool_options_out_of_range : mistake<!detail::pool_is_sensible(Window, {St
 
 /// Pools exist of float and of double.
 template <class T>
-struct pool_undefined_for : mistake<!is_differentiable<T>> {};
+struct pool_undefined_for : mistake<!std::is_floating_point_v<T>> {};
 
 /// What is wrong with a pool, if anything is.
 template <class E, size2d Window, size2d Stride, padding Padding>
 using pool_mistake = std::conditional_t<
-    !is_differentiable<value_t<E>>, pool_undefined_for<value_t<E>>,
+    pool_undefined_for<value_t<E>>::value, pool_undefined_for<value_t<E>>,
     std::conditional_t<
         dims_t<E>::rank != 4, images_are_not_of_rank_4<dims_t<E>>,
         std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,

@@ -96,6 +96,18 @@ const fused* find_primitive(primitive p, dtype type, dtype to) {
   return nullptr;
 }
 
+/// Of a storage type: the sum of gradients that meet, and conversions.
+template <class T>
+const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
+  if (p == primitive::add && type == dtype_of<T>) return &single<formula::add, T, arg0<T>, arg1<T>>;
+  if (p != primitive::convert) return nullptr;
+  if (type == dtype_of<T>) return conversion<T>(to);
+  if (to != dtype_of<T>) return nullptr;
+  if (type == dtype::float32) return &single<formula::cast<T>, T, arg0<float>>;
+  if (type == dtype::float64) return &single<formula::cast<T>, T, arg0<double>>;
+  return nullptr;
+}
+
 template <class T>
 inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>, device::combine::sum, true>;
 
@@ -111,6 +123,10 @@ struct primitive_table {
 
 template <class T>
 inline constexpr primitive_table primitives = {dtype_of<T>, detail::find_primitive<T>, &detail::reduced_sum<T>};
+
+/// The same for half or bfloat16. Nothing is summed there: an expression converts what is broadcast before.
+template <class T>
+inline constexpr primitive_table storage_primitives = {dtype_of<T>, detail::find_storage_primitive<T>, nullptr};
 
 }  // namespace weft
 

@@ -75,8 +75,8 @@ auto reduce(const E& e) {
     if constexpr (E::symbolic) gpu::compiled<Compiler>::template reduction<S, How>();
     if constexpr (E::symbolic)
       return node<T, result_dims, device_t<E>>(
-          record_expression(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
-                            {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean}));
+          record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
+                                      {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean}));
     else
       return reduce_now<T, result_dims, device_t<E>, S, How>(e, axes, Mean);
   }

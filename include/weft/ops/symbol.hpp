@@ -16,6 +16,7 @@ namespace weft {
 class symbol;
 struct fused;
 struct fused_reduction;
+struct primitive_table;
 
 /// The elementwise operations that gradients are written in, one kernel each.
 enum class primitive : unsigned char {
@@ -49,6 +50,8 @@ class recorder {
   /// The kernel of a single operation, and of a plain sum; null where there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
   virtual const fused_reduction* sums(dtype) const = 0;
+  /// Says where such kernels are.
+  virtual void use(const primitive_table&) = 0;
   /// The element type that a condition compares.
   virtual dtype compared_type(value condition) const = 0;
   virtual symbol record(invocation) = 0;

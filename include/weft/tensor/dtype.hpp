@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <weft/tensor/host_device.hpp>
 
 namespace weft {
 
-/// IEEE 754 binary16, storage only: converts to and from float, round to nearest even.
+/// IEEE 754 binary16, a storage type: converts to and from float, round to nearest even. Storage types have `cast`,
+/// `matmul`, `reshape` and `transpose`, with gradients; arithmetic asks for `cast<float>(x)`.
 struct half {
   std::uint16_t bits = 0;
   half() = default;
@@ -20,23 +22,19 @@ struct half {
 #endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
-    std::uint32_t h;
-    if (magnitude >= 0x7f800000u)
-      h = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-    else if (magnitude >= 0x477ff000u)
-      h = 0x7c00u;
-    else if (magnitude >= 0x38800000u)
-      h = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    else if (magnitude < 0x33000000u)
-      h = 0;
-    else {
-      const std::uint32_t exponent = magnitude >> 23, shift = 126u - exponent;
-      const std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-      const std::uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
-      h = kept + (rest > middle || (rest == middle && (kept & 1u)) ? 1u : 0u);
-    }
+    // No branches, so that loops over it are vectorised. Below the normal numbers the sum with 0.5 rounds to a multiple
+    // of 2^-24, a subnormal's unit.
+    const bool normal = magnitude >= 0x38800000u;
+    const float sum = __builtin_bit_cast(float, normal ? 0 : magnitude) + 0.5f;
+    const std::uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const std::uint32_t finite = normal ? rounded : __builtin_bit_cast(std::uint32_t, sum) - 0x3f000000u;
+    const std::uint32_t infinite = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    const std::uint32_t h = magnitude >= 0x477ff000u ? infinite : finite;
     bits = static_cast<std::uint16_t>(sign | h);
   }
+  template <class N>
+  requires std::is_arithmetic_v<N>
+  WEFT_HOST_DEVICE constexpr explicit half(N value) : half(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
@@ -45,15 +43,16 @@ struct half {
       return value;
     }
 #endif
-    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, mantissa = bits & 0x3ffu;
-    if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | (mantissa << 13));
-    if (exponent != 0) return __builtin_bit_cast(float, sign | ((exponent + 112u) << 23) | (mantissa << 13));
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
+    const std::uint32_t magnitude = bits & 0x7fffu, shifted = magnitude << 13;
+    const std::uint32_t normal = shifted + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
+    const float sum = __builtin_bit_cast(float, shifted + 0x38800000u);  // 2^-14 and a subnormal
+    const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, sum - 0x1p-14f);
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    return __builtin_bit_cast(float, sign | (magnitude < 0x400u ? subnormal : normal));
   }
 };
 
-/// The upper half of an IEEE 754 binary32, storage only: converts to and from float, round to nearest even.
+/// The upper half of an IEEE 754 binary32, a storage type like half: converts to and from float, round to nearest even.
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
@@ -62,6 +61,9 @@ struct bfloat16 {
     const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
+  template <class N>
+  requires std::is_arithmetic_v<N>
+  WEFT_HOST_DEVICE constexpr explicit bfloat16(N value) : bfloat16(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
@@ -144,12 +146,20 @@ inline constexpr dtype dtype_of = element<T>::type;
 template <class T>
 concept Element = element<T>::supported;
 
-/// A type whose values have gradients.
+/// A type that values are kept in, and computed with in float.
 template <class T>
-inline constexpr bool is_differentiable = false;
+inline constexpr bool is_storage_type = false;
 template <>
-inline constexpr bool is_differentiable<float> = true;
+inline constexpr bool is_storage_type<half> = true;
 template <>
-inline constexpr bool is_differentiable<double> = true;
+inline constexpr bool is_storage_type<bfloat16> = true;
+
+/// What products of T are summed in.
+template <class T>
+using accumulator = std::conditional_t<is_storage_type<T>, float, T>;
+
+/// A type whose values have gradients: float, double, half, bfloat16.
+template <class T>
+inline constexpr bool is_differentiable = std::is_floating_point_v<T> || is_storage_type<T>;
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/device/cpu/matmul_widened.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
 #if defined(WEFT_HAS_DNNL)
   #include <weft/device/cpu/matmul_dnnl.hpp>
@@ -54,17 +55,13 @@ inline std::size_t matmul_strips(const matmul_shape& s) {
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
 }
 
-}  // namespace detail
-
-/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape. Large products are shared among the threads of the pool, if
-/// one is given; the result has the same bits without it.
-template <class Policy = library::best, class T>
-void matmul(const matmul_shape& s, std::type_identity_t<T> alpha, const T* a, const T* b, std::type_identity_t<T> beta,
-            T* c, thread_pool* pool = nullptr) {
-  using chosen = detail::matmul_library<Policy, T>;
+// Shared among the threads of the pool, strip by strip.
+template <class Policy, class T>
+void matmul_in_strips(const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c, thread_pool* pool) {
+  using chosen = matmul_library<Policy, T>;
   const std::size_t lda = s.transpose_a ? s.m : s.k;
   const std::size_t ldb = s.transpose_b ? s.k : s.n;
-  const std::size_t strips = detail::matmul_strips(s);
+  const std::size_t strips = matmul_strips(s);
   if (strips == 1) return chosen::matmul(s, alpha, a, lda, b, ldb, beta, c, s.n);
 
   const bool by_rows = s.m >= s.n;
@@ -85,6 +82,23 @@ void matmul(const matmul_shape& s, std::type_identity_t<T> alpha, const T* a, co
   };
   if (pool != nullptr) return pool->parallel_for(strips, strip);
   for (std::size_t index = 0; index < strips; ++index) strip(index);
+}
+
+}  // namespace detail
+
+/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape. Large products are shared among the threads of the pool, if
+/// one is given; the result has the same bits without it.
+template <class Policy = library::best, class T>
+void matmul(const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b, accumulator<T> beta, T* c,
+            thread_pool* pool = nullptr) {
+  if constexpr (is_storage_type<T>) {
+    const auto multiply = [pool](const matmul_shape& part, const float* x, const float* y, float keep, float* z) {
+      detail::matmul_in_strips<Policy>(part, 1.0f, x, y, keep, z, pool);
+    };
+    detail::matmul_widened(s, alpha, a, b, beta, c, pool, multiply);
+  } else {
+    detail::matmul_in_strips<Policy>(s, alpha, a, b, beta, c, pool);
+  }
 }
 
 }  // namespace weft

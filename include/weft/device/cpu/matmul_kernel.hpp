@@ -5,6 +5,9 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/device/cpu/matmul.hpp>
 #include <weft/device/kernel.hpp>
+#if defined(WEFT_HAS_DNNL)
+  #include <weft/device/cpu/matmul_dnnl_bfloat16.hpp>
+#endif
 
 namespace weft::device {
 
@@ -14,8 +17,8 @@ template <class T>
 class matmul_kernel final : public kernel {
  public:
   /// Takes over the epilogue: a kernel that reads c and writes it in place.
-  matmul_kernel(matmul_shape product, std::uint32_t a, std::uint32_t b, std::uint32_t c, T alpha = 1, T beta = 0,
-                loop_kernel* epilogue = nullptr)
+  matmul_kernel(matmul_shape product, std::uint32_t a, std::uint32_t b, std::uint32_t c, accumulator<T> alpha = 1,
+                accumulator<T> beta = 0, loop_kernel* epilogue = nullptr)
       : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {}
   ~matmul_kernel() override { delete epilogue_; }
 
@@ -24,7 +27,8 @@ class matmul_kernel final : public kernel {
     const T* b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* c = reinterpret_cast<T*>(f.buffers[c_]);
     const std::size_t m = product_.m;
-    if (!epilogue_ || m <= 2 * panel_rows() || product_.transpose_a) {
+    // A storage type would be widened anew for each panel.
+    if (!epilogue_ || m <= 2 * panel_rows() || product_.transpose_a || is_storage_type<T>) {
       matmul(product_, alpha_, a, b, beta_, c, f.threads);
       if (epilogue_) epilogue_->run(f);
       return;
@@ -43,7 +47,7 @@ class matmul_kernel final : public kernel {
     std::string text = concat({"matmul ", product_.m, "x", product_.k, "x", product_.n});
     if (product_.transpose_a) text += " a'";
     if (product_.transpose_b) text += " b'";
-    if (beta_ != T(0)) text += " accumulated into the variable";
+    if (beta_ != 0) text += " accumulated into the variable";
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
   }
@@ -57,8 +61,20 @@ class matmul_kernel final : public kernel {
 
   matmul_shape product_;
   std::uint32_t a_, b_, c_;
-  T alpha_, beta_;
+  accumulator<T> alpha_, beta_;
   loop_kernel* epilogue_;
 };
+
+/// A product of T, by who multiplies it fastest; takes over the epilogue.
+template <class T>
+kernel* make_matmul_kernel(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                           accumulator<T> alpha = 1, accumulator<T> beta = 0, loop_kernel* epilogue = nullptr) {
+#if defined(WEFT_HAS_DNNL)
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (alpha == 1 && beta == 0)
+      if (kernel* k = dnnl_bfloat16_matmul_kernel::make(s, a, b, c, epilogue)) return k;
+#endif
+  return new matmul_kernel<T>(s, a, b, c, alpha, beta, epilogue);
+}
 
 }  // namespace weft::device

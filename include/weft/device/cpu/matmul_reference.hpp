@@ -4,11 +4,13 @@
 #include <new>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/tensor/dtype.hpp>
 
 namespace weft {
 
 /// C[m, n] = alpha * op(A) * op(B) + beta * C, all contiguous and row-major; op(A) is m x k, op(B) is k x n, and a
-/// transposed operand is stored the other way round. With beta 0, C need not be initialised.
+/// transposed operand is stored the other way round. With beta 0, C need not be initialised. Products of half and
+/// bfloat16 are summed in float, scaled there, and rounded once.
 struct matmul_shape {
   std::size_t m, n, k;
   bool transpose_a = false, transpose_b = false;
@@ -48,14 +50,17 @@ bool adds_to(T* c, std::size_t m, std::size_t n, std::size_t ldc, T beta) {
 
 /// The definition: what every other matmul is tested against.
 template <class T>
-void matmul_naive(const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c) {
+void matmul_naive(const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b, accumulator<T> beta, T* c) {
+  using sum_type = accumulator<T>;
   const auto left = detail::operand_a(s, a);
   const auto right = detail::operand_b(s, b);
   for (std::size_t i = 0; i < s.m; ++i)
     for (std::size_t j = 0; j < s.n; ++j) {
-      T sum = 0;
-      for (std::size_t p = 0; p < s.k; ++p) sum += *left.at(i, p).data * *right.at(p, j).data;
-      c[i * s.n + j] = beta == T(0) ? alpha * sum : alpha * sum + beta * c[i * s.n + j];
+      sum_type sum = 0;
+      for (std::size_t p = 0; p < s.k; ++p)
+        sum += static_cast<sum_type>(*left.at(i, p).data) * static_cast<sum_type>(*right.at(p, j).data);
+      T& to = c[i * s.n + j];
+      to = beta == 0 ? alpha * sum : alpha * sum + beta * static_cast<sum_type>(to);
     }
 }
 

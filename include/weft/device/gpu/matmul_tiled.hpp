@@ -10,24 +10,26 @@
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// A plain matrix product: what the libraries' are tested against, and what multiplies where there is none.
+/// A plain matrix product, summed in float or double: what the libraries' are tested against, and what multiplies where
+/// there is none.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
 template <class T>
 struct tiled_matmul {
+  using sum_type = accumulator<T>;
   static constexpr std::size_t tile = 16;
   static constexpr unsigned threads = tile * tile;
 
   struct shared {
-    T a[tile][tile + 1], b[tile][tile + 1];
+    sum_type a[tile][tile + 1], b[tile][tile + 1];
   };
 
   const T *a, *b;
   T* c;
   std::size_t m, n, k;
   std::size_t a_row, a_column, b_row, b_column;  // steps in memory from one row or column to the next
-  T alpha, beta;
+  sum_type alpha, beta;
 
   // A block makes one tile of the result, `thread` one element of it. Between the phases all threads meet.
 
@@ -35,19 +37,19 @@ struct tiled_matmul {
   WEFT_HOST_DEVICE void load(shared& s, std::size_t row, std::size_t column, std::size_t depth, unsigned thread) const {
     const std::size_t i = thread / tile, j = thread % tile;
     const std::size_t ai = row + i, aj = depth + j, bi = depth + i, bj = column + j;
-    s.a[i][j] = ai < m && aj < k ? a[ai * a_row + aj * a_column] : T(0);
-    s.b[i][j] = bi < k && bj < n ? b[bi * b_row + bj * b_column] : T(0);
+    s.a[i][j] = ai < m && aj < k ? static_cast<sum_type>(a[ai * a_row + aj * a_column]) : 0;
+    s.b[i][j] = bi < k && bj < n ? static_cast<sum_type>(b[bi * b_row + bj * b_column]) : 0;
   }
-  WEFT_HOST_DEVICE T multiply(const shared& s, unsigned thread, T sum) const {
+  WEFT_HOST_DEVICE sum_type multiply(const shared& s, unsigned thread, sum_type sum) const {
     const std::size_t i = thread / tile, j = thread % tile;
     for (std::size_t p = 0; p < tile; ++p) sum += s.a[i][p] * s.b[p][j];
     return sum;
   }
-  WEFT_HOST_DEVICE void store(std::size_t row, std::size_t column, unsigned thread, T sum) const {
+  WEFT_HOST_DEVICE void store(std::size_t row, std::size_t column, unsigned thread, sum_type sum) const {
     const std::size_t i = row + thread / tile, j = column + thread % tile;
     if (i >= m || j >= n) return;
     T& to = c[i * n + j];
-    to = beta == T(0) ? alpha * sum : alpha * sum + beta * to;
+    to = beta == 0 ? alpha * sum : alpha * sum + beta * static_cast<sum_type>(to);
   }
 };
 
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(tiled_matmul<T>::threads) tiled_matmul_on_gpu(
   __shared__ typename tiled_matmul<T>::shared s;
   const std::size_t column = blockIdx.x * tile;
   for (std::size_t row = blockIdx.y * tile; row < work.m; row += gridDim.y * tile) {
-    T sum = 0;
+    accumulator<T> sum = 0;
     for (std::size_t depth = 0; depth < work.k; depth += tile) {
       work.load(s, row, column, depth, threadIdx.x);
       __syncthreads();
@@ -81,7 +83,7 @@ void tiled_matmul_emulated(const launch_size& size, void** arguments) {
   for (std::size_t x = 0; x < size.blocks; ++x)
     for (std::size_t y = 0; y < size.blocks_y; ++y)
       for (std::size_t row = y * tile; row < work.m; row += size.blocks_y * tile) {
-        T sums[work_type::threads] = {};
+        accumulator<T> sums[work_type::threads] = {};
         for (std::size_t depth = 0; depth < work.k; depth += tile) {
           for (unsigned t = 0; t < work_type::threads; ++t) work.load(s, row, x * tile, depth, t);
           for (unsigned t = 0; t < work_type::threads; ++t) sums[t] = work.multiply(s, t, sums[t]);
@@ -93,7 +95,8 @@ void tiled_matmul_emulated(const launch_size& size, void** arguments) {
 
 /// C = alpha * op(A) * op(B) + beta * C; see matmul_shape.
 template <class T>
-void launch_tiled_matmul(queue& q, const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c) {
+void launch_tiled_matmul(queue& q, const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b,
+                         accumulator<T> beta, T* c) {
   if (s.m == 0 || s.n == 0) return;
   using work_type = tiled_matmul<T>;
   work_type work{a,
@@ -131,8 +134,8 @@ template <class T>
 class tiled_matmul_kernel final : public kernel {
  public:
   /// The epilogue, if there is one, reads c and writes it in place.
-  tiled_matmul_kernel(const matmul_shape& product, std::uint32_t a, std::uint32_t b, std::uint32_t c, T alpha, T beta,
-                      owned<kernel>& epilogue)
+  tiled_matmul_kernel(const matmul_shape& product, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                      accumulator<T> alpha, accumulator<T> beta, owned<kernel>& epilogue)
       : product_(product),
         a_(a),
         b_(b),
@@ -152,7 +155,7 @@ class tiled_matmul_kernel final : public kernel {
     if (product_.transpose_a) text += " a'";
     if (product_.transpose_b) text += " b'";
     text += ", plain kernel";
-    if (beta_ != T(0)) text += ", accumulated into the variable";
+    if (beta_ != 0) text += ", accumulated into the variable";
     if (epilogue_) text += ", then " + epilogue_->describe();
     return text;
   }
@@ -160,7 +163,7 @@ class tiled_matmul_kernel final : public kernel {
  private:
   matmul_shape product_;
   std::uint32_t a_, b_, c_;
-  T alpha_, beta_;
+  accumulator<T> alpha_, beta_;
   owned<kernel> epilogue_;
 };
 

@@ -126,7 +126,13 @@ namespace detail {
 template <class T>
 WEFT_HOST_DEVICE T load_shared_by_blocks(const T* p) {
   #if defined(__CUDA_ARCH__)
-  return *static_cast<const volatile T*>(p);
+  if constexpr (is_storage_type<T>) {
+    T x;
+    x.bits = *static_cast<const volatile std::uint16_t*>(&p->bits);
+    return x;
+  } else {
+    return *static_cast<const volatile T*>(p);
+  }
   #else
   return *p;
   #endif

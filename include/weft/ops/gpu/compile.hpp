@@ -27,6 +27,8 @@ struct compiled {
   static void reduction() {}
   template <class T>
   static void primitives() {}
+  template <class T>
+  static void storage_primitives() {}
 };
 
 }  // namespace weft::gpu

@@ -45,6 +45,15 @@ struct epilogue_texts {
   }
 };
 
+// Of a storage type: ReLU in float and back, which is the same before rounding and behind it. A bias is not: the sum is
+// rounded once by a library, twice as it is written.
+template <class T>
+bool is_relu_of_storage(const fused& f) {
+  using skeleton::apply;
+  using wide = apply<formula::cast<float>, float, skeleton::argument<0, T>>;
+  return epilogue_texts<T>::template is<apply<formula::cast<T>, T, apply<formula::relu, float, wide>>>(f);
+}
+
 }  // namespace detail
 
 /// Of an expression of T that reads the product in slot `product`, whose last extent is `columns`.
@@ -54,17 +63,21 @@ known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_
   if (!following || following->c.op->part != role::expression || !following->c.detail) return {};
   const invocation& c = following->c;
   const fused& f = *static_cast<const fused*>(c.detail);
-  if (texts::is_relu(f, c)) return {true, false, true, 0};
-  const bool relu = texts::is_relu_of_sum(f, c);
-  if (!relu && !texts::is_sum(f)) return {};
-  const std::uint32_t* slots = following->input_slots;
-  if ((slots[0] == product) == (slots[1] == product)) return {};
-  const std::size_t bias = slots[0] == product ? 1 : 0;
-  const shape& extents = following->inputs[bias].extents;
-  if (extents.rank == 0 || extents[extents.rank - 1] != columns ||
-      extents.elements() != static_cast<std::size_t>(columns))
-    return {};
-  return {true, true, relu, slots[bias]};
+  if constexpr (is_storage_type<T>) {
+    return {detail::is_relu_of_storage<T>(f), false, true, 0};
+  } else {
+    if (texts::is_relu(f, c)) return {true, false, true, 0};
+    const bool relu = texts::is_relu_of_sum(f, c);
+    if (!relu && !texts::is_sum(f)) return {};
+    const std::uint32_t* slots = following->input_slots;
+    if ((slots[0] == product) == (slots[1] == product)) return {};
+    const std::size_t bias = slots[0] == product ? 1 : 0;
+    const shape& extents = following->inputs[bias].extents;
+    if (extents.rank == 0 || extents[extents.rank - 1] != columns ||
+        extents.elements() != static_cast<std::size_t>(columns))
+      return {};
+    return {true, true, relu, slots[bias]};
+  }
 }
 
 }  // namespace weft::gpu

@@ -19,8 +19,8 @@ kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
 #if WEFT_GPU_USES_CUBLASLT
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
-    cublaslt_problem problem{
-        s, dtype_of<T>, matmul_epilogue::none, f.accumulate, math.allow_tf32, math.workspace_bytes};
+    const bool tf32 = math.allow_tf32 && dtype_of<T> == dtype::float32;
+    cublaslt_problem problem{s, dtype_of<T>, matmul_epilogue::none, f.accumulate, tf32, math.workspace_bytes};
     const known_epilogue e = recognise_epilogue<T>(f.following, f.result, static_cast<std::int64_t>(s.n));
     if (e.known) {
       problem.epilogue = !e.relu      ? matmul_epilogue::bias
@@ -35,7 +35,8 @@ kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_
   }
 #endif
 #if WEFT_COMPILES_FOR_GPU
-  return new tiled_matmul_kernel<T>(s, a, b, f.result, static_cast<T>(f.factor), f.accumulate ? T(1) : T(0), after);
+  return new tiled_matmul_kernel<T>(s, a, b, f.result, static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
+                                    after);
 #else
   throw error(error_code::unimplemented, "matmul",
               "cuBLASLt has no algorithm for it, and no file of this program is compiled for GPUs");
@@ -53,7 +54,8 @@ bool install_matmul() {
 }
 
 #if WEFT_COMPILES_FOR_GPU || WEFT_GPU_USES_CUBLASLT
-inline const bool matmul_is_installed = install_matmul<float>() && install_matmul<double>();
+inline const bool matmul_is_installed =
+    install_matmul<float>() && install_matmul<double>() && install_matmul<half>() && install_matmul<bfloat16>();
 #endif
 
 }  // namespace WEFT_GPU_FILE

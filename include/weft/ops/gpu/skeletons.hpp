@@ -261,6 +261,18 @@ struct compiled<device_compiler> {
     detail::need<detail::registered_reduction<argument<0, T>, weft::device::combine::sum>>();
     detail::need<detail::registered_gradient<argument<0, T>, false>>();
   }
+
+  /// The same of half and bfloat16.
+  template <class T>
+  static void storage_primitives() {
+    namespace f = formula;
+    using skeleton::apply, skeleton::argument;
+    detail::need<detail::registered_map<apply<f::add, T, argument<0, T>, argument<1, T>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<float>, float, argument<0, T>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<double>, double, argument<0, T>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<T>, T, argument<0, float>>, map_forms::plain>>();
+    detail::need<detail::registered_map<apply<f::cast<T>, T, argument<0, double>>, map_forms::plain>>();
+  }
 };
 
 }  // namespace weft::gpu

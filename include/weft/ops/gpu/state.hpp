@@ -72,9 +72,15 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   iteration over;
   over.space = shape(static_cast<std::int64_t>(to.extents.elements()));  // nothing is read, so every axis is one
   owned<launch_kernel> k(new launch_kernel(concat({"fill ", name(to.type)})));
-  const map_code& code = to.type == dtype::float64 ? compiled_update<fill_program<double>>("fill")
-                                                   : compiled_update<fill_program<float>>("fill");
-  add_map(*k, code, over, {nullptr, nullptr, 0, p.output_slots, &to.type, 1}, 1, p.c.literals.data());
+  const bool narrow = size_of(to.type) == 2;
+  const map_code& code = narrow                      ? compiled_update<fill_program<std::uint16_t>>("fill")
+                         : to.type == dtype::float64 ? compiled_update<fill_program<double>>("fill")
+                                                     : compiled_update<fill_program<float>>("fill");
+  std::uint64_t number = p.c.literals[0];
+  if (narrow)  // half and bfloat16 by their bits
+    number = weft::detail::literal_bits(
+        static_cast<double>(weft::detail::element_bits(weft::detail::literal_value<double>(number), to.type)));
+  add_map(*k, code, over, {nullptr, nullptr, 0, p.output_slots, &to.type, 1}, 1, &number);
   return k.release();
 }
 

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+
+#include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/device/cpu/thread_pool.hpp>
+
+/// Products of half and bfloat16: widened to float block by block, multiplied there, and rounded once.
+namespace weft::detail {
+
+// Blocks of each extent: three of them in float are 12 MB at most, and a float product takes far longer than widening.
+inline constexpr std::size_t widened_block = 1024;
+
+/// Rows of one matrix into another, element by element.
+template <class F, class From, class To>
+struct converted_rows {
+  F convert;
+  std::size_t rows, columns;
+  const From* from;
+  std::size_t from_row;
+  To* to;
+  std::size_t to_row;
+
+  WEFT_INLINE void operator()() const {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const From* const source = from + i * from_row;
+      To* const target = to + i * to_row;
+      WEFT_VECTORIZE
+      for (std::size_t j = 0; j < columns; ++j) target[j] = convert(source[j], target[j]);
+    }
+  }
+};
+
+template <class From, class To, class F>
+void convert_rows(std::size_t rows, std::size_t columns, const From* from, std::size_t from_row, To* to,
+                  std::size_t to_row, thread_pool* pool, F convert) {
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    multiversioned(converted_rows<F, From, To>{convert, end - begin, columns, from + begin * from_row, from_row,
+                                               to + begin * to_row, to_row});
+  };
+  const std::size_t parts = rows * columns < 65536 ? 1 : least(rows, 16);
+  if (parts == 1 || pool == nullptr) return part(0, rows);
+  pool->parallel_for(parts, [&](std::size_t i) { part(rows * i / parts, rows * (i + 1) / parts); });
+}
+
+template <class T>
+void widen(std::size_t rows, std::size_t columns, const T* from, std::size_t from_row, float* to, thread_pool* pool) {
+  convert_rows(rows, columns, from, from_row, to, columns, pool, [](T x, float) { return static_cast<float>(x); });
+}
+
+/// `multiply(shape, a, b, beta, c)` is the product of floats.
+template <class T, class Multiply>
+void matmul_widened(const matmul_shape& s, float alpha, const T* a, const T* b, float beta, T* c, thread_pool* pool,
+                    Multiply multiply) {
+  static thread_local matmul_scratch scratch;
+  const std::size_t lda = s.transpose_a ? s.m : s.k, ldb = s.transpose_b ? s.k : s.n;
+  const std::size_t most_m = least(s.m, widened_block), most_n = least(s.n, widened_block);
+  const std::size_t most_k = least(s.k, widened_block);
+  const std::size_t elements = most_m * most_k + most_k * most_n + most_m * most_n;
+  float* const left = static_cast<float*>(scratch.reserve(elements * sizeof(float)));
+  float *const right = left + most_m * most_k, *const sums = right + most_k * most_n;
+  for (std::size_t j = 0; j < s.n; j += widened_block)
+    for (std::size_t i = 0; i < s.m; i += widened_block) {
+      const std::size_t m = least(s.m - i, widened_block), n = least(s.n - j, widened_block);
+      for (std::size_t p = 0; p == 0 || p < s.k; p += widened_block) {
+        const std::size_t k = least(s.k - p, widened_block);
+        const T* const from_a = a + (s.transpose_a ? p * lda + i : i * lda + p);
+        const T* const from_b = b + (s.transpose_b ? j * ldb + p : p * ldb + j);
+        widen(s.transpose_a ? k : m, s.transpose_a ? m : k, from_a, lda, left, pool);
+        // B does not change from one block of rows to the next where all of k is one block.
+        if (i == 0 || s.k > widened_block)
+          widen(s.transpose_b ? n : k, s.transpose_b ? k : n, from_b, ldb, right, pool);
+        multiply(matmul_shape{m, n, k, s.transpose_a, s.transpose_b}, left, right, p == 0 ? 0.0f : 1.0f, sums);
+      }
+      T* const to = c + i * s.n + j;
+      if (beta == 0)
+        convert_rows(m, n, sums, n, to, s.n, pool, [alpha](float sum, T) { return T(alpha * sum); });
+      else
+        convert_rows(m, n, sums, n, to, s.n, pool,
+                     [alpha, beta](float sum, T before) { return T(alpha * sum + beta * static_cast<float>(before)); });
+    }
+}
+
+}  // namespace weft::detail

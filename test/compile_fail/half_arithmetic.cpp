@@ -1,0 +1,16 @@
+// Arithmetic in a storage type.
+// error: operation_undefined_for
+// error: half
+// error: use cast<T>\(x\)
+// max-lines: 9
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<half, dims<3>> a;
+#ifdef WEFT_SHOULD_FAIL
+  auto b = relu(a);
+#else
+  auto b = relu(cast<float>(a));
+#endif
+}
