@@ -52,7 +52,7 @@ class gpu_plan final : public plan {
   /// What a lane has beside what a lane of CPU threads has.
   struct gpu_lane {
     memory_plan host_memory;  // what a GPU copies to the host
-    gpu_block arena;
+    gpu::device_memory arena;
     pinned_block host_arena;
   };
 
@@ -173,7 +173,7 @@ class gpu_plan final : public plan {
       }
       if (lanes_[l].instructions.empty()) continue;
       session_gpu& g = gpu(l - devices_.cpus);
-      if (bytes) gpu_lanes_[l].arena = gpu_block(g.memory, bytes, "a step's intermediate values");
+      if (bytes) gpu_lanes_[l].arena = gpu::device_memory(g.memory, bytes, "a step's intermediate values");
       if (host_bytes) gpu_lanes_[l].host_arena = pinned_block(g.device, host_bytes);
     }
     for (std::uint32_t s = 0; s < slots_.size(); ++s) {
@@ -183,7 +183,7 @@ class gpu_plan final : public plan {
     }
     for (const staged_copy& c : uploads_) {
       session_gpu& g = gpu(slots_[c.to].space - 1);
-      constants_.push_back(gpu_block(g.memory, c.bytes, "a constant of a step"));
+      constants_.push_back(gpu::device_memory(g.memory, c.bytes, "a constant of a step"));
       buffers_[c.to] = constants_.back().data();
       g.queue->copy(buffers_[c.to], buffers_[c.from], c.bytes);
       g.queue->synchronize();
@@ -207,8 +207,10 @@ class gpu_plan final : public plan {
 
   kernel* prepare_elsewhere(std::uint32_t n, const prepare_context& p, const product_fusion* fusion) const override {
     const gpu::preparation& how = *what(n).op->gpu;
-    gpu::device& device = gpu(on_[n].ordinal).device;
-    return fusion ? how.prepare_fused(p, *fusion, device) : how.prepare(p, device);
+    session_gpu& gpu = this->gpu(on_[n].ordinal);
+    prepare_context counted = p;
+    counted.memory = &gpu.memory;
+    return fusion ? how.prepare_fused(counted, *fusion, gpu.device) : how.prepare(counted, gpu.device);
   }
 
   kernel* prepare_copy(const instruction& in) const override {
@@ -299,7 +301,7 @@ class gpu_plan final : public plan {
   sequence<gpu_lane> gpu_lanes_;
   sequence<replica> replicas_;
   sequence<staged_copy> staged_, uploads_;
-  sequence<gpu_block> constants_;
+  sequence<gpu::device_memory> constants_;
   sequence<stage> stages_;
   sequence<std::uint32_t> used_gpus_;
 };

@@ -76,7 +76,7 @@ struct emulated_recording final : recording {
 
 class emulated_queue final : public queue {
  public:
-  explicit emulated_queue(emulated_device& d);
+  explicit emulated_queue(emulated_device& d, allocator* workspaces = nullptr);
   ~emulated_queue() override;
 
   void launch(const function&, const launch_size&, void** arguments) override;
@@ -119,11 +119,12 @@ class emulated_device final : public device {
 
   int ordinal() const override { return ordinal_; }
   device_info info() const override;
+  using device::allocate;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte*) noexcept override;
   std::byte* allocate_host(std::size_t bytes) override;
   void deallocate_host(std::byte*) noexcept override;
-  owned<queue> make_queue() override;
+  owned<queue> make_queue(allocator* workspaces = nullptr) override;
 
   const emulated_counts& count() const { return counts_; }
   /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
@@ -348,11 +349,13 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
   ::operator delete (p, std::align_val_t{256});
 }
 
-inline owned<queue> emulated_device::make_queue() { return owned<queue>(new emulated_queue(*this)); }
+inline owned<queue> emulated_device::make_queue(allocator* workspaces) {
+  return owned<queue>(new emulated_queue(*this, workspaces ? workspaces : this));
+}
 
 // ---- the queue ----
 
-inline emulated_queue::emulated_queue(emulated_device& d) : device_(d) {
+inline emulated_queue::emulated_queue(emulated_device& d, allocator* workspaces) : queue(workspaces), device_(d) {
   const std::lock_guard lock(d.platform_.mutex_);
   d.queues_.push_back(this);
   ++d.counts_.queues;
