@@ -128,13 +128,30 @@ class pinned_block : public gpu::held_bytes<gpu::device, &gpu::device::deallocat
   }
 };
 
-/// One GPU of a session: its queue and its memory.
+/// What a queue is for: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
+/// directions while it computes.
+enum class gpu_work : unsigned char { compute, upload, download };
+inline constexpr gpu_work gpu_works[] = {gpu_work::compute, gpu_work::upload, gpu_work::download};
+
+/// One of each for every kind of work.
+template <class T>
+struct per_gpu_work {
+  T of[3] = {};
+  T& operator[](gpu_work w) { return of[static_cast<std::size_t>(w)]; }
+  const T& operator[](gpu_work w) const { return of[static_cast<std::size_t>(w)]; }
+};
+
+/// One GPU of a session: its queues and its memory.
 struct session_gpu {
   session_gpu(gpu::device& d, std::size_t limit, const gpu_options& how)
-      : device(d), memory(d, limit, how.allow_growth), queue(d.make_queue(&memory)), options(how) {}
+      : device(d),
+        memory(d, limit, how.allow_growth),
+        queues{{d.make_queue(&memory), d.make_queue(), d.make_queue()}},
+        options(how) {}
+  gpu::queue& queue(gpu_work w = gpu_work::compute) { return *queues[w]; }
   gpu::device& device;
   gpu_memory memory;
-  gpu::owned<gpu::queue> queue;
+  per_gpu_work<gpu::owned<gpu::queue>> queues;
   const gpu_options& options;
 };
 

@@ -24,7 +24,7 @@ class gpu_session final : public gpu_support {
     return variables_.back().data();
   }
   void copy(std::size_t gpu, void* to, const void* from, std::size_t bytes) override {
-    gpu::queue& q = *gpus_.at(gpu).queue;
+    gpu::queue& q = gpus_.at(gpu).queue();
     q.copy(to, from, bytes);
     q.synchronize();
   }

@@ -119,7 +119,9 @@ class queue {
   /// Between any two memories: of this device, of another one, of the host (page-locked, or it does not overlap).
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
-  /// This queue's later work starts when the other queue has done all that it was given until now.
+  /// This queue's later work starts when the other queue has done all that it was given until now. If the other one
+  /// records, this one's work is recorded, too, from now on; the queue that began to record must wait for it before the
+  /// recording ends.
   virtual void wait_for(queue& other) = 0;
   /// Waits until all is done. Throws what went wrong in it; `internal` means that the device is lost to this process.
   virtual void synchronize() = 0;
