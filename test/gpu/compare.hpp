@@ -32,6 +32,7 @@ struct options {
   std::set<std::string> exact;  ///< operations whose bits must be the same
   std::size_t offset = 0;       ///< by which buffers are moved off their alignment, in bytes
   std::map<std::string, std::vector<double>> values;  ///< of leaves, by name
+  std::vector<std::vector<std::byte>>* written = nullptr;  ///< what the GPU wrote is added to it, node by node
 };
 
 struct value_key {
@@ -213,6 +214,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
           BOOST_TEST((results == first), "other bits in pass " << pass);
       }
       gpu::emulate_backwards = false;
+      if (o.written) o.written->insert(o.written->end(), first.begin(), first.end());
 
       for (std::size_t i = 0; i < all; ++i) {
         if (i < inputs && i >= static_cast<std::size_t>(c.op->writes)) continue;

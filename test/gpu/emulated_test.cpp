@@ -141,6 +141,50 @@ BOOST_FIXTURE_TEST_CASE(queues_wait_for_each_other, fixture) {
   d.deallocate_host(reinterpret_cast<std::byte*>(host));
 }
 
+BOOST_AUTO_TEST_CASE(queues_that_do_not_wait_for_each_other_work_in_either_order) {
+  for (const bool early : {false, true})
+    for (const bool recorded : {false, true})
+      for (const bool waits : {false, true}) {
+        gpu::emulated_platform gpus({.early = early});
+        auto& d = gpus.device(0);
+        const auto q = d.make_queue(), other = d.make_queue();
+        float* const host = reinterpret_cast<float*>(d.allocate_host(3 * sizeof(float)));
+        std::byte *const a = d.allocate(sizeof(float)), *const b = d.allocate(sizeof(float));
+        host[0] = 1, host[1] = 2, host[2] = 3;
+        q->copy(b, host, sizeof(float));
+        q->synchronize();
+        const auto work = [&] {
+          other->wait_for(*q);
+          q->copy(a, host + 1, sizeof(float));
+          if (waits) other->wait_for(*q);
+          other->copy(b, a, sizeof(float));  // wrong if it comes before the copy to a
+          if (waits) q->wait_for(*other);
+          q->copy(host + 2, b, sizeof(float));  // wrong if it comes before the copy to b
+          q->wait_for(*other);
+        };
+        gpu::owned<gpu::recording> r;
+        if (recorded) {
+          q->begin_recording();
+          work();
+          r = q->end_recording();
+          q->launch(*r);
+          BOOST_TEST(host[2] == 3);
+        } else {
+          work();
+        }
+        q->synchronize();
+        if (waits)
+          BOOST_TEST(host[2] == 2);
+        else if (early)
+          BOOST_TEST(std::isnan(host[2]));
+        else
+          BOOST_TEST(host[2] == 1);
+        r = {};
+        d.deallocate_host(reinterpret_cast<std::byte*>(host));
+        BOOST_TEST(d.mistakes().empty());
+      }
+}
+
 BOOST_FIXTURE_TEST_CASE(memory_is_limited_poisoned_and_checked, fixture) {
   std::byte* const p = d.allocate(600 << 10);
   BOOST_TEST_REQUIRE((p != nullptr));

@@ -191,6 +191,7 @@ constexpr window pools[] = {
 
 template <class T>
 void check_convolutions() {
+  gpu::compiled<gpu::this_compiler>::family<gpu::convolutions, T>();  // as conv2d<T> does
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);
@@ -204,6 +205,7 @@ void check_convolutions() {
 
 template <class T>
 void check_pools() {
+  gpu::compiled<gpu::this_compiler>::family<gpu::pools, T>();
   for (const window& w : pools) {
     const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
     const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);

@@ -54,6 +54,33 @@ BOOST_AUTO_TEST_CASE(reductions_that_many_blocks_share) {
   compare::run(g, o);
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_elements_are_loaded_at_once_or_not_with_the_same_bits) {
+  graph g;
+  auto rows = input<float, 7, 3, 260>(g, "rows");
+  auto odd = input<float, 5, 131>(g, "odd");
+  auto all = input<float, 200003>(g, "all");
+  auto row = input<float, 260>(g, "row");
+  auto column = input<float, 7, 3, 1>(g, "column");
+  auto halves = input<half, 9, 1024>(g, "halves");
+  auto doubles = input<double, 3, 4098>(g, "doubles");
+  auto bytes = input<std::int8_t, 4, 512>(g, "bytes");
+  recorded(sum<2>(rows), max<2>(rows), sum<0, 2>(rows), sum<1, 2>(rows), mean(rows), sum<0>(rows));
+  recorded(sum<2>(rows * row + column), sum<0, 2>(exp(rows) * column), max<2>(rows - row));
+  recorded(sum<1>(odd), sum(odd), sum(all), mean(all * all), min(all));
+  recorded(sum<1>(cast<float>(halves)), sum<1>(doubles), max<1>(doubles), sum<1>(cast<float>(bytes)));
+  std::vector<std::vector<std::byte>> aligned, elsewhere;
+  compare::options o;
+  o.tolerance = 1e-4;
+  o.low = -1;
+  o.high = 1;
+  o.written = &aligned;
+  compare::run(g, o);
+  o.offset = 8;  // of doubles one element, of floats two
+  o.written = &elsewhere;
+  compare::run(g, o);
+  BOOST_TEST((aligned == elsewhere));
+}
+
 BOOST_AUTO_TEST_CASE(maxima_keep_nan) {
   graph g;
   auto x = input<float, 40, 30>(g, "x");

@@ -255,6 +255,53 @@ BOOST_AUTO_TEST_CASE(memory_is_never_more_than_allowed_and_the_error_lists_who_h
   BOOST_TEST(gpus.device(0).count().peak_bytes <= std::size_t{2} << 20);
 }
 
+BOOST_AUTO_TEST_CASE(workspaces_of_kernels_count_as_memory_of_the_session) {
+  graph g;
+  auto x = placeholder<float, dims<256, 1024>>(g, "x");
+  auto columns = sum<0>(x * 2.0f);
+  const tensor<float, dims<256, 1024>> in;
+  const auto peak_within = [&](std::size_t limit, bool allow_growth) {
+    gpu::emulated_platform gpus;
+    session_options o = on_gpu;
+    o.gpu.virtual_devices = {limit};
+    o.gpu.allow_growth = allow_growth;
+    session s{g, o};
+    s.run(fetch(columns), with(x, in));
+    BOOST_TEST(gpus.device(0).mistakes().empty());
+    return gpus.device(0).count().peak_bytes;
+  };
+  const std::size_t enough = peak_within(4 << 20, true);
+  BOOST_TEST(enough > sizeof(float) * (256 * 1024 + 1024));
+  BOOST_TEST(peak_within(enough, true) == enough);
+  BOOST_TEST(peak_within(enough, false) == enough);
+  const std::string text =
+      failure(error_code::resource_exhausted, [&] { peak_within(enough - 256, true); });
+  CHECK_SAYS(text, "workspace of sum");
+  CHECK_SAYS(text, "a step's intermediate values");
+}
+
+BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
+  for (const bool grows : {true, false}) {
+    gpu::emulated_platform gpus;
+    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    {
+      const gpu::device_memory other(memory, 100, "other");
+      const auto q = gpus.device(0).make_queue(&memory);
+      std::byte* const first = q->workspace(5000);
+      BOOST_TEST((reinterpret_cast<std::uintptr_t>(first) % 256 == 0));
+      BOOST_TEST((q->workspace(4000) == first));
+      BOOST_TEST((q->workspace(9000) != first));
+      BOOST_TEST((q->workspace(5000) == first));
+      CHECK_SAYS(memory.holders(), "9216 bytes  workspace of matrix products and convolutions");
+      BOOST_TEST(memory.held() == 256u + 5120 + 9216);
+      const std::string text = failure(error_code::resource_exhausted, [&] { q->workspace(1 << 20); });
+      CHECK_SAYS(text, "at most 1048576");
+      CHECK_SAYS(text, "5120 bytes  workspace of matrix products and convolutions");
+    }
+    BOOST_TEST(memory.held() == 0u);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(memory_can_be_taken_at_once) {
   gpu::emulated_platform gpus({.memory_bytes = 8 << 20});
   classifier m;

@@ -27,6 +27,10 @@ struct value_info {
 
 struct operation;
 struct fused;
+namespace gpu {
+class device;
+class allocator;
+}  // namespace gpu
 
 /// An operation applied to operands: all that distinguishes one node of a graph from another.
 struct invocation {
@@ -45,6 +49,7 @@ struct prepare_context {
   const value_info* outputs;
   const std::uint32_t* input_slots;
   const std::uint32_t* output_slots;
+  gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
 };
 
 class gradient_context;
@@ -67,8 +72,6 @@ struct product_fusion {
 };
 
 namespace gpu {
-
-class device;
 
 /// How an operation is prepared for a GPU. Empty until a file fills it in that knows GPUs (<weft/cuda.hpp>), so that
 /// the operations themselves are the same in every file of a program, whichever compiler compiles it.

@@ -15,10 +15,14 @@ namespace weft {
 
 /// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists who holds
 /// it.
-class gpu_memory {
+///
+/// All that a session asks of the GPU is counted: variables, steps' intermediate values and constants, the workspaces
+/// of kernels and of libraries' calls. What CUDA takes by itself is not: its context, the code of kernels, recorded
+/// steps, libraries' handles, NCCL's buffers, and the trial runs of an autotuned product.
+class gpu_memory final : public gpu::allocator {
  public:
   gpu_memory(gpu::device& where, std::size_t limit, bool allow_growth)
-      : device_(where), limit_(limit / alignment * alignment), grows_(allow_growth) {
+      : device_(where), limit_(limit / granularity * granularity), grows_(allow_growth) {
     if (grows_) return;
     region_ = device_.allocate(limit_);
     if (!region_)
@@ -28,17 +32,17 @@ class gpu_memory {
   }
   gpu_memory(const gpu_memory&) = delete;
   gpu_memory& operator=(const gpu_memory&) = delete;
-  ~gpu_memory() {
+  ~gpu_memory() override {
     if (region_) device_.deallocate(region_);
   }
 
   /// Throws resource_exhausted, with a table of what is held.
-  std::byte* allocate(std::size_t bytes, const std::string& owner) {
-    const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
+  std::byte* allocate(std::size_t bytes, const std::string& owner) override {
+    const std::size_t size = (bytes + granularity - 1) / granularity * granularity;
     std::byte* at = nullptr;
     if (size <= limit_ - held_) {
       if (grows_) {
-        at = device_.allocate(size ? size : alignment);
+        at = device_.allocate(size ? size : granularity);
       } else {
         memory_plan tried = plan_;
         const std::size_t offset = tried.allocate(size);
@@ -55,7 +59,7 @@ class gpu_memory {
     return at;
   }
 
-  void deallocate(std::byte* at) noexcept {
+  void deallocate(std::byte* at) noexcept override {
     for (std::size_t i = 0; i < holders_.size(); ++i) {
       if (holders_[i].at != at) continue;
       if (grows_)
@@ -89,6 +93,8 @@ class gpu_memory {
   }
 
  private:
+  static constexpr std::size_t granularity = 256;  ///< what CUDA's libraries expect of an address
+
   struct holder {
     std::byte* at;
     std::size_t bytes;
@@ -111,14 +117,6 @@ class gpu_memory {
   sequence<holder> holders_;
 };
 
-/// A block of it.
-class gpu_block : public gpu::held_bytes<gpu_memory, &gpu_memory::deallocate> {
- public:
-  gpu_block() = default;
-  gpu_block(gpu_memory& memory, std::size_t bytes, const std::string& owner)
-      : held_bytes(memory, memory.allocate(bytes, owner)) {}
-};
-
 /// Page-locked memory of the host, which a GPU reads and writes by itself.
 class pinned_block : public gpu::held_bytes<gpu::device, &gpu::device::deallocate_host> {
  public:
@@ -130,13 +128,30 @@ class pinned_block : public gpu::held_bytes<gpu::device, &gpu::device::deallocat
   }
 };
 
-/// One GPU of a session: its queue and its memory.
+/// What a queue is for: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
+/// directions while it computes.
+enum class gpu_work : unsigned char { compute, upload, download };
+inline constexpr gpu_work gpu_works[] = {gpu_work::compute, gpu_work::upload, gpu_work::download};
+
+/// One of each for every kind of work.
+template <class T>
+struct per_gpu_work {
+  T of[3] = {};
+  T& operator[](gpu_work w) { return of[static_cast<std::size_t>(w)]; }
+  const T& operator[](gpu_work w) const { return of[static_cast<std::size_t>(w)]; }
+};
+
+/// One GPU of a session: its queues and its memory.
 struct session_gpu {
   session_gpu(gpu::device& d, std::size_t limit, const gpu_options& how)
-      : device(d), memory(d, limit, how.allow_growth), queue(d.make_queue()), options(how) {}
+      : device(d),
+        memory(d, limit, how.allow_growth),
+        queues{{d.make_queue(&memory), d.make_queue(), d.make_queue()}},
+        options(how) {}
+  gpu::queue& queue(gpu_work w = gpu_work::compute) { return *queues[w]; }
   gpu::device& device;
   gpu_memory memory;
-  gpu::owned<gpu::queue> queue;
+  per_gpu_work<gpu::owned<gpu::queue>> queues;
   const gpu_options& options;
 };
 

@@ -16,6 +16,10 @@ namespace weft {
 /// there, by kernels of the GPU's lane. Kernels that follow one another on a GPU are a stage, recorded once and
 /// launched as a whole. One thread goes through the stages in order, and waits for a GPU where another device needs its
 /// results.
+///
+/// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
+/// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
+/// be it the same value or another one in the same place.
 class gpu_plan final : public plan {
  public:
   gpu_plan(session_gpus& gpus, const graph& g, const schedule& order, const step_request& request,
@@ -29,16 +33,16 @@ class gpu_plan final : public plan {
     for (stage& next : stages_) {
       for (const std::uint32_t g : next.waits) {
         if (next.on.gpu)
-          gpu(next.on.ordinal).queue->wait_for(*gpu(g).queue);
+          gpu(next.on.ordinal).queue().wait_for(gpu(g).queue());
         else
-          gpu(g).queue->synchronize();
+          gpu(g).queue().synchronize();
       }
       if (next.on.gpu)
         run_on_gpu(next);
       else
         for (std::uint32_t i = next.first; i < next.last; ++i) run(instructions_[i], f);
     }
-    for (const std::uint32_t g : used_gpus_) gpu(g).queue->synchronize();
+    for (const std::uint32_t g : used_gpus_) gpu(g).queue().synchronize();
     return true;
   }
 
@@ -52,7 +56,7 @@ class gpu_plan final : public plan {
   /// What a lane has beside what a lane of CPU threads has.
   struct gpu_lane {
     memory_plan host_memory;  // what a GPU copies to the host
-    gpu_block arena;
+    gpu::device_memory arena;
     pinned_block host_arena;
   };
 
@@ -72,6 +76,7 @@ class gpu_plan final : public plan {
     device_number on;
     std::uint32_t first = 0, last = 0;
     sequence<std::uint32_t> waits;  // GPUs
+    per_gpu_work<bool> uses;        // queues
     gpu::owned<gpu::recording> recorded;
   };
 
@@ -139,21 +144,37 @@ class gpu_plan final : public plan {
       if (slots_[s].place == place_kind::fed) {
         slots_[from].place = place_kind::arena;
         slots_[from].last = none;
-        slots_[from].first = 0;
+        slots_[from].first = reserved;
         staged_.push_back({s, from, slots_[s].info.bytes()});
+        // A place that nothing had before: so the upload need not wait for a kernel.
+        slots_[made].place = place_kind::arena;
+        slots_[made].first = reserved;
       } else {
         list_copy(for_node, {}, s, from);
       }
     }
     slots_[from].copied = true;
-    list_copy(for_node, to.gpu ? to : device_number{true, slots_[from].space - 1}, from, made);
+    if (to.gpu) {
+      list_copy(for_node, to, from, made);
+    } else {  // as soon as the value is there; and no kernel that would take its place has to wait
+      list_copy(for_node, {true, slots_[from].space - 1}, from, made, after_last_write(from));
+      slots_[from].last = none;
+    }
     return made;
+  }
+
+  std::size_t after_last_write(std::uint32_t s) const {
+    for (std::size_t i = instructions_.size(); i > 0; --i)
+      for (const std::uint32_t w : instructions_[i - 1].writes)
+        if (w == s) return i;
+    return instructions_.size();
   }
 
   // ---- memory ----
 
   void reserve_memory() override {
-    for (const staged_copy& c : staged_) slots_[c.to].offset = lanes_[0].memory.allocate(c.bytes);
+    for (slot& s : slots_)
+      if (s.first == reserved) s.offset = memory_of(s).allocate(s.info.bytes());
   }
   bool is_gpu_lane(std::size_t l) const { return l >= devices_.cpus; }
   memory_plan& memory_of(const slot& s) override {
@@ -173,7 +194,7 @@ class gpu_plan final : public plan {
       }
       if (lanes_[l].instructions.empty()) continue;
       session_gpu& g = gpu(l - devices_.cpus);
-      if (bytes) gpu_lanes_[l].arena = gpu_block(g.memory, bytes, "a step's intermediate values");
+      if (bytes) gpu_lanes_[l].arena = gpu::device_memory(g.memory, bytes, "a step's intermediate values");
       if (host_bytes) gpu_lanes_[l].host_arena = pinned_block(g.device, host_bytes);
     }
     for (std::uint32_t s = 0; s < slots_.size(); ++s) {
@@ -183,10 +204,10 @@ class gpu_plan final : public plan {
     }
     for (const staged_copy& c : uploads_) {
       session_gpu& g = gpu(slots_[c.to].space - 1);
-      constants_.push_back(gpu_block(g.memory, c.bytes, "a constant of a step"));
+      constants_.push_back(gpu::device_memory(g.memory, c.bytes, "a constant of a step"));
       buffers_[c.to] = constants_.back().data();
-      g.queue->copy(buffers_[c.to], buffers_[c.from], c.bytes);
-      g.queue->synchronize();
+      g.queue().copy(buffers_[c.to], buffers_[c.from], c.bytes);
+      g.queue().synchronize();
     }
   }
 
@@ -207,8 +228,10 @@ class gpu_plan final : public plan {
 
   kernel* prepare_elsewhere(std::uint32_t n, const prepare_context& p, const product_fusion* fusion) const override {
     const gpu::preparation& how = *what(n).op->gpu;
-    gpu::device& device = gpu(on_[n].ordinal).device;
-    return fusion ? how.prepare_fused(p, *fusion, device) : how.prepare(p, device);
+    session_gpu& gpu = this->gpu(on_[n].ordinal);
+    prepare_context counted = p;
+    counted.memory = &gpu.memory;
+    return fusion ? how.prepare_fused(counted, *fusion, gpu.device) : how.prepare(counted, gpu.device);
   }
 
   kernel* prepare_copy(const instruction& in) const override {
@@ -242,6 +265,49 @@ class gpu_plan final : public plan {
           add_once(here.waits, other.ordinal);
       }
     }
+    for (stage& s : stages_)
+      if (s.on.gpu) order_queues(s);
+  }
+
+  /// Lets each instruction of a stage wait for the last one in each other queue that it must follow, unless its queue
+  /// has waited for that already. A wait is for all that the other queue was given before.
+  void order_queues(stage& s) {
+    per_gpu_work<per_gpu_work<std::uint32_t>> waited;
+    for (std::uint32_t i = s.first; i < s.last; ++i) {
+      instruction& in = instructions_[i];
+      const gpu_work mine = work_of(in);
+      s.uses[mine] = true;
+      for (const gpu_work other : gpu_works) {
+        std::uint32_t& until = waited[mine][other];
+        for (std::uint32_t j = i; j > until && j > s.first && other != mine; --j) {
+          const instruction& earlier = instructions_[j - 1];
+          if (work_of(earlier) != other || !(conflict(earlier, in) || takes_place_of(in, earlier))) continue;
+          in.waits.push_back(j - 1);
+          until = i;
+        }
+      }
+    }
+  }
+
+  gpu_work work_of(const instruction& i) const {
+    if (!i.copies) return gpu_work::compute;
+    const std::uint32_t from = slots_[i.reads[0]].space, to = slots_[i.writes[0]].space;
+    return from == to ? gpu_work::compute : to == 0 ? gpu_work::download : gpu_work::upload;
+  }
+
+  /// Whether an instruction writes where an earlier one reads or writes another value.
+  bool takes_place_of(const instruction& in, const instruction& earlier) const {
+    const auto overlaps = [&](const slot& a, const slot& b) {
+      return a.place == place_kind::arena && b.place == place_kind::arena && a.lane == b.lane && a.space == b.space &&
+             a.offset < b.offset + b.info.bytes() && b.offset < a.offset + a.info.bytes();
+    };
+    for (const std::uint32_t w : in.writes) {
+      for (const std::uint32_t r : earlier.reads)
+        if (overlaps(slots_[w], slots_[r])) return true;
+      for (const std::uint32_t r : earlier.writes)
+        if (overlaps(slots_[w], slots_[r])) return true;
+    }
+    return false;
   }
   static void add_once(sequence<std::uint32_t>& to, std::uint32_t x) {
     for (const std::uint32_t y : to)
@@ -251,35 +317,46 @@ class gpu_plan final : public plan {
 
   void run_on_gpu(stage& s) {
     session_gpu& g = gpu(s.on.ordinal);
-    if (s.recorded) return g.queue->launch(*s.recorded);
-    const frame f{buffers_.data(), nullptr, g.queue.get()};
+    if (s.recorded) return g.queue().launch(*s.recorded);
     const bool record = g.options.record_steps && !g.options.synchronous;
-    if (record) g.queue->begin_recording();
+    if (record) g.queue().begin_recording();
     try {
-      for (std::uint32_t i = s.first; i < s.last; ++i) {
-        run(instructions_[i], f);
-        if (g.options.synchronous) finish(instructions_[i], g);
-      }
+      fill_queues(s, g);
     } catch (...) {
       if (record) abandon_recording(g);
       throw;
     }
     if (!record) return;
-    s.recorded = g.queue->end_recording();
-    g.queue->launch(*s.recorded);
+    s.recorded = g.queue().end_recording();
+    g.queue().launch(*s.recorded);
+  }
+
+  /// The queues for copies begin after all earlier work of the GPU, and the one for kernels ends after them.
+  void fill_queues(const stage& s, session_gpu& g) {
+    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
+      if (s.uses[w]) g.queue(w).wait_for(g.queue());
+    for (std::uint32_t i = s.first; i < s.last; ++i) {
+      instruction& next = instructions_[i];
+      gpu::queue& q = g.queue(work_of(next));
+      for (const std::uint32_t w : next.waits) q.wait_for(g.queue(work_of(instructions_[w])));
+      run(next, {buffers_.data(), nullptr, &q});
+      if (g.options.synchronous) finish(next, q);
+    }
+    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
+      if (s.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
   /// What went wrong in the recording is told already; that it cannot be ended either is no news.
   static void abandon_recording(session_gpu& g) noexcept {
     try {
-      g.queue->end_recording();
+      g.queue().end_recording();
     } catch (const error&) {
     }
   }
 
-  void finish(const instruction& i, session_gpu& g) {
+  void finish(const instruction& i, gpu::queue& q) {
     try {
-      g.queue->synchronize();
+      q.synchronize();
     } catch (const error& e) {
       throw error(e.code(), name_of(i), e.sentence());
     }
@@ -287,11 +364,38 @@ class gpu_plan final : public plan {
 
   void describe_stages(std::string& text) const override {
     if (gpus_ == 0) return;
-    for (const stage& s : stages_)
+    for (const stage& s : stages_) {
       append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
                     (s.recorded ? ", launched as a whole" : ""), "\n"});
+      if (s.on.gpu) describe_overlaps(text, s);
+    }
     for (std::uint32_t n : order_.order())
       if (computes(n) && !on_[n].gpu) append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
+  }
+
+  bool waits_for(std::uint32_t i, gpu_work queue) const {
+    for (const std::uint32_t w : instructions_[i].waits)
+      if (work_of(instructions_[w]) == queue) return true;
+    return false;
+  }
+
+  /// The kernels that may run at the same time as a copy: from its queue's last wait for kernels to their next one for
+  /// its queue.
+  void describe_overlaps(std::string& text, const stage& s) const {
+    for (std::uint32_t i = s.first; i < s.last; ++i) {
+      const gpu_work mine = work_of(instructions_[i]);
+      if (mine == gpu_work::compute) continue;
+      std::uint32_t from = i, to = i + 1;
+      while (from > s.first && !(work_of(instructions_[from]) == mine && waits_for(from, gpu_work::compute))) --from;
+      while (to < s.last && !(work_of(instructions_[to]) == gpu_work::compute && waits_for(to, mine))) ++to;
+      std::uint32_t first = none, last = none;
+      for (std::uint32_t k = from; k < to; ++k)
+        if (work_of(instructions_[k]) == gpu_work::compute) first = first == none ? k : first, last = k;
+      if (first == none) continue;
+      append(text, {"  copy ", i, " runs beside ", (first == last ? "kernel " : "kernels "), first});
+      if (first != last) append(text, {" to ", last});
+      text += "\n";
+    }
   }
 
   session_gpus& session_gpus_;
@@ -299,7 +403,7 @@ class gpu_plan final : public plan {
   sequence<gpu_lane> gpu_lanes_;
   sequence<replica> replicas_;
   sequence<staged_copy> staged_, uploads_;
-  sequence<gpu_block> constants_;
+  sequence<gpu::device_memory> constants_;
   sequence<stage> stages_;
   sequence<std::uint32_t> used_gpus_;
 };

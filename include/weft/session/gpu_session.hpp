@@ -20,11 +20,11 @@ class gpu_session final : public gpu_support {
 
   std::size_t count() const override { return gpus_.count(); }
   std::byte* allocate(std::size_t gpu, std::size_t bytes, const std::string& owner) override {
-    variables_.push_back(gpu_block(gpus_.at(gpu).memory, bytes, owner));
+    variables_.push_back(gpu::device_memory(gpus_.at(gpu).memory, bytes, owner));
     return variables_.back().data();
   }
   void copy(std::size_t gpu, void* to, const void* from, std::size_t bytes) override {
-    gpu::queue& q = *gpus_.at(gpu).queue;
+    gpu::queue& q = gpus_.at(gpu).queue();
     q.copy(to, from, bytes);
     q.synchronize();
   }
@@ -35,7 +35,7 @@ class gpu_session final : public gpu_support {
 
  private:
   session_gpus gpus_;
-  sequence<gpu_block> variables_;
+  sequence<gpu::device_memory> variables_;
 };
 
 namespace detail {

@@ -10,7 +10,8 @@ namespace weft {
 
 /// How a session uses the GPUs (tf.GPUOptions).
 struct gpu_options {
-  /// The share of a GPU's memory that the session may hold: never more, whatever the steps need.
+  /// The share of a GPU's memory that the session may hold: never more, whatever the steps need, workspaces of kernels
+  /// and libraries included. What CUDA takes by itself comes on top (gpu_memory.hpp).
   double memory_fraction = 1;
   /// Memory is taken when it is needed. If not, the whole share is taken when the session first uses the GPU.
   bool allow_growth = true;

@@ -398,14 +398,15 @@ class plan {
     }
   }
 
-  void list_copy(std::uint32_t node, device_number on, std::uint32_t from, std::uint32_t to) {
+  /// Before instruction `at`; else as the last one.
+  void list_copy(std::uint32_t node, device_number on, std::uint32_t from, std::uint32_t to, std::size_t at = none) {
     instruction copy;
     copy.node = node;
     copy.copies = true;
     copy.on = on;
     copy.reads = {from};
     copy.writes = {to};
-    instructions_.push_back(static_cast<instruction&&>(copy));
+    instructions_.insert(at < instructions_.size() ? at : instructions_.size(), static_cast<instruction&&>(copy));
   }
 
   /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one
@@ -676,7 +677,8 @@ class plan {
                   "the variable is read but has no value: give it an initializer, or assign it first");
   }
 
-  static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1;
+  // Of a slot's first instruction: its place went to another slot; it had its place before the first one.
+  static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1, reserved = ~std::uint32_t{0} - 2;
 
   const graph& graph_;
   const schedule& order_;

@@ -61,7 +61,7 @@ class cuda_recording final : public recording {
 
 class cuda_queue final : public queue {
  public:
-  explicit cuda_queue(int ordinal) : ordinal_(ordinal) {
+  explicit cuda_queue(int ordinal, allocator* workspaces = nullptr) : queue(workspaces), ordinal_(ordinal) {
     use();
     // Not the blocking kind: that one waits for whatever else the process does on the legacy default stream.
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "make a stream");
@@ -74,7 +74,6 @@ class cuda_queue final : public queue {
   ~cuda_queue() override {
     cudaSetDevice(ordinal_);
     cudaStreamSynchronize(stream_);
-    for (const block& b : workspace_) cudaFree(b.data);
     cudaEventDestroy(reached_);
     cudaStreamDestroy(stream_);
     cudaGetLastError();
@@ -153,36 +152,12 @@ class cuda_queue final : public queue {
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
 
-  /// Memory for the library call that comes next in this queue, and for no other. It stays where it is as long as the
-  /// queue lives, for recorded calls keep its address; a larger wish gets another block beside it.
-  std::byte* workspace(std::size_t bytes) {
-    if (bytes == 0) return nullptr;
-    for (const block& b : workspace_)
-      if (b.bytes >= bytes) return b.data;
-    use();
-    void* data = nullptr;
-    check(cudaMalloc(&data, bytes), "workspace", "take memory for a library's workspace");
-    workspace_.push_back({static_cast<std::byte*>(data), bytes});
-    return workspace_.back().data;
-  }
-  std::size_t workspace_bytes() const {
-    std::size_t all = 0;
-    for (const block& b : workspace_) all += b.bytes;
-    return all;
-  }
-
  private:
-  struct block {
-    std::byte* data;
-    std::size_t bytes;
-  };
-
   void use() const { check(cudaSetDevice(ordinal_), "cuda", "use the device"); }
 
   int ordinal_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t reached_ = nullptr;
-  std::vector<block> workspace_;
 };
 
 class cuda_device final : public device {
@@ -203,6 +178,7 @@ class cuda_device final : public device {
 
   // Not by the stream-ordered pool: what is allocated here is large, rare and reached by other devices, which see
   // cudaMalloc's memory without being told of each pool.
+  using device::allocate;
   std::byte* allocate(std::size_t bytes) override {
     use();
     void* data = nullptr;
@@ -224,7 +200,9 @@ class cuda_device final : public device {
     cudaFreeHost(data);
     cudaGetLastError();
   }
-  owned<queue> make_queue() override { return owned<queue>(new cuda_queue(ordinal_)); }
+  owned<queue> make_queue(allocator* workspaces = nullptr) override {
+    return owned<queue>(new cuda_queue(ordinal_, workspaces ? workspaces : this));
+  }
   libraries* library() override { return &libraries_; }
 
  private:

@@ -4,6 +4,8 @@
 #include <string>
 
 #include <weft/device/kernel.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/sequence.hpp>
 
 /// What Weft asks of GPUs. CUDA stands behind it (cuda.hpp), or a device that runs kernels on the CPU one thread after
 /// another (emulated.hpp): what is planned, captured and launched is then tested on machines without a GPU.
@@ -62,6 +64,27 @@ class held_bytes {
   std::byte* at_ = nullptr;
 };
 
+/// Gives out memory of a device: the device itself, or a session's share of it, which counts what it gave.
+class allocator {
+ public:
+  virtual ~allocator() = default;
+  /// Throws resource_exhausted. `owner` tells a user what the memory is for: "workspace of sum".
+  virtual std::byte* allocate(std::size_t bytes, const std::string& owner) = 0;
+  virtual void deallocate(std::byte*) noexcept = 0;
+};
+
+/// A block of it.
+class device_memory : public held_bytes<allocator, &allocator::deallocate> {
+ public:
+  device_memory() = default;
+  device_memory(allocator& from, std::size_t bytes, const std::string& owner)
+      : held_bytes(from, from.allocate(bytes, owner)), bytes_(bytes) {}
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
 struct launch_size {
   unsigned blocks = 1;   ///< in x
   unsigned threads = 1;  ///< of a block, in x
@@ -87,13 +110,18 @@ class recording {
 /// Work for one device, done in order: a CUDA stream. Everything but `synchronize` returns at once.
 class queue {
  public:
+  explicit queue(allocator* workspaces = nullptr) : workspaces_(workspaces) {}
+  queue(const queue&) = delete;
+  queue& operator=(const queue&) = delete;
   virtual ~queue() = default;
   /// Errors: unimplemented if the function is not compiled for this device; internal if it cannot be launched.
   virtual void launch(const function&, const launch_size&, void** arguments) = 0;
   /// Between any two memories: of this device, of another one, of the host (page-locked, or it does not overlap).
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
-  /// This queue's later work starts when the other queue has done all that it was given until now.
+  /// This queue's later work starts when the other queue has done all that it was given until now. If the other one
+  /// records, this one's work is recorded, too, from now on; the queue that began to record must wait for it before the
+  /// recording ends.
   virtual void wait_for(queue& other) = 0;
   /// Waits until all is done. Throws what went wrong in it; `internal` means that the device is lost to this process.
   virtual void synchronize() = 0;
@@ -103,6 +131,22 @@ class queue {
   virtual void launch(recording&) = 0;
   /// The cudaStream_t; null where there is none.
   virtual void* native() const { return nullptr; }
+
+  /// Memory for the library call that comes next in this queue, and for no other. It stays where it is as long as the
+  /// queue lives, for recorded calls keep its address; a larger wish gets another block beside it. Throws
+  /// resource_exhausted.
+  std::byte* workspace(std::size_t bytes) {
+    if (bytes == 0) return nullptr;
+    for (const device_memory& b : workspace_)
+      if (b.bytes() >= bytes) return b.data();
+    if (!workspaces_) throw error(error_code::internal, "workspace", "the queue has no memory for libraries' calls");
+    workspace_.push_back(device_memory(*workspaces_, bytes, "workspace of matrix products and convolutions"));
+    return workspace_.back().data();
+  }
+
+ private:
+  allocator* workspaces_;
+  sequence<device_memory> workspace_;
 };
 
 struct device_info {
@@ -118,18 +162,21 @@ class libraries {
   virtual ~libraries() = default;
 };
 
-class device {
+class device : public allocator {
  public:
-  virtual ~device() = default;
   virtual int ordinal() const = 0;
   virtual device_info info() const = 0;
   /// Null if there is no room.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  virtual void deallocate(std::byte*) noexcept = 0;
+  std::byte* allocate(std::size_t bytes, const std::string& owner) override {
+    if (std::byte* const at = allocate(bytes)) return at;
+    throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
+  }
   /// Page-locked memory of the host. Null if there is no room.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;
-  virtual owned<queue> make_queue() = 0;
+  /// `workspaces`: where the queue takes memory for libraries' calls; null: from the device.
+  virtual owned<queue> make_queue(allocator* workspaces = nullptr) = 0;
   /// Null where there are none: plain kernels do the work then.
   virtual libraries* library() { return nullptr; }
 };

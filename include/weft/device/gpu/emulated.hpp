@@ -38,6 +38,9 @@ struct emulated_settings {
   int multiprocessors = 4;
   bool install = true;   ///< as the platform of this program, until it is destroyed
   bool deferred = true;  ///< work waits for `synchronize`; else it is done at once
+  /// Of several queues, the one that is waited for works, and the others as late as it waits for them; or, if `early`,
+  /// as soon as they need not wait. What is right on a GPU is right in both orders.
+  bool early = false;
   bool guarded = true;   ///< the host faults when it touches a device's memory
 };
 
@@ -59,24 +62,23 @@ struct emulated_counts {
 
 class emulated_platform;
 class emulated_device;
+class emulated_queue;
 
 namespace detail {
 
-/// One thing that a queue does.
+/// One thing that a queue does, or the wait until another queue has done a number of things. While it is recorded, the
+/// other queue is told by its place in the recording.
 struct emulated_work {
   std::function<void()> run;
-};
-
-struct emulated_recording final : recording {
-  emulated_device* owner = nullptr;
-  std::vector<emulated_work> work;
+  emulated_queue* awaited = nullptr;
+  std::size_t lane = 0, until = 0;
 };
 
 }  // namespace detail
 
 class emulated_queue final : public queue {
  public:
-  explicit emulated_queue(emulated_device& d);
+  explicit emulated_queue(emulated_device& d, allocator* workspaces = nullptr);
   ~emulated_queue() override;
 
   void launch(const function&, const launch_size&, void** arguments) override;
@@ -92,15 +94,25 @@ class emulated_queue final : public queue {
   friend class emulated_device;
   friend class emulated_platform;
 
-  /// A recording in the making, and the other queues that take part in it: those that waited for one of its queues.
-  struct capture {
-    emulated_queue* origin;
+  /// What one queue put into a recording. How much of it the first one, which began to record, has waited for.
+  struct lane {
+    emulated_queue* queue;
     std::vector<detail::emulated_work> work;
-    std::vector<emulated_queue*> forked;
+    std::size_t joined = 0;
   };
+  /// A recording in the making: queues that waited for one of its queues take part in it until it ends.
+  struct capture {
+    std::vector<lane> lanes;
+  };
+  class recorded;
 
   void add(detail::emulated_work w);
+  std::size_t given() const { return done_ + waiting_.size(); }
   void drain_to(std::size_t end);
+  void step();
+  bool can_step() const;
+  static bool exists(const emulated_platform&, const emulated_queue*);
+  std::size_t lane_of(const emulated_queue* q) const;
   [[noreturn]] static void refuse(const char* what, const std::string& why) {
     throw error(error_code::internal, what, why);
   }
@@ -119,11 +131,12 @@ class emulated_device final : public device {
 
   int ordinal() const override { return ordinal_; }
   device_info info() const override;
+  using device::allocate;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte*) noexcept override;
   std::byte* allocate_host(std::size_t bytes) override;
   void deallocate_host(std::byte*) noexcept override;
-  owned<queue> make_queue() override;
+  owned<queue> make_queue(allocator* workspaces = nullptr) override;
 
   const emulated_counts& count() const { return counts_; }
   /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
@@ -303,7 +316,7 @@ inline void emulated_device::deallocate(std::byte* p) noexcept {
     return;
   }
   for (auto* q : queues_) try {  // as cudaFree does
-      if (!q->running_) q->drain_to(q->done_ + q->waiting_.size());
+      if (!q->running_) q->drain_to(q->given());
     } catch (...) {
     }
   const emulated_platform::opened_memory open(platform_);
@@ -340,7 +353,7 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
     return;
   }
   for (auto* q : queues_) try {
-      if (!q->running_) q->drain_to(q->done_ + q->waiting_.size());
+      if (!q->running_) q->drain_to(q->given());
     } catch (...) {
     }
   counts_.live_host_bytes -= i->second;
@@ -348,33 +361,75 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
   ::operator delete (p, std::align_val_t{256});
 }
 
-inline owned<queue> emulated_device::make_queue() { return owned<queue>(new emulated_queue(*this)); }
+inline owned<queue> emulated_device::make_queue(allocator* workspaces) {
+  ++counts_.queues;
+  return owned<queue>(new emulated_queue(*this, workspaces ? workspaces : this));
+}
 
 // ---- the queue ----
 
-inline emulated_queue::emulated_queue(emulated_device& d) : device_(d) {
+/// A recording: work in lanes. All but the first, whose queue is the one that it is launched in, have queues of their
+/// own.
+class emulated_queue::recorded final : public recording {
+ public:
+  std::vector<std::vector<detail::emulated_work>> work;
+  std::vector<std::unique_ptr<emulated_queue>> others;
+};
+
+inline emulated_queue::emulated_queue(emulated_device& d, allocator* workspaces) : queue(workspaces), device_(d) {
   const std::lock_guard lock(d.platform_.mutex_);
   d.queues_.push_back(this);
-  ++d.counts_.queues;
 }
 
 inline emulated_queue::~emulated_queue() {
   const std::lock_guard lock(device_.platform_.mutex_);
   try {
-    drain_to(done_ + waiting_.size());
+    drain_to(given());
   } catch (...) {
   }
   std::erase(device_.queues_, this);
-  if (capture_) std::erase(capture_->forked, this);
+  if (capture_) capture_->lanes[lane_of(this)].queue = nullptr;
+}
+
+inline std::size_t emulated_queue::lane_of(const emulated_queue* q) const {
+  std::size_t k = 0;
+  while (capture_->lanes[k].queue != q) ++k;
+  return k;
 }
 
 inline void emulated_queue::add(detail::emulated_work w) {
   if (capture_) {
-    capture_->work.push_back(std::move(w));
+    capture_->lanes[lane_of(this)].work.push_back(std::move(w));
     return;
   }
   waiting_.push_back(std::move(w));
-  if (!device_.platform_.settings().deferred) drain_to(done_ + waiting_.size());
+  if (!device_.platform_.settings().deferred) drain_to(given());
+}
+
+inline bool emulated_queue::exists(const emulated_platform& p, const emulated_queue* wanted) {
+  for (auto& d : p.devices_)
+    if (d)
+      for (const auto* q : d->queues_)
+        if (q == wanted) return true;
+  return false;
+}
+
+/// Whether the next piece need not wait.
+inline bool emulated_queue::can_step() const {
+  if (running_ || waiting_.empty()) return false;
+  const auto& w = waiting_.front();
+  return !w.awaited || !exists(device_.platform_, w.awaited) || w.awaited->done_ >= w.until;
+}
+
+inline void emulated_queue::step() {
+  const auto w = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++done_;
+  if (w.awaited) {
+    if (exists(device_.platform_, w.awaited) && w.awaited->done_ < w.until) w.awaited->drain_to(w.until);
+  } else if (!device_.platform_.lost_) {
+    w.run();
+  }
 }
 
 /// Does the work that was given first until `end` pieces are done.
@@ -387,10 +442,14 @@ inline void emulated_queue::drain_to(std::size_t end) {
   } at_end{running_};
   const emulated_platform::opened_memory open(device_.platform_);
   while (done_ < end && !waiting_.empty()) {
-    const auto w = std::move(waiting_.front());
-    waiting_.pop_front();
-    ++done_;
-    if (!device_.platform_.lost_) w.run();
+    for (bool stepped = device_.platform_.settings().early; stepped;) {
+      stepped = false;
+      for (auto& d : device_.platform_.devices_)
+        if (d)
+          for (auto* other : d->queues_)
+            while (other != this && other->can_step()) other->step(), stepped = true;
+    }
+    step();
   }
 }
 
@@ -437,7 +496,7 @@ inline void emulated_queue::copy(void* to, const void* from, std::size_t bytes) 
     p.check_range("copy", from, bytes);
     std::memmove(to, from, bytes);
   }});
-  if (pageable) drain_to(done_ + waiting_.size());
+  if (pageable) drain_to(given());
 }
 
 inline void emulated_queue::clear(void* to, std::size_t bytes) {
@@ -455,26 +514,21 @@ inline void emulated_queue::wait_for(queue& q) {
   const std::lock_guard lock(device_.platform_.mutex_);
   ++device_.counts_.waits;
   if (&other == this) return;
-  if (capture_ && other.capture_ == capture_) {  // joins again
-    std::erase(capture_->forked, &other);
-    if (&other != capture_->origin) other.capture_.reset();
-    return;
-  }
-  if (capture_) refuse("wait_for", "a queue that records cannot wait for work that is not recorded");
+  if (capture_ && other.capture_ != capture_)
+    refuse("wait_for", "a queue that records cannot wait for work that is not recorded with it");
   if (other.capture_) {
-    if (!waiting_.empty()) drain_to(done_ + waiting_.size());
-    capture_ = other.capture_;
-    capture_->forked.push_back(this);
+    if (!capture_) {  // takes part from now on
+      drain_to(given());
+      capture_ = other.capture_;
+      capture_->lanes.push_back({this, {}});
+    }
+    const std::size_t theirs = lane_of(&other);
+    const std::size_t until = capture_->lanes[theirs].work.size();
+    add({nullptr, nullptr, theirs, until});
+    if (lane_of(this) == 0) capture_->lanes[theirs].joined = until;
     return;
   }
-  const std::size_t until = other.done_ + other.waiting_.size();
-  if (other.done_ == until) return;
-  add({[this, &other, until] {
-    for (auto& d : device_.platform_.devices_)
-      if (d)
-        for (auto* alive : d->queues_)
-          if (alive == &other && other.done_ < until) other.drain_to(until);
-  }});
+  if (other.done_ < other.given()) add({nullptr, &other, 0, other.given()});
 }
 
 inline void emulated_queue::synchronize() {
@@ -482,7 +536,7 @@ inline void emulated_queue::synchronize() {
   const std::lock_guard lock(p.mutex_);
   if (capture_) refuse("synchronize", "a queue that records cannot be waited for");
   ++device_.counts_.synchronizations;
-  drain_to(done_ + waiting_.size());
+  drain_to(given());
   if (p.lost_) refuse("synchronize", "a kernel failed, as a test asked for; the device is lost to this process");
 }
 
@@ -490,22 +544,24 @@ inline void emulated_queue::begin_recording() {
   const std::lock_guard lock(device_.platform_.mutex_);
   if (capture_) refuse("begin_recording", "the queue records already");
   capture_ = std::make_shared<capture>();
-  capture_->origin = this;
+  capture_->lanes.push_back({this, {}});
 }
 
 inline owned<recording> emulated_queue::end_recording() {
   const std::lock_guard lock(device_.platform_.mutex_);
-  if (!capture_ || capture_->origin != this) refuse("end_recording", "the queue did not begin to record");
-  const auto c = std::move(capture_);
-  capture_.reset();
-  if (!c->forked.empty()) {
-    for (auto* q : c->forked) q->capture_.reset();
-    refuse("end_recording", "a queue that took part was not waited for");
-  }
+  if (!capture_ || lane_of(this) != 0) refuse("end_recording", "the queue did not begin to record");
+  const auto c = capture_;
+  for (const lane& l : c->lanes)
+    if (l.queue) l.queue->capture_.reset();
+  for (std::size_t k = 1; k < c->lanes.size(); ++k)
+    if (c->lanes[k].joined != c->lanes[k].work.size())
+      refuse("end_recording", "a queue that took part was not waited for");
   ++device_.counts_.recordings;
-  auto r = std::make_unique<detail::emulated_recording>();
-  r->owner = &device_;
-  r->work = std::move(c->work);
+  auto r = std::make_unique<recorded>();
+  for (lane& l : c->lanes) {
+    r->work.push_back(std::move(l.work));
+    r->others.push_back(r->others.empty() ? nullptr : std::make_unique<emulated_queue>(device_));
+  }
   return owned<recording>(r.release());
 }
 
@@ -514,7 +570,21 @@ inline void emulated_queue::launch(recording& what) {
   if (capture_) refuse("launch", "a recording is launched while another is made");
   ++device_.counts_.recording_launches;
   // The pieces are copied: the recording may be destroyed before they ran, as cudaGraphExecDestroy allows.
-  for (const auto& w : static_cast<detail::emulated_recording&>(what).work) add(w);
+  const auto& r = static_cast<recorded&>(what);
+  std::vector<emulated_queue*> queues;
+  std::vector<std::size_t> before;
+  for (const auto& other : r.others) {
+    queues.push_back(other ? other.get() : this);
+    before.push_back(queues.back()->given());
+  }
+  for (std::size_t k = queues.size(); k-- > 0;)
+    for (auto w : r.work[k]) {
+      if (!w.run) w.awaited = queues[w.lane], w.until += before[w.lane];
+      if (k == 0)
+        add(std::move(w));
+      else
+        queues[k]->waiting_.push_back(std::move(w));
+    }
 }
 
 }  // namespace weft::gpu

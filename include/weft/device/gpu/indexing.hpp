@@ -39,6 +39,9 @@ struct walk {
 
   /// Adds the offsets of element `index`.
   WEFT_HOST_DEVICE void add_offsets(std::uint32_t index, std::uint32_t* offsets) const {
+#if defined(__CUDA_ARCH__)
+  #pragma unroll 1
+#endif
     for (std::uint32_t axis = 0; axis < rank; ++axis) {
       std::uint32_t along = index;
       if (axis + 1 < rank) {

@@ -8,21 +8,14 @@
 
 namespace weft::gpu {
 
-/// Memory of a device that a kernel keeps for itself.
-class device_memory : public held_bytes<device, &device::deallocate> {
- public:
-  device_memory() = default;
-  /// All zero if `cleared`. Throws resource_exhausted.
-  device_memory(device& d, std::size_t bytes, bool cleared, const char* operation) : held_bytes(d, d.allocate(bytes)) {
-    if (!data())
-      throw error(error_code::resource_exhausted, operation,
-                  {"no room for ", bytes, " bytes of workspace on GPU ", d.ordinal()});
-    if (!cleared) return;
-    const auto q = d.make_queue();
-    q->clear(data(), bytes);
-    q->synchronize();
-  }
-};
+/// Memory that a kernel keeps for itself, all zero. Throws resource_exhausted.
+inline device_memory cleared_memory(device& d, allocator& from, std::size_t bytes, const std::string& owner) {
+  device_memory memory(from, bytes, owner);
+  const auto q = d.make_queue();
+  q->clear(memory.data(), bytes);
+  q->synchronize();
+  return memory;
+}
 
 /// The kernel of a GPU: a few launches, one after another, whose arguments are kept here. When it runs, the pointers
 /// among them are looked up in the frame, and that is all.

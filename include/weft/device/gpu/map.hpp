@@ -66,10 +66,12 @@ inline constexpr map_layout map_layout_of = detail::make_map_layout<Inputs, Outp
 /// stands for all.
 template <class T, int N>
 WEFT_HOST_DEVICE void load_group(T (&to)[N], const T* from, std::uint32_t step, std::uint32_t count) {
-  if (step == 0) {
+  if constexpr (N == 1) {
+    to[0] = *from;
+  } else if (step == 0) {
     const T one = *from;
     for (int i = 0; i < N; ++i) to[i] = one;
-  } else if (N == 1 || count >= N) {
+  } else if (count >= N) {
     const auto all = *reinterpret_cast<const pack<T, N>*>(from);
     for (int i = 0; i < N; ++i) to[i] = all.x[i];
   } else {
@@ -79,7 +81,9 @@ WEFT_HOST_DEVICE void load_group(T (&to)[N], const T* from, std::uint32_t step, 
 
 template <class T, int N>
 WEFT_HOST_DEVICE void store_group(const T (&from)[N], T* to, std::uint32_t count) {
-  if (N == 1 || count >= N) {
+  if constexpr (N == 1) {
+    *to = from[0];
+  } else if (count >= N) {
     pack<T, N> all;
     for (int i = 0; i < N; ++i) all.x[i] = from[i];
     *reinterpret_cast<pack<T, N>*>(to) = all;

@@ -2,15 +2,17 @@
 
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
+#include <weft/device/gpu/map.hpp>
 #include <weft/device/gpu/program.hpp>
 
 /// The reducing kernel: some axes of the iteration space are kept, the others combined, in one pass over the inputs and
 /// in an order that depends on extents alone.
 ///
 /// A block is `results x lanes` threads: `lanes` of them share one result. Threads that follow each other take
-/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where there are too few
-/// results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what they left in the
-/// workspace, always in the same order.
+/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where that axis is combined and
+/// rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned. Where there
+/// are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what they
+/// left in the workspace, always in the same order.
 ///
 /// Sums are kept in the elements' own type, floats in floats: at most a few hundred terms one after another in a
 /// thread, eight at a time, the rest as a tree.
@@ -22,6 +24,7 @@ struct reduction_shape {
   std::uint32_t results_log = 0;          ///< results of a block: 2^results_log
   bool across = false;                    ///< threads that follow each other take neighbouring results
   std::uint32_t splits = 1, split = 0;    ///< blocks per result, and elements of each
+  std::uint32_t group = 1;                ///< neighbouring elements that a thread takes at once
   static constexpr unsigned threads = 256;
 
   std::uint32_t blocks() const { return (results + (1u << results_log) - 1) >> results_log; }
@@ -51,10 +54,12 @@ struct reduce_code {
   function body;
   const reduce_layout* layout = nullptr;
   int outputs = 1;
+  unsigned group = 1;  ///< the elements that it can take at once
 };
 
-/// Chooses the threads of a reduction; from extents alone, so that results have the same bits on every GPU.
-inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes) {
+/// Chooses the threads of a reduction; from extents alone, so that results have the same bits on every GPU and at every
+/// address. `group`: how many neighbours may be taken at once, if the innermost axis is combined.
+inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes, std::uint32_t group) {
   reduction_shape r;
   r.results = r.length = 1;
   for (std::size_t axis = 0; axis < over.space.rank; ++axis)
@@ -65,7 +70,11 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
     while (r.results_log < 5 && (1u << r.results_log) < r.results) ++r.results_log;
     lanes_log = 8 - r.results_log;
   } else {
-    const std::uint32_t wanted = r.length > 128 ? (r.length + 3) / 4 : r.length < 32 ? r.length : 32;
+    if (r.length >= 32 * group) r.group = group;  // else threads of a warp would have nothing to do
+    const std::uint32_t wanted = r.group > 1      ? (r.length + r.group - 1) / r.group
+                                 : r.length > 128 ? (r.length + 3) / 4
+                                 : r.length < 32  ? r.length
+                                                  : 32;
     while (lanes_log < 8 && (1u << lanes_log) < wanted) ++lanes_log;
     while (lanes_log < 8 && (1u << (8 - lanes_log)) >= 2 * r.results) ++lanes_log;
     r.results_log = 8 - lanes_log;
@@ -76,7 +85,7 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
   std::uint32_t splits = (enough_blocks + blocks - 1) / blocks;
   if (splits > (r.length + per_split - 1) / per_split) splits = (r.length + per_split - 1) / per_split;
   if (splits < 1) splits = 1;
-  r.split = (r.length + splits - 1) / splits;
+  r.split = ((r.length + splits - 1) / splits + r.group - 1) / r.group * r.group;
   r.splits = r.split ? (r.length + r.split - 1) / r.split : 1;
   return r;
 }
@@ -173,6 +182,8 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   };
   using thread_memory = nothing;
   static constexpr int unroll = P::inputs >= 4 ? 2 : P::inputs >= 2 ? 4 : 8;
+  static constexpr int lanes = lanes_of<P>(detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
+  static constexpr int group = lanes < unroll ? lanes : unroll;
 
   template <int Phase>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
@@ -247,20 +258,39 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       const std::uint32_t begin = at.block_y * this->layout.split;
       const std::uint32_t end =
           this->layout.length - begin < this->layout.split ? this->layout.length : begin + this->layout.split;
-      for (std::uint32_t j = begin + p.lane; j < end; j += p.lanes * unroll) {
+      const std::uint32_t together = this->layout.group;
+      for (std::uint32_t j = begin + p.lane * together; j < end; j += p.lanes * unroll) {
         inputs_of<P, 1> x[unroll];
         std::uint32_t whole[unroll];
+        std::uint32_t exist = 0;  // of `unroll` elements
+        if (together > 1) {
   #if defined(__CUDA_ARCH__)
     #pragma unroll
   #endif
-        for (int u = 0; u < unroll; ++u) {
-          const std::uint32_t k = j + static_cast<std::uint32_t>(u) * p.lanes;
-          if (k >= end) break;
-          std::uint32_t offsets[P::inputs + 1];
-          for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
-          this->reduced.add_offsets(k, offsets);
-          (load<static_cast<int>(I)>(x[u], offsets[I]), ...);
-          whole[u] = offsets[P::inputs];
+          for (int u = 0; u < unroll; u += group) {
+            const std::uint32_t k = j + static_cast<std::uint32_t>(u) * p.lanes;
+            if (k >= end) break;
+            std::uint32_t offsets[P::inputs + 1];
+            for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
+            this->reduced.add_offsets(k, offsets);
+            (load_neighbours<static_cast<int>(I)>(x + u, offsets[I], end - k), ...);
+            for (int i = 0; i < group; ++i) whole[u + i] = offsets[P::inputs] + static_cast<std::uint32_t>(i);
+            exist += end - k < together ? end - k : together;
+          }
+        } else {
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+          for (int u = 0; u < unroll; ++u) {
+            const std::uint32_t k = j + static_cast<std::uint32_t>(u) * p.lanes;
+            if (k >= end) break;
+            std::uint32_t offsets[P::inputs + 1];
+            for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
+            this->reduced.add_offsets(k, offsets);
+            (load<static_cast<int>(I)>(x[u], offsets[I]), ...);
+            whole[u] = offsets[P::inputs];
+            ++exist;
+          }
         }
         outputs_of<P, 1> part;
         (reset<static_cast<int>(O)>(part), ...);
@@ -268,7 +298,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     #pragma unroll
   #endif
         for (int u = 0; u < unroll; ++u) {
-          if (j + static_cast<std::uint32_t>(u) * p.lanes >= end) break;
+          if (static_cast<std::uint32_t>(u) >= exist) break;
           outputs_of<P, 1> y;
           const element_inputs<P, 1> in{x[u], 0};
           element_outputs<P, 1> out{y, 0};
@@ -285,6 +315,23 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   WEFT_HOST_DEVICE void load(inputs_of<P, 1>& x, std::uint32_t offset) const {
     using T = typename P::template input<I>;
     x.template at<I>()[0] = P::reads_all || this->in[I] ? static_cast<const T*>(this->in[I])[offset] : T(1);
+  }
+  /// `count` neighbours exist. The same values whether they are aligned or not.
+  template <int I>
+  WEFT_HOST_DEVICE void load_neighbours(inputs_of<P, 1>* x, std::uint32_t offset, std::uint32_t count) const {
+    using T = typename P::template input<I>;
+    T all[group];
+    const T* const from = static_cast<const T*>(this->in[I]) + offset;
+    const auto step = static_cast<std::uint32_t>(this->reduced.strides[0][I]);
+    if (P::reads_all || this->in[I]) {
+      if (step == 0 || reinterpret_cast<std::uintptr_t>(from) % sizeof(pack<T, group>) == 0)
+        load_group(all, from, step, count);
+      else
+        for (int i = 0; i < group; ++i) all[i] = static_cast<std::uint32_t>(i) < count ? from[i] : T(1);
+    } else {
+      for (int i = 0; i < group; ++i) all[i] = T(1);
+    }
+    for (int i = 0; i < group; ++i) x[i].template at<I>()[0] = all[i];
   }
   template <int O>
   WEFT_HOST_DEVICE void reset(outputs_of<P, 1>& x) const {
@@ -374,7 +421,8 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
 
 template <class P, weft::device::combine How>
 reduce_code compile_reduce(const char* name) {
-  return {function_of<reduce_body<P, How>>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs};
+  using body = reduce_body<P, How>;
+  return {function_of<body>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs, body::group};
 }
 
 #endif

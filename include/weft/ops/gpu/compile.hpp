@@ -18,6 +18,14 @@ using this_compiler = device_compiler;
 using this_compiler = host_compiler;
 #endif
 
+/// Families of operations whose kernels a file has only if it uses one of them, and for the element types that it uses.
+struct convolutions {};
+struct pools {};
+
+/// Where the headers of ops/gpu/ specialise it, its constructor installs a family's kernels.
+template <class Family, class T>
+struct family_kernels {};
+
 /// A compiler without GPUs compiles nothing.
 template <class Compiler>
 struct compiled {
@@ -29,6 +37,8 @@ struct compiled {
   static void primitives() {}
   template <class T>
   static void storage_primitives() {}
+  template <class Family, class T>
+  static void family() {}
 };
 
 }  // namespace weft::gpu

@@ -67,9 +67,17 @@ bool install_convolution() {
          install<d::prepare_convolution_filter_gradient<T>>({.prepare = prepare_convolution_filter_gradient<T>});
 }
 
-#if WEFT_COMPILES_FOR_GPU || WEFT_GPU_USES_CUDNN
+#if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
 inline const bool convolution_is_installed = install_convolution<float>() && install_convolution<double>();
 #endif
 
 }  // namespace WEFT_GPU_FILE
+
+#if WEFT_COMPILES_FOR_GPU
+template <class T>
+struct family_kernels<convolutions, T> {
+  family_kernels() { install_convolution<T>(); }
+};
+#endif
+
 }  // namespace weft::gpu

@@ -79,7 +79,8 @@ inline void add_map(launch_kernel& k, const map_code& code, const iteration& ove
 
 /// One reduction, with its workspace.
 /// Null where there is nothing to do.
-inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, const char* operation, const reduce_code& code,
+inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocator* memory, const char* what,
+                                            const reduce_code& code,
                                             const iteration& over, std::uint32_t kept_axes, std::size_t results,
                                             const map_operands& o, std::uint32_t stored, std::uint32_t combined,
                                             double factor, double result_factor, const std::uint64_t* constants) {
@@ -90,7 +91,9 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, const c
     layout.results_log = 8;
     walked.space = {};
   } else {
-    layout = plan_reduction(over, kept_axes);
+    // Groups of what is stored would be written element by element, each thread far from the next one.
+    const bool grouped = !stored && groups_fit(over, o.inputs, code.group);
+    layout = plan_reduction(over, kept_axes, grouped ? code.group : 1);
   }
   if (layout.results == 0) return nullptr;
   auto& l = k.add();
@@ -105,11 +108,12 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, const c
     if (o.out[i] != no_slot) l.point(code.layout->out + 8 * i, o.out[i]);
   if (layout.splits == 1 || combined == 0) return &l;
   const std::size_t tickets = (layout.blocks() * std::size_t{4} + 255) / 256 * 256;
-  device_memory memory(d, tickets + 8 * static_cast<std::size_t>(code.outputs) * layout.splits * layout.results, true,
-                       operation);
-  l.put(code.layout->tickets, memory.data());
-  l.put(code.layout->partial, memory.data() + tickets);
-  k.keep(static_cast<device_memory&&>(memory));
+  device_memory workspace = cleared_memory(
+      d, memory ? *memory : d, tickets + 8 * static_cast<std::size_t>(code.outputs) * layout.splits * layout.results,
+      concat({"workspace of ", what}));
+  l.put(code.layout->tickets, workspace.data());
+  l.put(code.layout->partial, workspace.data() + tickets);
+  k.keep(static_cast<device_memory&&>(workspace));
   return &l;
 }
 
@@ -162,8 +166,9 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
   const bool mean = p.c.attributes[2] != 0;
   const std::size_t elements = over.space.elements(), results = p.outputs[0].extents.elements();
   over.merge_axes();
-  owned<launch_kernel> k(new launch_kernel(describe_fused(weft::detail::reduction_name(how, mean), *r.body)));
-  add_reduction(*k, d, p.c.op->name, **r.gpu, over, walked_axes(over, n + 1), results,
+  const char* const name = weft::detail::reduction_name(how, mean);
+  owned<launch_kernel> k(new launch_kernel(describe_fused(name, *r.body)));
+  add_reduction(*k, d, p.memory, name, **r.gpu, over, walked_axes(over, n + 1), results,
                 {p.input_slots, nullptr, n, p.output_slots, nullptr, 1}, 0, 1, 1,
                 mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.c.literals.data());
   return k.release();
@@ -217,12 +222,13 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p, device& d)
       mean ? static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()) : 1;
   const map_operands operands{in, in_types, inputs, out, out_types, arguments};
 
+  constexpr const char* what = "sums of gradients";
   owned<launch_kernel> k(new launch_kernel(describe_fused("gradient of", f)));
   if (!summed) {
     const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
     if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data());
     const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
-    if (auto* l = add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
+    if (auto* l = add_reduction(*k, d, p.memory, what, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
                                 factor, 1, p.c.literals.data()))
       l->spare = grouped;
     return k.release();
@@ -239,7 +245,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p, device& d)
       if (walked == axes) together |= bit;
     }
     left &= ~together;
-    add_reduction(*k, d, p.c.op->name, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
+    add_reduction(*k, d, p.memory, what, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
                   together, factor, 1, p.c.literals.data());
   }
   return k.release();

@@ -50,9 +50,13 @@ bool install_pooling() {
          install<d::prepare_average_pool_gradient<T>>({.prepare = prepare_average_pool_gradient<T>});
 }
 
-inline const bool pooling_is_installed = install_pooling<float>() && install_pooling<double>();
-
 }  // namespace WEFT_GPU_FILE
+
+template <class T>
+struct family_kernels<pools, T> {
+  family_kernels() { install_pooling<T>(); }
+};
+
 }  // namespace weft::gpu
 
 #endif

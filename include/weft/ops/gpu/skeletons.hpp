@@ -241,6 +241,11 @@ struct compiled<device_compiler> {
     }
   }
 
+  template <class Family, class T>
+  static void family() {
+    detail::need<family_kernels<Family, T>>();
+  }
+
   /// The single operations that gradients of gradients are made of (ops/primitives.hpp).
   template <class T>
   static void primitives() {
