@@ -77,7 +77,7 @@ std::size_t of_mixed_precision() {
   auto step = s.prepare(fetch(loss, train), feed(x));
   const tensor<float, images> batch_of_200(shape(200, 20));
   for (int i = 0; i < 3; ++i) step(batch_of_200);
-  return counted([&] { step(batch_of_200); });
+  return allocations_of([&] { step(batch_of_200); });
 }
 
 BOOST_AUTO_TEST_CASE(products_of_storage_types_allocate_nothing) {

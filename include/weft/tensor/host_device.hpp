@@ -26,9 +26,13 @@
 #endif
 
 // Around code that prepares work and does none: recording, planning, describing. It is compiled in less time, and never
-// inlined into code that is optimised in full.
+// inlined into code that is optimised in full. The passes that are left out gain nothing there, and took a twentieth of
+// a small program's compile time.
 #if defined(__GNUC__) && !defined(__clang__)
-  #define WEFT_COLD_BEGIN WEFT_QUIET_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")") WEFT_QUIET_END
+  #define WEFT_COLD_BEGIN                                                                                       \
+    WEFT_QUIET_BEGIN _Pragma("GCC push_options")                                                                \
+        _Pragma("GCC optimize(\"O1\", \"no-tree-pta\", \"no-tree-loop-optimize\", \"no-tree-dominator-opts\")") \
+            WEFT_QUIET_END
   #define WEFT_COLD_END _Pragma("GCC pop_options")
 #else
   #define WEFT_COLD_BEGIN
