@@ -480,6 +480,9 @@ inline void loop::run_range(const void* const* in, void* const* out, const std::
   }
 }
 
+WEFT_COLD_END
+
+// Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.
 inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows,
                             std::size_t columns) const {
   const void* in[max_operands];
@@ -553,7 +556,5 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   }
   if (streamed) detail::finish_streams();
 }
-
-WEFT_COLD_END
 
 }  // namespace weft::device
