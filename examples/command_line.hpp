@@ -91,7 +91,7 @@ class command_line {
 
 /// What every example can be told.
 struct training_flags {
-  std::string device = "cpu", data_dir = "/usr/share/datasets/fashion-mnist", json;
+  std::string device = "cpu", data_dir = "/usr/share/datasets/fashion-mnist", json = "";
   std::int64_t batch_size = 100, epochs = 10, threads = 0, seed = 1;
   double learning_rate = 0.1;
   weft::progress_mode progress = weft::progress_mode::automatic;

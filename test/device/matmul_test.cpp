@@ -2,8 +2,10 @@
 #define BOOST_TEST_MODULE matmul
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <vector>
@@ -30,27 +32,34 @@ inline constexpr float spacing = std::is_same_v<T, weft::half>       ? 0x1p-10f
                                  : std::is_same_v<T, weft::bfloat16> ? 0x1p-7f
                                                                      : 0;
 
+struct coefficients {
+  float alpha, beta;
+};
+
 // Every element within the error that a sum of k products may have and, where it is rounded once more, a neighbour; and
 // nothing written outside C.
 template <class Policy, class T, class N = weft::accumulator<T>>
-void check(const matmul_shape& s, std::type_identity_t<N> alpha, std::type_identity_t<N> beta,
-           weft::thread_pool* pool = nullptr) {
-  BOOST_TEST_CONTEXT("m " << s.m << " n " << s.n << " k " << s.k << " transposed " << s.transpose_a << s.transpose_b
-                          << " alpha " << alpha << " beta " << beta) {
-    const auto a = random<T>(s.m * s.k, 1), b = random<T>(s.k * s.n, 2);
-    auto c = random<T>(s.m * s.n, 3), expected = c;
-    if (beta == 0) c.assign(c.size(), T(std::numeric_limits<N>::quiet_NaN()));
-    c.push_back(T(42));
-    weft::matmul<Policy>(s, alpha, a.data(), b.data(), beta, c.data(), pool);
-    weft::matmul_naive(s, alpha, a.data(), b.data(), beta, expected.data());
-    const N bound = std::numeric_limits<N>::epsilon() * static_cast<N>(s.k + 2) * (std::abs(alpha) + std::abs(beta));
-    bool equal = c.back() == 42;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const N found = c[i], right = expected[i];
-      equal = equal && std::abs(found - right) <= bound + spacing<T> * std::abs(right);
+void check(const matmul_shape& s, std::initializer_list<coefficients> all,
+           std::initializer_list<weft::thread_pool*> pools = {nullptr}) {
+  const auto a = random<T>(s.m * s.k, 1), b = random<T>(s.k * s.n, 2), c = random<T>(s.m * s.n, 3);
+  std::vector<N> product(c.size());
+  weft::matmul_naive<N>(s, 1, std::vector<N>(a.begin(), a.end()).data(), std::vector<N>(b.begin(), b.end()).data(), 0,
+                        product.data());
+  for (const auto [alpha, beta] : all)
+    for (weft::thread_pool* pool : pools) {
+      auto found = c;
+      if (beta == 0) found.assign(c.size(), T(std::numeric_limits<N>::quiet_NaN()));
+      found.push_back(T(42));
+      weft::matmul<Policy>(s, N(alpha), a.data(), b.data(), N(beta), found.data(), pool);
+      const N bound = std::numeric_limits<N>::epsilon() * static_cast<N>(s.k + 2) * (std::abs(alpha) + std::abs(beta));
+      bool equal = found.back() == 42;
+      for (std::size_t i = 0; i < c.size(); ++i) {
+        const N right = N(alpha) * product[i] + N(beta) * N(c[i]);
+        equal = equal && std::abs(N(found[i]) - right) <= bound + spacing<T> * std::abs(right);
+      }
+      BOOST_CHECK_MESSAGE(equal, "m " << s.m << " n " << s.n << " k " << s.k << " transposed " << s.transpose_a
+                                      << s.transpose_b << " alpha " << alpha << " beta " << beta);
     }
-    BOOST_CHECK(equal);
-  }
 }
 
 template <class Policy, class T>
@@ -59,12 +68,8 @@ void check_all() {
   for (std::size_t m : extents)
     for (std::size_t n : extents)
       for (std::size_t k : {0u, 1u, 2u, 8u, 9u, 10u, 100u})
-        for (unsigned form = 0; form < 4; ++form) {
-          const matmul_shape s{m, n, k, (form & 1) != 0, (form & 2) != 0};
-          check<Policy, T>(s, 1, 0);
-          check<Policy, T>(s, -0.5, 1);
-          check<Policy, T>(s, 2, 0.25);
-        }
+        for (unsigned form = 0; form < 4; ++form)
+          check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, {{1, 0}, {-0.5, 1}, {2, 0.25}});
   weft::thread_pool pool(2);
   for (const auto& [m, n, k] : {std::array<std::size_t, 3>{100, 300, 784},
                                 {784, 100, 100},
@@ -73,10 +78,7 @@ void check_all() {
                                 {1, 2000, 1500},
                                 {300, 1, 7000}})
     for (unsigned form = 0; form < 4; ++form)
-      for (weft::thread_pool* threads : {static_cast<weft::thread_pool*>(nullptr), &pool}) {
-        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, 1, 0, threads);
-        check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, -0.5, 1, threads);
-      }
+      check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, {{1, 0}, {-0.5, 1}}, {nullptr, &pool});
 }
 
 }  // namespace

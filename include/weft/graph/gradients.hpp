@@ -40,8 +40,10 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 
 template <class T, class X, class Compiler = gpu::this_compiler>
 void use_primitives(const X& x) {
-  if constexpr (std::is_floating_point_v<T>) gpu::compiled<Compiler>::template primitives<T>();
-  if constexpr (std::is_floating_point_v<T>) static_cast<graph*>(x.erased().where())->use(primitives<T>);
+  if constexpr (std::is_floating_point_v<T>) {
+    gpu::compiled<Compiler>::template primitives<T>();
+    x.erased().where()->use(primitives<T>);
+  }
 }
 
 }  // namespace detail

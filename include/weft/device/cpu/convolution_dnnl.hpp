@@ -10,11 +10,8 @@
 #include <weft/device/convolution.hpp>
 #include <weft/device/cpu/convolution_kernel.hpp>
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/device/cpu/dnnl.hpp>
-#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
-#include <weft/device/kernel.hpp>
-#include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -80,7 +77,7 @@ namespace weft::device {
 /// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
 /// gradients of the filters, one for each part, are then summed in order. How the batch is cut depends on the shape
 /// alone.
-class dnnl_convolution_kernel final : public kernel {
+class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
   using kind = weft::detail::convolution_kind;
 
@@ -90,19 +87,11 @@ class dnnl_convolution_kernel final : public kernel {
   static kernel* make(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                       loop_kernel* epilogue) {
     if (s.batch < 4) return nullptr;
-    auto* made = new dnnl_convolution_kernel(k, s, a, b, out);
-    if (made->prepare()) {
-      made->epilogue_ = epilogue;
-      return made;
-    }
-    delete made;
-    return nullptr;
+    return prepared(new dnnl_convolution_kernel(k, s, a, b, out), epilogue);
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_) dnnl_stream_destroy(p.stream);
     if (stream_) dnnl_stream_destroy(stream_);
-    if (attributes_) dnnl_primitive_attr_destroy(attributes_);
-    delete epilogue_;
   }
 
   void run(const frame& f) override {
@@ -129,9 +118,6 @@ class dnnl_convolution_kernel final : public kernel {
   }
 
  private:
-  struct line {
-    alignas(64) std::byte bytes[64];
-  };
   struct part {
     std::int64_t begin, end;
     bool large;
@@ -142,16 +128,13 @@ class dnnl_convolution_kernel final : public kernel {
   dnnl_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
       : kind_(k), shape_(s), a_(a), b_(b), out_(out) {}
 
-  bool prepare() {
+  bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
     const weft::detail::dnnl_description any(
         {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_format_tag_any);
     const weft::detail::dnnl_description plain(
         {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_hwio);
-    if (!weft::detail::dnnl_processor() || !any.good() || !plain.good() ||
-        dnnl_primitive_attr_create(&attributes_) != dnnl_success ||
-        dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) != dnnl_success)
-      return false;
+    if (!any.good() || !plain.good() || !make_attributes()) return false;
 
     // Parts of the batch, of two sizes that differ by one.
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
@@ -176,13 +159,7 @@ class dnnl_convolution_kernel final : public kernel {
     filter_bytes_ = weft::detail::bytes_of(blocked);
     filter_lines_ = (filter_bytes_ + 63) / 64;
     blocked_.resize(filter_lines_ * (gather ? count : 1));
-    std::size_t scratch = weft::detail::bytes_of(larger_.layout(dnnl_query_scratchpad_md));
-    if (two) {
-      const std::size_t other = weft::detail::bytes_of(smaller_.layout(dnnl_query_scratchpad_md));
-      scratch = other > scratch ? other : scratch;
-    }
-    scratch = (scratch + 63) / 64;
-    scratch_.resize(scratch * count);
+    reserve_scratch(count, larger_, two ? &smaller_ : nullptr);
     if (!plain_filters_.make(plain.get(), nullptr) || !blocked_filters_.make(blocked, blocked_.data()) ||
         !weft::detail::make_stream(stream_))
       return false;
@@ -197,7 +174,7 @@ class dnnl_convolution_kernel final : public kernel {
       const dnnl_query_t result = forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
       if (!p.images.make(code.layout(image), nullptr) || !p.result.make(code.layout(result), nullptr) ||
           !p.filters.make(code.layout(filters_of()), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_.data() + i * scratch) ||
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
           !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
@@ -230,7 +207,7 @@ class dnnl_convolution_kernel final : public kernel {
       arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, p.filters.get()};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
-    execute((p.large ? larger_ : smaller_).get(), p.stream, 4, arguments);
+    execute("conv2d", (p.large ? larger_ : smaller_).get(), p.stream, 4, arguments);
     if (epilogue_)
       epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end),
                           static_cast<std::size_t>(shape_.batch));
@@ -238,12 +215,7 @@ class dnnl_convolution_kernel final : public kernel {
 
   void reorder(dnnl_memory_t from, dnnl_memory_t to) {
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    execute(reorder_.get(), stream_, 2, arguments);
-  }
-
-  static void execute(dnnl_primitive_t code, dnnl_stream_t stream, int count, const dnnl_exec_arg_t* arguments) {
-    if (dnnl_primitive_execute(code, stream, count, arguments) != dnnl_success)
-      throw error(error_code::internal, "conv2d", "oneDNN failed");
+    execute("conv2d", reorder_.get(), stream_, 2, arguments);
   }
 
   static void add(float* to, const float* from, std::size_t n) {
@@ -256,12 +228,10 @@ class dnnl_convolution_kernel final : public kernel {
   kind kind_;
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
-  loop_kernel* epilogue_ = nullptr;
-  dnnl_primitive_attr_t attributes_ = nullptr;
   weft::detail::dnnl_code larger_, smaller_, reorder_;
   weft::detail::dnnl_buffer plain_filters_, blocked_filters_;
   std::size_t filter_bytes_ = 0, filter_lines_ = 0;
-  sequence<line> blocked_, scratch_;
+  sequence<line> blocked_;
   sequence<part> parts_;
   dnnl_stream_t stream_ = nullptr;
 };

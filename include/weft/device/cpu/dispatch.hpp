@@ -112,12 +112,16 @@ WEFT_INLINE void call(F& f) {
     f();
 }
 
+// An f that says `written_in_vectors` leaves the compiler nothing to vectorise, and need not cost the time of trying.
+template <class F>
+concept WrittenInVectors = F::written_in_vectors;
+
 template <class F>
 WEFT_TARGET_BASELINE WEFT_LOOPS void call_baseline(F& f) {
   call<isa::baseline>(f);
 }
-template <class F>
-WEFT_TARGET_BASELINE WEFT_VECTORS void call_vectors_baseline(F& f) {
+template <WrittenInVectors F>
+WEFT_TARGET_BASELINE WEFT_VECTORS void call_baseline(F& f) {
   call<isa::baseline>(f);
 }
 
@@ -126,8 +130,8 @@ template <class F>
 WEFT_TARGET_AVX2 WEFT_LOOPS void call_avx2(F& f) {
   call<isa::avx2>(f);
 }
-template <class F>
-WEFT_TARGET_AVX2 WEFT_VECTORS void call_vectors_avx2(F& f) {
+template <WrittenInVectors F>
+WEFT_TARGET_AVX2 WEFT_VECTORS void call_avx2(F& f) {
   call<isa::avx2>(f);
 }
 
@@ -135,8 +139,8 @@ template <class F>
 WEFT_TARGET_AVX512 WEFT_LOOPS void call_avx512(F& f) {
   call<isa::avx512>(f);
 }
-template <class F>
-WEFT_TARGET_AVX512 WEFT_VECTORS void call_vectors_avx512(F& f) {
+template <WrittenInVectors F>
+WEFT_TARGET_AVX512 WEFT_VECTORS void call_avx512(F& f) {
   call<isa::avx512>(f);
 }
 #endif
@@ -163,17 +167,6 @@ void multiversioned(F f) {
 #if defined(__clang__)
   #pragma clang diagnostic pop
 #endif
-
-/// Calls f(isa_constant<set>), compiled for this processor, where f is written in vectors: the compiler has nothing
-/// left to vectorise, and need not spend the time of trying.
-template <class F>
-void multiversioned_vectors(F f) {
-#if defined(__x86_64__)
-  if (detected_isa() == isa::avx512) return detail::call_vectors_avx512(f);
-  if (detected_isa() == isa::avx2) return detail::call_vectors_avx2(f);
-#endif
-  detail::call_vectors_baseline(f);
-}
 
 /// Calls f, compiled for AVX2 where the processor has it or more, and plainly elsewhere: for loops that gain nothing
 /// from wider vectors, at a third of the compile time.

@@ -8,11 +8,8 @@
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/device/cpu/dnnl.hpp>
-#include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
-#include <weft/device/kernel.hpp>
-#include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::device {
@@ -20,7 +17,7 @@ namespace weft::device {
 /// A product of bfloat16 by oneDNN, on processors that multiply bfloat16 themselves: several times as fast as in float.
 /// Such instructions take subnormal numbers for zeros. The rows of the result, or its columns, are cut among Weft's
 /// threads, by the shape alone.
-class dnnl_bfloat16_matmul_kernel final : public kernel {
+class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
  public:
   /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
   /// reads c and writes it in place, unless it returns null.
@@ -28,18 +25,10 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
     if (s.m * s.n * s.k < 8192 || detected_isa() != isa::avx512 ||
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) != dnnl_cpu_isa_avx512_core_bf16)
       return nullptr;
-    auto* made = new dnnl_bfloat16_matmul_kernel(s, a, b, c);
-    if (made->prepare()) {
-      made->epilogue_ = epilogue;
-      return made;
-    }
-    delete made;
-    return nullptr;
+    return prepared(new dnnl_bfloat16_matmul_kernel(s, a, b, c), epilogue);
   }
   ~dnnl_bfloat16_matmul_kernel() override {
     for (part& p : parts_) dnnl_stream_destroy(p.stream);
-    if (attributes_) dnnl_primitive_attr_destroy(attributes_);
-    delete epilogue_;
   }
 
   void run(const frame& f) override {
@@ -57,9 +46,6 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
   }
 
  private:
-  struct line {
-    alignas(64) std::byte bytes[64];
-  };
   struct part {
     std::size_t begin;
     weft::detail::dnnl_code* code;
@@ -70,11 +56,9 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
   dnnl_bfloat16_matmul_kernel(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c)
       : shape_(s), a_(a), b_(b), c_(c), by_rows_(s.m >= s.n) {}
 
-  bool prepare() {
+  bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
-    if (!weft::detail::dnnl_processor() || dnnl_primitive_attr_create(&attributes_) != dnnl_success ||
-        dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) != dnnl_success)
-      return false;
+    if (!make_attributes()) return false;
     constexpr std::size_t worth_waking = std::size_t{1} << 23;  // multiply-adds: some 50 microseconds
     const std::size_t extent = by_rows_ ? shape_.m : shape_.n, work = shape_.m * shape_.n * shape_.k;
     const std::size_t wanted = work < 2 * worth_waking ? 1 : work < 16 * worth_waking ? work / worth_waking : 16;
@@ -82,19 +66,14 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
     const std::size_t count = (extent + width - 1) / width, last = extent - (count - 1) * width;
     if (!make(whole_, width) || (last != width && !make(last_, last))) return false;
 
-    const auto lines = [](const weft::detail::dnnl_code& code) {
-      return (weft::detail::bytes_of(code.layout(dnnl_query_scratchpad_md)) + 63) / 64;
-    };
-    const std::size_t scratch = lines(whole_), more = last != width ? lines(last_) : 0;
-    const std::size_t each = scratch > more ? scratch : more;
-    scratch_.resize(each * count);
+    reserve_scratch(count, whole_, last != width ? &last_ : nullptr);
     for (std::size_t i = 0; i < count; ++i) {
       part p{i * width, i + 1 == count && last != width ? &last_ : &whole_, nullptr, {}, {}, {}, {}};
       const weft::detail::dnnl_code& code = *p.code;
       if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) ||
           !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
           !p.c.make(code.layout(dnnl_query_dst_md), nullptr) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_.data() + i * each) ||
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
           !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
@@ -138,17 +117,13 @@ class dnnl_bfloat16_matmul_kernel final : public kernel {
                                          {DNNL_ARG_WEIGHTS, p.b.at(at(b_, b))},
                                          {DNNL_ARG_DST, p.c.at(at(c_, p.begin * (by_rows_ ? shape_.n : 1)))},
                                          {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
-    if (dnnl_primitive_execute(p.code->get(), p.stream, 4, arguments) != dnnl_success)
-      throw error(error_code::internal, "matmul", "oneDNN failed");
+    execute("matmul", p.code->get(), p.stream, 4, arguments);
   }
 
   matmul_shape shape_;
   std::uint32_t a_, b_, c_;
   bool by_rows_;
-  loop_kernel* epilogue_ = nullptr;
-  dnnl_primitive_attr_t attributes_ = nullptr;
   weft::detail::dnnl_code whole_, last_;
-  sequence<line> scratch_;
   sequence<part> parts_;
 };
 

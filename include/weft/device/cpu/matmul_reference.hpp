@@ -116,6 +116,8 @@ WEFT_QUIET_END
 // are kept.
 template <class T>
 struct matmul_block {
+  static constexpr bool written_in_vectors = true;
+
   std::size_t m, n, k;
   T alpha;
   strided<T> a;
@@ -242,6 +244,8 @@ void pack_a(strided<T> a, std::size_t m, std::size_t k, T* to) {
 
 template <class T>
 struct pack_b {
+  static constexpr bool written_in_vectors = true;  // it copies whole panels
+
   strided<T> b;
   std::size_t k, n;
   T* to;
@@ -277,7 +281,7 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
   for (std::size_t j = 0; j < n; j += matmul_columns)
     for (std::size_t p = 0; p == 0 || p < k; p += matmul_depth) {
       const std::size_t nj = least(n - j, matmul_columns), kp = least(k - p, matmul_depth);
-      multiversioned_vectors(pack_b<T>{b.at(p, j), kp, nj, packed_b});
+      multiversioned(pack_b<T>{b.at(p, j), kp, nj, packed_b});
       for (std::size_t i = 0; i < m; i += matmul_rows) {
         const std::size_t mi = least(m - i, matmul_rows);
         strided<T> left = a.at(i, p);
@@ -286,8 +290,7 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
           left = {packed_a, kp, 1};
         }
         T* const out = c + i * ldc + j;
-        multiversioned_vectors(
-            matmul_block<T>{mi, nj, kp, alpha, left, packed_b, width, true, out, ldc, add || p != 0});
+        multiversioned(matmul_block<T>{mi, nj, kp, alpha, left, packed_b, width, true, out, ldc, add || p != 0});
       }
     }
 }
@@ -323,7 +326,7 @@ struct reference {
     if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
       multiversioned_up_to_avx2(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))
-      multiversioned_vectors(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
+      multiversioned(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
     else
       detail::matmul_packed(s.m, s.n, s.k, alpha, left, right, c, ldc, add);
   }

@@ -74,7 +74,8 @@ void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
   for (std::size_t axis = from.space.rank; axis-- > 0;) {
     if (!((mask >> axis) & 1)) continue;
     to.extents[to.rank] = divisor(static_cast<std::uint32_t>(from.space[axis]));
-    for (int k = 0; k < Operands; ++k) to.strides[to.rank][k] = static_cast<std::int32_t>(from.stride(static_cast<std::size_t>(k), axis));
+    for (int k = 0; k < Operands; ++k)
+      to.strides[to.rank][k] = static_cast<std::int32_t>(from.stride(static_cast<std::size_t>(k), axis));
     ++to.rank;
   }
 }

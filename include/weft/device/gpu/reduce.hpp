@@ -9,10 +9,10 @@
 /// in an order that depends on extents alone.
 ///
 /// A block is `results x lanes` threads: `lanes` of them share one result. Threads that follow each other take
-/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where that axis is combined and
-/// rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned. Where there
-/// are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what they
-/// left in the workspace, always in the same order.
+/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where that axis is combined
+/// and rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned. Where
+/// there are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what
+/// they left in the workspace, always in the same order.
 ///
 /// Sums are kept in the elements' own type, floats in floats: at most a few hundred terms one after another in a
 /// thread, eight at a time, the rest as a tree.

@@ -80,10 +80,10 @@ inline void add_map(launch_kernel& k, const map_code& code, const iteration& ove
 /// One reduction, with its workspace.
 /// Null where there is nothing to do.
 inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocator* memory, const char* what,
-                                            const reduce_code& code,
-                                            const iteration& over, std::uint32_t kept_axes, std::size_t results,
-                                            const map_operands& o, std::uint32_t stored, std::uint32_t combined,
-                                            double factor, double result_factor, const std::uint64_t* constants) {
+                                            const reduce_code& code, const iteration& over, std::uint32_t kept_axes,
+                                            std::size_t results, const map_operands& o, std::uint32_t stored,
+                                            std::uint32_t combined, double factor, double result_factor,
+                                            const std::uint64_t* constants) {
   reduction_shape layout;
   iteration walked = over;
   if (over.space.elements() == 0) {  // the results are what there is before anything is added

@@ -41,7 +41,8 @@ bool install_softmax() {
   constexpr preparation sparse{.prepare = prepare_softmax<softmax_form::sparse_cross_entropy, T>};
   return install<cpu::prepare_softmax<softmax, T>>({.prepare = prepare_softmax<softmax_form::softmax, T>}) &&
          install<cpu::prepare_softmax<log_softmax, T>>({.prepare = prepare_softmax<softmax_form::log_softmax, T>}) &&
-         install<cpu::prepare_softmax<cross_entropy, T>>({.prepare = prepare_softmax<softmax_form::cross_entropy, T>}) &&
+         install<cpu::prepare_softmax<cross_entropy, T>>(
+             {.prepare = prepare_softmax<softmax_form::cross_entropy, T>}) &&
          install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int32_t>>(sparse) &&
          install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int64_t>>(sparse);
 }
