@@ -161,6 +161,7 @@ void check_epilogues_of_storage() {
 
 template <class T>
 void check_products() {
+  gpu::compiled<gpu::this_compiler>::family<gpu::products, T>();  // as matmul does
   for (const int transposed : {0, 1, 2, 3})
     for (const auto& [m, n, k] : {std::tuple{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}}) {
       const bool ta = transposed & 1, tb = transposed & 2;
@@ -191,7 +192,7 @@ constexpr window pools[] = {
 
 template <class T>
 void check_convolutions() {
-  gpu::compiled<gpu::this_compiler>::family<gpu::convolutions, T>();  // as conv2d<T> does
+  gpu::compiled<gpu::this_compiler>::family<gpu::convolutions, T>();
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);

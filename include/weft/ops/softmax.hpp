@@ -190,11 +190,12 @@ struct no_last_axis : mistake<Dims::rank == 0> {};
 
 namespace detail {
 
-template <class E>
+template <class E, class Compiler = gpu::this_compiler>
 auto softmax_like(const operation& op, const E& logits) {
   using T = value_t<E>;
   static_assert(correct<not_floating<T>>, "softmax: the logits are float or double: use cast<float>(x)");
   static_assert(correct<no_last_axis<dims_t<E>>>, "softmax: the logits have at least one axis");
+  if constexpr (E::symbolic) gpu::compiled<Compiler>::template family<gpu::softmaxes, T>();
   const auto x = settle(logits);
   return record_or_run<T, dims_t<E>, device_t<E>>(op, extents_of(x), {}, x);
 }
@@ -217,7 +218,7 @@ template <Expression E>
 /// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error, and
 /// on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
 /// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
-template <Expression L, Expression Y>
+template <Expression L, Expression Y, class Compiler = gpu::this_compiler>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
@@ -234,6 +235,8 @@ template <Expression L, Expression Y>
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
     static_assert(L::symbolic && Y::symbolic,
                   "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
+    using family = std::conditional_t<sparse, gpu::sparse_cross_entropies, gpu::cross_entropies>;
+    gpu::compiled<Compiler>::template family<family, T>();
     const auto x = detail::settle(logits);
     const auto y = detail::settle(labels);
     invocation c;
@@ -249,3 +252,7 @@ template <Expression L, Expression Y>
 }
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/softmax.hpp>
+#endif

@@ -28,7 +28,8 @@ inline iteration transposed(const prepare_context& p) {
 }
 
 template <class T>
-void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& over) {
+void add_transpose(launch_kernel& k, const prepare_context& p) {
+  const iteration over = transposed(p);
   using body_type = transpose_body<T>;
   static const function code = function_of<body_type>("transpose");
   static const map_code copy = compile_map<copy_program<T>, map_forms::plain>("transpose");
@@ -57,25 +58,19 @@ void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& 
   l.point(offset_in(b, b.to), p.output_slots[0]);
 }
 
+/// Elements of one size move alike, whatever their type. By the size.
+inline void (*transpose_of_size[9])(launch_kernel&, const prepare_context&) = {};
+
 inline kernel* prepare_transpose(const prepare_context& p, device&) {
   check_size("transpose", p.outputs[0].extents);
-  auto* k = new launch_kernel("transpose to " + to_string(p.outputs[0].extents));
-  if (p.outputs[0].extents.elements() == 0) return k;
-  const iteration over = transposed(p);
-  switch (size_of(p.inputs[0].type)) {
-    case 1:
-      add_transpose<std::uint8_t>(*k, p, over);
-      break;
-    case 2:
-      add_transpose<std::uint16_t>(*k, p, over);
-      break;
-    case 4:
-      add_transpose<std::uint32_t>(*k, p, over);
-      break;
-    default:
-      add_transpose<std::uint64_t>(*k, p, over);
-  }
-  return k;
+  owned<launch_kernel> k(new launch_kernel("transpose to " + to_string(p.outputs[0].extents)));
+  if (p.outputs[0].extents.elements() == 0) return k.release();
+  auto* const add = transpose_of_size[size_of(p.inputs[0].type)];
+  if (!add)
+    throw error(error_code::unimplemented, "transpose",
+                {"no file of this program that is compiled for GPUs transposes ", name(p.inputs[0].type)});
+  add(*k, p);
+  return k.release();
 }
 
 template <class T>
@@ -135,22 +130,33 @@ inline kernel* prepare_size(const prepare_context& p, device&) {
   return prepare_numbers(p, shape(static_cast<std::int64_t>(p.inputs[0].extents.elements())));
 }
 
-template <class... T>
-bool install_argmax() {
-  return (install<weft::detail::prepare_argmax<T>>({.prepare = prepare_argmax<T>}) && ...);
-}
-template <class... T>
-bool install_one_hot() {
-  return (install<weft::detail::prepare_one_hot<T>>({.prepare = prepare_one_hot<T>}) && ...);
-}
+inline const bool extents_are_installed = install<weft::detail::prepare_shape>({.prepare = prepare_shape}) &&
+                                          install<weft::detail::prepare_size>({.prepare = prepare_size});
 
-inline const bool arrays_are_installed = install_argmax<float, double, std::int32_t, std::int64_t>() &&
-                                         install_one_hot<float, double>() &&
-                                         install<weft::detail::prepare_transpose>({.prepare = prepare_transpose}) &&
-                                         install<weft::detail::prepare_shape>({.prepare = prepare_shape}) &&
-                                         install<weft::detail::prepare_size>({.prepare = prepare_size});
+template <std::size_t Bytes>
+using bits_of_size =
+    std::conditional_t<Bytes == 1, std::uint8_t,
+                       std::conditional_t<Bytes == 2, std::uint16_t,
+                                          std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>>;
 
 }  // namespace detail
+
+template <class T>
+struct family_kernels<transposes, T> {
+  family_kernels() {
+    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<detail::bits_of_size<sizeof(T)>>;
+    install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
+  }
+};
+template <class T>
+struct family_kernels<argmaxes, T> {
+  family_kernels() { install<weft::detail::prepare_argmax<T>>({.prepare = detail::prepare_argmax<T>}); }
+};
+template <class T>
+struct family_kernels<one_hots, T> {
+  family_kernels() { install<weft::detail::prepare_one_hot<T>>({.prepare = detail::prepare_one_hot<T>}); }
+};
+
 }  // namespace weft::gpu
 WEFT_COLD_END
 #endif

@@ -19,8 +19,18 @@ using this_compiler = host_compiler;
 #endif
 
 /// Families of operations whose kernels a file has only if it uses one of them, and for the element types that it uses.
+struct products {};
 struct convolutions {};
 struct pools {};
+struct softmaxes {};
+struct cross_entropies {};
+struct sparse_cross_entropies {};
+struct transposes {};
+struct argmaxes {};
+struct one_hots {};
+struct additions {};
+struct gradient_descents {};
+struct momentums {};
 
 /// Where the headers of ops/gpu/ specialise it, its constructor installs a family's kernels.
 template <class Family, class T>

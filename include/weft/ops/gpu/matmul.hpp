@@ -53,10 +53,18 @@ bool install_matmul() {
   return install<weft::detail::prepare_matmul<T>>({.prepare = prepare_matmul<T>, .prepare_fused = make_product<T>});
 }
 
-#if WEFT_COMPILES_FOR_GPU || WEFT_GPU_USES_CUBLASLT
+#if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUBLASLT
 inline const bool matmul_is_installed =
     install_matmul<float>() && install_matmul<double>() && install_matmul<half>() && install_matmul<bfloat16>();
 #endif
 
 }  // namespace WEFT_GPU_FILE
+
+#if WEFT_COMPILES_FOR_GPU
+template <class T>
+struct family_kernels<products, T> {
+  family_kernels() { install_matmul<T>(); }
+};
+#endif
+
 }  // namespace weft::gpu

@@ -34,21 +34,37 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   return k;
 }
 
-template <class T>
-bool install_softmax() {
-  using enum weft::detail::softmax_kind;
-  namespace cpu = weft::detail;
-  constexpr preparation sparse{.prepare = prepare_softmax<softmax_form::sparse_cross_entropy, T>};
-  return install<cpu::prepare_softmax<softmax, T>>({.prepare = prepare_softmax<softmax_form::softmax, T>}) &&
-         install<cpu::prepare_softmax<log_softmax, T>>({.prepare = prepare_softmax<softmax_form::log_softmax, T>}) &&
-         install<cpu::prepare_softmax<cross_entropy, T>>(
-             {.prepare = prepare_softmax<softmax_form::cross_entropy, T>}) &&
-         install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int32_t>>(sparse) &&
-         install<cpu::prepare_softmax<sparse_cross_entropy, T, std::int64_t>>(sparse);
+template <softmax_form Form, weft::detail::softmax_kind Kind, class T, class Label = T>
+void install_softmax() {
+  install<weft::detail::prepare_softmax<Kind, T, Label>>({.prepare = prepare_softmax<Form, T>});
 }
 
-inline const bool softmax_is_installed = install_softmax<float>() && install_softmax<double>();
-
 }  // namespace detail
+
+template <class T>
+struct family_kernels<softmaxes, T> {
+  family_kernels() {
+    using enum weft::detail::softmax_kind;
+    detail::install_softmax<softmax_form::softmax, softmax, T>();
+    detail::install_softmax<softmax_form::log_softmax, log_softmax, T>();
+  }
+};
+// With the operations that their gradients' gradients consist of.
+template <class T>
+struct family_kernels<cross_entropies, T> : family_kernels<softmaxes, T> {
+  family_kernels() {
+    detail::install_softmax<softmax_form::cross_entropy, weft::detail::softmax_kind::cross_entropy, T>();
+  }
+};
+template <class T>
+struct family_kernels<sparse_cross_entropies, T> {
+  family_kernels() {
+    using enum weft::detail::softmax_kind;
+    detail::install_softmax<softmax_form::softmax, softmax, T>();
+    detail::install_softmax<softmax_form::sparse_cross_entropy, sparse_cross_entropy, T, std::int32_t>();
+    detail::install_softmax<softmax_form::sparse_cross_entropy, sparse_cross_entropy, T, std::int64_t>();
+  }
+};
+
 }  // namespace weft::gpu
 #endif

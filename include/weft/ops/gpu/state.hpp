@@ -84,22 +84,24 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   return k.release();
 }
 
-template <class T>
-bool install_updates() {
-  return install<weft::detail::prepare_gradient_descent<T>>({.prepare = prepare_descend<T>}) &&
-         install<weft::detail::prepare_momentum<T>>({.prepare = prepare_momentum<T>});
-}
-template <class... T>
-bool install_assign_add() {
-  return (install<weft::detail::prepare_assign_add<T>>({.prepare = prepare_assign_add<T>}) && ...);
-}
-
-inline const bool state_is_installed = install_updates<float>() && install_updates<double>() &&
-                                       install_assign_add<float, double, std::int32_t, std::int64_t>() &&
-                                       install<weft::detail::prepare_assign>({.prepare = prepare_assign}) &&
+inline const bool state_is_installed = install<weft::detail::prepare_assign>({.prepare = prepare_assign}) &&
                                        install<weft::detail::prepare_fill>({.prepare = prepare_fill});
 
 }  // namespace detail
+
+template <class T>
+struct family_kernels<additions, T> {
+  family_kernels() { install<weft::detail::prepare_assign_add<T>>({.prepare = detail::prepare_assign_add<T>}); }
+};
+template <class T>
+struct family_kernels<gradient_descents, T> {
+  family_kernels() { install<weft::detail::prepare_gradient_descent<T>>({.prepare = detail::prepare_descend<T>}); }
+};
+template <class T>
+struct family_kernels<momentums, T> {
+  family_kernels() { install<weft::detail::prepare_momentum<T>>({.prepare = detail::prepare_momentum<T>}); }
+};
+
 }  // namespace weft::gpu
 WEFT_COLD_END
 #endif
