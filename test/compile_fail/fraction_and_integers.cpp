@@ -1,6 +1,5 @@
 // A fraction meets integers.
-// error: a fraction meets an integer tensor
-// max-lines: 9
+// error: fraction_meets_integers
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -2,7 +2,6 @@
 // error: operation_undefined_for
 // error: half
 // error: use cast<T>\(x\)
-// max-lines: 9
 #include <weft/weft.hpp>
 using namespace weft;
 

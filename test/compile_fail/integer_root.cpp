@@ -2,7 +2,6 @@
 // error: operation_undefined_for
 // error: formula::exp
 // error: int
-// max-lines: 9
 #include <weft/weft.hpp>
 using namespace weft;
 

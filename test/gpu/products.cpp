@@ -161,7 +161,7 @@ void check_epilogues_of_storage() {
 
 template <class T>
 void check_products() {
-  gpu::compiled<gpu::this_compiler>::family<gpu::products, T>();  // as matmul does
+  gpu::compile_family<gpu::products, T>();  // as matmul does
   for (const int transposed : {0, 1, 2, 3})
     for (const auto& [m, n, k] : {std::tuple{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}}) {
       const bool ta = transposed & 1, tb = transposed & 2;
@@ -192,7 +192,7 @@ constexpr window pools[] = {
 
 template <class T>
 void check_convolutions() {
-  gpu::compiled<gpu::this_compiler>::family<gpu::convolutions, T>();
+  gpu::compile_family<gpu::convolutions, T>();
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);
@@ -206,7 +206,7 @@ void check_convolutions() {
 
 template <class T>
 void check_pools() {
-  gpu::compiled<gpu::this_compiler>::family<gpu::pools, T>();
+  gpu::compile_family<gpu::pools, T>();
   for (const window& w : pools) {
     const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
     const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);

@@ -15,8 +15,8 @@ namespace weft {
 template <class T>
 struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 
-/// An expression has no identity that a gradient could be taken with respect to: `auto h = let(...)` makes a node of it,
-/// before it is used.
+/// An expression has no identity that a gradient could be taken with respect to: `auto h = let(...)` makes a node of
+/// it, before it is used.
 template <class X>
 struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
@@ -38,7 +38,7 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   return results;
 }
 
-template <class T, class Compiler, class X>
+template <class T, class X, class Compiler = gpu::this_compiler>
 void use_primitives(const X& x) {
   if constexpr (std::is_floating_point_v<T>) {
     gpu::compiled<Compiler>::template primitives<T>();
@@ -54,18 +54,19 @@ void use_primitives(const X& x) {
 ///
 /// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
 /// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
-template <Expression Y, Expression... Xs, class Compiler = gpu::this_compiler>
+template <Expression Y, Expression... Xs>
   requires(Y::symbolic)
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
   static_assert(correct<not_floating<value_t<Y>>>, "gradients: y is neither float nor double");
   static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is an integer or bool");
-  static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...), "gradients: an x is no node: let() makes one");
+  static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
+                "gradients: an x is no node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
     return std::tuple{let(xs)...};
   } else if constexpr (std::is_floating_point_v<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
-    detail::use_primitives<value_t<Y>, Compiler>(root);
-    (detail::use_primitives<value_t<Xs>, Compiler>(root), ...);
+    detail::use_primitives<value_t<Y>>(root);
+    (detail::use_primitives<value_t<Xs>>(root), ...);
     const auto results = detail::gradients(root.erased(), {xs.erased()...});
     auto next = [&, i = std::size_t{0}]() mutable { return results[i++]; };
     return std::tuple{node<value_t<Xs>, dims_t<Xs>, device_t<Xs>>(next())...};

@@ -264,7 +264,7 @@ template <class To, Expression E>
 }
 
 /// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
-template <int... Axes, Expression E, class Compiler = gpu::this_compiler>
+template <int... Axes, Expression E>
 [[nodiscard]] auto transpose(const E& e) {
   using D = dims_t<E>;
   if constexpr (sizeof...(Axes) > 0)
@@ -274,7 +274,7 @@ template <int... Axes, Expression E, class Compiler = gpu::this_compiler>
   } else {
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
-    if constexpr (E::symbolic) gpu::compiled<Compiler>::template family<gpu::transposes, value_t<E>>();
+    if constexpr (E::symbolic) gpu::compile_family<gpu::transposes, value_t<E>>();
     const auto x = detail::settle(e);
     sequence<std::int64_t> axes;
     shape extents;
@@ -287,7 +287,7 @@ template <int... Axes, Expression E, class Compiler = gpu::this_compiler>
 }
 
 /// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax).
-template <int Axis, Expression E, class Compiler = gpu::this_compiler>
+template <int Axis, Expression E>
 [[nodiscard]] auto argmax(const E& e) {
   using D = dims_t<E>;
   static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
@@ -296,7 +296,7 @@ template <int Axis, Expression E, class Compiler = gpu::this_compiler>
   } else {
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
-    if constexpr (E::symbolic) gpu::compiled<Compiler>::template family<gpu::argmaxes, value_t<E>>();
+    if constexpr (E::symbolic) gpu::compile_family<gpu::argmaxes, value_t<E>>();
     const auto x = detail::settle(e);
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
@@ -316,7 +316,7 @@ struct append_extent<dims<E...>, Depth> {
 }  // namespace detail
 
 /// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
-template <int Depth, class T = float, Expression E, class Compiler = gpu::this_compiler>
+template <int Depth, class T = float, Expression E>
 [[nodiscard]] auto one_hot(const E& labels) {
   using U = value_t<E>;
   static_assert(
@@ -324,7 +324,7 @@ template <int Depth, class T = float, Expression E, class Compiler = gpu::this_c
       "one_hot: labels are std::int32_t or std::int64_t");
   static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<E>, Depth>::type;
-  if constexpr (E::symbolic) gpu::compiled<Compiler>::template family<gpu::one_hots, T>();
+  if constexpr (E::symbolic) gpu::compile_family<gpu::one_hots, T>();
   const auto x = detail::settle(labels);
   shape extents = detail::extents_of(x);
   extents.push_back(Depth);

@@ -221,7 +221,7 @@ struct conv2d_result {
 ///     width conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
 ///
 /// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel.
-template <conv2d_options Options = conv2d_options{}, Expression A, Expression B, class Compiler = gpu::this_compiler>
+template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
   using DA = dims_t<A>;
@@ -233,7 +233,7 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B,
   if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(images, filters);
   } else {
-    gpu::compiled<Compiler>::template family<gpu::convolutions, T>();
+    gpu::compile_family<gpu::convolutions, T>();
     using D = typename detail::conv2d_result<DA, DB, Options>::type;
     const auto x = detail::settle(images);
     const auto w = detail::settle(filters);

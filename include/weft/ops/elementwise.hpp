@@ -93,16 +93,21 @@ template <class X>
 using operand_dims = typename operand_dims_of<X>::type;
 
 template <class X>
-struct operand_device {
+struct operand_device_of {
   using type = void;
 };
 template <Expression X>
-struct operand_device<X> {
+struct operand_device_of<X> {
   using type = device_t<X>;
 };
+template <class A, class B>
+using operand_device =
+    typename common_device<typename operand_device_of<A>::type, typename operand_device_of<B>::type>::type;
 
-template <class N, class T>
-constexpr bool number_fits = !Number<N> || !std::is_floating_point_v<N> || is_floating(dtype_of<T>);
+template <class X>
+inline constexpr bool holds_integers = false;
+template <Expression X>
+inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
 /// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
 template <class Dims, class E>
@@ -153,42 +158,55 @@ using result_type = decltype(result_of<Op, T>());
 
 }  // namespace detail
 
-/// Applies an operation of one operand to every element.
-template <class Op, Expression X>
-[[nodiscard]] auto elementwise(const X& x) {
-  using T = value_t<X>;
-  static_assert(correct<operation_undefined_for<Op, T>>,
-                "this operation is not defined for this element type: use cast<T>(x)");
-  static_assert(correct<no_kernel_for_device<Op, device_t<X>>>, "this operation has no kernel for this device");
-  static_assert(correct<operation_without_gradient<Op, T, X::symbolic, 1>>,
-                "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
-  return detail::make_expression<Op, detail::result_type<Op, T>, dims_t<X>, device_t<X>>(detail::as_operand<T>(x));
-}
+namespace detail {
 
-/// What is wrong with two operands of an elementwise operation, if anything is: their extents before their element
-/// types.
+template <class First, class... Others>
+struct first_mistake : std::conditional_t<First::value || sizeof...(Others) == 0, std::type_identity<First>,
+                                          first_mistake<Others...>> {};
+template <class Last>
+struct first_mistake<Last> : std::type_identity<Last> {};
+
+}  // namespace detail
+
+/// A fraction meets integers, which cannot hold it.
 template <class A, class B>
-using elementwise_mistake = std::conditional_t<
-    elementwise_shapes_differ<detail::operand_dims<A>, detail::operand_dims<B>>::value,
-    elementwise_shapes_differ<detail::operand_dims<A>, detail::operand_dims<B>>,
-    element_types_differ<decltype(detail::operand_type<A, B>()), decltype(detail::operand_type<B, A>())>>;
+struct fraction_meets_integers : mistake<(std::is_floating_point_v<A> && Number<A> && detail::holds_integers<B>) ||
+                                         (std::is_floating_point_v<B> && Number<B> && detail::holds_integers<A>)> {};
 
 namespace detail {
+
+template <class Op, class... E>
+struct elementwise_mistake_of;
+template <class Op, class X>
+struct elementwise_mistake_of<Op, X> : std::type_identity<operation_undefined_for<Op, value_t<X>>> {};
+template <class Op, class A, class B>
+struct elementwise_mistake_of<Op, A, B>
+    : first_mistake<elementwise_shapes_differ<operand_dims<A>, operand_dims<B>>,
+                    element_types_differ<decltype(operand_type<A, B>()), decltype(operand_type<B, A>())>,
+                    fraction_meets_integers<A, B>, operation_undefined_for<Op, decltype(operand_type<A, B>())>> {};
+
+}  // namespace detail
+
+/// What is wrong with the operands of an elementwise operation, if anything is: the extents of two before their element
+/// types.
+template <class Op, class... E>
+using elementwise_mistake = typename detail::elementwise_mistake_of<Op, E...>::type;
+
+namespace detail {
+
+template <class Op, class X>
+auto unary(const X& x) {
+  using T = value_t<X>;
+  return make_expression<Op, result_type<Op, T>, dims_t<X>, device_t<X>>(as_operand<T>(x));
+}
 
 template <class Op, class A, class B>
 auto binary(const A& a, const B& b) {
   using T = decltype(operand_type<A, B>());
-  using device = typename common_device<typename operand_device<A>::type, typename operand_device<B>::type>::type;
-  if constexpr (correct<elementwise_mistake<A, B>>) {
-    static_assert(number_fits<A, T> && number_fits<B, T>, "a fraction meets an integer tensor: use cast<T>(x)");
-    static_assert(correct<operation_undefined_for<Op, T>>,
-                  "this operation is not defined for this element type: use cast<T>(x)");
-    static_assert(correct<no_kernel_for_device<Op, device>>, "this operation has no kernel for this device");
-    static_assert(correct<operation_without_gradient<Op, T, symbolic_operand<A> || symbolic_operand<B>, 2>>,
-                  "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
+  if constexpr (correct<elementwise_mistake<Op, A, B>>) {
     using D = broadcast_dims<operand_dims<A>, operand_dims<B>>;
-    return make_expression<Op, result_type<Op, T>, D, device>(at_own_extents<D>(as_operand<T>(a)),
-                                                              at_own_extents<D>(as_operand<T>(b)));
+    return make_expression<Op, result_type<Op, T>, D, operand_device<A, B>>(at_own_extents<D>(as_operand<T>(a)),
+                                                                            at_own_extents<D>(as_operand<T>(b)));
   } else {
     return after_mistake<result_type<Op, T>, operand_dims<A>>(a, b);
   }
@@ -196,11 +214,28 @@ auto binary(const A& a, const B& b) {
 
 }  // namespace detail
 
+/// Applies an operation of one operand to every element.
+template <class Op, Expression X>
+[[nodiscard]] auto elementwise(const X& x) {
+  static_assert(correct<elementwise_mistake<Op, X>>, "elementwise: not for this element type: use cast<T>(x)");
+  static_assert(correct<no_kernel_for_device<Op, device_t<X>>>,
+                "elementwise: the operation has no kernel for this device");
+  static_assert(correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>,
+                "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
+  return detail::unary<Op>(x);
+}
+
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
 template <class Op, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto elementwise(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "elementwise: extents or element types of the operands differ");
+  using T = decltype(detail::operand_type<A, B>());
+  static_assert(correct<elementwise_mistake<Op, A, B>>, "elementwise: extents or element types do not fit");
+  static_assert(correct<no_kernel_for_device<Op, detail::operand_device<A, B>>>,
+                "elementwise: the operation has no kernel for this device");
+  constexpr bool symbolic = detail::symbolic_operand<A> || detail::symbolic_operand<B>;
+  static_assert(correct<operation_without_gradient<Op, T, symbolic, 2>>,
+                "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
   return detail::binary<Op>(a, b);
 }
 
@@ -209,30 +244,34 @@ template <class Op, Operand A, Operand B>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator+: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::add, A, B>>, "operator+: extents or element types do not fit");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator-: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::subtract, A, B>>,
+                "operator-: extents or element types do not fit");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator*: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::multiply, A, B>>,
+                "operator*: extents or element types do not fit");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator/: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::divide, A, B>>, "operator/: extents or element types do not fit");
   return detail::binary<formula::divide>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator-(const X& x) {
-  return elementwise<formula::negate>(x);
+  static_assert(correct<elementwise_mistake<formula::negate, X>>,
+                "operator-: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::negate>(x);
 }
 
 // ---- comparisons and logic: tensors of bool ----
@@ -240,110 +279,127 @@ template <Expression X>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator<: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::less, A, B>>, "operator<: extents or element types do not fit");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator<=: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
+                "operator<=: extents or element types do not fit");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator>: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::greater, A, B>>, "operator>: extents or element types do not fit");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator>=: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
+                "operator>=: extents or element types do not fit");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator==: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::equal, A, B>>, "operator==: extents or element types do not fit");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator!=: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
+                "operator!=: extents or element types do not fit");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator&&: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
+                "operator&&: extents or element types do not fit");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "operator||: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
+                "operator||: extents or element types do not fit");
   return detail::binary<formula::logical_or>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
-  return elementwise<formula::logical_not>(x);
+  static_assert(correct<elementwise_mistake<formula::logical_not, X>>,
+                "operator!: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::logical_not>(x);
 }
 
 // ---- functions ----
 
 template <Expression X>
 [[nodiscard]] auto abs(const X& x) {
-  return elementwise<formula::abs>(x);
+  static_assert(correct<elementwise_mistake<formula::abs, X>>, "abs: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::abs>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sign(const X& x) {
-  return elementwise<formula::sign>(x);
+  static_assert(correct<elementwise_mistake<formula::sign, X>>, "sign: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::sign>(x);
 }
 template <Expression X>
 [[nodiscard]] auto square(const X& x) {
-  return elementwise<formula::square>(x);
+  static_assert(correct<elementwise_mistake<formula::square, X>>, "square: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::square>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sqrt(const X& x) {
-  return elementwise<formula::sqrt>(x);
+  static_assert(correct<elementwise_mistake<formula::sqrt, X>>, "sqrt: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::sqrt>(x);
 }
 template <Expression X>
 [[nodiscard]] auto exp(const X& x) {
-  return elementwise<formula::exp>(x);
+  static_assert(correct<elementwise_mistake<formula::exp, X>>, "exp: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::exp>(x);
 }
 template <Expression X>
 [[nodiscard]] auto log(const X& x) {
-  return elementwise<formula::log>(x);
+  static_assert(correct<elementwise_mistake<formula::log, X>>, "log: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::log>(x);
 }
 template <Expression X>
 [[nodiscard]] auto tanh(const X& x) {
-  return elementwise<formula::tanh>(x);
+  static_assert(correct<elementwise_mistake<formula::tanh, X>>, "tanh: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::tanh>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sigmoid(const X& x) {
-  return elementwise<formula::sigmoid>(x);
+  static_assert(correct<elementwise_mistake<formula::sigmoid, X>>,
+                "sigmoid: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::sigmoid>(x);
 }
 template <Expression X>
 [[nodiscard]] auto relu(const X& x) {
-  return elementwise<formula::relu>(x);
+  static_assert(correct<elementwise_mistake<formula::relu, X>>, "relu: not for this element type: use cast<T>(x)");
+  return detail::unary<formula::relu>(x);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto pow(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "pow: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::pow, A, B>>, "pow: extents or element types do not fit");
   return detail::binary<formula::pow>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto maximum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "maximum: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>, "maximum: extents or element types do not fit");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto minimum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<A, B>>, "minimum: extents or element types of the operands differ");
+  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>, "minimum: extents or element types do not fit");
   return detail::binary<formula::minimum>(a, b);
 }
 

@@ -89,8 +89,7 @@ concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
 /// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Products
 /// of half and of bfloat16 are summed in float and rounded once; so are their gradients.
-template <transpose_of Transposed = transpose_of::none, Expression A, Expression B,
-          class Compiler = gpu::this_compiler>
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
 [[nodiscard]] auto matmul(const A& a, const B& b) {
   using T = value_t<A>;
   using DA = dims_t<A>;
@@ -108,7 +107,7 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     const auto x = detail::settle(a);
     const auto y = detail::settle(b);
     if constexpr (decltype(x)::symbolic || decltype(y)::symbolic)
-      gpu::compiled<Compiler>::template family<gpu::products, T>();
+      gpu::compile_family<gpu::products, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
       return node<T, D, device_t<A>>(detail::record_product(matmul_operation<T>, x.erased(), y.erased(), ta, tb));
     else

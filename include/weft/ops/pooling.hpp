@@ -204,9 +204,9 @@ inline window_call call_pool(const shape& images, size2d window, const window_op
   return call;
 }
 
-template <size2d Window, size2d Stride, padding Padding, class E, class Compiler = gpu::this_compiler>
+template <size2d Window, size2d Stride, padding Padding, class E>
 auto pool(const operation& op, const E& images) {
-  gpu::compiled<Compiler>::template family<gpu::pools, value_t<E>>();
+  gpu::compile_family<gpu::pools, value_t<E>>();
   using D = typename pool_result<dims_t<E>, Window, Stride, Padding>::type;
   const auto x = settle(images);
   window_call call = call_pool(extents_of(x), Window, {Stride, Padding});

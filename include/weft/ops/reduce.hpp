@@ -41,7 +41,8 @@ inline void reduce_now(const fused_reduction& r, device::combine how, std::int64
     return version(r.reduce)(x.data, &to, extents.elements(), literals);
   bool kept[max_rank];
   kept_axes(reduced, extents.rank, kept);
-  loop_over(x, r.body->signature.light, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic, version(r.body->map),
+  loop_over(x, r.body->signature.light, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic,
+            version(r.body->map),
             version(r.reduce), literals);
 }
 

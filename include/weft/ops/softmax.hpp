@@ -190,12 +190,12 @@ struct no_last_axis : mistake<Dims::rank == 0> {};
 
 namespace detail {
 
-template <class E, class Compiler = gpu::this_compiler>
+template <class E>
 auto softmax_like(const operation& op, const E& logits) {
   using T = value_t<E>;
   static_assert(correct<not_floating<T>>, "softmax: the logits are float or double: use cast<float>(x)");
   static_assert(correct<no_last_axis<dims_t<E>>>, "softmax: the logits have at least one axis");
-  if constexpr (E::symbolic) gpu::compiled<Compiler>::template family<gpu::softmaxes, T>();
+  if constexpr (E::symbolic) gpu::compile_family<gpu::softmaxes, T>();
   const auto x = settle(logits);
   return record_or_run<T, dims_t<E>, device_t<E>>(op, extents_of(x), {}, x);
 }
@@ -218,7 +218,7 @@ template <Expression E>
 /// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error, and
 /// on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
 /// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
-template <Expression L, Expression Y, class Compiler = gpu::this_compiler>
+template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
@@ -236,7 +236,7 @@ template <Expression L, Expression Y, class Compiler = gpu::this_compiler>
     static_assert(L::symbolic && Y::symbolic,
                   "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
     using family = std::conditional_t<sparse, gpu::sparse_cross_entropies, gpu::cross_entropies>;
-    gpu::compiled<Compiler>::template family<family, T>();
+    gpu::compile_family<family, T>();
     const auto x = detail::settle(logits);
     const auto y = detail::settle(labels);
     invocation c;

@@ -184,13 +184,13 @@ auto assign(const variable_node<T, D, Dev>& target, const E& value) {
 }
 
 /// Adds the value of an expression to a variable (tf.assign_add); the result is the new value.
-template <class T, class D, class Dev, Expression E, class Compiler = gpu::this_compiler>
+template <class T, class D, class Dev, Expression E>
   requires(E::symbolic)
 auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
   static_assert(correct<element_types_differ<value_t<E>, T>>, "assign_add: the element types differ: use cast<T>(x)");
   static_assert(correct<assigned_extents_differ<dims_t<E>, D>>,
                 "assign_add: the value's extents are not the variable's");
-  gpu::compiled<Compiler>::template family<gpu::additions, T>();
+  gpu::compile_family<gpu::additions, T>();
   return detail::record_write(assign_add_operation<T>, target, value);
 }
 

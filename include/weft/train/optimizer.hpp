@@ -82,12 +82,12 @@ inline effect record_minimize(graph& g, symbol loss, const char* name, const upd
 
 /// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
 /// and records their updates.
-template <class Family, class Compiler, class E>
+template <class Family, class E>
 effect minimize(const E& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
   if constexpr (correct<minimize_mistake<E>>) {
-    gpu::compiled<Compiler>::template family<Family, value_t<E>>();
+    gpu::compile_family<Family, value_t<E>>();
     const auto root = let(loss);
-    use_primitives<value_t<E>, Compiler>(root);
+    use_primitives<value_t<E>>(root);
     return record_minimize(*static_cast<graph*>(root.erased().where()), root.erased(), name, rule, variables);
   } else {
     return effect(symbol());
@@ -102,12 +102,12 @@ struct gradient_descent {
 
   /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
   /// invalid_argument if the loss does not depend on one of them.
-  template <Expression E, class... D, class... Dev, class Compiler = gpu::this_compiler>
+  template <Expression E, class... D, class... Dev>
     requires(E::symbolic)
   [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
-    return detail::minimize<gpu::gradient_descents, Compiler>(
+    return detail::minimize<gpu::gradient_descents>(
         loss, "gradient_descent",
         {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}}, {variables.erased()...});
   }
@@ -119,12 +119,12 @@ struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
-  template <Expression E, class... D, class... Dev, class Compiler = gpu::this_compiler>
+  template <Expression E, class... D, class... Dev>
     requires(E::symbolic)
   [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
                   "minimize: the loss is no scalar, take its mean or sum; or it is no float");
-    return detail::minimize<gpu::momentums, Compiler>(
+    return detail::minimize<gpu::momentums>(
         loss, "momentum",
         {&momentum_operation<value_t<E>>,
          {"momentum"},

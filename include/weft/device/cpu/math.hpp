@@ -222,12 +222,14 @@ WEFT_HOST_DEVICE WEFT_INLINE double sigmoid(double x) {
 /// The hyperbolic tangent, from one exponential and one division.
 WEFT_HOST_DEVICE WEFT_INLINE float tanh(float x) {
   // e^2x - 1 as in split_exp, by halves of its remainder; there is no need of ln 2 in two parts, since tanh hardly
-  // changes where the second would count. A clamped rational function would be cheaper, and 8 ulp off where it saturates.
+  // changes where the second would count. A clamped rational function would be cheaper, and 8 ulp off where tanh
+  // saturates.
   const float a = abs(x);
   const float clamped = detail::select(a > 10.0f, 10.0f, a);
   const float t = clamped * 0x1.715476p1f + (detail::round_float + 127);
   const float half = clamped - (t - (detail::round_float + 127)) * 0x1.62e43p-2f;
-  const float q = detail::polynomial(half, 0x1.fffffcp-1f, 0x1.55549p-1f, 0x1.5558f8p-2f, 0x1.123b02p-3f, 0x1.6a2256p-5f);
+  const float q =
+      detail::polynomial(half, 0x1.fffffcp-1f, 0x1.55549p-1f, 0x1.5558f8p-2f, 0x1.123b02p-3f, 0x1.6a2256p-5f);
   const float scale = detail::as_float(detail::bits(t) << 23);
   const float e = (scale + scale) * (half + half * half * q) + (scale - 1.0f);
   return __builtin_copysignf(e / (e + 2.0f), x);

@@ -11,7 +11,8 @@ struct host_compiler {};
 struct device_compiler {};
 
 // Functions that compile kernels on the side have this as a template argument: those of a file compiled by g++ and of
-// one compiled by nvcc are then two functions, not two versions of one.
+// one compiled by nvcc are then two functions, not two versions of one. Which of them a caller's one version calls does
+// not matter: kernels are registered by objects, before main.
 #if WEFT_COMPILES_FOR_GPU
 using this_compiler = device_compiler;
 #else
@@ -50,6 +51,12 @@ struct compiled {
   template <class Family, class T>
   static void family() {}
 };
+
+/// Compiles the kernels of a family here, if this compiler can.
+template <class Family, class T, class Compiler = this_compiler>
+void compile_family() {
+  compiled<Compiler>::template family<Family, T>();
+}
 
 }  // namespace weft::gpu
 
