@@ -158,39 +158,39 @@ using result_type = decltype(result_of<Op, T>());
 
 }  // namespace detail
 
-namespace detail {
-
-template <class First, class... Others>
-struct first_mistake : std::conditional_t<First::value || sizeof...(Others) == 0, std::type_identity<First>,
-                                          first_mistake<Others...>> {};
-template <class Last>
-struct first_mistake<Last> : std::type_identity<Last> {};
-
-}  // namespace detail
-
 /// A fraction meets integers, which cannot hold it.
 template <class A, class B>
-struct fraction_meets_integers : mistake<(std::is_floating_point_v<A> && Number<A> && detail::holds_integers<B>) ||
-                                         (std::is_floating_point_v<B> && Number<B> && detail::holds_integers<A>)> {};
+struct fraction_meets_integers : mistake<(Number<A> && std::is_floating_point_v<A> && detail::holds_integers<B>) ||
+                                         (Number<B> && std::is_floating_point_v<B> && detail::holds_integers<A>)> {};
 
 namespace detail {
 
-template <class Op, class... E>
-struct elementwise_mistake_of;
 template <class Op, class X>
-struct elementwise_mistake_of<Op, X> : std::type_identity<operation_undefined_for<Op, value_t<X>>> {};
+constexpr auto find_mistake() {
+  return operation_undefined_for<Op, value_t<X>>{};
+}
 template <class Op, class A, class B>
-struct elementwise_mistake_of<Op, A, B>
-    : first_mistake<elementwise_shapes_differ<operand_dims<A>, operand_dims<B>>,
-                    element_types_differ<decltype(operand_type<A, B>()), decltype(operand_type<B, A>())>,
-                    fraction_meets_integers<A, B>, operation_undefined_for<Op, decltype(operand_type<A, B>())>> {};
+constexpr auto find_mistake() {
+  using T = decltype(operand_type<A, B>());
+  using shapes_differ = elementwise_shapes_differ<operand_dims<A>, operand_dims<B>>;
+  using types_differ = element_types_differ<T, decltype(operand_type<B, A>())>;
+  using fraction = fraction_meets_integers<A, B>;
+  if constexpr (shapes_differ::value)
+    return shapes_differ{};
+  else if constexpr (types_differ::value)
+    return types_differ{};
+  else if constexpr (fraction::value)
+    return fraction{};
+  else
+    return operation_undefined_for<Op, T>{};
+}
 
 }  // namespace detail
 
-/// What is wrong with the operands of an elementwise operation, if anything is: the extents of two before their element
+/// What is wrong with the operands of an elementwise operation, if anything is: their extents before their element
 /// types.
-template <class Op, class... E>
-using elementwise_mistake = typename detail::elementwise_mistake_of<Op, E...>::type;
+template <class Op, class... Operands>
+using elementwise_mistake = decltype(detail::find_mistake<Op, Operands...>());
 
 namespace detail {
 
