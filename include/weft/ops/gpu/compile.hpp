@@ -48,14 +48,15 @@ struct compiled {
   static void primitives() {}
   template <class T>
   static void storage_primitives() {}
-  template <class Family, class T>
+  template <class Family, dtype T>
   static void family() {}
 };
 
-/// Compiles the kernels of a family here, if this compiler can.
+/// Compiles the kernels of a family here, if this compiler can. By the number of the element type: in code that it
+/// generates nvcc repeats how a type was found, `value_t<...>`, and cannot write down the extents' names in there.
 template <class Family, class T, class Compiler = this_compiler>
 void compile_family() {
-  compiled<Compiler>::template family<Family, T>();
+  compiled<Compiler>::template family<Family, dtype_of<T>>();
 }
 
 }  // namespace weft::gpu

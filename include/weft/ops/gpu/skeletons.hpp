@@ -241,9 +241,9 @@ struct compiled<device_compiler> {
     }
   }
 
-  template <class Family, class T>
+  template <class Family, dtype T>
   static void family() {
-    detail::need<family_kernels<Family, T>>();
+    detail::need<family_kernels<Family, typename type_of<T>::type>>();
   }
 
   /// The single operations that gradients of gradients are made of (ops/primitives.hpp).
