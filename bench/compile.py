@@ -1,6 +1,7 @@
 """Compile time and memory: the core's include, the MNIST program, LeNet, and programs of many nodes, every layer of another size.
+nvcc compiles the models for two architectures and PTX, as the preset `cuda` does.
 
-usage: compile.py [--compilers g++,clang++] [--nodes 125,250,500,1000]
+usage: compile.py [--compilers g++,clang++,nvcc] [--nodes 125,250,500,1000]
 Prints one JSON object a program: compiler, flags, seconds, peak memory in MB; for programs of many nodes, how many.
 """
 import argparse
@@ -14,7 +15,7 @@ import tempfile
 import time
 
 p = argparse.ArgumentParser()
-p.add_argument("--compilers", default="g++,clang++")
+p.add_argument("--compilers", default="g++,clang++,nvcc")
 p.add_argument("--nodes", default="125,250,500,1000")
 a = p.parse_args()
 include = pathlib.Path(__file__).resolve().parent.parent / "include"
@@ -100,18 +101,25 @@ def many_nodes(count):
     return "\n".join(lines) + "\n"
 
 
+NVCC = ["-O2", "--generate-code=arch=compute_80,code=[sm_80,sm_90,compute_80]"]
+
+
 def measure(compiler, source, **what):
+    flags = ["-O2"]
+    suffix = ".cpp"
+    if compiler == "nvcc":
+        flags, suffix, source = NVCC, ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "program.cpp"
+        path = (pathlib.Path(folder) / "program").with_suffix(suffix)
         path.write_text(source)
-        command = [compiler, "-std=c++20", "-O2", f"-I{include}", "-c", path, "-o", path.with_suffix(".o")]
+        command = [compiler, "-std=c++20", *flags, f"-I{include}", "-c", path, "-o", path.with_suffix(".o")]
         start = time.monotonic()
         child = subprocess.Popen(command)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             sys.exit(f"{compiler} does not compile the program {what}")
-        print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": "-O2",
+        print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": " ".join(flags),
                           "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)
 
 
@@ -121,5 +129,7 @@ for compiler in a.compilers.split(","):
     measure(compiler, INCLUDE, program="include")
     measure(compiler, MNIST, program="mnist")
     measure(compiler, LENET, program="lenet")
+    if compiler == "nvcc":
+        continue
     for nodes in map(int, a.nodes.split(",")):
         measure(compiler, many_nodes(nodes), program="chain", nodes=nodes)

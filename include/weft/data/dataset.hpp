@@ -158,7 +158,7 @@ class dataset<Features>::batch_range {
     // A batch that somebody keeps stays as it is; so does one of another size.
     template <class Tensor>
     static void reserve(Tensor& t, const shape& extents) {
-      if (!t.can_hold(extents)) t = Tensor(extents, typename Tensor::uninitialized{});
+      if (!t.can_hold(extents)) t = Tensor(extents, uninitialized{});
     }
 
     const batch_range* range_;

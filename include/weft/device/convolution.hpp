@@ -28,6 +28,12 @@ struct convolution_shape {
   }
 };
 
+/// A convolution, or the gradient of one of its operands.
+enum class convolution_kind : unsigned char { forward, input_gradient, filter_gradient };
+
+/// What a pool does with its windows.
+enum class pool_kind : unsigned char { max, max_gradient, max_choice, average, average_gradient };
+
 /// The attributes of `conv2d`, its gradients and the pools, in this order. Those of pools end with the window's
 /// extents.
 enum class convolution_attribute : unsigned char {

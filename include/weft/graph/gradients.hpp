@@ -69,9 +69,9 @@ template <Expression Y, Expression... Xs>
     (detail::use_primitives<value_t<Xs>>(root), ...);
     const auto results = detail::gradients(root.erased(), {xs.erased()...});
     auto next = [&, i = std::size_t{0}]() mutable { return results[i++]; };
-    return std::tuple{node<value_t<Xs>, dims_t<Xs>, device_t<Xs>>(next())...};
+    return std::tuple{detail::node_of<Xs>(next())...};
   } else {
-    return std::tuple{node<value_t<Xs>, dims_t<Xs>, device_t<Xs>>(xs.erased())...};
+    return std::tuple{detail::node_of<Xs>(xs.erased())...};
   }
 }
 

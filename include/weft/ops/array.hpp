@@ -252,14 +252,14 @@ template <class To, Expression E>
   if constexpr (reshape_changes_elements<From, To>::value) {
     return detail::after_mistake<value_t<E>, To>(e);
   } else if constexpr (E::symbolic) {
-    return node<value_t<E>, To, device_t<E>>(detail::record_reshape(let(e).erased(), To::spec));
+    return detail::make_node<value_t<E>, To, device_t<E>>(detail::record_reshape(let(e).erased(), To::spec));
   } else {
     const auto x = eval(e);
     shape extents = To::spec;
     for (std::size_t i = 0; i < To::rank; ++i)
       for (std::size_t j = 0; j < From::rank; ++j)
         if (extents[i] < 0 && To::spec[i] == From::spec[j]) extents[i] = x.extent(j);
-    return tensor<value_t<E>, To, device_t<E>>(extents, x);
+    return detail::make_tensor<value_t<E>, To, device_t<E>>(extents, x);
   }
 }
 
@@ -357,7 +357,7 @@ template <Expression E>
   requires(E::symbolic)
 [[nodiscard]] auto stop_gradient(const E& e) {
   const symbol x = let(e).erased();
-  return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+  return detail::node_of<E>(detail::record_alias(stop_gradient_operation, x, x.extents()));
 }
 
 }  // namespace weft

@@ -217,8 +217,8 @@ struct conv2d_result {
 /// deep network means it: the filter is not turned round (tf.nn.conv2d). The result is `[batch, height', width',
 /// filters]`; strides, padding and dilation are `Options`:
 ///
-///     conv2d(images, filters)                                                    // stride 1, the same height and
-///     width conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
+///     conv2d(images, filters)  // stride 1, the same height and width
+///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
 ///
 /// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel.
 template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
@@ -233,7 +233,7 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(images, filters);
   } else {
-    gpu::compile_family<gpu::convolutions, T>();
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::convolutions, T>();
     using D = typename detail::conv2d_result<DA, DB, Options>::type;
     const auto x = detail::settle(images);
     const auto w = detail::settle(filters);

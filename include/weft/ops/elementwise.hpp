@@ -66,7 +66,7 @@ decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
     return literal<T>{static_cast<T>(x)};
   else if constexpr (is_node<X>)
-    return node<value_t<X>, dims_t<X>, device_t<X>>(x.erased());
+    return node_of<X>(x.erased());
   else
     return (x);
 }
@@ -135,10 +135,11 @@ decltype(auto) settle_largest(const E& e) {
     return (e);
 }
 
-/// Where the whole is too large its operands settle, largest first.
+/// Where the whole is too large its operands settle, largest first. The types go by their own names, as make_tensor's.
 template <class Op, class T, class Dims, class Device, class... E>
 auto make_expression(const E&... e) {
-  using result = expression<Op, T, Dims, Device, E...>;
+  using result =
+      expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, E...>;
   if constexpr (result::operations > max_operations)
     return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<E...>()>(e)...);
   else

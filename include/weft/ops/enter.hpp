@@ -70,6 +70,10 @@ struct graph_leaves {
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
+  template <class E>
+  explicit graph_leaves(const E& e) {
+    for_each_leaf(e, literals_end, *this);
+  }
   // Only what a leaf has is written: these are compiled anew for every shape.
   template <class T, class D, class Dev>
   void operator()(const node<T, D, Dev>& n) {
@@ -111,9 +115,8 @@ symbol record_expression(const E& e, const operation& op, const void* detail, co
   static_assert(shape_of::arguments < static_cast<int>(device::max_operands) - 1 &&
                     shape_of::constants < static_cast<int>(device::max_operands),
                 "an expression has too many operands: name a part of it with let()");
-  graph_leaves leaves;
-  for_each_leaf(e, leaves.literals_end, leaves);
-  const symbol result = record_fused(leaves, op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
+  const symbol result =
+      record_fused(graph_leaves(e), op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
   // Gradients of half and bfloat16 all pass through an expression: what is differentiated is float or double.
   constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
   if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.where());
@@ -129,7 +132,13 @@ struct tensor_leaves {
   const shape* extents[device::max_operands];
   dtype types[device::max_operands];
   std::size_t count = 0, bytes = 0;  // bytes: of one element of each
+  std::uint64_t literals[device::max_operands];
+  std::uint64_t* literals_end = literals;
 
+  template <class E>
+  explicit tensor_leaves(const E& e) {
+    for_each_leaf(e, literals_end, *this);
+  }
   template <class T, class D, class Dev>
   void operator()(const tensor<T, D, Dev>& t) {
     data[count] = t.data();
@@ -141,8 +150,7 @@ struct tensor_leaves {
 
 shape broadcast_leaves(const tensor_leaves&);
 void loop_over(const tensor_leaves&, bool light, const shape& space, const device::operand& out, void* to,
-               device::combine, const device::arithmetic*, device::block_function map, device::block_function reduce,
-               const std::uint64_t* literals);
+               device::combine, const device::arithmetic*, device::block_function map, device::block_function reduce);
 
 /// What the operands are walked over. Throws invalid_argument if their extents do not broadcast.
 struct iteration_space {
@@ -156,12 +164,11 @@ struct iteration_space {
   }
 };
 
-inline void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to,
-                    const std::uint64_t* literals) {
+inline void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
   const shape& extents = space.extents;
-  if (space.plain) return version(f.map)(x.data, &to, extents.elements(), literals);
+  if (space.plain) return version(f.map)(x.data, &to, extents.elements(), x.literals);
   loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to,
-            device::combine::store, nullptr, version(f.map), nullptr, literals);
+            device::combine::store, nullptr, version(f.map), nullptr);
 }
 
 WEFT_COLD_BEGIN
@@ -174,10 +181,10 @@ inline shape broadcast_leaves(const tensor_leaves& x) {
 
 inline void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
                       device::combine how, const device::arithmetic* arithmetic, device::block_function map,
-                      device::block_function reduce, const std::uint64_t* literals) {
+                      device::block_function reduce) {
   device::operand in[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
-  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light).run(x.data, &to, literals);
+  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light).run(x.data, &to, x.literals);
 }
 
 WEFT_COLD_END
@@ -189,10 +196,10 @@ template <Expression E, class Compiler = gpu::this_compiler>
   requires(E::symbolic)
 auto let(const E& e) {
   if constexpr (E::operations == 0) {
-    return node<value_t<E>, dims_t<E>, device_t<E>>(e.erased());
+    return detail::node_of<E>(e.erased());
   } else {
     gpu::compiled<Compiler>::template map<detail::skeleton_of<E>>();
-    return node<value_t<E>, dims_t<E>, device_t<E>>(detail::record_expression<Compiler>(
+    return detail::node_of<E>(detail::record_expression<Compiler>(
         e, elementwise_operation, &differentiated<detail::skeleton_of<E>>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
   }
 }
@@ -212,15 +219,13 @@ template <Expression E, class T, class D, class Dev>
 void evaluate(const E& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
                 "evaluate: the expression has other extents or elements");
-  std::uint64_t literals[device::max_operands], *end = literals;
-  detail::tensor_leaves leaves;
-  detail::for_each_leaf(e, end, leaves);
+  const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<E>>;
   const detail::iteration_space space(leaves, f.signature.light);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
   if (!to.can_hold(space.extents))
-    to = tensor<T, D, Dev>(space.extents, typename tensor<T, D, Dev>::uninitialized{});
-  detail::map_now(f, leaves, space, dtype_of<T>, to.data(), literals);
+    to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
+  detail::map_now(f, leaves, space, dtype_of<T>, to.data());
 }
 
 /// An expression over tensors, evaluated.
@@ -230,8 +235,11 @@ auto eval(const E& e) {
   if constexpr (E::operations == 0) {
     return e;
   } else {
-    tensor<value_t<E>, dims_t<E>, device_t<E>> result;
-    evaluate(e, result);
+    const detail::tensor_leaves leaves(e);
+    const fused& f = evaluated<detail::skeleton_of<E>>;
+    const detail::iteration_space space(leaves, f.signature.light);
+    auto result = detail::make_tensor<value_t<E>, dims_t<E>, device_t<E>>(space.extents, uninitialized{});
+    detail::map_now(f, leaves, space, dtype_of<value_t<E>>, result.data());
     return result;
   }
 }

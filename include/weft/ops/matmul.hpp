@@ -106,10 +106,10 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
     const auto x = detail::settle(a);
     const auto y = detail::settle(b);
-    if constexpr (decltype(x)::symbolic || decltype(y)::symbolic)
-      gpu::compile_family<gpu::products, T>();
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::products, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
-      return node<T, D, device_t<A>>(detail::record_product(matmul_operation<T>, x.erased(), y.erased(), ta, tb));
+      return detail::make_node<T, D, device_t<A>>(
+          detail::record_product(matmul_operation<T>, x.erased(), y.erased(), ta, tb));
     else
       return detail::record_or_run<T, D, device_t<A>>(
           matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x,

@@ -47,6 +47,23 @@ class effect {
   symbol symbol_;
 };
 
+namespace detail {
+
+/// A value of a graph as a node, its types asked for their own names like make_tensor's.
+template <class T, class Dims, class Device>
+auto make_node(symbol s) {
+  return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
+}
+
+/// A value of the type and the extents of `E`.
+template <class E>
+auto node_of(symbol s) {
+  return node<typename element<value_t<E>>::value_type, typename dims_t<E>::dims_type,
+              typename device_t<E>::device_type>(s);
+}
+
+}  // namespace detail
+
 template <class E>
 inline constexpr bool is_node = false;
 template <class T, class D, class Dev>

@@ -206,7 +206,7 @@ inline window_call call_pool(const shape& images, size2d window, const window_op
 
 template <size2d Window, size2d Stride, padding Padding, class E>
 auto pool(const operation& op, const E& images) {
-  gpu::compile_family<gpu::pools, value_t<E>>();
+  if constexpr (E::symbolic) gpu::compile_family<gpu::pools, value_t<E>>();
   using D = typename pool_result<dims_t<E>, Window, Stride, Padding>::type;
   const auto x = settle(images);
   window_call call = call_pool(extents_of(x), Window, {Stride, Padding});

@@ -33,30 +33,26 @@ inline shape without_reduced(const shape& space, std::int64_t reduced) {
 }
 
 inline void reduce_now(const fused_reduction& r, device::combine how, std::int64_t reduced, const tensor_leaves& x,
-                       const iteration_space& space, dtype type, void* to, std::size_t results,
-                       const std::uint64_t* literals) {
+                       const iteration_space& space, dtype type, void* to, std::size_t results) {
   const shape& extents = space.extents;
   r.arithmetic->fill_identity(how, to, results);
   if (space.plain && reduced + 1 == std::int64_t{1} << extents.rank)
-    return version(r.reduce)(x.data, &to, extents.elements(), literals);
+    return version(r.reduce)(x.data, &to, extents.elements(), x.literals);
   bool kept[max_rank];
   kept_axes(reduced, extents.rank, kept);
   loop_over(x, r.body->signature.light, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic,
-            version(r.body->map),
-            version(r.reduce), literals);
+            version(r.body->map), version(r.reduce));
 }
 
 template <class T, class D, class Dev, class S, device::combine How, class E>
-tensor<T, D, Dev> reduce_now(const E& e, std::int64_t reduced, bool mean) {
-  std::uint64_t literals[device::max_operands], *end = literals;
-  tensor_leaves leaves;
-  for_each_leaf(e, end, leaves);
+auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
+  const tensor_leaves leaves(e);
   const auto& r = weft::reduced<S, How, false>;
   const iteration_space space(leaves, r.body->signature.light);
-  tensor<T, D, Dev> result(without_reduced(space.extents, reduced), typename tensor<T, D, Dev>::uninitialized{});
+  auto result = make_tensor<T, D, Dev>(without_reduced(space.extents, reduced), uninitialized{});
   const std::size_t results = result.elements();
   T* data = result.data();
-  reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results, literals);
+  reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results);
   if (mean)
     r.arithmetic->scale(static_cast<double>(results) / static_cast<double>(space.extents.elements()), data, data,
                         results);
@@ -75,7 +71,7 @@ auto reduce(const E& e) {
     using S = skeleton_of<E>;
     if constexpr (E::symbolic) gpu::compiled<Compiler>::template reduction<S, How>();
     if constexpr (E::symbolic)
-      return node<T, result_dims, device_t<E>>(
+      return make_node<T, result_dims, device_t<E>>(
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
                                       {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean}));
     else

@@ -74,11 +74,11 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    return node<T, D, Dev>(record_operation(
+    return make_node<T, D, Dev>(record_operation(
         op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
-    tensor<T, D, Dev> result(extents, typename tensor<T, D, Dev>::uninitialized{});
+    auto result = make_tensor<T, D, Dev>(extents, uninitialized{});
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
     run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, sizeof...(Operands),

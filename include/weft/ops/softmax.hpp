@@ -3,6 +3,7 @@
 #include <string>
 
 #include <weft/device/cpu/softmax.hpp>
+#include <weft/device/softmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/reduce.hpp>
@@ -11,8 +12,6 @@
 
 namespace weft {
 namespace detail {
-
-enum class softmax_kind : unsigned char { softmax, log_softmax, cross_entropy, sparse_cross_entropy };
 
 template <softmax_kind Kind, class T, class Label>
 class softmax_kernel final : public kernel {
@@ -109,26 +108,26 @@ void cross_entropy_gradient(gradient_context&);
 template <class T>
 inline constexpr operation softmax_operation = {
     .name = "softmax",
-    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::softmax, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::softmax, T>>,
+    .prepare_cpu = detail::prepare_softmax<softmax_kind::softmax, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::softmax, T>>,
     .gradient = detail::softmax_gradient};
 template <class T>
 inline constexpr operation log_softmax_operation = {
     .name = "log_softmax",
-    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::log_softmax, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::log_softmax, T>>,
+    .prepare_cpu = detail::prepare_softmax<softmax_kind::log_softmax, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::log_softmax, T>>,
     .gradient = detail::log_softmax_gradient};
 template <class T>
 inline constexpr operation cross_entropy_operation = {
     .name = "softmax_cross_entropy",
-    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::cross_entropy, T>>,
+    .prepare_cpu = detail::prepare_softmax<softmax_kind::cross_entropy, T>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::cross_entropy, T>>,
     .gradient = detail::cross_entropy_gradient<T, false>};
 template <class T, class Label>
 inline constexpr operation sparse_cross_entropy_operation = {
     .name = "sparse_softmax_cross_entropy",
-    .prepare_cpu = detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<detail::softmax_kind::sparse_cross_entropy, T, Label>>,
+    .prepare_cpu = detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>,
+    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>>,
     .gradient = detail::cross_entropy_gradient<T, true>};
 
 namespace detail {
@@ -215,8 +214,8 @@ template <Expression E>
 }
 
 /// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
-/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error, and
-/// on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
+/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error,
+/// and on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
 /// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
@@ -247,7 +246,7 @@ template <Expression L, Expression Y>
     detail::check_same_graph("softmax_cross_entropy", x.erased().where(), y.erased().where());
     c.inputs = {x.id(), y.id()};
     c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
-    return node<T, D, device_t<L>>(x.erased().where()->record(static_cast<invocation&&>(c)));
+    return detail::make_node<T, D, device_t<L>>(x.erased().where()->record(static_cast<invocation&&>(c)));
   }
 }
 

@@ -169,7 +169,7 @@ auto record_write(const operation& op, const V& target, const E& what) {
   c.op = &op;
   c.inputs = {target.id(), v.id()};
   c.outputs = {{dtype_of<value_t<V>>, dims_t<V>::spec}};
-  return node<value_t<V>, dims_t<V>, device_t<V>>(target.erased().where()->record(static_cast<invocation&&>(c)));
+  return node_of<V>(target.erased().where()->record(static_cast<invocation&&>(c)));
 }
 
 }  // namespace detail

@@ -217,7 +217,7 @@ class step_results {
         if constexpr (std::is_arithmetic_v<slot_type>) {
           where = &slot;
         } else {
-          if (!slot.can_hold(extents)) slot = slot_type(extents, typename slot_type::uninitialized{});
+          if (!slot.can_hold(extents)) slot = slot_type(extents, uninitialized{});
           where = slot.data();
         }
       }
@@ -276,7 +276,8 @@ class session {
       : graph_(g),
         options_(std::move(options)),
         gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
-        place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device, options_.allow_soft_placement) {
+        place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
+               options_.allow_soft_placement) {
     if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
       throw error(error_code::invalid_argument, "session",
                   "there is at least one device, and no negative number of threads");

@@ -97,6 +97,7 @@ struct shape {
 /// The extents of a tensor, outermost first: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>` for a scalar.
 template <auto... Extents>
 struct dims {
+  using dims_type = dims;
   static constexpr std::size_t rank = sizeof...(Extents);
   static_assert(rank <= max_rank, "a tensor has at most 8 dimensions");
   static_assert(((detail::is_dynamic(Extents) || detail::code(Extents) >= 0) && ...),

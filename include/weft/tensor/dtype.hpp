@@ -33,8 +33,8 @@ struct half {
     bits = static_cast<std::uint16_t>(sign | h);
   }
   template <class N>
-  requires std::is_arithmetic_v<N>
-  WEFT_HOST_DEVICE constexpr explicit half(N value) : half(static_cast<float>(value)) {}
+  requires std::is_arithmetic_v<N> WEFT_HOST_DEVICE constexpr explicit half(N value)
+      : half(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
@@ -62,8 +62,8 @@ struct bfloat16 {
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
   template <class N>
-  requires std::is_arithmetic_v<N>
-  WEFT_HOST_DEVICE constexpr explicit bfloat16(N value) : bfloat16(static_cast<float>(value)) {}
+  requires std::is_arithmetic_v<N> WEFT_HOST_DEVICE constexpr explicit bfloat16(N value)
+      : bfloat16(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
@@ -105,39 +105,40 @@ struct element {
 };
 
 namespace detail {
-template <dtype Type>
+template <class T, dtype Type>
 struct known_element {
+  using value_type = T;
   static constexpr bool supported = true;
   static constexpr dtype type = Type;
 };
 }  // namespace detail
 
 template <>
-struct element<bool> : detail::known_element<dtype::boolean> {};
+struct element<bool> : detail::known_element<bool, dtype::boolean> {};
 template <>
-struct element<std::int8_t> : detail::known_element<dtype::int8> {};
+struct element<std::int8_t> : detail::known_element<std::int8_t, dtype::int8> {};
 template <>
-struct element<std::int16_t> : detail::known_element<dtype::int16> {};
+struct element<std::int16_t> : detail::known_element<std::int16_t, dtype::int16> {};
 template <>
-struct element<std::int32_t> : detail::known_element<dtype::int32> {};
+struct element<std::int32_t> : detail::known_element<std::int32_t, dtype::int32> {};
 template <>
-struct element<std::int64_t> : detail::known_element<dtype::int64> {};
+struct element<std::int64_t> : detail::known_element<std::int64_t, dtype::int64> {};
 template <>
-struct element<std::uint8_t> : detail::known_element<dtype::uint8> {};
+struct element<std::uint8_t> : detail::known_element<std::uint8_t, dtype::uint8> {};
 template <>
-struct element<std::uint16_t> : detail::known_element<dtype::uint16> {};
+struct element<std::uint16_t> : detail::known_element<std::uint16_t, dtype::uint16> {};
 template <>
-struct element<std::uint32_t> : detail::known_element<dtype::uint32> {};
+struct element<std::uint32_t> : detail::known_element<std::uint32_t, dtype::uint32> {};
 template <>
-struct element<std::uint64_t> : detail::known_element<dtype::uint64> {};
+struct element<std::uint64_t> : detail::known_element<std::uint64_t, dtype::uint64> {};
 template <>
-struct element<half> : detail::known_element<dtype::float16> {};
+struct element<half> : detail::known_element<half, dtype::float16> {};
 template <>
-struct element<bfloat16> : detail::known_element<dtype::bfloat16> {};
+struct element<bfloat16> : detail::known_element<bfloat16, dtype::bfloat16> {};
 template <>
-struct element<float> : detail::known_element<dtype::float32> {};
+struct element<float> : detail::known_element<float, dtype::float32> {};
 template <>
-struct element<double> : detail::known_element<dtype::float64> {};
+struct element<double> : detail::known_element<double, dtype::float64> {};
 
 template <class T>
 inline constexpr dtype dtype_of = element<T>::type;

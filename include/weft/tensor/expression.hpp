@@ -10,12 +10,14 @@ namespace weft {
 
 /// The one host device kind. `cpu{n}` is its n-th device: a set of cores with their own threads.
 struct cpu {
+  using device_type = cpu;
   int ordinal = 0;
   static constexpr const char* name = "CPU";
 };
 
 /// NVIDIA's GPUs. `cuda{n}` is the n-th that the process can see.
 struct cuda {
+  using device_type = cuda;
   int ordinal = 0;
   static constexpr const char* name = "GPU";
 };

@@ -53,6 +53,9 @@ WEFT_COLD_END
 template <class T, class Dims>
 class tensor_view;
 
+/// A tensor is to be made without writing its elements: the caller writes them all.
+struct uninitialized {};
+
 /// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class tensor {
@@ -103,8 +106,6 @@ class tensor {
     return *this;
   }
 
-  /// Elements in row-major order, uninitialised: the caller writes them all.
-  struct uninitialized {};
   tensor(const shape& extents, uninitialized) : shape_(extents) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     bytes_ = storage(elements() * sizeof(T));
@@ -181,6 +182,18 @@ class tensor {
   shape shape_;
   storage bytes_;
 };
+
+namespace detail {
+
+/// A tensor whose types are asked for their own names. nvcc keeps with a type the ways by which it was found, and walks
+/// through all of them: found through expressions, which name their operands several times, a result's would be many
+/// times those of the layer before.
+template <class T, class Dims, class Device, class... Arguments>
+auto make_tensor(const Arguments&... a) {
+  return tensor<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(a...);
+}
+
+}  // namespace detail
 
 /// Elements that live elsewhere, to be fed to a step or read. The viewed memory must outlive the view; nothing in Weft
 /// keeps one past the call it is given to.

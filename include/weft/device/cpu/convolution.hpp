@@ -18,8 +18,7 @@ kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::
                          loop_kernel* epilogue) {
 #if defined(WEFT_HAS_DNNL)
   if constexpr (std::is_same_v<T, float>)
-    if (kernel* k =
-            dnnl_convolution_kernel::make(weft::detail::convolution_kind::forward, s, images, filters, out, epilogue))
+    if (kernel* k = dnnl_convolution_kernel::make(convolution_kind::forward, s, images, filters, out, epilogue))
       return k;
 #endif
   return new convolution_kernel<T>(s, false, images, filters, out, epilogue);
@@ -31,10 +30,10 @@ template <class T>
 kernel* make_dense_gradient(bool of_images, const convolution_shape& s, std::uint32_t a, std::uint32_t upstream,
                             std::uint32_t out) {
 #if defined(WEFT_HAS_DNNL)
-  using kind = weft::detail::convolution_kind;
+  using kind = convolution_kind;
   if constexpr (std::is_same_v<T, float>)
-    if (kernel* k =
-            dnnl_convolution_kernel::make(of_images ? kind::images : kind::filters, s, a, upstream, out, nullptr))
+    if (kernel* k = dnnl_convolution_kernel::make(of_images ? kind::input_gradient : kind::filter_gradient, s, a,
+                                                  upstream, out, nullptr))
       return k;
 #endif
   if (of_images) return new convolution_kernel<T>(s, true, upstream, a, out, nullptr);

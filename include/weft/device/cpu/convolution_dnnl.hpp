@@ -16,9 +16,6 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// The directions of a convolution.
-enum class convolution_kind : unsigned char { forward, images, filters };
-
 /// Describes a convolution of some images of the batch; `filters` is a layout found before, or that of any.
 inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_shape& s, std::int64_t images,
                                       dnnl_layout filters, dnnl_primitive_attr_t attributes) {
@@ -38,7 +35,7 @@ inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_s
     return nullptr;
   if (kind == convolution_kind::forward) return forward;
   const dnnl_status_t status =
-      kind == convolution_kind::images
+      kind == convolution_kind::input_gradient
           ? dnnl_convolution_backward_data_primitive_desc_create(&result, engine, how, in.get(), filters, out.get(),
                                                                  strides, dilations, before, after, forward, attributes)
           : dnnl_convolution_backward_weights_primitive_desc_create(&result, engine, how, in.get(), filters, nullptr,
@@ -51,7 +48,7 @@ inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_s
       dnnl_primitive_desc_create(&forward, &c, attributes, engine, nullptr) != dnnl_success)
     return nullptr;
   if (kind == convolution_kind::forward) return forward;
-  dnnl_status_t status = kind == convolution_kind::images
+  dnnl_status_t status = kind == convolution_kind::input_gradient
                              ? dnnl_dilated_convolution_backward_data_desc_init(&c, how, in.get(), filters, out.get(),
                                                                                 strides, dilations, before, after)
                              : dnnl_dilated_convolution_backward_weights_desc_init(
@@ -79,7 +76,7 @@ namespace weft::device {
 /// alone.
 class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
-  using kind = weft::detail::convolution_kind;
+  using kind = convolution_kind;
 
   /// Null where oneDNN has no fast code, or the batch is so small that Weft's own kernels cut it better. Slots of
   /// what is read (images or what arrives at the result, then filters or what arrives) and of what is written; takes
@@ -96,10 +93,10 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   void run(const frame& f) override {
     const weft::detail::one_openmp_thread guard;
-    if (kind_ != kind::filters)
+    if (kind_ != kind::filter_gradient)
       reorder(plain_filters_.at(f.buffers[kind_ == kind::forward ? b_ : a_]), blocked_filters_.get());
     f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
-    if (kind_ != kind::filters) return;
+    if (kind_ != kind::filter_gradient) return;
     float* const sum = reinterpret_cast<float*>(blocked_.data());
     const std::size_t elements = filter_bytes_ / sizeof(float);
     for (std::size_t i = 1; i < parts_.size(); ++i)
@@ -108,10 +105,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   std::string describe() const override {
-    std::string text = detail::describe_convolution(kind_ == kind::forward  ? "convolution"
-                                                    : kind_ == kind::images ? "convolution, gradient of images"
-                                                                            : "convolution, gradient of filters",
-                                                    shape_);
+    std::string text =
+        detail::describe_convolution(kind_ == kind::forward          ? "convolution"
+                                     : kind_ == kind::input_gradient ? "convolution, gradient of images"
+                                                                     : "convolution, gradient of filters",
+                                     shape_);
     append(text, {", oneDNN ", larger_.name()});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
@@ -140,11 +138,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (kind_ == kind::filters) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
     count = count > most ? most : count;
     const std::int64_t small = shape_.batch / static_cast<std::int64_t>(count);
     const bool two = shape_.batch % static_cast<std::int64_t>(count) != 0;
-    const auto filters_of = [&] { return kind_ == kind::filters ? dnnl_query_diff_weights_md : dnnl_query_weights_md; };
+    const auto filters_of = [&] {
+      return kind_ == kind::filter_gradient ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    };
     dnnl_primitive_desc_t d = weft::detail::describe(kind_, shape_, small + two, any.get(), attributes_);
     if (!d || !larger_.make(d) || !is_fast(larger_.name())) return false;
     const weft::detail::dnnl_layout blocked = larger_.layout(filters_of());
@@ -152,7 +152,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       d = weft::detail::describe(kind_, shape_, small, blocked, attributes_);
       if (!d || !smaller_.make(d) || !is_fast(smaller_.name())) return false;
     }
-    const bool gather = kind_ == kind::filters;
+    const bool gather = kind_ == kind::filter_gradient;
     d = weft::detail::describe_reorder(gather ? blocked : plain.get(), gather ? plain.get() : blocked);
     if (!d || !reorder_.make(d)) return false;
 
@@ -170,12 +170,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       part p{shape_.batch * n / all, shape_.batch * (n + 1) / all, false, nullptr, {}, {}, {}, {}};
       p.large = !two || p.end - p.begin > small;
       const weft::detail::dnnl_code& code = p.large ? larger_ : smaller_;
-      const dnnl_query_t image = kind_ == kind::images ? dnnl_query_diff_src_md : dnnl_query_src_md;
+      const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
       const dnnl_query_t result = forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
       if (!p.images.make(code.layout(image), nullptr) || !p.result.make(code.layout(result), nullptr) ||
           !p.filters.make(code.layout(filters_of()), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
-          !weft::detail::make_stream(p.stream))
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
     }
@@ -198,7 +197,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
       arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
       arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
-    } else if (kind_ == kind::images) {
+    } else if (kind_ == kind::input_gradient) {
       arguments[0] = {DNNL_ARG_DIFF_SRC, p.images.at(at(out_, images))};
       arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};

@@ -8,13 +8,10 @@
 
 namespace weft::device {
 
-/// What a pool does with its windows.
-enum class pooling : unsigned char { max, max_gradient, max_choice, average, average_gradient };
-
 namespace detail {
 
 /// One image. All loops end in one over channels, which lie next to each other.
-template <class T, pooling Kind>
+template <class T, pool_kind Kind>
 struct pool_image {
   const convolution_shape& s;
   const T* a;  // images, or what arrives at an average
@@ -22,7 +19,7 @@ struct pool_image {
   T* out;
 
   WEFT_INLINE void operator()() const {
-    constexpr bool gradient = Kind == pooling::max_gradient || Kind == pooling::average_gradient;
+    constexpr bool gradient = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
     if (covers_in_fours()) {
       for (std::int64_t y = 0; y < s.out_height; ++y)
         for (std::int64_t x = 0; x < s.out_width; ++x) window_of_four(y, x);
@@ -44,38 +41,38 @@ struct pool_image {
   WEFT_INLINE void window_of_four(std::int64_t y, std::int64_t x) const {
     const std::int64_t n = s.channels, row = s.width * n, large = 2 * (y * row + x * n),
                        small = (y * s.out_width + x) * n;
-    if constexpr (Kind == pooling::average_gradient) {
+    if constexpr (Kind == pool_kind::average_gradient) {
       const T* const up = a + small;
       T* const to = out + large;
       WEFT_VECTORIZE
       for (std::int64_t k = 0; k < n; ++k) to[k] = to[n + k] = to[row + k] = to[row + n + k] = up[k] / T(4);
-      return;
-    }
-    const T *const a0 = a + large, *const a1 = a0 + n, *const a2 = a0 + row, *const a3 = a2 + n;
-    if constexpr (Kind == pooling::average) {
-      WEFT_VECTORIZE
-      for (std::int64_t k = 0; k < n; ++k) out[small + k] = (a0[k] + a1[k] + a2[k] + a3[k]) / T(4);
-      return;
-    }
-    // Everything is read before anything is chosen: a load that depends on a choice is not vectorised.
-    WEFT_VECTORIZE
-    for (std::int64_t k = 0; k < n; ++k) {
-      const T v0 = a0[k], v1 = a1[k], v2 = a2[k], v3 = a3[k];
-      const T upper = later_if(v1, v0, v1, v0), lower = later_if(v3, v2, v3, v2);
-      if constexpr (Kind == pooling::max) {
-        out[small + k] = later_if(lower, upper, lower, upper);
-      } else if constexpr (Kind == pooling::max_choice) {
-        const T *const b0 = b + large, *const b2 = b0 + row;
-        const T w0 = b0[k], w1 = b0[n + k], w2 = b2[k], w3 = b2[n + k];
-        out[small + k] = later_if(lower, upper, later_if(v3, v2, w3, w2), later_if(v1, v0, w1, w0));
-      } else if constexpr (Kind == pooling::max_gradient) {
-        const T up = b[small + k];
-        const T to_upper = later_if(lower, upper, T(0), up), to_lower = later_if(lower, upper, up, T(0));
-        T* const to = out + large;
-        to[k] = later_if(v1, v0, T(0), to_upper);
-        to[n + k] = later_if(v1, v0, to_upper, T(0));
-        to[row + k] = later_if(v3, v2, T(0), to_lower);
-        to[row + n + k] = later_if(v3, v2, to_lower, T(0));
+    } else {
+      const T *const a0 = a + large, *const a1 = a0 + n, *const a2 = a0 + row, *const a3 = a2 + n;
+      if constexpr (Kind == pool_kind::average) {
+        WEFT_VECTORIZE
+        for (std::int64_t k = 0; k < n; ++k) out[small + k] = (a0[k] + a1[k] + a2[k] + a3[k]) / T(4);
+      } else {
+        // Everything is read before anything is chosen: a load that depends on a choice is not vectorised.
+        WEFT_VECTORIZE
+        for (std::int64_t k = 0; k < n; ++k) {
+          const T v0 = a0[k], v1 = a1[k], v2 = a2[k], v3 = a3[k];
+          const T upper = later_if(v1, v0, v1, v0), lower = later_if(v3, v2, v3, v2);
+          if constexpr (Kind == pool_kind::max) {
+            out[small + k] = later_if(lower, upper, lower, upper);
+          } else if constexpr (Kind == pool_kind::max_choice) {
+            const T *const b0 = b + large, *const b2 = b0 + row;
+            const T w0 = b0[k], w1 = b0[n + k], w2 = b2[k], w3 = b2[n + k];
+            out[small + k] = later_if(lower, upper, later_if(v3, v2, w3, w2), later_if(v1, v0, w1, w0));
+          } else if constexpr (Kind == pool_kind::max_gradient) {
+            const T up = b[small + k];
+            const T to_upper = later_if(lower, upper, T(0), up), to_lower = later_if(lower, upper, up, T(0));
+            T* const to = out + large;
+            to[k] = later_if(v1, v0, T(0), to_upper);
+            to[n + k] = later_if(v1, v0, to_upper, T(0));
+            to[row + k] = later_if(v3, v2, T(0), to_lower);
+            to[row + n + k] = later_if(v3, v2, to_lower, T(0));
+          }
+        }
       }
     }
   }
@@ -109,7 +106,7 @@ struct pool_image {
     const std::int64_t n = Known ? Known : given;
     const auto at = [&](std::int64_t i, std::int64_t j) { return (i * s.width + j) * s.channels + c; };
     const T count = static_cast<T>((row1 - row0) * (column1 - column0));
-    if constexpr (Kind == pooling::average_gradient) {
+    if constexpr (Kind == pool_kind::average_gradient) {
       for (std::int64_t i = row0; i < row1; ++i)
         for (std::int64_t j = column0; j < column1; ++j) {
           T* const to = out + at(i, j);
@@ -127,7 +124,7 @@ struct pool_image {
       for (std::int64_t j = column0; j < column1; ++j, ++number) {
         if (number == 0) continue;
         const T* const from = a + at(i, j);
-        if constexpr (Kind == pooling::average) {
+        if constexpr (Kind == pool_kind::average) {
           WEFT_VECTORIZE
           for (std::int64_t k = 0; k < n; ++k) best[k] += from[k];
         } else {
@@ -136,19 +133,19 @@ struct pool_image {
             const T value = from[k];
             const bool larger = beats(value, best[k]);
             best[k] = larger ? value : best[k];
-            if constexpr (Kind != pooling::max) where[k] = larger ? number : where[k];
+            if constexpr (Kind != pool_kind::max) where[k] = larger ? number : where[k];
           }
         }
       }
-    if constexpr (Kind == pooling::max) {
+    if constexpr (Kind == pool_kind::max) {
       for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k];
-    } else if constexpr (Kind == pooling::average) {
+    } else if constexpr (Kind == pool_kind::average) {
       for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k] / count;
     } else {
       number = 0;
       for (std::int64_t i = row0; i < row1; ++i)
         for (std::int64_t j = column0; j < column1; ++j, ++number) {
-          if constexpr (Kind == pooling::max_gradient) {
+          if constexpr (Kind == pool_kind::max_gradient) {
             T* const to = out + at(i, j);
             WEFT_VECTORIZE
             for (std::int64_t k = 0; k < n; ++k) {
@@ -172,7 +169,7 @@ struct pool_image {
 }  // namespace detail
 
 /// A pool or its gradient, image by image.
-template <class T, pooling Kind>
+template <class T, pool_kind Kind>
 class pooling_kernel final : public kernel {
  public:
   pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
@@ -186,15 +183,15 @@ class pooling_kernel final : public kernel {
   void run(const frame& f) override {
     const auto images = static_cast<std::size_t>(shape_.batch);
     const std::size_t large = shape_.image_elements(), small = shape_.out_elements();
-    constexpr bool spreads = Kind == pooling::max_gradient || Kind == pooling::average_gradient;
+    constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
     const T* const a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* const b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* const out = reinterpret_cast<T*>(f.buffers[out_]);
     const auto chunk = [&](std::size_t c) {
       for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n)
         multiversioned_up_to_avx2(detail::pool_image<T, Kind>{
-            shape_, a + n * (Kind == pooling::average_gradient ? small : large),
-            b + n * (Kind == pooling::max_choice ? large : small), out + n * (spreads ? large : small)});
+            shape_, a + n * (Kind == pool_kind::average_gradient ? small : large),
+            b + n * (Kind == pool_kind::max_choice ? large : small), out + n * (spreads ? large : small)});
     };
     if (chunks_ == 1)
       chunk(0);
@@ -217,25 +214,25 @@ class pooling_kernel final : public kernel {
 
 template <class T>
 kernel* make_max_pool(const convolution_shape& s, std::uint32_t images, std::uint32_t out) {
-  return new pooling_kernel<T, pooling::max>(s, images, images, out);
+  return new pooling_kernel<T, pool_kind::max>(s, images, images, out);
 }
 template <class T>
 kernel* make_max_pool_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
                                std::uint32_t out) {
-  return new pooling_kernel<T, pooling::max_gradient>(s, images, upstream, out);
+  return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out);
 }
 template <class T>
 kernel* make_max_pool_choice(const convolution_shape& s, std::uint32_t images, std::uint32_t values,
                              std::uint32_t out) {
-  return new pooling_kernel<T, pooling::max_choice>(s, images, values, out);
+  return new pooling_kernel<T, pool_kind::max_choice>(s, images, values, out);
 }
 template <class T>
 kernel* make_average_pool(const convolution_shape& s, std::uint32_t images, std::uint32_t out) {
-  return new pooling_kernel<T, pooling::average>(s, images, images, out);
+  return new pooling_kernel<T, pool_kind::average>(s, images, images, out);
 }
 template <class T>
 kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out) {
-  return new pooling_kernel<T, pooling::average_gradient>(s, upstream, upstream, out);
+  return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out);
 }
 
 }  // namespace weft::device

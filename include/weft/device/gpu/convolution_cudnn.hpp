@@ -83,8 +83,6 @@ class cudnn final : public library_part {
   cudnnHandle_t handle_ = nullptr;
 };
 
-enum class cudnn_call : unsigned char { forward, input_gradient, filter_gradient };
-
 /// One of the three calls, for known extents. `a` and `b` are images and filters; filters and what arrives; images and
 /// what arrives.
 class cudnn_convolution_kernel final : public kernel {
@@ -101,14 +99,14 @@ class cudnn_convolution_kernel final : public kernel {
   };
 
   /// Null where the library has no deterministic algorithm for it. Else takes over what comes after.
-  static kernel* make(cuda_libraries& on, cudnn_call call, const convolution_shape& s, dtype type, slots where,
+  static kernel* make(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type, slots where,
                       epilogue& after) {
     const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
                                     s.window_height, s.window_width, s.out_height, s.out_width};
     for (const std::int64_t e : extents)
       if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
     if (type != dtype::float32 && type != dtype::float64) return nullptr;
-    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, call, s, type, where));
+    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, type, where));
     if (!k->choose()) return nullptr;
     k->take(after);
     return k.release();
@@ -123,8 +121,8 @@ class cudnn_convolution_kernel final : public kernel {
     void* const work = algorithm_room_ ? room + filter_room_ + image_room_ : nullptr;
     const std::byte *a = f.buffers[slots_.a], *b = f.buffers[slots_.b];
     std::byte* const out = f.buffers[slots_.out];
-    switch (call_) {
-      case cudnn_call::forward: {
+    switch (kind_) {
+      case convolution_kind::forward: {
         turn(handle, filters_here_, b, filters_there_, filters);
         const void* images = pad(handle, q, a, padded);
         if (!(can_fuse_ && fused(handle, images, filters, work, f.buffers[slots_.bias], out))) {
@@ -135,7 +133,7 @@ class cudnn_convolution_kernel final : public kernel {
         }
         break;
       }
-      case cudnn_call::input_gradient: {
+      case convolution_kind::input_gradient: {
         turn(handle, filters_here_, a, filters_there_, filters);
         void* const images = image_room_ ? padded : out;
         detail::check_cudnn(cudnnConvolutionBackwardData(handle, one(), filters_, filters, results_, b, convolution_,
@@ -144,7 +142,7 @@ class cudnn_convolution_kernel final : public kernel {
         if (image_room_) turn(handle, inner_, inner_of(images), plain_images_, out);
         break;
       }
-      case cudnn_call::filter_gradient: {
+      case convolution_kind::filter_gradient: {
         const void* images = pad(handle, q, a, padded);
         detail::check_cudnn(cudnnConvolutionBackwardFilter(handle, one(), images_, images, results_, b, convolution_,
                                                            filter_, work, algorithm_room_, zero(), filters_, filters),
@@ -169,8 +167,9 @@ class cudnn_convolution_kernel final : public kernel {
   }
 
  private:
-  cudnn_convolution_kernel(cuda_libraries& on, cudnn_call call, const convolution_shape& s, dtype type, slots where)
-      : library_(on.get<cudnn>()), call_(call), shape_(s), wide_(type == dtype::float64), slots_(where) {
+  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
+                           slots where)
+      : library_(on.get<cudnn>()), kind_(kind), shape_(s), wide_(type == dtype::float64), slots_(where) {
     using detail::check_cudnn;
     const cudnnDataType_t element = wide_ ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
     // Padding that cuDNN does not know is put around the images beforehand.
@@ -250,8 +249,8 @@ class cudnn_convolution_kernel final : public kernel {
     const cudnn::use handle(library_);
     constexpr int most = 10;
     int number = 0;
-    switch (call_) {
-      case cudnn_call::forward: {
+    switch (kind_) {
+      case convolution_kind::forward: {
         std::vector<cudnnConvolutionFwdAlgoPerf_t> offered(most);
         const cudnnStatus_t s = cudnnGetConvolutionForwardAlgorithm_v7(handle, images_, filters_, convolution_,
                                                                        results_, most, &number, offered.data());
@@ -260,7 +259,7 @@ class cudnn_convolution_kernel final : public kernel {
         forward_ = p.algo;
         return true;
       }
-      case cudnn_call::input_gradient: {
+      case convolution_kind::input_gradient: {
         std::vector<cudnnConvolutionBwdDataAlgoPerf_t> offered(most);
         const cudnnStatus_t s = cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filters_, results_, convolution_,
                                                                             images_, most, &number, offered.data());
@@ -316,11 +315,11 @@ class cudnn_convolution_kernel final : public kernel {
 
   const char* name() const {
     constexpr const char* names[] = {"conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"};
-    return names[static_cast<int>(call_)];
+    return names[static_cast<int>(kind_)];
   }
 
   cudnn& library_;
-  cudnn_call call_;
+  convolution_kind kind_;
   convolution_shape shape_;
   bool wide_, tf32_ = false, can_fuse_ = false;
   slots slots_;

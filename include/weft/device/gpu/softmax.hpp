@@ -3,12 +3,11 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/device/gpu/arrays.hpp>
 #include <weft/device/gpu/body.hpp>
+#include <weft/device/softmax.hpp>
 
 /// Softmax, its logarithm and the cross-entropies, row by row. A block holds `rows` x `lanes` threads; those of a row
 /// pass over it three times: its largest element, the sum of exponentials, the results.
 namespace weft::gpu {
-
-enum class softmax_form : unsigned char { softmax, log_softmax, cross_entropy, sparse_cross_entropy };
 
 template <class T>
 struct softmax_arguments {
@@ -29,11 +28,11 @@ inline std::uint32_t softmax_lanes_log(std::size_t columns) {
 
 #if WEFT_COMPILES_FOR_GPU
 
-template <softmax_form Form, class T>
+template <softmax_kind Kind, class T>
 struct softmax_body : softmax_arguments<T> {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 5;
-  static constexpr bool dense = Form == softmax_form::cross_entropy;
+  static constexpr bool dense = Kind == softmax_kind::cross_entropy;
   struct block_memory {
     T largest[threads], sum[threads], labels[dense ? threads : 1], dot[dense ? threads : 1];
   };
@@ -107,14 +106,14 @@ struct softmax_body : softmax_arguments<T> {
                               std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) const {
     const T largest = row_largest(ours, first, lanes), sum = row_sum(ours.sum, first, lanes);
     const std::size_t start = static_cast<std::size_t>(row) * this->columns;
-    if constexpr (Form == softmax_form::softmax) {
+    if constexpr (Kind == softmax_kind::softmax) {
       const T scale = T(1) / sum;
       for (std::uint32_t c = lane; c < this->columns; c += lanes)
         this->y[start + c] = math::exp(x[c] - largest) * scale;
-    } else if constexpr (Form == softmax_form::log_softmax) {
+    } else if constexpr (Kind == softmax_kind::log_softmax) {
       const T shift = math::log(sum);
       for (std::uint32_t c = lane; c < this->columns; c += lanes) this->y[start + c] = (x[c] - largest) - shift;
-    } else if constexpr (Form == softmax_form::cross_entropy) {
+    } else if constexpr (Kind == softmax_kind::cross_entropy) {
       const T scale = T(1) / sum;
       if (lane == 0)
         this->y[row] = math::log(sum) * row_sum(ours.labels, first, lanes) - row_sum(ours.dot, first, lanes);

@@ -37,9 +37,6 @@ WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::in
   return {all / channels / columns / rows, all / channels / columns % rows, all / channels % columns, all % channels};
 }
 
-/// A pool, as of device::pooling on the CPU.
-enum class pool_kind : unsigned char { max, max_gradient, max_choice, average, average_gradient };
-
 template <class T, pool_kind Kind>
 struct pool {
   convolution_shape s;
@@ -150,9 +147,6 @@ class pool_kernel final : public kernel {
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
 };
-
-/// What a convolution's call computes: its result, or the gradient of one of its operands.
-enum class convolution_kind : unsigned char { forward, input_gradient, filter_gradient };
 
 /// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
 template <class T, convolution_kind Kind>

@@ -134,28 +134,37 @@ inline const bool extents_are_installed = install<weft::detail::prepare_shape>({
                                           install<weft::detail::prepare_size>({.prepare = prepare_size});
 
 template <std::size_t Bytes>
-using bits_of_size =
-    std::conditional_t<Bytes == 1, std::uint8_t,
-                       std::conditional_t<Bytes == 2, std::uint16_t,
-                                          std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>>;
+struct bits_of_size;
+template <>
+struct bits_of_size<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct bits_of_size<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct bits_of_size<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct bits_of_size<8> {
+  using type = std::uint64_t;
+};
 
 }  // namespace detail
 
 template <class T>
 struct family_kernels<transposes, T> {
   family_kernels() {
-    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<detail::bits_of_size<sizeof(T)>>;
+    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<typename detail::bits_of_size<sizeof(T)>::type>;
     install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
   }
 };
 template <class T>
-struct family_kernels<argmaxes, T> {
-  family_kernels() { install<weft::detail::prepare_argmax<T>>({.prepare = detail::prepare_argmax<T>}); }
-};
+struct family_kernels<argmaxes, T> : installed<weft::detail::prepare_argmax<T>, detail::prepare_argmax<T>> {};
 template <class T>
-struct family_kernels<one_hots, T> {
-  family_kernels() { install<weft::detail::prepare_one_hot<T>>({.prepare = detail::prepare_one_hot<T>}); }
-};
+struct family_kernels<one_hots, T> : installed<weft::detail::prepare_one_hot<T>, detail::prepare_one_hot<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -12,10 +12,7 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-// As window_kernels.hpp and convolution_cudnn.hpp have it, neither of which need be there.
-enum class convolution_call : unsigned char { forward, input_gradient, filter_gradient };
-
-template <class T, convolution_call Call>
+template <class T, convolution_kind Kind>
 kernel* make_convolution(const prepare_context& p, const convolution_shape& s, const product_fusion& f,
                          [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
@@ -24,14 +21,13 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
     const known_epilogue e = recognise_epilogue<T>(f.following, f.result, s.filters);
     cudnn_convolution_kernel::epilogue then{e.known && e.has_bias, e.relu, static_cast<owned<kernel>&&>(after)};
-    if (kernel* k = cudnn_convolution_kernel::make(*libraries, static_cast<cudnn_call>(Call), s, dtype_of<T>,
-                                                   {a, b, f.result, e.bias}, then))
+    if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, {a, b, f.result, e.bias}, then))
       return k;
     after = static_cast<owned<kernel>&&>(then.then);
   }
 #endif
 #if WEFT_COMPILES_FOR_GPU
-  return new direct_convolution_kernel<T, static_cast<convolution_kind>(Call)>(s, a, b, f.result, after);
+  return new direct_convolution_kernel<T, Kind>(s, a, b, f.result, after);
 #else
   throw error(error_code::unimplemented, p.c.op->name,
               "cuDNN has no algorithm for it, and no file of this program is compiled for GPUs");
@@ -41,7 +37,7 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
 template <class T>
 kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f, device& on) {
   const auto s = weft::detail::convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents);
-  return make_convolution<T, convolution_call::forward>(p, s, f, on);
+  return make_convolution<T, convolution_kind::forward>(p, s, f, on);
 }
 template <class T>
 kernel* prepare_convolution(const prepare_context& p, device& on) {
@@ -50,12 +46,12 @@ kernel* prepare_convolution(const prepare_context& p, device& on) {
 template <class T>
 kernel* prepare_convolution_input_gradient(const prepare_context& p, device& on) {
   const auto s = weft::detail::convolution_of(p.c, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents);
-  return make_convolution<T, convolution_call::input_gradient>(p, s, {p.output_slots[0]}, on);
+  return make_convolution<T, convolution_kind::input_gradient>(p, s, {p.output_slots[0]}, on);
 }
 template <class T>
 kernel* prepare_convolution_filter_gradient(const prepare_context& p, device& on) {
   const auto s = weft::detail::convolution_of(p.c, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents);
-  return make_convolution<T, convolution_call::filter_gradient>(p, s, {p.output_slots[0]}, on);
+  return make_convolution<T, convolution_kind::filter_gradient>(p, s, {p.output_slots[0]}, on);
 }
 
 template <class T>

@@ -27,5 +27,11 @@ bool install(const preparation& how) {
   return true;
 }
 
+/// A family, or a part of one, that is one operation.
+template <kernel* (*PrepareCpu)(const prepare_context&), kernel* (*Prepare)(const prepare_context&, device&)>
+struct installed {
+  installed() { install<PrepareCpu>({.prepare = Prepare}); }
+};
+
 }  // namespace WEFT_GPU_FILE
 }  // namespace weft::gpu

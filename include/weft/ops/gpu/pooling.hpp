@@ -40,22 +40,15 @@ kernel* prepare_average_pool_gradient(const prepare_context& p, device&) {
       p.output_slots[0]);
 }
 
-template <class T>
-bool install_pooling() {
-  namespace d = weft::detail;
-  return install<d::prepare_max_pool<T>>({.prepare = prepare_max_pool<T>}) &&
-         install<d::prepare_max_pool_gradient<T>>({.prepare = prepare_max_pool_gradient<T>}) &&
-         install<d::prepare_max_pool_choice<T>>({.prepare = prepare_max_pool_choice<T>}) &&
-         install<d::prepare_average_pool<T>>({.prepare = prepare_average_pool<T>}) &&
-         install<d::prepare_average_pool_gradient<T>>({.prepare = prepare_average_pool_gradient<T>});
-}
-
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
-struct family_kernels<pools, T> {
-  family_kernels() { install_pooling<T>(); }
-};
+struct family_kernels<pools, T>
+    : installed<weft::detail::prepare_max_pool<T>, prepare_max_pool<T>>,
+      installed<weft::detail::prepare_max_pool_gradient<T>, prepare_max_pool_gradient<T>>,
+      installed<weft::detail::prepare_max_pool_choice<T>, prepare_max_pool_choice<T>>,
+      installed<weft::detail::prepare_average_pool<T>, prepare_average_pool<T>>,
+      installed<weft::detail::prepare_average_pool_gradient<T>, prepare_average_pool_gradient<T>> {};
 
 }  // namespace weft::gpu
 

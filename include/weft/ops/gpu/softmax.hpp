@@ -10,9 +10,9 @@
 namespace weft::gpu {
 namespace detail {
 
-template <softmax_form Form, class T>
+template <softmax_kind Kind, class T>
 kernel* prepare_softmax(const prepare_context& p, device&) {
-  using body_type = softmax_body<Form, T>;
+  using body_type = softmax_body<Kind, T>;
   static const function code = function_of<body_type>("softmax");
   const shape& s = p.inputs[0].extents;
   check_size(p.c.op->name, s);
@@ -26,7 +26,7 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   if (body.rows == 0) return k;
   const std::uint32_t rows = 256u >> body.lanes_log;
   auto& l = add_body(*k, body, code, (body.rows + rows - 1) / rows);
-  constexpr bool loses = Form >= softmax_form::cross_entropy;
+  constexpr bool loses = Kind >= softmax_kind::cross_entropy;
   l.point(offset_in(body, body.x), p.input_slots[0]);
   if (loses) l.point(offset_in(body, body.labels), p.input_slots[1]);
   l.point(offset_in(body, body.y), p.output_slots[0]);
@@ -34,37 +34,23 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   return k;
 }
 
-template <softmax_form Form, weft::detail::softmax_kind Kind, class T, class Label = T>
-void install_softmax() {
-  install<weft::detail::prepare_softmax<Kind, T, Label>>({.prepare = prepare_softmax<Form, T>});
-}
+template <softmax_kind Kind, class T, class Label = T>
+using installed_softmax = installed<weft::detail::prepare_softmax<Kind, T, Label>, prepare_softmax<Kind, T>>;
 
 }  // namespace detail
 
 template <class T>
-struct family_kernels<softmaxes, T> {
-  family_kernels() {
-    using enum weft::detail::softmax_kind;
-    detail::install_softmax<softmax_form::softmax, softmax, T>();
-    detail::install_softmax<softmax_form::log_softmax, log_softmax, T>();
-  }
-};
+struct family_kernels<softmaxes, T> : detail::installed_softmax<softmax_kind::softmax, T>,
+                                      detail::installed_softmax<softmax_kind::log_softmax, T> {};
 // With the operations that their gradients' gradients consist of.
 template <class T>
-struct family_kernels<cross_entropies, T> : family_kernels<softmaxes, T> {
-  family_kernels() {
-    detail::install_softmax<softmax_form::cross_entropy, weft::detail::softmax_kind::cross_entropy, T>();
-  }
-};
+struct family_kernels<cross_entropies, T> : family_kernels<softmaxes, T>,
+                                            detail::installed_softmax<softmax_kind::cross_entropy, T> {};
 template <class T>
-struct family_kernels<sparse_cross_entropies, T> {
-  family_kernels() {
-    using enum weft::detail::softmax_kind;
-    detail::install_softmax<softmax_form::softmax, softmax, T>();
-    detail::install_softmax<softmax_form::sparse_cross_entropy, sparse_cross_entropy, T, std::int32_t>();
-    detail::install_softmax<softmax_form::sparse_cross_entropy, sparse_cross_entropy, T, std::int64_t>();
-  }
-};
+struct family_kernels<sparse_cross_entropies, T>
+    : detail::installed_softmax<softmax_kind::softmax, T>,
+      detail::installed_softmax<softmax_kind::sparse_cross_entropy, T, std::int32_t>,
+      detail::installed_softmax<softmax_kind::sparse_cross_entropy, T, std::int64_t> {};
 
 }  // namespace weft::gpu
 #endif

@@ -90,17 +90,12 @@ inline const bool state_is_installed = install<weft::detail::prepare_assign>({.p
 }  // namespace detail
 
 template <class T>
-struct family_kernels<additions, T> {
-  family_kernels() { install<weft::detail::prepare_assign_add<T>>({.prepare = detail::prepare_assign_add<T>}); }
-};
+struct family_kernels<additions, T> : installed<weft::detail::prepare_assign_add<T>, detail::prepare_assign_add<T>> {};
 template <class T>
-struct family_kernels<gradient_descents, T> {
-  family_kernels() { install<weft::detail::prepare_gradient_descent<T>>({.prepare = detail::prepare_descend<T>}); }
-};
+struct family_kernels<gradient_descents, T>
+    : installed<weft::detail::prepare_gradient_descent<T>, detail::prepare_descend<T>> {};
 template <class T>
-struct family_kernels<momentums, T> {
-  family_kernels() { install<weft::detail::prepare_momentum<T>>({.prepare = detail::prepare_momentum<T>}); }
-};
+struct family_kernels<momentums, T> : installed<weft::detail::prepare_momentum<T>, detail::prepare_momentum<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END
