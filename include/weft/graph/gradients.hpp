@@ -38,14 +38,6 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   return results;
 }
 
-template <class T, class X, class Compiler = gpu::this_compiler>
-void use_primitives(const X& x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    gpu::compiled<Compiler>::template primitives<T>();
-    x.erased().where()->use(primitives<T>);
-  }
-}
-
 }  // namespace detail
 
 /// The gradients of y, summed over its elements, with respect to each x: a tuple of nodes of the xs' types
@@ -65,8 +57,9 @@ template <Expression Y, Expression... Xs>
     return std::tuple{let(xs)...};
   } else if constexpr (std::is_floating_point_v<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
-    detail::use_primitives<value_t<Y>>(root);
-    (detail::use_primitives<value_t<Xs>>(root), ...);
+    recorder& where = *root.erased().where();
+    detail::use_primitives<value_t<Y>>(where);
+    (detail::use_primitives<value_t<Xs>>(where), ...);
     const auto results = detail::gradients(root.erased(), {xs.erased()...});
     auto next = [&, i = std::size_t{0}]() mutable { return results[i++]; };
     return std::tuple{detail::node_of<Xs>(next())...};

@@ -102,6 +102,22 @@ constexpr bool has_argument(const skeleton::signature& s, dtype type) {
   return false;
 }
 
+/// What gradients of float and double need, first ones or any.
+template <class T, class Compiler = gpu::this_compiler>
+void use_gradient_primitives(recorder& where) {
+  if constexpr (std::is_floating_point_v<T>) {
+    gpu::compiled<Compiler>::template gradient_primitives<T>();
+    where.use(gradient_primitives<T>);
+  }
+}
+template <class T, class Compiler = gpu::this_compiler>
+void use_primitives(recorder& where) {
+  if constexpr (std::is_floating_point_v<T>) {
+    gpu::compiled<Compiler>::template primitives<T>();
+    where.use(primitives<T>);
+  }
+}
+
 template <class T, class Compiler>
 void use_storage_type(recorder& where) {
   gpu::compiled<Compiler>::template storage_primitives<T>();

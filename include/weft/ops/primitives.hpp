@@ -40,8 +40,9 @@ const fused* conversion(dtype to) {
 }
 
 template <class T>
-const fused* arithmetic_primitive(primitive p, dtype to) {
+const fused* find_gradient_primitive(primitive p, dtype type, dtype) {
   namespace f = formula;
+  if (type != dtype_of<T>) return nullptr;
   switch (p) {
     case primitive::add:
       return &differentiated<skeleton::apply<f::add, T, arg0<T>, arg1<T>>>;
@@ -49,12 +50,21 @@ const fused* arithmetic_primitive(primitive p, dtype to) {
       return &single<f::subtract, T, arg0<T>, arg1<T>>;
     case primitive::multiply:
       return &differentiated<skeleton::apply<f::multiply, T, arg0<T>, arg1<T>>>;
-    case primitive::divide:
-      return &single<f::divide, T, arg0<T>, arg1<T>>;
     case primitive::negate:
       return &single<f::negate, T, arg0<T>>;
     case primitive::exp:
       return &single<f::exp, T, arg0<T>>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+const fused* further_primitive(primitive p, dtype to) {
+  namespace f = formula;
+  switch (p) {
+    case primitive::divide:
+      return &single<f::divide, T, arg0<T>, arg1<T>>;
     case primitive::log:
       return &single<f::log, T, arg0<T>>;
     case primitive::sqrt:
@@ -90,8 +100,9 @@ const fused* arithmetic_primitive(primitive p, dtype to) {
 
 template <class T>
 const fused* find_primitive(primitive p, dtype type, dtype to) {
+  if (const fused* f = find_gradient_primitive<T>(p, type, to)) return f;
   if (p == primitive::logical_not) return &single<formula::logical_not, bool, arg0<bool>>;
-  if (type == dtype_of<T>) return arithmetic_primitive<T>(p, to);
+  if (type == dtype_of<T>) return further_primitive<T>(p, to);
   if (type == dtype::boolean && p == primitive::convert) return conversion<bool>(to);
   return nullptr;
 }
@@ -113,14 +124,19 @@ inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>,
 
 }  // namespace detail
 
-/// The kernels behind symbols, for one element type. A table, so that a program compiles them for the types whose
-/// gradients it asks for, and none if it asks for no gradients.
+/// The kernels behind symbols, for one element type. A table, so that a program compiles what it asks for alone.
 struct primitive_table {
   dtype type;
   const fused* (*find)(primitive, dtype, dtype to);
   const fused_reduction* sum;
 };
 
+/// In these the gradients of operations are written.
+template <class T>
+inline constexpr primitive_table gradient_primitives = {dtype_of<T>, detail::find_gradient_primitive<T>,
+                                                        &detail::reduced_sum<T>};
+
+/// And in these those of gradients, of the largest and the smallest element, and of products.
 template <class T>
 inline constexpr primitive_table primitives = {dtype_of<T>, detail::find_primitive<T>, &detail::reduced_sum<T>};
 

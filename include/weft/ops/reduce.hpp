@@ -70,12 +70,15 @@ auto reduce(const E& e) {
     using result_dims = without_axes<D, axes>;
     using S = skeleton_of<E>;
     if constexpr (E::symbolic) gpu::compiled<Compiler>::template reduction<S, How>();
-    if constexpr (E::symbolic)
-      return make_node<T, result_dims, device_t<E>>(
+    if constexpr (E::symbolic) {
+      const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
-                                      {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean}));
-    else
+                                      {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});
+      if constexpr (How != device::combine::sum) use_primitives<T, Compiler>(*result.where());
+      return make_node<T, result_dims, device_t<E>>(result);
+    } else {
       return reduce_now<T, result_dims, device_t<E>, S, How>(e, axes, Mean);
+    }
   }
 }
 

@@ -87,8 +87,9 @@ effect minimize(const E& loss, const char* name, const update_rule_call& rule, c
   if constexpr (correct<minimize_mistake<E>>) {
     gpu::compile_family<Family, value_t<E>>();
     const auto root = let(loss);
-    use_primitives<value_t<E>>(root);
-    return record_minimize(*static_cast<graph*>(root.erased().where()), root.erased(), name, rule, variables);
+    auto& g = *static_cast<graph*>(root.erased().where());
+    use_gradient_primitives<value_t<E>>(g);
+    return record_minimize(g, root.erased(), name, rule, variables);
   } else {
     return effect(symbol());
   }

@@ -45,6 +45,8 @@ struct compiled {
   template <class S, weft::device::combine How>
   static void reduction() {}
   template <class T>
+  static void gradient_primitives() {}
+  template <class T>
   static void primitives() {}
   template <class T>
   static void storage_primitives() {}

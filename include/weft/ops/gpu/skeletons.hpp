@@ -246,25 +246,33 @@ struct compiled<device_compiler> {
     detail::need<family_kernels<Family, typename type_of<T>::type>>();
   }
 
-  /// The single operations that gradients of gradients are made of (ops/primitives.hpp).
+  /// The single operations that gradients are made of (ops/primitives.hpp).
+  template <class T>
+  static void gradient_primitives() {
+    namespace f = formula;
+    using skeleton::apply, skeleton::argument;
+    detail::need<detail::registered_operations<T, T, f::add, f::subtract, f::multiply, f::negate, f::exp>>();
+    detail::need<detail::registered_gradient<apply<f::add, T, argument<0, T>, argument<1, T>>, true>>();
+    detail::need<detail::registered_gradient<apply<f::multiply, T, argument<0, T>, argument<1, T>>, true>>();
+    detail::need<detail::registered_reduction<argument<0, T>, weft::device::combine::sum>>();
+    detail::need<detail::registered_gradient<argument<0, T>, false>>();
+  }
+
+  /// And those of gradients of gradients.
   template <class T>
   static void primitives() {
     namespace f = formula;
     using skeleton::apply, skeleton::argument;
     using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
-    detail::need<detail::registered_operations<T, T, f::negate, f::exp, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs,
-                                               f::sign, f::add, f::subtract, f::multiply, f::divide, f::pow, f::maximum,
-                                               f::minimum, f::cast<T>>>();
+    gradient_primitives<T>();
+    detail::need<detail::registered_operations<T, T, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs, f::sign, f::divide,
+                                               f::pow, f::maximum, f::minimum, f::cast<T>>>();
     detail::need<detail::registered_operations<T, bool, f::less, f::less_equal, f::equal>>();
     detail::need<detail::registered_map<apply<f::logical_not, bool, argument<0, bool>>, map_forms::plain>>();
     detail::need<detail::registered_map<apply<f::select, T, argument<0, bool>, argument<1, T>, argument<2, T>>,
                                         map_forms::plain>>();
     detail::need<detail::registered_map<apply<f::cast<T>, T, argument<0, bool>>, map_forms::plain>>();
     detail::need<detail::registered_map<apply<f::cast<other>, other, argument<0, T>>, map_forms::plain>>();
-    detail::need<detail::registered_gradient<apply<f::add, T, argument<0, T>, argument<1, T>>, true>>();
-    detail::need<detail::registered_gradient<apply<f::multiply, T, argument<0, T>, argument<1, T>>, true>>();
-    detail::need<detail::registered_reduction<argument<0, T>, weft::device::combine::sum>>();
-    detail::need<detail::registered_gradient<argument<0, T>, false>>();
   }
 
   /// The same of half and bfloat16.

@@ -1,0 +1,71 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE minimize
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+// Nothing here calls gradients(), so that this program has only the kernels that minimize() and the operations bring.
+
+namespace {
+
+using matrix = tensor<double, dims<3, 4>>;
+
+const matrix start = {0.3, -0.7, 1.1, 0.4, -0.2, 0.9, 0.5, -1.3, 0.8, 0.1, -0.6, 1.7};
+
+/// One step of rate 1 changes a variable by the gradient, which differences of the loss confirm.
+template <class Loss>
+void check(const char* what, const Loss& loss) {
+  graph g;
+  const auto w = variable<double, dims<3, 4>>(g, "w", init::zeros{});
+  const auto train = gradient_descent{.learning_rate = 1}.minimize(loss(g, w));
+  const auto x = placeholder<double, dims<3, 4>>(g, "x");
+  const auto cost = let(loss(g, x));
+  session s{g};
+  s.run(fetch(assign(w, x)), with(x, start));
+  s.run(fetch(train));
+  const matrix trained = s.eval(w);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 4; ++j) {
+      constexpr double h = 1e-5;
+      matrix up = start, down = start;
+      up(i, j) += h;
+      down(i, j) -= h;
+      const double slope = (s.eval(cost, with(x, up)) - s.eval(cost, with(x, down))) / (2 * h);
+      BOOST_CHECK_MESSAGE(std::abs(start(i, j) - trained(i, j) - slope) < 1e-7 * (1 + std::abs(slope)),
+                          what << " (" << i << ", " << j << "): " << start(i, j) - trained(i, j) << " is not " << slope);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(reductions) {
+  check("sum", [](graph&, const auto& w) { return sum(sigmoid(w) * w); });
+  check("mean of rows", [](graph&, const auto& w) { return sum(square(mean<1>(tanh(w) + w))); });
+  check("max", [](graph&, const auto& w) { return sum(square(weft::max<1>(exp(w) * 2.0))); });
+  check("min", [](graph&, const auto& w) { return sum(square(weft::min<0>(tanh(w) - w))); });
+  check("product", [](graph&, const auto& w) { return sum(square(product<1>(w + 2.0))); });
+}
+
+BOOST_AUTO_TEST_CASE(softmaxes) {
+  check("softmax", [](graph&, const auto& w) { return sum(square(softmax(w * 2.0))); });
+  check("log_softmax", [](graph&, const auto& w) { return sum(square(log_softmax(w))); });
+  check("sparse cross-entropy", [](graph& g, const auto& w) {
+    return mean(softmax_cross_entropy(w, constant(g, tensor<std::int32_t, dims<3>>{1, 0, 3})));
+  });
+  check("cross-entropy, its labels trained too",
+        [](graph&, const auto& w) { return mean(softmax_cross_entropy(w, softmax(w + 1.0))); });
+}
+
+BOOST_AUTO_TEST_CASE(gradients_meet) {
+  check("products", [](graph&, const auto& w) {
+    return mean(square(matmul<transpose_of::b>(w, w) - matmul(w, transpose<1, 0>(w)) * 0.5));
+  });
+  check("broadcast", [](graph&, const auto& w) { return sum(w * reshape<dims<3, 1>>(mean<1>(w)) / (square(w) + 1.0)); });
+  check("nodes that are used twice", [](graph&, const auto& w) {
+    const auto h = let(tanh(w));
+    return sum(h * h) + sum(exp(h)) - sum(h);
+  });
+}
