@@ -113,6 +113,23 @@ BOOST_AUTO_TEST_CASE(without_recording_kernels_are_launched_one_by_one) {
   BOOST_TEST(gpus.device(0).count().recordings == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(what_cannot_be_recorded_is_launched_one_by_one) {
+  gpu::emulated_platform gpus;
+  classifier m;
+  session s{m.g, on_gpu}, host{m.g, on_cpu};
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  auto same = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  gpus.break_recording(2);
+  for (int i = 0; i < 3; ++i)
+    BOOST_CHECK_SMALL(std::get<0>(step(classifier::images(4), classifier::classes(4))) -
+                          std::get<0>(same(classifier::images(4), classifier::classes(4))),
+                      1e-5f);
+  BOOST_TEST(gpus.device(0).count().recordings == 0u);
+  CHECK_SAYS(step.explain(), "launched one by one");
+  step(classifier::images(5), classifier::classes(5));  // of other extents: recorded
+  BOOST_TEST(gpus.device(0).count().recordings == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(scopes_place_parts_of_a_graph_and_values_are_copied_between_them) {
   gpu::emulated_platform gpus({.devices = 2});
   graph g;
@@ -312,6 +329,19 @@ BOOST_AUTO_TEST_CASE(memory_can_be_taken_at_once) {
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   step(classifier::images(9), classifier::classes(9));
   BOOST_TEST(gpus.device(0).count().peak_bytes >= std::size_t{4} << 20);
+}
+
+BOOST_AUTO_TEST_CASE(all_memory_at_once_is_what_others_left) {
+  gpu::emulated_platform gpus({.memory_bytes = 8 << 20});
+  const gpu::device_memory others(gpus.device(0), 1 << 20, "others");
+  classifier m;
+  session_options o = on_gpu;
+  o.gpu.allow_growth = false;
+  session s{m.g, o};
+  s.run(fetch(m.train), with(m.x, classifier::images(9)), with(m.y, classifier::classes(9)));
+  const auto taken = gpus.device(0).count().peak_bytes;
+  BOOST_TEST(taken > std::size_t{7} << 20);
+  BOOST_TEST(taken <= std::size_t{8} << 20);
 }
 
 BOOST_AUTO_TEST_CASE(one_card_is_several_devices_by_memory_limit) {

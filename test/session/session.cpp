@@ -351,6 +351,18 @@ BOOST_AUTO_TEST_CASE(what_reads_the_result_of_a_write_runs_before_the_next_write
   BOOST_TEST(list(last) == floats(3, 10.0f));
 }
 
+// Also where a library applies bias and ReLU.
+BOOST_AUTO_TEST_CASE(what_is_no_number_shows) {
+  graph g;
+  const auto x = placeholder<float, dims<2, 2>>(g, "x");
+  const auto w = constant(g, tensor<float, dims<2, 2>>{1, 2, 3, 4});
+  const auto b = constant(g, tensor<float, dims<2>>{5, -40});
+  session s{g, {.threads = 1}};
+  const tensor<float, dims<2, 2>> y = s.eval(relu(matmul(x, w) + b), with(x, tensor<float, dims<2, 2>>{1, 2, NAN, 1}));
+  BOOST_CHECK(y(0, 0) == 12 && y(0, 1) == 0);
+  BOOST_CHECK(std::isnan(y(1, 0)) && std::isnan(y(1, 1)));
+}
+
 BOOST_AUTO_TEST_CASE(minimize_trains_the_variables_that_are_named) {
   graph g;
   auto a = variable<float, dims<3>>(g, "a", init::constant{1});

@@ -179,9 +179,11 @@ class session_gpus {
     if (!open_[ordinal]) {
       const bool parts = !options_.virtual_devices.empty();
       gpu::device& card = gpu::installed_platform->at(parts ? 0 : static_cast<int>(ordinal));
+      const bool whole = !options_.allow_growth && options_.memory_fraction == 1;  // what CUDA itself holds is not free
       const std::size_t limit =
-          parts ? options_.virtual_devices[ordinal]
-                : static_cast<std::size_t>(static_cast<double>(card.info().memory_bytes) * options_.memory_fraction);
+          parts   ? options_.virtual_devices[ordinal]
+          : whole ? card.free_bytes()
+                  : static_cast<std::size_t>(static_cast<double>(card.info().memory_bytes) * options_.memory_fraction);
       open_[ordinal] = new session_gpu(card, limit, options_);
     }
     return *open_[ordinal];

@@ -29,18 +29,17 @@ class gpu_plan final : public plan {
   bool run_by_itself(thread_pool& threads) override {
     if (gpus_ == 0) return false;
     for (const staged_copy& c : staged_) __builtin_memcpy(buffers_[c.to], buffers_[c.from], c.bytes);
-    const frame f{buffers_.data(), &threads};
-    for (stage& next : stages_) {
-      for (const std::uint32_t g : next.waits) {
-        if (next.on.gpu)
-          gpu(next.on.ordinal).queue().wait_for(gpu(g).queue());
-        else
+    try {
+      for (stage& next : stages_) run_stage(next, {buffers_.data(), &threads});
+    } catch (...) {
+      // The next run writes what GPUs may still be reading.
+      for (const std::uint32_t g : used_gpus_) {
+        try {
           gpu(g).queue().synchronize();
+        } catch (const error&) {
+        }
       }
-      if (next.on.gpu)
-        run_on_gpu(next);
-      else
-        for (std::uint32_t i = next.first; i < next.last; ++i) run(instructions_[i], f);
+      throw;
     }
     for (const std::uint32_t g : used_gpus_) gpu(g).queue().synchronize();
     return true;
@@ -78,6 +77,7 @@ class gpu_plan final : public plan {
     sequence<std::uint32_t> waits;  // GPUs
     per_gpu_work<bool> uses;        // queues
     gpu::owned<gpu::recording> recorded;
+    bool unrecordable = false;
   };
 
   session_gpu& gpu(std::size_t ordinal) const { return session_gpus_.at(ordinal); }
@@ -315,23 +315,58 @@ class gpu_plan final : public plan {
     to.push_back(x);
   }
 
+  void run_stage(stage& s, const frame& host) {
+    for (const std::uint32_t g : s.waits) {
+      if (s.on.gpu)
+        gpu(s.on.ordinal).queue().wait_for(gpu(g).queue());
+      else
+        gpu(g).queue().synchronize();
+    }
+    if (s.on.gpu)
+      run_on_gpu(s);
+    else
+      for (std::uint32_t i = s.first; i < s.last; ++i) run(instructions_[i], host);
+  }
+
   void run_on_gpu(stage& s) {
     session_gpu& g = gpu(s.on.ordinal);
+    const bool record = g.options.record_steps && !g.options.synchronous && !s.unrecordable;
+    if (record && !s.recorded) record_stage(s, g);
     if (s.recorded) return g.queue().launch(*s.recorded);
-    const bool record = g.options.record_steps && !g.options.synchronous;
-    if (record) g.queue().begin_recording();
+    fill_queues(s, g);
+    join_queues(s, g);
+  }
+
+  /// A call of a library may be one that cannot be recorded. The recording is broken then, nothing is done yet, and the
+  /// stage is launched kernel by kernel, now and later.
+  void record_stage(stage& s, session_gpu& g) {
+    g.queue().begin_recording();
     try {
       fill_queues(s, g);
     } catch (...) {
-      if (record) abandon_recording(g);
-      throw;
+      if (end_recording(s, g)) throw;  // a sound recording: what went wrong would go wrong without it
+      s.unrecordable = true;
+      return;
     }
-    if (!record) return;
-    s.recorded = g.queue().end_recording();
-    g.queue().launch(*s.recorded);
+    s.recorded = end_recording(s, g);
+    s.unrecordable = !s.recorded;
   }
 
-  /// The queues for copies begin after all earlier work of the GPU, and the one for kernels ends after them.
+  /// Null if the recording is broken.
+  static gpu::owned<gpu::recording> end_recording(const stage& s, session_gpu& g) {
+    gpu::owned<gpu::recording> all;
+    try {
+      join_queues(s, g);
+    } catch (const error&) {  // the end tells
+    }
+    try {
+      all = g.queue().end_recording();
+    } catch (const error&) {
+    }
+    return all;
+  }
+
+  /// The queues for copies begin after all earlier work of the GPU; join_queues() ends the one for kernels after them.
   void fill_queues(const stage& s, session_gpu& g) {
     for (const gpu_work w : {gpu_work::upload, gpu_work::download})
       if (s.uses[w]) g.queue(w).wait_for(g.queue());
@@ -342,16 +377,11 @@ class gpu_plan final : public plan {
       run(next, {buffers_.data(), nullptr, &q});
       if (g.options.synchronous) finish(next, q);
     }
-    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
-      if (s.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
-  /// What went wrong in the recording is told already; that it cannot be ended either is no news.
-  static void abandon_recording(session_gpu& g) noexcept {
-    try {
-      g.queue().end_recording();
-    } catch (const error&) {
-    }
+  static void join_queues(const stage& s, session_gpu& g) {
+    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
+      if (s.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
   void finish(const instruction& i, gpu::queue& q) {
@@ -366,7 +396,10 @@ class gpu_plan final : public plan {
     if (gpus_ == 0) return;
     for (const stage& s : stages_) {
       append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
-                    (s.recorded ? ", launched as a whole" : ""), "\n"});
+                    (s.recorded       ? ", launched as a whole"
+                     : s.unrecordable ? ", launched one by one: it cannot be recorded"
+                                      : ""),
+                    "\n"});
       if (s.on.gpu) describe_overlaps(text, s);
     }
     for (std::uint32_t n : order_.order())

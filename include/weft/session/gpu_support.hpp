@@ -13,7 +13,8 @@ struct gpu_options {
   /// The share of a GPU's memory that the session may hold: never more, whatever the steps need, workspaces of kernels
   /// and libraries included. What CUDA takes by itself comes on top (gpu_memory.hpp).
   double memory_fraction = 1;
-  /// Memory is taken when it is needed. If not, the whole share is taken when the session first uses the GPU.
+  /// Memory is taken when it is needed. If not, the whole share is taken when the session first uses the GPU; of a
+  /// share of 1, what is free then, less half a gigabyte for CUDA's libraries.
   bool allow_growth = true;
   /// Splits the first GPU: `cuda{n}` is the n-th part, of this many bytes. Empty: every GPU is one device.
   sequence<std::size_t> virtual_devices;

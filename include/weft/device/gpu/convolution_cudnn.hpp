@@ -17,7 +17,7 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Convolutions and their gradients by cuDNN: deterministic algorithms alone, chosen by its heuristic.
+/// Convolutions of floats and their gradients by cuDNN: deterministic algorithms alone, chosen by its heuristic.
 ///
 /// Images lie as cuDNN's NHWC. Filters do not: [height, width, channels, filters] here, [filters, height, width,
 /// channels] there, so they are turned on the way, in the queue's workspace; they are small. So are images whose
@@ -60,25 +60,31 @@ using cudnn_activation =
 /// One device's cuDNN. Its handle is for one call at a time.
 class cudnn final : public library_part {
  public:
-  explicit cudnn(int) { detail::check_cudnn(cudnnCreate(&handle_), "cudnn", "start on the GPU"); }
+  explicit cudnn(int ordinal) : ordinal_(ordinal) {
+    detail::check_cudnn(cudnnCreate(&handle_), "cudnn", "start on the GPU");
+  }
   ~cudnn() override { cudnnDestroy(handle_); }
 
   /// The handle, for as long as the guard lives.
   class use {
    public:
-    explicit use(cudnn& c) : lock_(c.mutex_), handle_(c.handle_) {}
-    use(cudnn& c, cuda_queue& q) : use(c) {
-      check(cudaSetDevice(q.ordinal()), "cudnn", "use the device");
-      detail::check_cudnn(cudnnSetStream(handle_, q.stream()), "cudnn", "use the stream");
-    }
+    /// Without a stream: that of an earlier use may be gone.
+    explicit use(cudnn& c) : use(c, nullptr) {}
+    use(cudnn& c, const cuda_queue& q) : use(c, q.stream()) {}
     operator cudnnHandle_t() const { return handle_; }
 
    private:
+    use(cudnn& c, cudaStream_t stream) : lock_(c.mutex_), handle_(c.handle_) {
+      check(cudaSetDevice(c.ordinal_), "cudnn", "use the device");
+      detail::check_cudnn(cudnnSetStream(handle_, stream), "cudnn", "use the stream");
+    }
+
     std::lock_guard<std::mutex> lock_;
     cudnnHandle_t handle_;
   };
 
  private:
+  int ordinal_;
   std::mutex mutex_;
   cudnnHandle_t handle_ = nullptr;
 };
@@ -105,8 +111,15 @@ class cudnn_convolution_kernel final : public kernel {
                                     s.window_height, s.window_width, s.out_height, s.out_width};
     for (const std::int64_t e : extents)
       if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
-    if (type != dtype::float32 && type != dtype::float64) return nullptr;
-    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, type, where));
+    // It counts elements in 32 bits; and what it does with doubles in this layout, PyTorch does not trust either.
+    const std::int64_t rows = s.height + s.pad_top + s.pad_bottom, columns = s.width + s.pad_left + s.pad_right;
+    const double elements[] = {static_cast<double>(s.batch * rows) * static_cast<double>(columns * s.channels),
+                               static_cast<double>(s.batch) * static_cast<double>(s.out_elements()),
+                               static_cast<double>(s.filter_elements())};
+    for (const double e : elements)
+      if (e > std::numeric_limits<int>::max()) return nullptr;
+    if (type != dtype::float32) return nullptr;
+    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, where));
     if (!k->choose()) return nullptr;
     k->take(after);
     return k.release();
@@ -167,11 +180,10 @@ class cudnn_convolution_kernel final : public kernel {
   }
 
  private:
-  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
-                           slots where)
-      : library_(on.get<cudnn>()), kind_(kind), shape_(s), wide_(type == dtype::float64), slots_(where) {
+  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, slots where)
+      : library_(on.get<cudnn>()), kind_(kind), shape_(s), slots_(where) {
     using detail::check_cudnn;
-    const cudnnDataType_t element = wide_ ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    constexpr cudnnDataType_t element = CUDNN_DATA_FLOAT;
     // Padding that cuDNN does not know is put around the images beforehand.
     const bool even = s.pad_top == s.pad_bottom && s.pad_left == s.pad_right;
     const std::int64_t height = even ? s.height : s.height + s.pad_top + s.pad_bottom;
@@ -202,9 +214,9 @@ class cudnn_convolution_kernel final : public kernel {
                                                 i(s.stride_height), i(s.stride_width), i(s.dilation_height),
                                                 i(s.dilation_width), CUDNN_CROSS_CORRELATION, element),
                 name(), "describe the convolution");
-    tf32_ = !wide_ && math.allow_tf32;
+    tf32_ = math.allow_tf32;
     set_math(tf32_ ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
-    const std::size_t size = wide_ ? sizeof(double) : sizeof(float);
+    constexpr std::size_t size = sizeof(float);
     filter_room_ = rounded(s.filter_elements() * size);
     if (!even) image_room_ = rounded(static_cast<std::size_t>(s.batch * height * width * s.channels) * size);
     inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * s.channels) * size;
@@ -215,7 +227,8 @@ class cudnn_convolution_kernel final : public kernel {
     after_.relu = after.relu;
     after_.then = std::move(after.then);
     const auto activation = after_.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
-    detail::check_cudnn(cudnnSetActivationDescriptor(activation_, activation, CUDNN_PROPAGATE_NAN, 0), name(),
+    const auto nan = after_.relu ? CUDNN_PROPAGATE_NAN : CUDNN_NOT_PROPAGATE_NAN;
+    detail::check_cudnn(cudnnSetActivationDescriptor(activation_, activation, nan, 0), name(),
                         "describe the activation");
     // Without an activation there is one algorithm that takes in a bias.
     can_fuse_ = after_.has_bias && (after_.relu || forward_ == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
@@ -229,17 +242,19 @@ class cudnn_convolution_kernel final : public kernel {
 
   // ---- the algorithm ----
 
-  /// The first in the library's order of expected times that is deterministic and whose workspace is allowed.
-  template <class Performance>
-  bool pick(cudnnStatus_t s, const std::vector<Performance>& offered, int number, Performance& chosen) {
+  /// The first in the library's order of expected times that is deterministic and whose workspace is allowed. What it
+  /// needs is asked once more: an offer may be for other arithmetic than this convolution's.
+  template <class Performance, class Algorithm, class RoomOf>
+  bool pick(cudnnStatus_t s, const std::vector<Performance>& offered, int number, Algorithm& chosen, RoomOf&& room_of) {
     if (s != CUDNN_STATUS_SUCCESS) return false;
     for (int n = 0; n < number; ++n) {
       const Performance& p = offered[static_cast<std::size_t>(n)];
-      if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC || p.memory > math.workspace_bytes)
-        continue;
-      chosen = p;
+      if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
       if (tf32_) set_math(p.mathType);
-      algorithm_room_ = p.memory;
+      std::size_t room = 0;
+      if (room_of(p.algo, &room) != CUDNN_STATUS_SUCCESS || room > math.workspace_bytes) continue;
+      chosen = p.algo;
+      algorithm_room_ = room;
       return true;
     }
     return false;
@@ -254,36 +269,36 @@ class cudnn_convolution_kernel final : public kernel {
         std::vector<cudnnConvolutionFwdAlgoPerf_t> offered(most);
         const cudnnStatus_t s = cudnnGetConvolutionForwardAlgorithm_v7(handle, images_, filters_, convolution_,
                                                                        results_, most, &number, offered.data());
-        cudnnConvolutionFwdAlgoPerf_t p;
-        if (!pick(s, offered, number, p)) return false;
-        forward_ = p.algo;
-        return true;
+        return pick(s, offered, number, forward_, [&](auto algorithm, std::size_t* room) {
+          return cudnnGetConvolutionForwardWorkspaceSize(handle, images_, filters_, convolution_, results_, algorithm,
+                                                         room);
+        });
       }
       case convolution_kind::input_gradient: {
         std::vector<cudnnConvolutionBwdDataAlgoPerf_t> offered(most);
         const cudnnStatus_t s = cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filters_, results_, convolution_,
                                                                             images_, most, &number, offered.data());
-        cudnnConvolutionBwdDataAlgoPerf_t p;
-        if (!pick(s, offered, number, p)) return false;
-        input_ = p.algo;
-        return true;
+        return pick(s, offered, number, input_, [&](auto algorithm, std::size_t* room) {
+          return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, filters_, results_, convolution_, images_,
+                                                              algorithm, room);
+        });
       }
       default: {
         std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> offered(most);
         const cudnnStatus_t s = cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, images_, results_, convolution_,
                                                                               filters_, most, &number, offered.data());
-        cudnnConvolutionBwdFilterAlgoPerf_t p;
-        if (!pick(s, offered, number, p)) return false;
-        filter_ = p.algo;
-        return true;
+        return pick(s, offered, number, filter_, [&](auto algorithm, std::size_t* room) {
+          return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, images_, results_, convolution_, filters_,
+                                                                algorithm, room);
+        });
       }
     }
   }
 
   // ---- the calls ----
 
-  const void* one() const { return wide_ ? static_cast<const void*>(&one_wide_) : &one_; }
-  const void* zero() const { return &zero_; }  // the same bits in float and double
+  const void* one() const { return &one_; }
+  const void* zero() const { return &zero_; }
 
   void turn(cudnnHandle_t handle, cudnnTensorDescriptor_t from_layout, const void* from,
             cudnnTensorDescriptor_t to_layout, void* to) {
@@ -306,9 +321,13 @@ class cudnn_convolution_kernel final : public kernel {
     const cudnnStatus_t s = cudnnConvolutionBiasActivationForward(
         handle, one(), images_, images, filters_, filters, convolution_, forward_, work, algorithm_room_, zero(),
         results_, out, bias_, bias, activation_, results_, out);
-    // Codes of the kind "not supported" are from 3000 on, and say in which way.
     if (s == CUDNN_STATUS_SUCCESS) return true;
-    if (static_cast<int>(s) < 3000 || static_cast<int>(s) >= 4000) detail::check_cudnn(s, name(), "convolve");
+    // Refused before anything was launched: not supported, or more workspace wanted than the plain convolution's.
+    // From cuDNN 9 on such codes are from 2000 and from 3000 on, and say in which way.
+    const int code = static_cast<int>(s);
+    const bool refused =
+        s == CUDNN_STATUS_BAD_PARAM || s == CUDNN_STATUS_NOT_SUPPORTED || (code >= 2000 && code < 4000);
+    if (!refused) detail::check_cudnn(s, name(), "convolve");
     can_fuse_ = false;
     return false;
   }
@@ -321,7 +340,7 @@ class cudnn_convolution_kernel final : public kernel {
   cudnn& library_;
   convolution_kind kind_;
   convolution_shape shape_;
-  bool wide_, tf32_ = false, can_fuse_ = false;
+  bool tf32_ = false, can_fuse_ = false;
   slots slots_;
   epilogue after_;
   // `filters_here_` is Weft's order, `filters_there_` cuDNN's; `inner_` the images inside of their padding.
@@ -333,8 +352,7 @@ class cudnn_convolution_kernel final : public kernel {
   cudnnConvolutionBwdDataAlgo_t input_{};
   cudnnConvolutionBwdFilterAlgo_t filter_{};
   std::size_t filter_room_ = 0, image_room_ = 0, algorithm_room_ = 0, inner_offset_ = 0;
-  float one_ = 1;
-  double one_wide_ = 1, zero_ = 0;
+  float one_ = 1, zero_ = 0;
 };
 
 }  // namespace weft::gpu

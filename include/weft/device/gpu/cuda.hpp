@@ -31,14 +31,14 @@ class cuda_libraries final : public libraries {
 
   int ordinal() const { return ordinal_; }
 
-  /// The part of type `Part`, made as `Part(ordinal)` with the device current.
+  /// The part of type `Part`, made as `Part(ordinal)`. The device is current from then on.
   template <class Part>
   Part& get() {
     static const char key = 0;
     const std::lock_guard lock(mutex_);
+    check(cudaSetDevice(ordinal_), "cuda", "use the device");
     for (const auto& [k, part] : parts_)
       if (k == &key) return static_cast<Part&>(*part);
-    check(cudaSetDevice(ordinal_), "cuda", "use the device");
     parts_.emplace_back(&key, std::make_unique<Part>(ordinal_));
     return static_cast<Part&>(*parts_.back().second);
   }
@@ -175,6 +175,14 @@ class cuda_device final : public device {
 
   int ordinal() const override { return ordinal_; }
   device_info info() const override { return info_; }
+
+  std::size_t free_bytes() override {
+    use();
+    std::size_t free = 0, all = 0;
+    check(cudaMemGetInfo(&free, &all), "cuda", "ask for its free memory");
+    constexpr std::size_t libraries = std::size_t{512} << 20;  // cuBLASLt, cuDNN, the code of kernels, recorded steps
+    return free > libraries ? free - libraries : 0;
+  }
 
   // Not by the stream-ordered pool: what is allocated here is large, rare and reached by other devices, which see
   // cudaMalloc's memory without being told of each pool.

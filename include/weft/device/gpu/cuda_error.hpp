@@ -11,7 +11,11 @@ namespace weft::gpu {
 
 /// Whether every later call fails the same way: only a new process gets the device back.
 constexpr bool device_is_lost(cudaError_t e) {
-  switch (e) {
+  switch (static_cast<int>(e)) {  // those that not every toolkit has a name for go by their numbers
+    case 226:                     // cudaErrorContained
+    case 721:                     // cudaErrorTensorMemoryLeak
+    case 810:                     // cudaErrorMpsClientTerminated
+    case 911:                     // cudaErrorExternalDevice
     case cudaErrorIllegalAddress:
     case cudaErrorIllegalInstruction:
     case cudaErrorMisalignedAddress:

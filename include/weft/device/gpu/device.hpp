@@ -166,6 +166,8 @@ class device : public allocator {
  public:
   virtual int ordinal() const = 0;
   virtual device_info info() const = 0;
+  /// What can be taken now without leaving libraries too little.
+  virtual std::size_t free_bytes() = 0;
   /// Null if there is no room.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {

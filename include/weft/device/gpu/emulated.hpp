@@ -103,6 +103,7 @@ class emulated_queue final : public queue {
   /// A recording in the making: queues that waited for one of its queues take part in it until it ends.
   struct capture {
     std::vector<lane> lanes;
+    bool broken = false;
   };
   class recorded;
 
@@ -131,6 +132,7 @@ class emulated_device final : public device {
 
   int ordinal() const override { return ordinal_; }
   device_info info() const override;
+  std::size_t free_bytes() override;
   using device::allocate;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte*) noexcept override;
@@ -220,6 +222,8 @@ class emulated_platform final : public platform {
   void fail_launch(std::size_t n) { launch_ = n; }
   /// The n-th kernel that runs fails: whoever waits for its device, then and ever after, gets `internal`.
   void fail_execution(std::size_t n) { execution_ = n; }
+  /// The n-th launch while work is recorded is refused and breaks the recording, as a library's call may.
+  void break_recording(std::size_t n) { recording_ = n; }
 
   /// Calls f with the devices' memory open to the host: to look at it from a test.
   template <class F>
@@ -277,7 +281,7 @@ class emulated_platform final : public platform {
   std::recursive_mutex mutex_;
   int open_ = 0;
   bool lost_ = false;
-  std::size_t allocation_ = 0, launch_ = 0, execution_ = 0;
+  std::size_t allocation_ = 0, launch_ = 0, execution_ = 0, recording_ = 0;
 };
 
 // ---- the device ----
@@ -285,6 +289,11 @@ class emulated_platform final : public platform {
 inline device_info emulated_device::info() const {
   const auto& s = platform_.settings();
   return {"emulated GPU " + std::to_string(ordinal_), s.memory_bytes, s.multiprocessors, 9, 0};
+}
+
+inline std::size_t emulated_device::free_bytes() {
+  const std::lock_guard lock(platform_.mutex_);
+  return platform_.settings().memory_bytes - counts_.live_bytes;
 }
 
 inline std::byte* emulated_device::allocate(std::size_t bytes) {
@@ -457,6 +466,10 @@ inline void emulated_queue::launch(const function& f, const launch_size& size, v
   auto& p = device_.platform_;
   const std::lock_guard lock(p.mutex_);
   if (emulated_platform::due(p.launch_)) refuse(f.name, "the launch failed, as a test asked for");
+  if (capture_ && emulated_platform::due(p.recording_)) {
+    capture_->broken = true;
+    refuse(f.name, "it cannot be recorded, as a test asked for");
+  }
   if (!f.emulated) throw error(error_code::unimplemented, f.name, "the kernel is not compiled for emulation");
   if (size.blocks == 0 || size.blocks_y == 0 || size.threads == 0 || size.threads > 1024 || size.blocks > 0x7fffffff ||
       size.blocks_y > 65535 || size.shared_bytes > 227 * 1024)
@@ -553,6 +566,7 @@ inline owned<recording> emulated_queue::end_recording() {
   const auto c = capture_;
   for (const lane& l : c->lanes)
     if (l.queue) l.queue->capture_.reset();
+  if (c->broken) refuse("end_recording", "the recording is broken");
   for (std::size_t k = 1; k < c->lanes.size(); ++k)
     if (c->lanes[k].joined != c->lanes[k].work.size())
       refuse("end_recording", "a queue that took part was not waited for");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -68,8 +69,20 @@ class nccl_communicator {
   }
   nccl_communicator(const nccl_communicator&) = delete;
   nccl_communicator& operator=(const nccl_communicator&) = delete;
+  /// Waits for the other ranks to be through, 10 seconds at most: an abort would take memory away that they still read.
   ~nccl_communicator() {
-    if (group_) ncclCommAbort(group_);
+    if (!group_) return;
+    cudaSetDevice(ordinal_);
+    ncclResult_t state = ncclCommFinalize(group_);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+      if (ncclCommGetAsyncError(group_, &state) != ncclSuccess) state = ncclSystemError;
+    }
+    if (state == ncclSuccess)
+      ncclCommDestroy(group_);
+    else
+      ncclCommAbort(group_);
   }
 
   /// Puts into the queue: `data` becomes the sum or mean over all ranks. May be recorded.

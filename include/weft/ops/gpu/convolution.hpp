@@ -64,7 +64,7 @@ bool install_convolution() {
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
-inline const bool convolution_is_installed = install_convolution<float>() && install_convolution<double>();
+inline const bool convolution_is_installed = install_convolution<float>();
 #endif
 
 }  // namespace WEFT_GPU_FILE

@@ -22,7 +22,7 @@ kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_
     const bool tf32 = math.allow_tf32 && dtype_of<T> == dtype::float32;
     cublaslt_problem problem{s, dtype_of<T>, matmul_epilogue::none, f.accumulate, tf32, math.workspace_bytes};
     const known_epilogue e = recognise_epilogue<T>(f.following, f.result, static_cast<std::int64_t>(s.n));
-    if (e.known) {
+    if (e.known && (!e.relu || math.fuse_relu)) {
       problem.epilogue = !e.relu      ? matmul_epilogue::bias
                          : e.has_bias ? matmul_epilogue::bias_relu
                                       : matmul_epilogue::relu;
