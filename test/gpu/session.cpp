@@ -52,20 +52,26 @@ struct classifier {
 const session_options on_gpu{.threads = 1, .device = cuda{0}};
 const session_options on_cpu{.threads = 1};
 
+/// Trains with a step of a GPU and with the host, on batches of n(0), n(1), ..., and compares the costs.
+template <class Step, class Extent>
+void check_costs(const classifier& m, Step& step, session& host, int steps, Extent n) {
+  auto same = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  for (int i = 0; i < steps; ++i) {
+    const auto x = classifier::images(n(i));
+    const auto y = classifier::classes(n(i));
+    BOOST_CHECK_SMALL(std::get<0>(step(x, y)) - std::get<0>(same(x, y)), 1e-5f);
+  }
+}
+std::int64_t four(int) { return 4; }
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_session_on_a_gpu_trains_as_one_on_the_cpu_does) {
   gpu::emulated_platform gpus;
   classifier m;
   session host{m.g, on_cpu}, device{m.g, on_gpu};
-  auto a = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  auto b = device.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  for (int i = 0; i < 20; ++i) {
-    const std::int64_t n = i % 3 == 0 ? 7 : 16;  // two sets of extents, in turn
-    const auto [l1, t1] = a(classifier::images(n), classifier::classes(n));
-    const auto [l2, t2] = b(classifier::images(n), classifier::classes(n));
-    BOOST_CHECK_SMALL(l1 - l2, 1e-5f);
-  }
+  auto step = device.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  check_costs(m, step, host, 20, [](int i) { return i % 3 == 0 ? 7 : 16; });  // two sets of extents, in turn
   check_close(host.eval(m.w1), device.eval(m.w1));
   check_close(host.eval(m.b2), device.eval(m.b2));
   BOOST_TEST(gpus.device(0).mistakes().empty());
@@ -105,11 +111,7 @@ BOOST_AUTO_TEST_CASE(without_recording_kernels_are_launched_one_by_one) {
   o.gpu.record_steps = false;
   session s{m.g, o}, host{m.g, on_cpu};
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  auto same = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  for (int i = 0; i < 3; ++i)
-    BOOST_CHECK_SMALL(std::get<0>(step(classifier::images(4), classifier::classes(4))) -
-                          std::get<0>(same(classifier::images(4), classifier::classes(4))),
-                      1e-5f);
+  check_costs(m, step, host, 3, four);
   BOOST_TEST(gpus.device(0).count().recordings == 0u);
 }
 
@@ -118,12 +120,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_recorded_is_launched_one_by_one) {
   classifier m;
   session s{m.g, on_gpu}, host{m.g, on_cpu};
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  auto same = host.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   gpus.break_recording(2);
-  for (int i = 0; i < 3; ++i)
-    BOOST_CHECK_SMALL(std::get<0>(step(classifier::images(4), classifier::classes(4))) -
-                          std::get<0>(same(classifier::images(4), classifier::classes(4))),
-                      1e-5f);
+  check_costs(m, step, host, 3, four);
   BOOST_TEST(gpus.device(0).count().recordings == 0u);
   CHECK_SAYS(step.explain(), "launched one by one");
   step(classifier::images(5), classifier::classes(5));  // of other extents: recorded

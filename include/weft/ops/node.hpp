@@ -58,8 +58,7 @@ auto make_node(symbol s) {
 /// A value of the type and the extents of `E`.
 template <class E>
 auto node_of(symbol s) {
-  return node<typename element<value_t<E>>::value_type, typename dims_t<E>::dims_type,
-              typename device_t<E>::device_type>(s);
+  return make_node<value_t<E>, dims_t<E>, device_t<E>>(s);
 }
 
 }  // namespace detail

@@ -69,8 +69,8 @@ auto reduce(const E& e) {
     constexpr std::uint32_t axes = reduced_axes<D, Axes...>();
     using result_dims = without_axes<D, axes>;
     using S = skeleton_of<E>;
-    if constexpr (E::symbolic) gpu::compiled<Compiler>::template reduction<S, How>();
     if constexpr (E::symbolic) {
+      gpu::compiled<Compiler>::template reduction<S, How>();
       const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
                                       {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});

@@ -134,30 +134,23 @@ inline const bool extents_are_installed = install<weft::detail::prepare_shape>({
                                           install<weft::detail::prepare_size>({.prepare = prepare_size});
 
 template <std::size_t Bytes>
-struct bits_of_size;
-template <>
-struct bits_of_size<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct bits_of_size<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct bits_of_size<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct bits_of_size<8> {
-  using type = std::uint64_t;
-};
+constexpr auto bits_of_size() {
+  if constexpr (Bytes == 1)
+    return std::uint8_t{};
+  else if constexpr (Bytes == 2)
+    return std::uint16_t{};
+  else if constexpr (Bytes == 4)
+    return std::uint32_t{};
+  else
+    return std::uint64_t{};
+}
 
 }  // namespace detail
 
 template <class T>
 struct family_kernels<transposes, T> {
   family_kernels() {
-    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<typename detail::bits_of_size<sizeof(T)>::type>;
+    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<decltype(detail::bits_of_size<sizeof(T)>())>;
     install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
   }
 };
