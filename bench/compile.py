@@ -1,5 +1,6 @@
 """Compile time and memory: the core's include, the MNIST program, LeNet, and programs of many nodes, every layer of another size.
-nvcc compiles the models for two architectures and PTX, as the preset `cuda` does.
+nvcc compiles the models for two architectures and PTX, as the preset `cuda` does. Then the models once more, as files of a
+program that links weft::compiled, and what that target compiles once.
 
 usage: compile.py [--compilers g++,clang++,nvcc] [--nodes 125,250,500,1000]
 Prints one JSON object a program: compiler, flags, seconds, peak memory in MB; for programs of many nodes, how many.
@@ -104,11 +105,11 @@ def many_nodes(count):
 NVCC = ["-O2", "--generate-code=arch=compute_80,code=[sm_80,sm_90,compute_80]"]
 
 
-def measure(compiler, source, **what):
-    flags = ["-O2"]
+def measure(compiler, source, separate=False, **what):
+    flags = ["-O2", *(["-DWEFT_SEPARATE"] if separate else [])]
     suffix = ".cpp"
     if compiler == "nvcc":
-        flags, suffix, source = NVCC, ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
+        flags, suffix, source = NVCC + flags[1:], ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
     with tempfile.TemporaryDirectory() as folder:
         path = (pathlib.Path(folder) / "program").with_suffix(suffix)
         path.write_text(source)
@@ -119,6 +120,8 @@ def measure(compiler, source, **what):
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             sys.exit(f"{compiler} does not compile the program {what}")
+        if separate:
+            what["separate"] = True
         print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": " ".join(flags),
                           "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)
 
@@ -129,7 +132,10 @@ for compiler in a.compilers.split(","):
     measure(compiler, INCLUDE, program="include")
     measure(compiler, MNIST, program="mnist")
     measure(compiler, LENET, program="lenet")
+    measure(compiler, MNIST, separate=True, program="mnist")
+    measure(compiler, LENET, separate=True, program="lenet")
     if compiler == "nvcc":
         continue
+    measure(compiler, "#include <weft/source.hpp>\n", program="source")
     for nodes in map(int, a.nodes.split(",")):
         measure(compiler, many_nodes(nodes), program="chain", nodes=nodes)

@@ -26,3 +26,4 @@ execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/build COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${folder}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${folder}/build/compiled COMMAND_ERROR_IS_FATAL ANY)

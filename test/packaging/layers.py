@@ -14,7 +14,7 @@ ORDER = ["tensor", "device", "ops", "graph", "session", "nn", "data", "transport
 CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
 BINDINGS = ["cuda.hpp", "cuda_error.hpp", "matmul_cublaslt.hpp", "convolution_cudnn.hpp", "nccl.hpp"]
 # Headers directly under weft/: these are under every layer, the umbrellas are over all.
-BOTTOM = ["error.hpp", "text.hpp"]
+BOTTOM = ["error.hpp", "separate.hpp", "text.hpp"]
 
 root = pathlib.Path(sys.argv[1])
 faults = []

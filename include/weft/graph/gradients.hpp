@@ -22,7 +22,11 @@ struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
 namespace detail {
 
-inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
+sequence<symbol> gradients(symbol y, const sequence<symbol>& xs);
+
+#if WEFT_BODIES
+
+WEFT_ONCE sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   for (const symbol& x : xs) {
     const graph& g = *static_cast<graph*>(y.where());
     const operation* op = x.where() == y.where() ? g[x.id().node].what.op : nullptr;
@@ -37,6 +41,8 @@ inline sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
     if (results[i].is_number()) results[i] = record_fill(*y.where(), 0, xs[i].info());
   return results;
 }
+
+#endif
 
 }  // namespace detail
 

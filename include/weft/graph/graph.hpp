@@ -253,10 +253,9 @@ class graph final : public recorder {
     return nullptr;
   }
 
-  // `inline` here, not only at the definition: otherwise it is the class's key function, and every file that includes
-  // the header emits the whole class.
-  inline sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
-                                        const sequence<symbol>& xs, bool partial = false) override;
+  // WEFT_ONCE here too: this is the class's key function. All virtual functions are emitted where it is.
+  WEFT_ONCE sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+                                           const sequence<symbol>& xs, bool partial = false) override;
 
   // ---- names and places ----
 
@@ -386,9 +385,11 @@ class graph final : public recorder {
   sequence<const primitive_table*> primitives_;
 };
 
+#if WEFT_BODIES
+
 /// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
-inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
-                                             const sequence<symbol>& xs, bool partial) {
+WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+                                                const sequence<symbol>& xs, bool partial) {
   const auto count = static_cast<std::uint32_t>(nodes_.size());
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;
@@ -445,6 +446,8 @@ inline sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const s
   }
   return results;
 }
+
+#endif
 
 using name_scope = graph::name_scope;
 using device_scope = graph::device_scope;

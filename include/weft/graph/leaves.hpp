@@ -92,14 +92,20 @@ inline void remember_names(graph& g, const shape& spec, const char* const* names
     if (names[i]) g.remember_name(spec[i], names[i]);
 }
 
-inline symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
-                          const char* const* names) {
+symbol record_leaf(graph&, const operation&, std::string_view name, dtype, const shape&, const char* const* names);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
+                             const char* const* names) {
   remember_names(g, spec, names);
   invocation c;
   c.op = &op;
   c.outputs = {{type, spec}};
   return {&g, {g.add(static_cast<invocation&&>(c), std::string(name.empty() ? op.name : name)), 0}};
 }
+
+#endif
 
 /// Knows how to make a first value once the extents are known.
 struct first_value {
@@ -113,8 +119,14 @@ initializer make_first_value(const void* init, const shape& s) {
   return (*static_cast<const Init*>(init))(s);
 }
 
-inline symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
-                              first_value first) {
+symbol record_variable(graph&, std::string_view name, dtype, shape, const char* const* names, first_value);
+symbol record_variable(graph&, std::string_view name, dtype, const shape&, const char* const* names, const void* data,
+                       std::size_t bytes);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
+                                 first_value first) {
   const shape spec = extents;
   for (std::size_t i = 0; i < extents.rank; ++i) {
     if (extents[i] >= 0) continue;
@@ -131,14 +143,16 @@ inline symbol record_variable(graph& g, std::string_view name, dtype type, shape
   return s;
 }
 
-inline symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec, const char* const* names,
-                              const void* data, std::size_t bytes) {
+WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec,
+                                 const char* const* names, const void* data, std::size_t bytes) {
   const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
   storage copy(bytes);
   __builtin_memcpy(copy.data(), data, bytes);
   g.initialize(s.id().node, {initializer::kind_type::value, 0, 0, copy});
   return s;
 }
+
+#endif
 
 }  // namespace detail
 

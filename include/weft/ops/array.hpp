@@ -66,8 +66,9 @@ class transpose_kernel final : public kernel {
   std::int64_t from_stride_[max_rank]{};
 };
 
-inline kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
-inline void transpose_gradient(gradient_context&);
+kernel* prepare_transpose(const prepare_context&);
+void transpose_gradient(gradient_context&);
+symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 
 // ---- argmax ----
 
@@ -102,6 +103,8 @@ template <class T>
 kernel* prepare_argmax(const prepare_context& p) {
   return new argmax_kernel<T>(p);
 }
+
+WEFT_INSTANTIATE(kernel* prepare_argmax<float>(const prepare_context&));
 
 // ---- one_hot ----
 
@@ -181,7 +184,11 @@ inline constexpr operation size_operation = {.name = "size",
 
 namespace detail {
 
-inline symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
+#if WEFT_BODIES
+
+WEFT_ONCE kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
+
+WEFT_ONCE symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
   invocation c;
   c.op = &transpose_operation;
   c.inputs = {x.id()};
@@ -192,12 +199,14 @@ inline symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
   return x.where()->record(static_cast<invocation&&>(c));
 }
 
-inline void transpose_gradient(gradient_context& g) {
+WEFT_ONCE void transpose_gradient(gradient_context& g) {
   sequence<std::int64_t> inverse(g.c.attributes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
   g.gradient(0, record_transpose(g.upstream(), inverse));
 }
+
+#endif
 
 constexpr bool reshapes(const shape& from, const shape& to) {
   // The dynamic extents must be the same on both sides; then the static elements must be as many.

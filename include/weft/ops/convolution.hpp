@@ -139,6 +139,14 @@ void convolution_filter_gradient_gradient(gradient_context& g) {
   if (g.wanted(1)) g.gradient(1, record_convolution(convolution_operation<T>, g, images, up, arriving.extents()));
 }
 
+WEFT_INSTANTIATE(kernel* prepare_convolution<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_convolution_fused<float>(const prepare_context&, const product_fusion&));
+WEFT_INSTANTIATE(kernel* prepare_convolution_input_gradient<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_convolution_filter_gradient<float>(const prepare_context&));
+WEFT_INSTANTIATE(void convolution_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void convolution_input_gradient_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void convolution_filter_gradient_gradient<float>(gradient_context&));
+
 constexpr bool channels_fit(const shape& images, const shape& filters) {
   return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
 }

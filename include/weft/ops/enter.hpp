@@ -85,8 +85,13 @@ struct graph_leaves {
   }
 };
 
-inline symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
-                           sequence<std::int64_t> attributes) {
+symbol record_fused(const graph_leaves&, const operation&, const void* detail, const value_info& output,
+                    sequence<std::int64_t> attributes);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
+                              sequence<std::int64_t> attributes) {
   invocation c;
   c.op = &op;
   c.detail = detail;
@@ -95,6 +100,8 @@ inline symbol record_fused(const graph_leaves& e, const operation& op, const voi
   c.literals.append(e.literals, static_cast<std::size_t>(e.literals_end - e.literals));
   return record_operation(static_cast<invocation&&>(c), e.operands, e.count);
 }
+
+#endif
 
 constexpr bool has_argument(const skeleton::signature& s, dtype type) {
   for (std::size_t i = 0; i < s.arguments; ++i)
@@ -180,7 +187,11 @@ struct iteration_space {
   }
 };
 
-inline void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
+void map_now(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
+
+#if WEFT_BODIES
+
+WEFT_ONCE void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
   const shape& extents = space.extents;
   if (space.plain) return version(f.map)(x.data, &to, extents.elements(), x.literals);
   loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to,
@@ -189,21 +200,23 @@ inline void map_now(const fused& f, const tensor_leaves& x, const iteration_spac
 
 WEFT_COLD_BEGIN
 
-inline shape broadcast_leaves(const tensor_leaves& x) {
+WEFT_ONCE shape broadcast_leaves(const tensor_leaves& x) {
   value_info infos[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) infos[k] = {x.types[k], *x.extents[k]};
   return broadcast_space(infos, x.count);
 }
 
-inline void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
-                      device::combine how, const device::arithmetic* arithmetic, device::block_function map,
-                      device::block_function reduce) {
+WEFT_ONCE void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
+                         device::combine how, const device::arithmetic* arithmetic, device::block_function map,
+                         device::block_function reduce) {
   device::operand in[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
   device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light).run(x.data, &to, x.literals);
 }
 
 WEFT_COLD_END
+
+#endif
 
 }  // namespace detail
 

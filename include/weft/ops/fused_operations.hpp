@@ -17,8 +17,78 @@ inline void kept_axes(std::int64_t reduced, std::size_t rank, bool* kept) {
   for (std::size_t axis = 0; axis < rank; ++axis) kept[axis] = !((reduced >> axis) & 1);
 }
 
-/// The common iteration space of operands that broadcast. Throws if run-time extents do not.
-inline shape broadcast_space(const value_info* operands, std::size_t count) {
+inline device::block_function version(const device::block_function (&versions)[3]) {
+  return versions[static_cast<std::size_t>(detected_isa())];
+}
+
+inline const fused* expression_of(const void* detail) { return static_cast<const fused*>(detail); }
+inline const fused* reduced_expression(const void* detail) { return static_cast<const fused_reduction*>(detail)->body; }
+
+/// The common iteration space of operands that broadcast. Throws invalid_argument if run-time extents do not.
+shape broadcast_space(const value_info* operands, std::size_t count);
+
+/// A kernel's words: what it does, the expression, its elements and the instruction set.
+std::string describe_fused(const char* what, const fused&);
+const char* reduction_name(device::combine, bool mean);
+
+/// A number as an element of a floating-point type, by its bits.
+std::uint64_t element_bits(double number, dtype);
+
+kernel* prepare_elementwise(const prepare_context&);
+kernel* prepare_reduction(const prepare_context&);
+kernel* prepare_elementwise_gradient(const prepare_context&);
+kernel* prepare_fill(const prepare_context&);
+std::uint32_t elementwise_gradient_reads(const invocation&);
+bool stores_every_element(const invocation&, const value_info* inputs, const value_info& output);
+void elementwise_gradient(gradient_context&);
+void elementwise_second_gradient(gradient_context&);
+void reduction_gradient(gradient_context&);
+
+// ---- symbols ----
+
+/// A number as a scalar of the given element type.
+symbol as_scalar(recorder&, double number, dtype);
+
+/// The sum over the reduced axes, or the product, whose kernel is then given.
+symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product = nullptr);
+
+/// The extents of x with 1 in place of each reduced axis: a reduction's result as it broadcasts against its operand.
+shape with_ones(const shape& space, std::int64_t reduced);
+
+/// A number, once for each element.
+symbol record_fill(recorder&, double number, const value_info&);
+
+}  // namespace detail
+
+inline constexpr operation elementwise_operation = {.name = "map",
+                                                    .prepare_cpu = detail::prepare_elementwise,
+                                                    .gpu = &gpu::preparation_of<detail::prepare_elementwise>,
+                                                    .gradient = detail::elementwise_gradient,
+                                                    .expression = detail::expression_of,
+                                                    .in_place = detail::stores_every_element,
+                                                    .part = role::expression};
+inline constexpr operation elementwise_gradient_operation = {
+    .name = "map_gradient",
+    .prepare_cpu = detail::prepare_elementwise_gradient,
+    .gpu = &gpu::preparation_of<detail::prepare_elementwise_gradient>,
+    .gradient = detail::elementwise_second_gradient,
+    .expression = detail::expression_of,
+    .reads = detail::elementwise_gradient_reads,
+    .in_place = detail::stores_every_element};
+inline constexpr operation reduction_operation = {.name = "reduce",
+                                                  .prepare_cpu = detail::prepare_reduction,
+                                                  .gpu = &gpu::preparation_of<detail::prepare_reduction>,
+                                                  .gradient = detail::reduction_gradient,
+                                                  .expression = detail::reduced_expression};
+/// One number, over extents that may be known only when a step runs. literals: the number, a double
+inline constexpr operation fill_operation = {
+    .name = "fill", .prepare_cpu = detail::prepare_fill, .gpu = &gpu::preparation_of<detail::prepare_fill>};
+
+#if WEFT_BODIES
+
+namespace detail {
+
+WEFT_ONCE shape broadcast_space(const value_info* operands, std::size_t count) {
   shape space;
   for (std::size_t k = 0; k < count; ++k) {
     const shape& s = operands[k].extents;
@@ -41,11 +111,11 @@ inline shape broadcast_space(const value_info* operands, std::size_t count) {
   return space;
 }
 
-inline std::string describe_fused(const char* what, const fused& f) {
+WEFT_ONCE std::string describe_fused(const char* what, const fused& f) {
   return concat({what, " ", skeleton::print(f.text), " ", name(f.type), " ", weft::name(detected_isa())});
 }
 
-inline const char* reduction_name(device::combine how, bool mean) {
+WEFT_ONCE const char* reduction_name(device::combine how, bool mean) {
   switch (how) {
     case device::combine::product:
       return "product";
@@ -65,11 +135,7 @@ inline std::size_t operands_of(const prepare_context& p, const shape& space, dev
   return n;
 }
 
-inline device::block_function version(const device::block_function (&versions)[3]) {
-  return versions[static_cast<std::size_t>(detected_isa())];
-}
-
-inline kernel* prepare_elementwise(const prepare_context& p) {
+WEFT_ONCE kernel* prepare_elementwise(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
   const shape& space = p.outputs[0].extents;
   device::operand in[device::max_operands];
@@ -82,7 +148,7 @@ inline kernel* prepare_elementwise(const prepare_context& p) {
 }
 
 // attributes: reduced axes, combine, mean
-inline kernel* prepare_reduction(const prepare_context& p) {
+WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
   const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
   const std::size_t n = p.c.inputs.size();
   const shape space = broadcast_space(p.inputs, n);
@@ -104,11 +170,11 @@ inline kernel* prepare_reduction(const prepare_context& p) {
 
 // inputs: arguments, upstream and, unless of a reduction, the value
 // attributes: reduced axes or -1, mean, then the argument of each output
-inline std::uint32_t elementwise_gradient_reads(const invocation& c) {
+WEFT_ONCE std::uint32_t elementwise_gradient_reads(const invocation& c) {
   return static_cast<const fused*>(c.detail)->gradient_reads();
 }
 
-inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
+WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
   const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
   const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments;
@@ -158,8 +224,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& p) {
   return k;
 }
 
-/// A number as an element of a floating-point type, by its bits.
-inline std::uint64_t element_bits(double number, dtype type) {
+WEFT_ONCE std::uint64_t element_bits(double number, dtype type) {
   const auto narrow = static_cast<float>(number);
   switch (type) {
     case dtype::float64:
@@ -191,53 +256,17 @@ class fill_kernel final : public kernel {
   std::uint64_t element_;
 };
 
-inline kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
+WEFT_ONCE kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
 
 /// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
-inline bool stores_every_element(const invocation& c, const value_info* inputs, const value_info& output) {
+WEFT_ONCE bool stores_every_element(const invocation& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
   return broadcast_space(inputs, arguments).elements() == output.extents.elements();
 }
 
-inline const fused* expression_of(const void* detail) { return static_cast<const fused*>(detail); }
-inline const fused* reduced_expression(const void* detail) { return static_cast<const fused_reduction*>(detail)->body; }
-
-inline void elementwise_gradient(gradient_context&);
-inline void elementwise_second_gradient(gradient_context&);
-inline void reduction_gradient(gradient_context&);
-
-}  // namespace detail
-
-inline constexpr operation elementwise_operation = {.name = "map",
-                                                    .prepare_cpu = detail::prepare_elementwise,
-                                                    .gpu = &gpu::preparation_of<detail::prepare_elementwise>,
-                                                    .gradient = detail::elementwise_gradient,
-                                                    .expression = detail::expression_of,
-                                                    .in_place = detail::stores_every_element,
-                                                    .part = role::expression};
-inline constexpr operation elementwise_gradient_operation = {
-    .name = "map_gradient",
-    .prepare_cpu = detail::prepare_elementwise_gradient,
-    .gpu = &gpu::preparation_of<detail::prepare_elementwise_gradient>,
-    .gradient = detail::elementwise_second_gradient,
-    .expression = detail::expression_of,
-    .reads = detail::elementwise_gradient_reads,
-    .in_place = detail::stores_every_element};
-inline constexpr operation reduction_operation = {.name = "reduce",
-                                                  .prepare_cpu = detail::prepare_reduction,
-                                                  .gpu = &gpu::preparation_of<detail::prepare_reduction>,
-                                                  .gradient = detail::reduction_gradient,
-                                                  .expression = detail::reduced_expression};
-/// One number, over extents that may be known only when a step runs. literals: the number, a double
-inline constexpr operation fill_operation = {
-    .name = "fill", .prepare_cpu = detail::prepare_fill, .gpu = &gpu::preparation_of<detail::prepare_fill>};
-
-namespace detail {
-
 // ---- symbols ----
 
-/// A number as a scalar of the given element type.
-inline symbol as_scalar(recorder& where, double number, dtype type) {
+WEFT_ONCE symbol as_scalar(recorder& where, double number, dtype type) {
   if (type == dtype::float64) return where.record_constant(&number, {type, {}});
   if (type == dtype::boolean) {
     const bool b = number != 0;
@@ -297,7 +326,7 @@ inline double primitive_of_numbers(primitive p, const symbol* x) {
   }
 }
 
-inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
+WEFT_ONCE symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
   recorder* where = nullptr;
   dtype type = dtype::float32;
   for (std::size_t i = 0; i < count; ++i)
@@ -326,7 +355,7 @@ inline symbol apply_primitive(primitive p, const symbol* operands, std::size_t c
   return where->record(static_cast<invocation&&>(c));
 }
 
-inline symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product = nullptr) {
+WEFT_ONCE symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product) {
   invocation c;
   c.op = &reduction_operation;
   c.detail = product ? product : x.where()->sums(x.type());
@@ -349,16 +378,14 @@ inline symbol sum_to(symbol x, const shape& extents) {
   return record_reshape(reduced ? record_reduction(x, reduced) : x, extents);
 }
 
-/// The extents of x with 1 in place of each reduced axis: a reduction's result as it broadcasts against its operand.
-inline shape with_ones(const shape& space, std::int64_t reduced) {
+WEFT_ONCE shape with_ones(const shape& space, std::int64_t reduced) {
   shape s = space;
   for (std::size_t i = 0; i < s.rank; ++i)
     if ((reduced >> i) & 1) s[i] = 1;
   return s;
 }
 
-/// A number, once for each element.
-inline symbol record_fill(recorder& where, double number, const value_info& info) {
+WEFT_ONCE symbol record_fill(recorder& where, double number, const value_info& info) {
   invocation c;
   c.op = &fill_operation;
   c.outputs = {info};
@@ -368,7 +395,7 @@ inline symbol record_fill(recorder& where, double number, const value_info& info
 
 /// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot
 /// compute.
-inline symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
+WEFT_ONCE symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
   invocation c;
   c.op = &elementwise_operation;
   c.detail = &f;
@@ -423,7 +450,7 @@ inline void give(gradient_context& g, const sequence<symbol>& arguments, const s
   }
 }
 
-inline void elementwise_gradient(gradient_context& g) {
+WEFT_ONCE void elementwise_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
   const std::size_t n = g.c.inputs.size();
@@ -439,7 +466,7 @@ inline void elementwise_gradient(gradient_context& g) {
 
 /// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
 /// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
-inline void elementwise_second_gradient(gradient_context& g) {
+WEFT_ONCE void elementwise_second_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   const std::size_t n = f.signature.arguments;
   const auto arguments = arguments_of(g, n + 1, true);
@@ -465,7 +492,7 @@ inline void elementwise_second_gradient(gradient_context& g) {
   if (!ys.empty()) give(g, arguments, ys[0].where()->differentiate(ys, arriving, arguments, true));
 }
 
-inline void reduction_gradient(gradient_context& g) {
+WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
   const auto how = static_cast<device::combine>(g.c.attributes[1]);
   const std::int64_t reduced = g.c.attributes[0];
@@ -496,6 +523,9 @@ inline void reduction_gradient(gradient_context& g) {
 }
 
 }  // namespace detail
+
+#endif
+
 }  // namespace weft
 
 WEFT_COLD_END

@@ -20,7 +20,12 @@ constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
   return a.rank == 2 && b.rank == 2 && a[takes(t, transpose_of::a) ? 0 : 1] == b[takes(t, transpose_of::b) ? 1 : 0];
 }
 
-inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+symbol record_product(const operation&, symbol a, symbol b, bool transpose_a, bool transpose_b);
+void matmul_gradient(gradient_context&);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
   invocation c;
   c.op = &op;
   c.inputs = {a.id(), b.id()};
@@ -29,19 +34,21 @@ inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transp
   return a.where()->record(static_cast<invocation&&>(c));
 }
 
-inline symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+WEFT_ONCE symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
   check_same_graph("matmul", a.where(), b.where());
   return record_matmul(op, a, b, transpose_a, transpose_b);
 }
 
 // attributes: transpose_a, transpose_b
-inline void matmul_gradient(gradient_context& g) {
+WEFT_ONCE void matmul_gradient(gradient_context& g) {
   const operation& op = *g.c.op;
   const bool ta = g.c.attributes[0], tb = g.c.attributes[1];
   const symbol a = g.input(0), b = g.input(1), up = g.upstream();
   if (g.wanted(0)) g.gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
   if (g.wanted(1)) g.gradient(1, tb ? record_matmul(op, up, a, true, ta) : record_matmul(op, a, up, !ta, false));
 }
+
+#endif
 
 inline matmul_shape product_of(const prepare_context& p) {
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents;
@@ -64,6 +71,9 @@ kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) 
                                        static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
                                        static_cast<device::loop_kernel*>(f.epilogue));
 }
+
+WEFT_INSTANTIATE(kernel* prepare_matmul<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_matmul_fused<float>(const prepare_context&, const product_fusion&));
 
 }  // namespace detail
 

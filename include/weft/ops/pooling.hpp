@@ -142,6 +142,17 @@ void average_pool_gradient_gradient(gradient_context& g) {
   g.gradient(0, record_pooling(average_pool_operation<T>, g, {g.upstream()}, g.input(0).info()));
 }
 
+WEFT_INSTANTIATE(kernel* prepare_max_pool<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_max_pool_gradient<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_max_pool_choice<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_average_pool<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_average_pool_gradient<float>(const prepare_context&));
+WEFT_INSTANTIATE(void max_pool_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void max_pool_gradient_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void max_pool_choice_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void average_pool_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(void average_pool_gradient_gradient<float>(gradient_context&));
+
 constexpr bool window_fits(const shape& images, size2d window, const window_options& o) {
   return images.rank != 4 || !names_extents(images, o) || images[1] < 0 || images[2] < 0 ||
          has_windows(images, window.height, window.width, o);

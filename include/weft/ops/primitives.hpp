@@ -107,6 +107,9 @@ const fused* find_primitive(primitive p, dtype type, dtype to) {
   return nullptr;
 }
 
+WEFT_INSTANTIATE(const fused* find_gradient_primitive<float>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<float>(primitive, dtype type, dtype to));
+
 /// Of a storage type: the sum of gradients that meet, and conversions.
 template <class T>
 const fused* find_storage_primitive(primitive p, dtype type, dtype to) {

@@ -7,9 +7,9 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
+symbol record_alias(const operation&, symbol, const shape&);
 symbol record_reshape(symbol, const shape&);
-
-inline void reshape_gradient(gradient_context& g) { g.gradient(0, record_reshape(g.upstream(), g.input(0).extents())); }
+void reshape_gradient(gradient_context&);
 
 inline void no_gradient(gradient_context&) {}
 
@@ -28,7 +28,9 @@ inline constexpr operation stop_gradient_operation = {
 
 namespace detail {
 
-inline symbol record_alias(const operation& op, symbol x, const shape& extents) {
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_alias(const operation& op, symbol x, const shape& extents) {
   invocation c;
   c.op = &op;
   c.inputs = {x.id()};
@@ -36,9 +38,15 @@ inline symbol record_alias(const operation& op, symbol x, const shape& extents) 
   return x.where()->record(static_cast<invocation&&>(c));
 }
 
-inline symbol record_reshape(symbol x, const shape& extents) {
+WEFT_ONCE symbol record_reshape(symbol x, const shape& extents) {
   return x.extents() == extents ? x : record_alias(reshape_operation, x, extents);
 }
+
+WEFT_ONCE void reshape_gradient(gradient_context& g) {
+  g.gradient(0, record_reshape(g.upstream(), g.input(0).extents()));
+}
+
+#endif
 
 inline symbol record_identity(symbol x) { return record_alias(identity_operation, x, x.extents()); }
 

@@ -25,7 +25,19 @@ operand_source source_of(const E& e) {
 }
 
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
-inline symbol record_operation(invocation c, const operand_source* operands, std::size_t count) {
+symbol record_operation(invocation, const operand_source* operands, std::size_t count);
+
+// The call is made there, once, and not in the templates that are compiled anew for every shape.
+symbol record_operation(const operation&, const value_info& output, sequence<std::int64_t> attributes,
+                        const operand_source* operands, std::size_t count);
+
+/// Runs an operation over tensors, with no graph, on this thread.
+void run_operation(const operation&, sequence<std::int64_t> attributes, const value_info* inputs, std::size_t count,
+                   const value_info& output, std::byte* const* buffers);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_operation(invocation c, const operand_source* operands, std::size_t count) {
   recorder* where = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     if (operands[i].data) continue;
@@ -39,9 +51,8 @@ inline symbol record_operation(invocation c, const operand_source* operands, std
   return where->record(static_cast<invocation&&>(c));
 }
 
-// The call is made here, once, and not in the templates that are compiled anew for every shape.
-inline symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
-                               const operand_source* operands, std::size_t count) {
+WEFT_ONCE symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
+                                  const operand_source* operands, std::size_t count) {
   invocation c;
   c.op = &op;
   c.outputs = {output};
@@ -49,9 +60,8 @@ inline symbol record_operation(const operation& op, const value_info& output, se
   return record_operation(static_cast<invocation&&>(c), operands, count);
 }
 
-/// Runs an operation over tensors, with no graph, on this thread.
-inline void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
-                          std::size_t count, const value_info& output, std::byte* const* buffers) {
+WEFT_ONCE void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
+                             std::size_t count, const value_info& output, std::byte* const* buffers) {
   invocation c;
   c.op = &op;
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
@@ -67,6 +77,8 @@ inline void run_operation(const operation& op, sequence<std::int64_t> attributes
   thread_pool alone(1);
   k->run({buffers, &alone});
 }
+
+#endif
 
 /// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
 template <class T, class D, class Dev, class... Operands>

@@ -83,20 +83,28 @@ kernel* prepare_softmax(const prepare_context& p) {
 }
 
 /// Sum over the last axis, which stays with extent 1.
-inline symbol sum_last(symbol x) {
+symbol sum_last(symbol);
+void softmax_gradient(gradient_context&);
+void log_softmax_gradient(gradient_context&);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol sum_last(symbol x) {
   const std::int64_t last = std::int64_t{1} << (x.extents().rank - 1);
   return record_reshape(record_reduction(x, last), with_ones(x.extents(), last));
 }
 
-inline void softmax_gradient(gradient_context& g) {
+WEFT_ONCE void softmax_gradient(gradient_context& g) {
   const symbol y = g.output(), up = g.upstream();
   g.gradient(0, (up - sum_last(up * y)) * y);
 }
 
-inline void log_softmax_gradient(gradient_context& g) {
+WEFT_ONCE void log_softmax_gradient(gradient_context& g) {
   const symbol up = g.upstream();
   g.gradient(0, up - math::exp(g.output()) * sum_last(up));
 }
+
+#endif
 
 WEFT_COLD_END
 
@@ -134,13 +142,19 @@ namespace detail {
 
 WEFT_COLD_BEGIN
 
-inline symbol record_like(const operation& op, symbol x) {
+symbol record_like(const operation&, symbol);
+
+#if WEFT_BODIES
+
+WEFT_ONCE symbol record_like(const operation& op, symbol x) {
   invocation c;
   c.op = &op;
   c.inputs = {x.id()};
   c.outputs = {x.info()};
   return x.where()->record(static_cast<invocation&&>(c));
 }
+
+#endif
 
 /// Outputs: the losses, and softmax - labels, which is their gradient.
 template <class T, bool Sparse>
@@ -165,6 +179,14 @@ void cross_entropy_gradient(gradient_context& g) {
     g.gradient(1, result);
   }
 }
+
+WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::softmax, float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::log_softmax, float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::cross_entropy, float>(const prepare_context&));
+WEFT_INSTANTIATE(
+    kernel* prepare_softmax<softmax_kind::sparse_cross_entropy, float, std::int32_t>(const prepare_context&));
+WEFT_INSTANTIATE(void cross_entropy_gradient<float, false>(gradient_context&));
+WEFT_INSTANTIATE(void cross_entropy_gradient<float, true>(gradient_context&));
 
 WEFT_COLD_END
 

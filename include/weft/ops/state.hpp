@@ -66,15 +66,20 @@ device::block_function exact() {
 WEFT_COLD_BEGIN
 
 /// Throws invalid_argument unless input k has the extents of the variable that is written.
-inline void check_assigned(const prepare_context& p, std::size_t k) {
+void check_assigned(const prepare_context&, std::size_t k);
+kernel* prepare_update(const prepare_context&, device::block_function, std::size_t states, const char* what);
+
+#if WEFT_BODIES
+
+WEFT_ONCE void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))
     throw error(error_code::invalid_argument, p.c.op->name,
                 {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
                  to_string(p.inputs[0].extents)});
 }
 
-inline kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
-                              const char* what) {
+WEFT_ONCE kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
+                                 const char* what) {
   const std::size_t inputs = p.c.inputs.size();
   const shape& space = p.inputs[0].extents;
   device::operand in[3], out[2];
@@ -94,6 +99,8 @@ inline kernel* prepare_update(const prepare_context& p, device::block_function b
                                  concat({what, " ", name(p.inputs[0].type)}));
 }
 
+#endif
+
 template <class T>
 kernel* prepare_gradient_descent(const prepare_context& p) {
   return prepare_update(p, exact<update_loops<T>::descend>(), 1, "gradient descent");
@@ -102,6 +109,9 @@ template <class T>
 kernel* prepare_momentum(const prepare_context& p) {
   return prepare_update(p, exact<update_loops<T>::momentum>(), 2, "momentum");
 }
+
+WEFT_INSTANTIATE(kernel* prepare_gradient_descent<float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_momentum<float>(const prepare_context&));
 
 class assign_kernel final : public kernel {
  public:

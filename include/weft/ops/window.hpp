@@ -81,13 +81,20 @@ struct window_call {
   sequence<std::int64_t> attributes;
 };
 
-inline window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
-                                std::int64_t filters, const window_options& o) {
+window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
+                         std::int64_t filters, const window_options&);
+
+#if WEFT_BODIES
+
+WEFT_ONCE window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
+                                   std::int64_t filters, const window_options& o) {
   const window_axis rows = rows_of(images[1], window_height, o), columns = columns_of(images[2], window_width, o);
   return {shape(images[0], rows.result, columns.result, filters),
           {o.stride.height, o.stride.width, o.dilation.height, o.dilation.width, rows.before, rows.after,
            columns.before, columns.after}};
 }
+
+#endif
 
 constexpr bool has_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                            const window_options& o) {

@@ -131,7 +131,7 @@ class prepared_step {
   prepared_step(session& s, step_request request);
   prepared_step(prepared_step&&) noexcept = default;
   prepared_step& operator=(prepared_step&&) = delete;
-  ~prepared_step() { delete state_; }
+  ~prepared_step();
 
   prepared_step(const prepared_step&) = delete;
 
@@ -272,35 +272,8 @@ WEFT_COLD_BEGIN
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {})
-      : graph_(g),
-        options_(std::move(options)),
-        gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
-        place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
-               options_.allow_soft_placement) {
-    if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
-      throw error(error_code::invalid_argument, "session",
-                  "there is at least one device, and no negative number of threads");
-    const sequence<int> cores = available_cores();
-    const auto devices = static_cast<std::size_t>(options_.devices);
-    for (std::size_t d = 0; d < devices; ++d) {
-      const std::size_t first = cores.size() * d / devices, last = cores.size() * (d + 1) / devices;
-      const int share = last > first ? static_cast<int>(last - first) : 1;
-      sequence<int> mine;
-      if (options_.pin) mine.append(cores.begin() + first, last - first);
-      pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
-    }
-    const int lanes = options_.devices * options_.inter_op_threads;
-    if (lanes > 1) lanes_ = new thread_pool(lanes);
-    adopt_extents();
-    variables_.resize(g.size());
-    for (std::uint32_t n = 0; n < g.size(); ++n)
-      if (g[n].what.op == &variable_operation) initialize_variable(n);
-  }
-  ~session() {
-    for (thread_pool* p : pools_) delete p;
-    delete lanes_;
-  }
+  explicit session(const graph& g, session_options options = {});
+  ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -373,28 +346,8 @@ class session {
       if (!extents_.find(code)) extents_.bind(code, size);
   }
 
-  void adopt_new_variables() {
-    const std::size_t known = variables_.size();
-    if (known == graph_.size()) return;
-    adopt_extents();
-    variables_.resize(graph_.size());
-    for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
-      if (graph_[n].what.op == &variable_operation) initialize_variable(n);
-  }
-
-  void initialize_variable(std::uint32_t n) {
-    const value_info info = variable_info(n);
-    variable_state& v = variables_[n];
-    v.where = place_.of(n);
-    storage first(info.bytes());
-    v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
-    if (!v.where.gpu) {
-      v.data = std::move(first);
-      return;
-    }
-    v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
-    gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
-  }
+  void adopt_new_variables();
+  void initialize_variable(std::uint32_t n);
 
   const graph& graph_;
   session_options options_;
@@ -406,7 +359,63 @@ class session {
   sequence<variable_state> variables_;
 };
 
-inline prepared_step::prepared_step(session& s, step_request request) : state_(new state(s, std::move(request))) {
+#if WEFT_BODIES
+
+WEFT_ONCE session::session(const graph& g, session_options options)
+    : graph_(g),
+      options_(std::move(options)),
+      gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
+      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
+             options_.allow_soft_placement) {
+  if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
+    throw error(error_code::invalid_argument, "session",
+                "there is at least one device, and no negative number of threads");
+  const sequence<int> cores = available_cores();
+  const auto devices = static_cast<std::size_t>(options_.devices);
+  for (std::size_t d = 0; d < devices; ++d) {
+    const std::size_t first = cores.size() * d / devices, last = cores.size() * (d + 1) / devices;
+    const int share = last > first ? static_cast<int>(last - first) : 1;
+    sequence<int> mine;
+    if (options_.pin) mine.append(cores.begin() + first, last - first);
+    pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
+  }
+  const int lanes = options_.devices * options_.inter_op_threads;
+  if (lanes > 1) lanes_ = new thread_pool(lanes);
+  adopt_extents();
+  variables_.resize(g.size());
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (g[n].what.op == &variable_operation) initialize_variable(n);
+}
+
+WEFT_ONCE session::~session() {
+  for (thread_pool* p : pools_) delete p;
+  delete lanes_;
+}
+
+WEFT_ONCE void session::adopt_new_variables() {
+  const std::size_t known = variables_.size();
+  if (known == graph_.size()) return;
+  adopt_extents();
+  variables_.resize(graph_.size());
+  for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
+    if (graph_[n].what.op == &variable_operation) initialize_variable(n);
+}
+
+WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
+  const value_info info = variable_info(n);
+  variable_state& v = variables_[n];
+  v.where = place_.of(n);
+  storage first(info.bytes());
+  v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
+  if (!v.where.gpu) {
+    v.data = std::move(first);
+    return;
+  }
+  v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
+  gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
+}
+
+WEFT_ONCE prepared_step::prepared_step(session& s, step_request request) : state_(new state(s, std::move(request))) {
   try {
     s.adopt_new_variables();
     state_->order = new schedule(s.graph_, state_->request.fetches, state_->request.targets, state_->request.feeds);
@@ -417,7 +426,9 @@ inline prepared_step::prepared_step(session& s, step_request request) : state_(n
   }
 }
 
-inline void prepared_step::make_plan(const detail::fed_value* fed) {
+WEFT_ONCE prepared_step::~prepared_step() { delete state_; }
+
+WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
   state& s = *state_.p;
   const graph& g = s.owner.graph_;
   auto* made = new planned;
@@ -468,22 +479,26 @@ inline void prepared_step::make_plan(const detail::fed_value* fed) {
   s.current_fed = &made->fed;
 }
 
-inline std::string prepared_step::explain() const {
+WEFT_ONCE std::string prepared_step::explain() const {
   if (state_->current) return state_->current->describe();
   std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
   for (const std::uint32_t n : state_->order->order()) append(text, {"  ", state_->owner.graph_[n].name, "\n"});
   return text;
 }
 
+#endif
+
 WEFT_COLD_END
 
-inline bool prepared_step::is_for(const sequence<shape>& known, const detail::fed_value* fed) {
+#if WEFT_BODIES
+
+WEFT_ONCE bool prepared_step::is_for(const sequence<shape>& known, const detail::fed_value* fed) {
   for (std::size_t i = 0; i < known.size(); ++i)
     if (!(known[i] == fed[i].extents)) return false;
   return true;
 }
 
-inline void prepared_step::choose_plan(const detail::fed_value* fed) {
+WEFT_ONCE void prepared_step::choose_plan(const detail::fed_value* fed) {
   state& s = *state_.p;
   if (s.current && is_for(*s.current_fed, fed)) return;
   for (planned* p : s.plans)
@@ -495,7 +510,7 @@ inline void prepared_step::choose_plan(const detail::fed_value* fed) {
   make_plan(fed);
 }
 
-inline void prepared_step::execute() {
+WEFT_ONCE void prepared_step::execute() {
   plan& p = *state_->current;
   session& owner = state_->owner;
   p.check_initialized();
@@ -519,6 +534,8 @@ inline void prepared_step::execute() {
   }
   p.mark_written();
 }
+
+#endif
 
 template <class Place>
 void prepared_step::run(const detail::fed_value* fed, Place place) {

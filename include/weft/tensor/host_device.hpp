@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/separate.hpp>
+
 // What a CUDA compiler needs to be told about functions that kernels call; nothing for any other compiler.
 #if defined(__CUDACC__)
   #define WEFT_HOST_DEVICE __host__ __device__

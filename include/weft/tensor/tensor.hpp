@@ -28,14 +28,18 @@ inline std::string to_string(const shape& s, const char* const* names = nullptr)
 
 namespace detail {
 
+/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal.
+void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given);
+
+#if WEFT_BODIES
+
 [[noreturn]] inline void shape_mismatch(const char* what, const shape& declared, const char* const* names,
                                         const shape& given) {
   throw error(error_code::invalid_argument, what,
               {"the extents ", to_string(given), " do not fit the declared ", to_string(declared, names)});
 }
 
-/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal.
-inline void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
+WEFT_ONCE void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
   bool fits = spec.rank == given.rank;
   for (std::size_t i = 0; fits && i < spec.rank; ++i) {
     if (spec[i] >= 0) fits = spec[i] == given[i];
@@ -45,6 +49,8 @@ inline void check_fits(const char* what, const shape& spec, const char* const* n
   }
   if (!fits) shape_mismatch(what, spec, names, given);
 }
+
+#endif
 
 }  // namespace detail
 

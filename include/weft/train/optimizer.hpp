@@ -23,7 +23,20 @@ using minimize_mistake =
 namespace detail {
 
 /// A node that runs others for their effect.
-inline effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
+effect group(graph&, const sequence<symbol>& members, const std::string& name);
+
+/// One update of one variable. Slots are variables of the optimizer's own beside it.
+struct update_rule_call {
+  const operation* op;
+  sequence<const char*> slots;
+  sequence<std::uint64_t> literals;
+};
+
+effect record_minimize(graph&, symbol loss, const char* name, const update_rule_call&, sequence<symbol> variables);
+
+#if WEFT_BODIES
+
+WEFT_ONCE effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
   invocation c;
   c.op = &group_operation;
   c.outputs = {{dtype::boolean, shape(0)}};
@@ -43,13 +56,6 @@ inline symbol slot(graph& g, symbol variable, const char* name) {
   return {&g, {node, 0}};
 }
 
-/// One update of one variable. Slots are variables of the optimizer's own beside it.
-struct update_rule_call {
-  const operation* op;
-  sequence<const char*> slots;
-  sequence<std::uint64_t> literals;
-};
-
 inline symbol record_update(graph& g, const update_rule_call& rule, symbol variable, symbol gradient) {
   const graph::device_scope beside(g, g[variable.id().node].device);
   invocation c;
@@ -62,8 +68,8 @@ inline symbol record_update(graph& g, const update_rule_call& rule, symbol varia
   return g.record(static_cast<invocation&&>(c));
 }
 
-inline effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
-                              sequence<symbol> variables) {
+WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
+                                 sequence<symbol> variables) {
   const bool all = variables.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type())
@@ -79,6 +85,8 @@ inline effect record_minimize(graph& g, symbol loss, const char* name, const upd
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
   return group(g, updates, name);
 }
+
+#endif
 
 /// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
 /// and records their updates.

@@ -45,42 +45,11 @@ class loop_kernel final : public kernel {
     scaled_.resize((elements * size_of(type) + 63) / 64);
   }
 
-  void run(const frame& f) override {
-    const void* in[max_operands];
-    void* out[max_operands];
-    for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
-    for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
-    if (scaled_input_ >= 0) {
-      const auto k = static_cast<std::size_t>(scaled_input_);
-      scaled_arithmetic_->scale(input_factor_, in[k], scaled_.data(), scaled_elements_);
-      in[k] = scaled_.data();
-    }
-    for (std::size_t k = 0; k < where_.out.size(); ++k)
-      if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
-    if (chunks_ == 1)
-      body_.run(in, out, literals_.data());
-    else if (partials_.empty())
-      f.threads->parallel_for(chunks_, [&](std::size_t c) { body_.run(in, out, literals_.data(), c, chunks_); });
-    else
-      run_with_partials(f, in, out);
-    if (output_factor_ != 1) body_.elements_of(0)->scale(output_factor_, out[0], out[0], where_.out_elements[0]);
-  }
+  // WEFT_ONCE here too: this is the class's key function.
+  WEFT_ONCE void run(const frame& f) override;
 
   /// Runs rows [begin, end) of `rows` along the outermost axis; only for loops that combine nothing.
-  void run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
-    const void* in[max_operands];
-    void* out[max_operands];
-    for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
-    for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
-    const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < 16 ? n : 16;
-    const auto part = [&](std::size_t c) {
-      body_.run_rows(in, out, literals_.data(), begin + n * c / parts, begin + n * (c + 1) / parts, rows);
-    };
-    if (parts == 1)
-      part(0);
-    else
-      f.threads->parallel_for(parts, part);
-  }
+  void run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows);
 
   std::string describe() const override { return description_; }
 
@@ -91,23 +60,7 @@ class loop_kernel final : public kernel {
 
   bool combines(std::size_t k) const { return body_.how(k) != combine::store && body_.how(k) != combine::discard; }
 
-  void run_with_partials(const frame& f, const void* const* in, void* const* out) {
-    f.threads->parallel_for(chunks_, [&](std::size_t c) {
-      void* mine[max_operands];
-      for (std::size_t k = 0; k < body_.outputs(); ++k) {
-        mine[k] = out[k];
-        if (!combines(k)) continue;
-        mine[k] = partial(c, k);
-        body_.elements_of(k)->fill_identity(body_.how(k), mine[k], where_.out_elements[k]);
-      }
-      body_.run(in, mine, literals_.data(), c, chunks_);
-    });
-    for (std::size_t c = 0; c < chunks_; ++c)
-      for (std::size_t k = 0; k < body_.outputs(); ++k)
-        if (combines(k))
-          body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
-  }
-
+  void run_with_partials(const frame& f, const void* const* in, void* const* out);
   void* partial(std::size_t chunk, std::size_t k) {
     return reinterpret_cast<std::byte*>(partials_.data()) + chunk * partial_bytes_ + partial_offsets_[k];
   }
@@ -123,6 +76,63 @@ class loop_kernel final : public kernel {
   int scaled_input_ = -1;
   const arithmetic* scaled_arithmetic_ = nullptr;
 };
+
+#if WEFT_BODIES
+
+WEFT_ONCE void loop_kernel::run(const frame& f) {
+  const void* in[max_operands];
+  void* out[max_operands];
+  for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
+  for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
+  if (scaled_input_ >= 0) {
+    const auto k = static_cast<std::size_t>(scaled_input_);
+    scaled_arithmetic_->scale(input_factor_, in[k], scaled_.data(), scaled_elements_);
+    in[k] = scaled_.data();
+  }
+  for (std::size_t k = 0; k < where_.out.size(); ++k)
+    if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
+  if (chunks_ == 1)
+    body_.run(in, out, literals_.data());
+  else if (partials_.empty())
+    f.threads->parallel_for(chunks_, [&](std::size_t c) { body_.run(in, out, literals_.data(), c, chunks_); });
+  else
+    run_with_partials(f, in, out);
+  if (output_factor_ != 1) body_.elements_of(0)->scale(output_factor_, out[0], out[0], where_.out_elements[0]);
+}
+
+WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
+  const void* in[max_operands];
+  void* out[max_operands];
+  for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
+  for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
+  const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < 16 ? n : 16;
+  const auto part = [&](std::size_t c) {
+    body_.run_rows(in, out, literals_.data(), begin + n * c / parts, begin + n * (c + 1) / parts, rows);
+  };
+  if (parts == 1)
+    part(0);
+  else
+    f.threads->parallel_for(parts, part);
+}
+
+WEFT_ONCE void loop_kernel::run_with_partials(const frame& f, const void* const* in, void* const* out) {
+  f.threads->parallel_for(chunks_, [&](std::size_t c) {
+    void* mine[max_operands];
+    for (std::size_t k = 0; k < body_.outputs(); ++k) {
+      mine[k] = out[k];
+      if (!combines(k)) continue;
+      mine[k] = partial(c, k);
+      body_.elements_of(k)->fill_identity(body_.how(k), mine[k], where_.out_elements[k]);
+    }
+    body_.run(in, mine, literals_.data(), c, chunks_);
+  });
+  for (std::size_t c = 0; c < chunks_; ++c)
+    for (std::size_t k = 0; k < body_.outputs(); ++k)
+      if (combines(k))
+        body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
+}
+
+#endif
 
 }  // namespace weft::device
 WEFT_COLD_END
