@@ -317,7 +317,8 @@ class loop {
   void run(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t chunk = 0,
            std::size_t chunks = 1) const {
     const auto n0 = static_cast<std::size_t>(space_[0]);
-    const std::size_t unit = space_.rank == 1 ? cache_line : 1;  // no piece begins inside a line
+    // No piece begins inside a line or, where it is fetched ahead page by page, inside a page.
+    const std::size_t unit = space_.rank > 1 ? 1 : far_ ? page : cache_line;
     const auto cut = [&](std::size_t c) { return c == chunks ? n0 : n0 * c / chunks / unit * unit; };
     run_range(in, out, literals, cut(chunk), cut(chunk + 1));
   }
