@@ -40,6 +40,9 @@ using matmul_library =
     std::conditional_t<Policy::template handles<T>, Policy,
                        std::conditional_t<matmul_fallback::template handles<T>, matmul_fallback, library::reference>>;
 
+// Elements of an operand that the second cache holds.
+inline constexpr std::size_t in_second_cache = std::size_t{1} << 18;
+
 // Into how many strips a product is cut. It depends on the shape alone, because a library's bits may change with the
 // cut, and must not change with the number of threads. Every strip packs the other operand again, which costs next to
 // nothing where the second cache holds it: then strips are many, for many threads and so that one that is late holds up
@@ -49,7 +52,7 @@ inline std::size_t matmul_strips(const matmul_shape& s) {
   const std::size_t longer = s.m > s.n ? s.m : s.n, shorter = s.m > s.n ? s.n : s.m;
   const std::size_t work = s.m * s.n * s.k;
   if (work < worth_waking || longer < 64) return 1;
-  const std::size_t width = shorter * s.k <= (std::size_t{1} << 18) ? 64 : 1024;
+  const std::size_t width = shorter * s.k <= in_second_cache ? 64 : 1024;
   std::size_t strips = longer / width;
   if (strips > work / (2 * worth_waking)) strips = work / (2 * worth_waking);
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
@@ -64,7 +67,8 @@ void matmul_in_strips(const matmul_shape& s, T alpha, const T* a, const T* b, T 
   const std::size_t strips = matmul_strips(s);
   if (strips == 1) return chosen::matmul(s, alpha, a, lda, b, ldb, beta, c, s.n);
 
-  const bool by_rows = s.m >= s.n;
+  // Of a square that no cache holds, A is packed twice in less time than B.
+  const bool by_rows = s.m > s.n || (s.m == s.n && s.n * s.k <= in_second_cache);
   const std::size_t extent = by_rows ? s.m : s.n;
   const std::size_t width = ((extent + strips - 1) / strips + 15) / 16 * 16;
   const auto strip = [&](std::size_t index) {
