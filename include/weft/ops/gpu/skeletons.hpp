@@ -45,10 +45,6 @@ struct input_type<S, I, false> {
   using type = typename S::value_type;
 };
 
-}  // namespace detail
-
-namespace detail {
-
 template <class Op, class T>
 inline constexpr bool takes_two = requires(T x) {
   Op::apply(x, x);
