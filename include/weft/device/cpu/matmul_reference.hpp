@@ -190,19 +190,31 @@ struct matmul_rows_of_c {
         for (std::size_t q = 0; q < 8; ++q) x[q] = alpha * left[(p + q) * a.column];
         const T *b0 = b + p * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
         const T *b4 = b3 + ldb, *b5 = b4 + ldb, *b6 = b5 + ldb, *b7 = b6 + ldb;
-        WEFT_VECTORIZE
-        for (std::size_t j = 0; j < n; ++j) {
+        along_row([&](std::size_t j) {
           out[j] = out[j] + x[0] * b0[j] + x[1] * b1[j] + x[2] * b2[j] + x[3] * b3[j] + x[4] * b4[j] + x[5] * b5[j] +
                    x[6] * b6[j] + x[7] * b7[j];
-        }
+        });
       }
       for (; p < k; ++p) {
         const T x = alpha * left[p * a.column];
         const T* const right = b + p * ldb;
-        WEFT_VECTORIZE
-        for (std::size_t j = 0; j < n; ++j) out[j] += x * right[j];
+        along_row([&](std::size_t j) { out[j] += x * right[j]; });
       }
     }
+  }
+
+ private:
+  // In runs of a fixed length, which become straight lines: a loop around a row of a hundred takes as long as the row.
+  template <class F>
+  WEFT_INLINE void along_row(F element) const {
+    constexpr std::size_t run = 128 / sizeof(T);
+    std::size_t j = 0;
+    for (; j + run <= n; j += run) {
+      WEFT_VECTORIZE
+      for (std::size_t l = 0; l < run; ++l) element(j + l);
+    }
+    WEFT_VECTORIZE
+    for (; j < n; ++j) element(j);
   }
 };
 
