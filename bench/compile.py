@@ -105,11 +105,12 @@ def many_nodes(count):
 NVCC = ["-O2", "--generate-code=arch=compute_80,code=[sm_80,sm_90,compute_80]"]
 
 
-def measure(compiler, source, separate=False, **what):
-    flags = ["-O2", *(["-DWEFT_SEPARATE"] if separate else [])]
-    suffix = ".cpp"
+def measure(compiler, source, **what):
+    flags, suffix = ["-O2"], ".cpp"
     if compiler == "nvcc":
-        flags, suffix, source = NVCC + flags[1:], ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
+        flags, suffix, source = list(NVCC), ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
+    if what.get("separate"):
+        flags.append("-DWEFT_SEPARATE")
     with tempfile.TemporaryDirectory() as folder:
         path = (pathlib.Path(folder) / "program").with_suffix(suffix)
         path.write_text(source)
@@ -120,8 +121,6 @@ def measure(compiler, source, separate=False, **what):
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             sys.exit(f"{compiler} does not compile the program {what}")
-        if separate:
-            what["separate"] = True
         print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": " ".join(flags),
                           "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)
 
@@ -132,8 +131,8 @@ for compiler in a.compilers.split(","):
     measure(compiler, INCLUDE, program="include")
     measure(compiler, MNIST, program="mnist")
     measure(compiler, LENET, program="lenet")
-    measure(compiler, MNIST, separate=True, program="mnist")
-    measure(compiler, LENET, separate=True, program="lenet")
+    measure(compiler, MNIST, program="mnist", separate=True)
+    measure(compiler, LENET, program="lenet", separate=True)
     if compiler == "nvcc":
         continue
     measure(compiler, "#include <weft/source.hpp>\n", program="source")

@@ -22,9 +22,11 @@ endfunction()
 # Tests are many and small: what they have in common is compiled once, unless the preset says otherwise, so that both
 # ways are tested.
 option(WEFT_TESTS_COMPILED "Link the tests with weft::compiled" ON)
-function(weft_test_program target)
-  weft_program(${target} $<$<BOOL:${WEFT_TESTS_COMPILED}>:weft::compiled> ${ARGN})
-endfunction()
+if(WEFT_TESTS_COMPILED)
+  set(weft_for_tests weft::compiled)
+else()
+  set(weft_for_tests weft::weft)
+endif()
 
 # weft_cuda_program(TARGET SOURCE [PART...]): the program SOURCE, which is C++ for any device, compiled by nvcc for GPUs.
 # Extra lines for the top of the file are taken from the variable `weft_cuda_prologue`.

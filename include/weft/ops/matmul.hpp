@@ -25,7 +25,7 @@ void matmul_gradient(gradient_context&);
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
   invocation c;
   c.op = &op;
   c.inputs = {a.id(), b.id()};
