@@ -9,13 +9,14 @@ endif()
 
 set(CMAKE_CXX_EXTENSIONS OFF)
 
-# nvcc's own warnings and those of its host compiler; its preprocessed code cannot pass -Wpedantic.
-set(weft_cuda_warnings -Xcompiler=-Wall,-Wextra)
+set(weft_warnings -Wall -Wextra -Wpedantic -Wconversion)
 
 # Warnings, and the parts of Weft that a program of ours uses.
 function(weft_program target)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion>
-                                           $<$<COMPILE_LANGUAGE:CUDA>:${weft_cuda_warnings}>)
+  # nvcc's own warnings and those of its host compiler; its preprocessed code cannot pass -Wpedantic.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${weft_warnings}>
+                                           $<$<COMPILE_LANG_AND_ID:CUDA,Clang>:${weft_warnings}>
+                                           $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-Wall,-Wextra>)
   target_link_libraries(${target} PRIVATE weft::weft ${ARGN})
 endfunction()
 
@@ -28,7 +29,7 @@ else()
   set(weft_for_tests weft::weft)
 endif()
 
-# weft_cuda_program(TARGET SOURCE [PART...]): the program SOURCE, which is C++ for any device, compiled by nvcc for GPUs.
+# weft_cuda_program(TARGET SOURCE [PART...]): the program SOURCE, which is C++ for any device, compiled for GPUs.
 # Extra lines for the top of the file are taken from the variable `weft_cuda_prologue`.
 function(weft_cuda_program target source)
   get_filename_component(source ${source} ABSOLUTE)

@@ -252,10 +252,6 @@ void reduce_loop(const void* const* in, void* const* out, std::size_t n, const s
   *to = device::detail::merge<T>(How, *to, total[0]);
 }
 
-#if defined(__clang__)
-  #pragma clang diagnostic pop
-#endif
-
 using loop_arguments = void(const void* const*, void* const*, std::size_t, const std::uint64_t*);
 
 #if defined(__x86_64__)
@@ -283,6 +279,10 @@ WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* 
       weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, \
           weft::detail::loop_baseline<&__VA_ARGS__>                                         \
     }
+#endif
+
+#if defined(__clang__)
+  #pragma clang diagnostic pop
 #endif
 
 WEFT_COLD_BEGIN

@@ -69,7 +69,7 @@ struct isa_constant {
 namespace detail {
 
 inline isa processor_isa() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)  // clang reads the host's functions when it compiles for a GPU, too
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return isa::baseline;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&

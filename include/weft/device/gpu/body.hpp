@@ -44,9 +44,18 @@ __device__ __forceinline__ void run_phases(const Body& body, const place& at, ty
   }
 }
 
+    // Whether the parameter is read where it lies. Clang copies it, where it has to.
+    #if defined(__NVCC__)
+      #define WEFT_IN_PLACE __grid_constant__
+    #else
+      #define WEFT_IN_PLACE
+    #endif
+
 template <class Body>
-__global__ void __launch_bounds__(Body::threads) run_body(const __grid_constant__ Body body) {
-  __shared__ typename Body::block_memory ours;
+__global__ void __launch_bounds__(Body::threads) run_body(const WEFT_IN_PLACE Body body) {
+  using block_memory = typename Body::block_memory;
+  alignas(block_memory) __shared__ unsigned char bytes[sizeof(block_memory)];  // which no constructor touches
+  auto& ours = reinterpret_cast<block_memory&>(bytes);
   typename Body::thread_memory mine;
   const place at{threadIdx.x, blockIdx.x, gridDim.x, blockIdx.y, gridDim.y};
   run_phases<0>(body, at, mine, ours);

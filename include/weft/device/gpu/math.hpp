@@ -26,10 +26,10 @@ __host__ __device__ inline float sqrt(float x) { return ::sqrtf(x); }
 __host__ __device__ inline double sqrt(double x) { return ::sqrt(x); }
 __host__ __device__ inline float floor(float x) { return ::floorf(x); }
 __host__ __device__ inline double floor(double x) { return ::floor(x); }
-__host__ __device__ inline float maximum(float a, float b) { return (a > b) | (a != a) ? a : b; }
-__host__ __device__ inline double maximum(double a, double b) { return (a > b) | (a != a) ? a : b; }
-__host__ __device__ inline float minimum(float a, float b) { return (a < b) | (a != a) ? a : b; }
-__host__ __device__ inline double minimum(double a, double b) { return (a < b) | (a != a) ? a : b; }
+__host__ __device__ inline float maximum(float a, float b) { return ((a > b) | (a != a)) ? a : b; }
+__host__ __device__ inline double maximum(double a, double b) { return ((a > b) | (a != a)) ? a : b; }
+__host__ __device__ inline float minimum(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
+__host__ __device__ inline double minimum(double a, double b) { return ((a < b) | (a != a)) ? a : b; }
 __host__ __device__ inline float exp(float x) { return ::expf(x); }
 __host__ __device__ inline double exp(double x) { return ::exp(x); }
 __host__ __device__ inline float expm1(float x) { return ::expm1f(x); }
