@@ -174,6 +174,56 @@ BOOST_AUTO_TEST_CASE(readers_see_the_value_from_before_the_step) {
   BOOST_CHECK_EQUAL(s.eval(v), 12);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_computed_to_be_assigned_is_computed_in_the_variable) {
+  graph g;
+  const auto v = variable<float, dims<3>>(g, "v", vec{1, 2, 3});
+  const auto w = variable<float, dims<3, 3>>(g, "w", init::constant{1});
+  const auto p = variable<float, dims<3, 3>>(g, "p", init::constant{0});
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  session s{g, {.threads = 1}};
+  const auto in_place = [](const auto& step) {
+    const std::string text = explain(step);
+    return text.find("assign 12 bytes") == text.npos && text.find("assign 36 bytes") == text.npos;
+  };
+
+  auto average = s.prepare(fetch(assign(v, 0.5f * v + 0.5f * x)), feed(x));  // reads what it overwrites
+  average(vec{3, 4, 5});
+  BOOST_TEST(in_place(average));
+  CHECK_SAYS(explain(average), "into v");
+  BOOST_CHECK(list(s.eval(v)) == (floats{2, 3, 4}));
+
+  auto outer = s.prepare(fetch(assign(w, w * reshape<dims<3, 1>>(x) + x)), feed(x));
+  outer(vec{1, 2, 3});
+  BOOST_TEST(in_place(outer));
+  BOOST_CHECK(list(s.eval(w)) == (floats{2, 3, 4, 3, 4, 5, 4, 5, 6}));
+
+  // The old value is needed once more, by another kernel or by the caller.
+  auto turned = s.prepare(fetch(assign(w, w + transpose(w))));
+  turned();
+  BOOST_CHECK(list(s.eval(w)) == (floats{4, 6, 8, 6, 8, 10, 8, 10, 12}));
+  auto spread = s.prepare(fetch(assign(v, v + sum(v))));
+  spread();
+  BOOST_CHECK(list(s.eval(v)) == (floats{11, 12, 13}));
+  const auto doubled = let(v * 2.0f);
+  auto both = s.prepare(fetch(assign(v, doubled), doubled));
+  const auto [now, value] = both();
+  BOOST_TEST(!in_place(both));
+  BOOST_CHECK(list(now) == (floats{22, 24, 26}) && list(value) == list(now));
+  BOOST_CHECK(list(s.eval(v)) == list(now));
+  auto before = s.prepare(fetch(assign(v, x * 2.0f), let(v + 1.0f), v), feed(x));
+  const auto [after, above, old] = before(vec{1, 2, 3});
+  BOOST_CHECK(list(after) == (floats{2, 4, 6}) && list(above) == (floats{23, 25, 27}));
+  BOOST_CHECK(list(old) == (floats{22, 24, 26}));
+
+  // A product writes there, too, unless it reads the variable.
+  auto product = s.prepare(fetch(assign(p, matmul(w, w) + 1.0f)));
+  const tensor<float, dims<3, 3>> squares = product();
+  BOOST_TEST(in_place(product));
+  BOOST_CHECK(list(s.eval(p)) == list(squares) && squares(0, 0) == 4 * 4 + 6 * 6 + 8 * 8 + 1);
+  const tensor<float, dims<3, 3>> fourth = s.eval(assign(p, matmul(p, p) - 1.0f));
+  BOOST_TEST(fourth(2, 0) == squares(2, 0) * squares(0, 0) + squares(2, 1) * squares(1, 0) + squares(2, 2) * squares(2, 0) - 1);
+}
+
 BOOST_AUTO_TEST_CASE(old_and_new_value_in_one_expression) {
   graph g;
   const auto v = variable<float, dims<3>>(g, "v", vec{1, 2, 3});
@@ -205,6 +255,58 @@ BOOST_AUTO_TEST_CASE(assignments_exchange_two_variables) {
     BOOST_CHECK(list(x) == (i % 2 ? floats{1, 2, 3} : floats{4, 5, 6}));
     BOOST_CHECK(list(y) == (i % 2 ? floats{4, 5, 6} : floats{1, 2, 3}));
   }
+}
+
+// As they are, by addition, through another shape, and three of them in a ring.
+BOOST_AUTO_TEST_CASE(assignments_exchange_variables_whatever_else_they_wait_for) {
+  using pair = tensor<float, dims<2>>;
+  graph g;
+  const auto a = variable<float, dims<2>>(g, "a", pair{1, 2});
+  const auto b = variable<float, dims<2>>(g, "b", pair{3, 4});
+  const auto c = variable<float, dims<2>>(g, "c", pair{5, 6});
+  const auto expect = [&](session& s, const floats& in_a, const floats& in_b, const floats& in_c) {
+    const auto [x, y, z] = s.run(fetch(a, b, c));
+    BOOST_CHECK(list(x) == in_a && list(y) == in_b && list(z) == in_c);
+  };
+  session s{g, {.threads = 1}};
+  s.run(fetch(assign(a, b), assign(b, a)));
+  expect(s, {3, 4}, {1, 2}, {5, 6});
+  s.run(fetch(assign_add(a, b), assign_add(b, a)));
+  expect(s, {4, 6}, {4, 6}, {5, 6});
+  s.run(fetch(assign(b, reshape<dims<2>>(reshape<dims<2, 1>>(c))), assign(c, b)));
+  expect(s, {4, 6}, {5, 6}, {4, 6});
+  s.run(fetch(assign(a, b), assign(b, c), assign(c, a)));
+  expect(s, {5, 6}, {4, 6}, {4, 6});
+}
+
+BOOST_AUTO_TEST_CASE(what_is_fed_is_not_written) {
+  using pair = tensor<float, dims<2>>;
+  graph g;
+  const auto w = variable<float, dims<2>>(g, "w", pair{1, 2});
+  const auto loss = sum(square(w));
+  const auto train = gradient_descent{.learning_rate = 0.25}.minimize(loss);
+  session s{g, {.threads = 1}};
+  const pair mine{5, 7};
+  BOOST_TEST(s.eval(loss, with(w, mine)) == 74);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.run(fetch(loss, train), with(w, mine)); }),
+             "writes w, which is fed in the same step");
+  BOOST_CHECK(list(mine) == (floats{5, 7}) && list(s.eval(w)) == (floats{1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(constants_have_named_extents_too) {
+  using row = dims<dyn<"n">>;
+  graph g;
+  const auto x = placeholder<float, row>(g, "x");
+  const tensor<float, row> three(shape(3), {1, 2, 3});
+  session s{g, {.threads = 1}};
+  BOOST_CHECK(list(s.eval(constant(g, three) * 2.0f)) == (floats{2, 4, 6}));  // n is known from the constant
+  auto step = s.prepare(fetch(let(x + three)), feed(x));
+  BOOST_CHECK(list(step(three)) == (floats{2, 4, 6}));
+  const auto text = failure(error_code::invalid_argument, [&] { step(tensor<float, row>(shape(7))); });
+  CHECK_SAYS(text, "x: the extent n is 7 here but 3 in constant");
+  const tensor<float, row> four(shape(4), {1, 2, 3, 4});
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.eval(constant(g, three) + four); }),
+             "the extent n is 4 here but 3 in constant: a constant of [4] for [n]");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_of_the_old_values) {
@@ -299,6 +401,31 @@ BOOST_AUTO_TEST_CASE(impossible_placements) {
 }
 
 // ---- plans ----
+
+BOOST_AUTO_TEST_CASE(where_a_node_runs_and_why) {
+  graph g;
+  auto there = with_device(g, cpu{5});
+  const auto v = variable<float>(g, "v", init::constant{1});
+  const auto moved = let(exp(v + 1.0f), "moved");
+  session s{g, {.threads = 1, .allow_soft_placement = true}};
+  auto step = s.prepare(fetch(moved));
+  step();
+  const std::string why = "moved on /device:CPU:0: it was asked to be on a CPU device, and there is none of that number";
+  CHECK_SAYS(explain(step), why);
+  BOOST_TEST(s.explain(moved) == why);
+  session wide{g, {.threads = 1, .devices = 6}};
+  BOOST_TEST(wide.explain(moved) == "moved on /device:CPU:5: it was asked for");
+}
+
+BOOST_AUTO_TEST_CASE(a_step_keeps_the_plans_that_it_used_last) {
+  using row = dims<dyn<"n">>;
+  graph g;
+  const auto x = placeholder<float, row>(g, "x");
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(sum(exp(x))), feed(x));
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 40; ++n) BOOST_TEST(step(tensor<float, row>(shape(n))) == static_cast<float>(n));
+}
 
 BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {
   graph g;

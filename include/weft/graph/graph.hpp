@@ -115,6 +115,7 @@ class hasher {
 
 inline constexpr operation placeholder_operation = {.name = "placeholder", .stateful = true};
 inline constexpr operation variable_operation = {.name = "variable", .stateful = true};
+/// attributes: the extents, some of which may have names in what it yields
 inline constexpr operation constant_operation = {.name = "constant", .stateful = true};
 /// Runs its control inputs and yields nothing (tf.group).
 inline constexpr operation group_operation = {.name = "group", .stateful = true};
@@ -170,23 +171,27 @@ class graph final : public recorder {
 
   symbol record(invocation what) override { return {this, {add(std::move(what), {}), 0}}; }
 
-  symbol record_constant(const void* data, const value_info& info) override {
+  symbol record_constant(const void* data, const value_info& declared, const shape& extents) override {
     detail::hasher h;
     h.add(&constant_operation);
-    h.add(info);
+    h.add(declared);
+    const sequence<std::int64_t> sizes(extents.extents, extents.extents + extents.rank);
+    for (const std::int64_t s : sizes) h.add(static_cast<std::uint64_t>(s));
     const auto* bytes = static_cast<const unsigned char*>(data);
-    const std::size_t size = info.bytes();
+    const std::size_t size = value_info{declared.type, extents}.bytes();
     for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
     const auto same = [&](std::uint32_t n) {
       const graph_node& other = nodes_[n];
-      return other.what.op == &constant_operation && other.what.outputs[0].type == info.type &&
-             other.what.outputs[0].extents == info.extents && __builtin_memcmp(other.init.data.data(), data, size) == 0;
+      return other.what.op == &constant_operation && other.what.outputs[0].type == declared.type &&
+             other.what.outputs[0].extents == declared.extents && other.what.attributes == sizes &&
+             __builtin_memcmp(other.init.data.data(), data, size) == 0;
     };
     std::uint32_t found = shared_.find(h.result(), same);
     if (found == detail::index_set::none) {
       invocation what;
       what.op = &constant_operation;
-      what.outputs = {info};
+      what.outputs = {declared};
+      what.attributes = sizes;
       found = append(std::move(what), {});
       nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
       __builtin_memcpy(nodes_[found].init.data.data(), data, size);

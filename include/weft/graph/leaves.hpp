@@ -184,11 +184,11 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T,
 template <Element T, class Dims>
 node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
   detail::remember_names(g, Dims::spec, Dims::names);
-  return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, value.extents()}));
+  return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
 }
 template <Element T>
 node<T> constant(graph& g, T value) {
-  return node<T>(g.record_constant(&value, {dtype_of<T>, {}}));
+  return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
 
 /// The number of elements of all variables: those of the model, and what optimizers have put beside them.

@@ -267,13 +267,13 @@ WEFT_ONCE bool stores_every_element(const invocation& c, const value_info* input
 // ---- symbols ----
 
 WEFT_ONCE symbol as_scalar(recorder& where, double number, dtype type) {
-  if (type == dtype::float64) return where.record_constant(&number, {type, {}});
+  if (type == dtype::float64) return where.record_constant(&number, {type, {}}, {});
   if (type == dtype::boolean) {
     const bool b = number != 0;
-    return where.record_constant(&b, {type, {}});
+    return where.record_constant(&b, {type, {}}, {});
   }
   const float f = static_cast<float>(number);
-  return where.record_constant(&f, {dtype::float32, {}});
+  return where.record_constant(&f, {dtype::float32, {}}, {});
 }
 
 inline double primitive_of_numbers(primitive p, const symbol* x) {

@@ -60,6 +60,7 @@ enum class role : unsigned char {
   expression,  ///< elementwise: can follow a product, in place
   product,     ///< can take in what follows it
   descent,     ///< adds a product to a variable
+  assignment,  ///< copies input 1 to a variable: nothing to do where it is computed there
 };
 
 /// How a product takes in what follows it.

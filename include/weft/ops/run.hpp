@@ -13,15 +13,16 @@ namespace weft::detail {
 struct operand_source {
   symbol node;
   const void* data = nullptr;
-  value_info info;
+  value_info declared;
+  shape extents;
 };
 
 template <class E>
 operand_source source_of(const E& e) {
   if constexpr (E::symbolic)
-    return {e.erased(), nullptr, {}};
+    return {e.erased(), nullptr, {}, {}};
   else
-    return {{}, e.data(), {dtype_of<value_t<E>>, e.extents()}};
+    return {{}, e.data(), {dtype_of<value_t<E>>, dims_t<E>::spec}, e.extents()};
 }
 
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
@@ -46,8 +47,9 @@ WEFT_ONCE symbol record_operation(invocation c, const operand_source* operands, 
     where = operands[i].node.where();
   }
   for (std::size_t i = 0; i < count; ++i)
-    c.inputs.push_back(operands[i].data ? where->record_constant(operands[i].data, operands[i].info).id()
-                                        : operands[i].node.id());
+    c.inputs.push_back(
+        operands[i].data ? where->record_constant(operands[i].data, operands[i].declared, operands[i].extents).id()
+                         : operands[i].node.id());
   return where->record(static_cast<invocation&&>(c));
 }
 

@@ -145,7 +145,8 @@ inline constexpr operation assign_operation = {.name = "assign",
                                                .gpu = &gpu::preparation_of<detail::prepare_assign>,
                                                .reads = detail::reads_all_but_variable,
                                                .stateful = true,
-                                               .writes = 1};
+                                               .writes = 1,
+                                               .part = role::assignment};
 template <class T>
 inline constexpr operation assign_add_operation = {.name = "assign_add",
                                                    .prepare_cpu = detail::prepare_assign_add<T>,

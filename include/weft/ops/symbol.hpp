@@ -56,7 +56,8 @@ class recorder {
   virtual dtype compared_type(value condition) const = 0;
   virtual symbol record(invocation) = 0;
   virtual const value_info& info(value) const = 0;
-  virtual symbol record_constant(const void* data, const value_info&) = 0;
+  /// `extents` are those of the data; of `declared`, some may be names for them.
+  virtual symbol record_constant(const void* data, const value_info& declared, const shape& extents) = 0;
   /// Gives the node of a value a name of the caller's.
   virtual void rename(value, const char* name) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass

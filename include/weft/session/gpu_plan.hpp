@@ -393,7 +393,7 @@ class gpu_plan final : public plan {
   }
 
   void describe_stages(std::string& text) const override {
-    if (gpus_ == 0) return;
+    if (gpus_ == 0) return plan::describe_stages(text);
     for (const stage& s : stages_) {
       append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
                     (s.recorded       ? ", launched as a whole"

@@ -40,6 +40,15 @@ class placement {
     return decide(n, rule);
   }
 
+  /// Whether soft placement has moved a node from where it was asked to be.
+  bool moved(std::uint32_t n) const {
+    const device_spec& asked = graph_[n].device;
+    const device_number d = of(n);
+    return !graph_[n].what.op->writes && asked.has_kind() &&
+           (is_of_kind(asked, cuda::name) != d.gpu ||
+            d.ordinal != static_cast<std::uint32_t>(asked.ordinal < 0 ? 0 : asked.ordinal));
+  }
+
   /// "on /device:GPU:0: it was asked for"
   std::string explain(std::uint32_t n) const {
     const char* rule;

@@ -91,6 +91,7 @@ class plan {
     resolve_aliases_and_infos();
     choose_fusions();
     list_instructions();
+    compute_in_variables();
     assign_lanes();
     place_buffers();
     prepare_kernels();
@@ -175,6 +176,7 @@ class plan {
       append(text, {number++, (i.on.gpu ? "  gpu:" : "  cpu:"), i.on.ordinal});
       if (lanes_per_device_ > 1) append(text, {".", i.lane % lanes_per_device_});
       append(text, {"  ", graph_[i.node].name, "  ", i.code->describe()});
+      if (i.assigned != none) append(text, {" into ", graph_[i.assigned].name});
       if (!i.waits.empty()) {
         text += "  waits for";
         for (const std::uint32_t w : i.waits) append(text, {" ", w});
@@ -208,7 +210,8 @@ class plan {
   struct instruction {
     std::uint32_t node;            // whose result it computes
     std::uint32_t product = none;  // a matmul that it takes in
-    bool copies = false;           // from its one read slot to its one written slot
+    std::uint32_t assigned = none;  // a variable that it computes its first result in
+    bool copies = false;            // from its one read slot to its one written slot
     device_number on;
     std::uint32_t lane = 0;
     kernel* code = nullptr;
@@ -244,7 +247,11 @@ class plan {
   virtual kernel* prepare_elsewhere(std::uint32_t, const prepare_context&, const product_fusion*) const {
     return nullptr;
   }
-  virtual void describe_stages(std::string&) const {}
+  virtual void describe_stages(std::string& text) const {
+    for (const std::uint32_t n : order_.order())
+      if (computes(n) && devices_.place.moved(n))
+        append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
+  }
 
   // ---- what the values are, and where they are computed ----
 
@@ -408,6 +415,52 @@ class plan {
     instructions_.insert(at < instructions_.size() ? at : instructions_.size(), static_cast<instruction&&>(copy));
   }
 
+  /// An elementwise result that is there to be assigned is computed in the variable's place, unless what is there is
+  /// needed in between.
+  void compute_in_variables() {
+    for (auto a = static_cast<std::uint32_t>(instructions_.size()); a-- > 0;) {
+      const instruction& assignment = instructions_[a];
+      if (assignment.copies || what(assignment.node).op->part != role::assignment) continue;
+      const std::uint32_t from = assignment.reads[0], variable = assignment.writes[0];
+      const std::uint32_t by = sole_source_of(a);
+      if (by == none || !(slots_[from].info.extents == slots_[variable].info.extents)) continue;
+      instruction& source = instructions_[by];
+      if (contains(source.reads, variable) && (source.product != none || !works_in_place(source.node))) continue;
+      source.writes[0] = variable;
+      source.assigned = what(assignment.node).inputs[0].node;
+      slots_[from].root = variable;
+      instructions_.erase(a);
+    }
+  }
+
+  /// The expression that computes the value of an assignment for it alone; none where there is no such, or where the
+  /// variable is read or written after it.
+  std::uint32_t sole_source_of(std::uint32_t a) const {
+    const std::uint32_t from = instructions_[a].reads[0], variable = instructions_[a].writes[0];
+    std::uint32_t by = none;
+    for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
+      const instruction& in = instructions_[i];
+      if (i == a) continue;
+      if (contains(in.reads, from)) return none;
+      if (by != none && i < a && (contains(in.reads, variable) || contains(in.writes, variable))) return none;
+      if (contains(in.writes, from)) by = i;
+    }
+    if (by == none || contains(fetch_slots_, from)) return none;
+    const instruction& source = instructions_[by];
+    const bool computed = !source.copies && what(source.node).op->part == role::expression;
+    return computed && source.on == instructions_[a].on ? by : none;
+  }
+
+  static bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
+    for (const std::uint32_t y : list)
+      if (x == y) return true;
+    return false;
+  }
+
+  bool works_in_place(std::uint32_t n) const {
+    return what(n).op->in_place && what(n).op->in_place(what(n), operands_of(n).in.data(), info({n, 0}));
+  }
+
   /// Gives each kernel the lane of its device on which it can start first, by what kernels are expected to take: one
   /// unit for an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane.
   void assign_lanes() {
@@ -524,8 +577,7 @@ class plan {
   /// Lets an elementwise result take over the buffer of an operand that nobody needs any more.
   bool reuse_input(std::uint32_t i, slot& to) {
     const instruction& in = instructions_[i];
-    if (in.product != none || !what(in.node).op->in_place || snapshot_of(in.writes[0]) != none) return false;
-    if (!what(in.node).op->in_place(what(in.node), operands_of(in.node).in.data(), to.info)) return false;
+    if (in.product != none || snapshot_of(in.writes[0]) != none || !works_in_place(in.node)) return false;
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
@@ -630,8 +682,7 @@ class plan {
   }
   static bool overlap(const sequence<std::uint32_t>& a, const sequence<std::uint32_t>& b) {
     for (const std::uint32_t x : a)
-      for (const std::uint32_t y : b)
-        if (x == y) return true;
+      if (contains(b, x)) return true;
     return false;
   }
   static bool conflict(const instruction& first, const instruction& second) {

@@ -92,11 +92,12 @@ class schedule {
 
   void order_nodes(const sequence<value>& fetches) {
     const auto count = static_cast<std::uint32_t>(graph_.size());
-    sequence<sequence<std::uint32_t>> after(count);
+    after_.resize(count);
+    seen_.resize(count);
     sequence<std::uint32_t> waits(count, 0);
     const auto edge = [&](std::uint32_t first, std::uint32_t second) {
       if (first == second || !needed_[first] || !needed_[second]) return;
-      after[first].push_back(second);
+      after_[first].push_back(second);
       ++waits[second];
     };
     for (std::uint32_t n = 0; n < count; ++n) {
@@ -104,33 +105,15 @@ class schedule {
       const invocation& what = graph_[n].what;
       for (std::size_t i = 0; i < what.inputs.size(); ++i) {
         if (reads(what, i)) edge(what.inputs[i].node, n);
-        if (writes_input(what, i)) writers_.push_back({n, variable_behind(what.inputs[i])});
+        if (writes_input(what, i)) writers_.push_back({n, written_variable(n, what.inputs[i])});
       }
       for (std::uint32_t c : graph_[n].control) edge(c, n);
     }
-    // Who reads a variable, found once: with as many writers as variables, looking for it at each would be quadratic.
-    sequence<sequence<std::uint32_t>> readers(count);
-    for (std::uint32_t n = 0; n < count; ++n) {
-      if (!needed_[n] || graph_[n].what.op->alias) continue;
-      const invocation& what = graph_[n].what;
-      for (std::size_t i = 0; i < what.inputs.size(); ++i) {
-        const std::uint32_t variable = reads(what, i) ? variable_behind(what.inputs[i]) : detail::index_set::none;
-        if (variable == detail::index_set::none) continue;
-        if (readers[variable].empty() || readers[variable].back() != n) readers[variable].push_back(n);
-      }
-    }
-    for (const access& w : writers_) {
-      if (w.variable == detail::index_set::none) continue;
-      for (const std::uint32_t n : readers[w.variable]) {
-        if (n == w.reader || writes_variable(n, w.variable)) continue;
-        if (comes_after(n, w.reader))
-          keep_snapshot(n, w.variable);
-        else
-          edge(n, w.reader);
-      }
-      for (const value& f : fetches)
-        if (variable_behind(f) == w.variable) keep_snapshot(fetched, w.variable);
-    }
+    // Writers of one variable keep the order in which they were written down.
+    for (std::size_t i = 0; i < writers_.size(); ++i)
+      for (std::size_t j = i + 1; j < writers_.size(); ++j)
+        if (writers_[i].variable == writers_[j].variable && writers_[i].reader != writers_[j].reader)
+          edge(writers_[i].reader, writers_[j].reader);
     // Who reads what a write yields reads the variable: before the next write of it.
     for (std::uint32_t n = 0; n < count && writers_.size() > 1; ++n) {
       if (!needed_[n] || graph_[n].what.op->alias) continue;
@@ -148,11 +131,30 @@ class schedule {
           }
       }
     }
-    // Writers of one variable keep the order in which they were written down.
-    for (std::size_t i = 0; i < writers_.size(); ++i)
-      for (std::size_t j = i + 1; j < writers_.size(); ++j)
-        if (writers_[i].variable == writers_[j].variable && writers_[i].reader != writers_[j].reader)
-          edge(writers_[i].reader, writers_[j].reader);
+    // Who reads a variable, found once: with as many writers as variables, looking for it at each would be quadratic.
+    sequence<sequence<std::uint32_t>> readers(count);
+    for (std::uint32_t n = 0; n < count; ++n) {
+      if (!needed_[n] || graph_[n].what.op->alias) continue;
+      const invocation& what = graph_[n].what;
+      for (std::size_t i = 0; i < what.inputs.size(); ++i) {
+        const std::uint32_t variable = reads(what, i) ? variable_behind(what.inputs[i]) : detail::index_set::none;
+        if (variable == detail::index_set::none) continue;
+        if (readers[variable].empty() || readers[variable].back() != n) readers[variable].push_back(n);
+      }
+    }
+    // They run before it is written. Where what is known of the order already has them after it, they read a copy: two
+    // assignments that exchange two variables, one of them.
+    for (const access& w : writers_) {
+      for (const std::uint32_t n : readers[w.variable]) {
+        if (n == w.reader || writes_variable(n, w.variable)) continue;
+        if (comes_after(n, w.reader))
+          keep_snapshot(n, w.variable);
+        else
+          edge(n, w.reader);
+      }
+      for (const value& f : fetches)
+        if (variable_behind(f) == w.variable) keep_snapshot(fetched, w.variable);
+    }
 
     sequence<std::uint32_t> ready, writers_ready;
     const auto becomes_ready = [&](std::uint32_t n) {
@@ -169,13 +171,22 @@ class schedule {
       const std::uint32_t n = list.back();
       list.pop_back();
       order_.push_back(n);
-      for (std::uint32_t next : after[n])
+      for (std::uint32_t next : after_[n])
         if (--waits[next] == 0) becomes_ready(next);
     }
     std::size_t wanted = 0;
     for (char c : needed_) wanted += c != 0;
     if (order_.size() != wanted)
       throw error(error_code::invalid_argument, "schedule", "control dependencies form a cycle");
+  }
+
+  /// The variable that a node writes as this input. Throws invalid_argument if the value is fed: it has no variable.
+  std::uint32_t written_variable(std::uint32_t writer, value v) const {
+    const std::uint32_t variable = variable_behind(v);
+    if (variable == detail::index_set::none)
+      throw error(error_code::invalid_argument, graph_[writer].name,
+                  {"writes ", graph_[computed_by(v)].name, ", which is fed in the same step"});
+    return variable;
   }
 
   /// The write whose result this is, under whatever name.
@@ -191,19 +202,18 @@ class schedule {
     return false;
   }
 
-  /// Whether `node` depends on `earlier`.
-  bool comes_after(std::uint32_t node, std::uint32_t earlier) const {
-    if (node < earlier && graph_[node].control.empty()) return false;
-    sequence<char> seen(graph_.size(), 0);
-    sequence<std::uint32_t> pending{node};
+  /// Whether `node` runs after `earlier` by what is known of the order until now. Searched from the earlier one, a
+  /// write: little comes after those.
+  bool comes_after(std::uint32_t node, std::uint32_t earlier) {
+    sequence<std::uint32_t> pending{earlier};
+    ++search_;
     while (!pending.empty()) {
       const std::uint32_t n = pending.back();
       pending.pop_back();
-      if (n == earlier) return true;
-      if (seen[n]) continue;
-      seen[n] = 1;
-      for (const value& v : graph_[n].what.inputs) pending.push_back(v.node);
-      for (std::uint32_t c : graph_[n].control) pending.push_back(c);
+      if (n == node) return true;
+      if (seen_[n] == search_) continue;
+      seen_[n] = search_;
+      for (const std::uint32_t next : after_[n]) pending.push_back(next);
     }
     return false;
   }
@@ -219,6 +229,9 @@ class schedule {
   sequence<char> needed_, fed_;
   sequence<std::uint32_t> order_, snapshots_;
   sequence<access> writers_, snapshot_readers_;
+  sequence<sequence<std::uint32_t>> after_;  // the nodes that run after a node, for they must
+  sequence<std::uint32_t> seen_;             // by the search of this number
+  std::uint32_t search_ = 0;
 };
 
 }  // namespace weft

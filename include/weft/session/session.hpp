@@ -25,7 +25,7 @@ struct session_options {
   int inter_op_threads = 1;
   /// CPU devices `cpu{0}`, `cpu{1}`, ...: each owns an equal share of the cores.
   int devices = 1;
-  /// Whether threads stay on their device's cores.
+  /// Whether threads stay on their device's cores; one that calls a step on several devices, for as long as it runs.
   bool pin = false;
   /// Where nodes run that name no device: `cpu{0}`, or `cuda{0}`, where every operation that has a kernel for it goes.
   device_spec device = cpu{};
@@ -125,9 +125,12 @@ fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder,
 
 class session;
 
-/// A prepared run without its types: one plan per set of dynamic extents, made when first met.
+/// A prepared run without its types: one plan per set of dynamic extents, made when first met. The plans of the last
+/// `most_plans` sets are kept: each has memory of its own.
 class prepared_step {
  public:
+  static constexpr std::size_t most_plans = 16;
+
   prepared_step(session& s, step_request request);
   prepared_step(prepared_step&&) noexcept = default;
   prepared_step& operator=(prepared_step&&) = delete;
@@ -160,7 +163,7 @@ class prepared_step {
     session& owner;
     step_request request;
     schedule* order = nullptr;
-    sequence<planned*> plans;
+    sequence<planned*> plans;  // the one that was met last first
     plan* current = nullptr;
     sequence<shape>* current_fed = nullptr;
   };
@@ -273,7 +276,6 @@ WEFT_COLD_BEGIN
 class session {
  public:
   explicit session(const graph& g, session_options options = {});
-  ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -302,6 +304,16 @@ class session {
   template <class E, class... P, class... X>
   auto eval(const E& e, const fed_pair<P, X>&... fed) {
     return run(fetch(e), fed...);
+  }
+
+  /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
+  /// device". What soft placement did not have to move, a step's `explain` leaves out.
+  template <class E>
+    requires(is_node<E>)
+  std::string explain(const E& node) const {
+    check_graph(node.erased());
+    const std::uint32_t n = node.id().node;
+    return concat({graph_[n].name, " ", place_.explain(n)});
   }
 
   const graph& of() const { return graph_; }
@@ -353,8 +365,9 @@ class session {
   session_options options_;
   gpu::owned<gpu_support> gpus_;
   placement place_;
-  sequence<thread_pool*> pools_;
-  thread_pool* lanes_ = nullptr;
+  sequence<gpu::owned<thread_pool>> pools_;  // of a device each
+  gpu::owned<thread_pool> lanes_;
+  sequence<sequence<int>> cores_;  // of a device each, if threads stay on them
   extent_bindings extents_;
   sequence<variable_state> variables_;
 };
@@ -377,19 +390,15 @@ WEFT_ONCE session::session(const graph& g, session_options options)
     const int share = last > first ? static_cast<int>(last - first) : 1;
     sequence<int> mine;
     if (options_.pin) mine.append(cores.begin() + first, last - first);
-    pools_.push_back(new thread_pool(options_.threads ? options_.threads : share, mine));
+    pools_.push_back(gpu::owned(new thread_pool(options_.threads ? options_.threads : share, mine)));
+    cores_.push_back(std::move(mine));
   }
   const int lanes = options_.devices * options_.inter_op_threads;
-  if (lanes > 1) lanes_ = new thread_pool(lanes);
+  if (lanes > 1) lanes_ = gpu::owned(new thread_pool(lanes));
   adopt_extents();
   variables_.resize(g.size());
   for (std::uint32_t n = 0; n < g.size(); ++n)
     if (g[n].what.op == &variable_operation) initialize_variable(n);
-}
-
-WEFT_ONCE session::~session() {
-  for (thread_pool* p : pools_) delete p;
-  delete lanes_;
 }
 
 WEFT_ONCE void session::adopt_new_variables() {
@@ -437,11 +446,9 @@ WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
     ~guard() { delete p; }
   } unless_kept{made};
   made->extents = s.owner.extents_;
-  sequence<std::pair<std::int64_t, std::size_t>> bound_by;
-  for (std::size_t i = 0; i < s.request.feeds.size(); ++i) {
-    const value v = s.request.feeds[i];
+  sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
+  const auto bind = [&](value v, const shape& given, const char* what) {
     const shape& declared = g.info(v).extents;
-    const shape& given = fed[i].extents;
     bool fits = declared.rank == given.rank;
     for (std::size_t a = 0; fits && a < declared.rank; ++a) {
       if (declared[a] >= 0) {
@@ -451,20 +458,30 @@ WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
       const std::int64_t* known = made->extents.find(declared[a]);
       if (!known) {
         made->extents.bind(declared[a], given[a]);
-        bound_by.push_back({declared[a], i});
+        bound_by.push_back({declared[a], v.node});
       } else if (*known != given[a]) {
         const char* other = "the graph";
-        for (const auto& [code, feed] : bound_by)
-          if (code == declared[a]) other = g[s.request.feeds[feed].node].name.c_str();
+        for (const auto& [code, node] : bound_by)
+          if (code == declared[a]) other = g[node].name.c_str();
         throw error(error_code::invalid_argument, g[v.node].name,
                     {"the extent ", g.extent_name(declared[a]), " is ", given[a], " here but ", *known, " in ", other,
-                     ": fed ", weft::to_string(given), " for ", g.to_string(declared)});
+                     ": ", what, weft::to_string(given), " for ", g.to_string(declared)});
       }
     }
     if (!fits)
       throw error(error_code::invalid_argument, g[v.node].name,
-                  {"fed ", weft::to_string(given), " for ", g.to_string(declared)});
-    made->fed.push_back(given);
+                  {what, weft::to_string(given), " for ", g.to_string(declared)});
+  };
+  for (const std::uint32_t n : s.order->order())
+    if (g[n].what.op == &constant_operation && !s.order->is_fed(n)) {
+      const auto& sizes = g[n].what.attributes;
+      shape extents;
+      for (const std::int64_t size : sizes) extents.push_back(size);
+      bind({n, 0}, extents, "a constant of ");
+    }
+  for (std::size_t i = 0; i < s.request.feeds.size(); ++i) {
+    bind(s.request.feeds[i], fed[i].extents, "fed ");
+    made->fed.push_back(fed[i].extents);
   }
   const session_devices devices{s.owner.place_, s.owner.pools_.size(),
                                 static_cast<std::size_t>(s.owner.options_.inter_op_threads)};
@@ -472,8 +489,12 @@ WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
   made->code = gpus ? gpus->new_plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices)
                     : new plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices);
   made->code->make();
-  s.plans.push_back(made);
+  s.plans.insert(0, made);
   unless_kept.p = nullptr;
+  if (s.plans.size() > most_plans) {
+    delete s.plans.back();
+    s.plans.pop_back();
+  }
   if (s.owner.options_.log_device_placement) std::fputs(made->code->placement_log().c_str(), stderr);
   s.current = made->code;
   s.current_fed = &made->fed;
@@ -501,12 +522,15 @@ WEFT_ONCE bool prepared_step::is_for(const sequence<shape>& known, const detail:
 WEFT_ONCE void prepared_step::choose_plan(const detail::fed_value* fed) {
   state& s = *state_.p;
   if (s.current && is_for(*s.current_fed, fed)) return;
-  for (planned* p : s.plans)
-    if (is_for(p->fed, fed)) {
-      s.current = p->code;
-      s.current_fed = &p->fed;
-      return;
-    }
+  for (std::size_t i = 0; i < s.plans.size(); ++i) {
+    planned* const p = s.plans[i];
+    if (!is_for(p->fed, fed)) continue;
+    s.plans.erase(i);
+    s.plans.insert(0, p);
+    s.current = p->code;
+    s.current_fed = &p->fed;
+    return;
+  }
   make_plan(fed);
 }
 
@@ -529,7 +553,9 @@ WEFT_ONCE void prepared_step::execute() {
         bool to;
         ~restore() { detail::inside_parallel_for = to; }
       } guard{outer};
-      p.run_lane(lane, *owner.pools_[lane / static_cast<std::size_t>(owner.options_.inter_op_threads)]);
+      const std::size_t device = lane / static_cast<std::size_t>(owner.options_.inter_op_threads);
+      const detail::stay_on_cores here(owner.cores_[device]);
+      p.run_lane(lane, *owner.pools_[device]);
     });
   }
   p.mark_written();

@@ -51,6 +51,31 @@ inline sequence<int> available_cores() {
   return cores;
 }
 
+namespace detail {
+
+/// Keeps this thread on some cores while it lives; where no cores are given, it is left alone.
+class stay_on_cores {
+ public:
+  explicit stay_on_cores(const sequence<int>& cores) {
+    if (cores.empty() || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+    moved_ = sched_setaffinity(0, sizeof set, &set) == 0;
+  }
+  stay_on_cores(const stay_on_cores&) = delete;
+  stay_on_cores& operator=(const stay_on_cores&) = delete;
+  ~stay_on_cores() {
+    if (moved_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_;
+  bool moved_ = false;
+};
+
+}  // namespace detail
+
 /// The threads that share the work inside one kernel. The caller is one of them, so a pool of one owns no thread.
 ///
 /// Chunks are handed out one at a time, in any order, to any thread; what a chunk computes must depend on its number
