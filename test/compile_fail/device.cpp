@@ -7,8 +7,8 @@ using namespace weft;
 int main() {
   graph g;
 #ifdef WEFT_SHOULD_FAIL
-  device_scope there(g, "/jop:ps/task:0"_device);
+  device_scope there(g, "/job:ps/device:CPV:0"_device);
 #else
-  device_scope there(g, "/job:ps/task:0"_device);
+  device_scope there(g, "/job:ps/device:CPU:0"_device);
 #endif
 }

@@ -46,6 +46,7 @@ BOOST_AUTO_TEST_CASE(malformed_names_are_refused) {
                                  std::string("/task:-1"),
                                  std::string("/task:99999999999"),
                                  std::string("/device:"),
+                                 std::string("/device:GPV:0"),
                                  std::string("/device:CPU:"),
                                  std::string("/device:CPU:x"),
                                  std::string("/device:CPU:0/"),
@@ -60,4 +61,10 @@ BOOST_AUTO_TEST_CASE(malformed_names_are_refused) {
     BOOST_CHECK_EXCEPTION(parse_device(name.data(), name.size()), error,
                           test::says(error_code::invalid_argument, "/job:NAME/task:N/device:KIND:N"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(devices_have_no_negative_numbers) {
+  const auto refused = [](const error& e) { return e.code() == error_code::invalid_argument; };
+  BOOST_CHECK_EXCEPTION(device_spec(cpu{-3}), error, refused);
+  BOOST_CHECK_EXCEPTION(device_spec(cuda{-1}), error, refused);
 }

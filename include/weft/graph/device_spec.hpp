@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
@@ -19,13 +20,20 @@ struct device_spec {
   int ordinal = -1;
 
   constexpr device_spec() = default;
-  constexpr device_spec(cpu device) : kind{'C', 'P', 'U'}, ordinal(device.ordinal) {}
-  constexpr device_spec(cuda device) : kind{'G', 'P', 'U'}, ordinal(device.ordinal) {}
+  /// Throws invalid_argument if the device's number is negative.
+  constexpr device_spec(cpu device) : kind{'C', 'P', 'U'}, ordinal(checked(device.ordinal)) {}
+  constexpr device_spec(cuda device) : kind{'G', 'P', 'U'}, ordinal(checked(device.ordinal)) {}
 
   constexpr bool has_job() const { return job[0] != 0; }
   constexpr bool has_kind() const { return kind[0] != 0; }
 
   friend constexpr bool operator==(const device_spec&, const device_spec&) = default;
+
+ private:
+  static constexpr int checked(int ordinal) {
+    if (ordinal < 0) throw error(error_code::invalid_argument, "device", {"there is no device of number ", ordinal});
+    return ordinal;
+  }
 };
 
 namespace detail {
@@ -74,6 +82,7 @@ constexpr bool read_device(const char* text, std::size_t size, device_spec& d) {
       p.name(d.kind);
       for (char& c : d.kind)
         if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+      if (std::string_view(d.kind) != cpu::name && std::string_view(d.kind) != cuda::name) p.well_formed = false;
       if (p.take(":")) d.ordinal = p.number();
     } else {
       p.well_formed = false;
@@ -95,11 +104,11 @@ constexpr device_spec parse_device(const char* text, std::size_t size) {
   device_spec d;
   if (!detail::read_device(text, size, d))
     throw error(error_code::invalid_argument, "device",
-                "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out");
+                "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out; KIND is CPU or GPU");
   return d;
 }
 
-/// A device's name is not made of /job:NAME, /task:N and /device:KIND:N.
+/// A device's name is not made of /job:NAME, /task:N and /device:CPU:N or /device:GPU:N.
 template <fixed_string Text>
 struct device_name_is_malformed : mistake<!detail::names_device<Text>()> {};
 
@@ -108,7 +117,7 @@ namespace literals {
 template <fixed_string Text>
 consteval device_spec operator""_device() {
   static_assert(correct<device_name_is_malformed<Text>>,
-                "device: write /job:NAME/task:N/device:KIND:N, or parts of it");
+                "device: write /job:NAME/task:N/device:KIND:N, or parts of it; KIND is CPU or GPU");
   device_spec d;
   detail::read_device(Text.text, sizeof Text.text - 1, d);
   return d;
