@@ -34,4 +34,5 @@
 #include <weft/graph/print.hpp>
 #include <weft/session/devices.hpp>
 #include <weft/session/session.hpp>
+#include <weft/session/trace.hpp>
 #include <weft/train/optimizer.hpp>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <time.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -55,6 +57,17 @@ struct variable_state {
   device_number where;
   bool initialized = false;
   std::byte* address() const { return where.gpu ? on_gpu : data.data(); }
+};
+
+/// Is told when the kernels of steps ran, in nanoseconds of one clock.
+class step_observer {
+ public:
+  virtual void kernel_ran(const std::string& device, const std::string& node, const std::string& kernel,
+                          std::uint64_t began, std::uint64_t ended) = 0;
+  virtual void step_ended() = 0;
+
+ protected:
+  ~step_observer() = default;
 };
 
 /// What a session gives its plans to work with.
@@ -151,6 +164,15 @@ class plan {
     written_.clear();
   }
 
+  /// Whether the next runs measure their kernels, and what the last one measured.
+  void measure(bool on) { measured_ = on; }
+  void report(step_observer& to) const {
+    for (const instruction& i : instructions_)
+      if (i.ended)
+        to.kernel_ran(lane_name(i), name_of(i), i.code->describe(), i.began, i.ended);
+    to.step_ended();
+  }
+
   virtual std::size_t arena_bytes() const {
     std::size_t bytes = 0;
     for (const lane& l : lanes_) bytes += l.memory.total();
@@ -173,9 +195,7 @@ class plan {
     std::string text;
     std::size_t number = 0;
     for (const instruction& i : instructions_) {
-      append(text, {number++, (i.on.gpu ? "  gpu:" : "  cpu:"), i.on.ordinal});
-      if (lanes_per_device_ > 1) append(text, {".", i.lane % lanes_per_device_});
-      append(text, {"  ", graph_[i.node].name, "  ", i.code->describe()});
+      append(text, {number++, "  ", lane_name(i), "  ", graph_[i.node].name, "  ", i.code->describe()});
       if (i.assigned != none) append(text, {" into ", graph_[i.assigned].name});
       if (!i.waits.empty()) {
         text += "  waits for";
@@ -218,6 +238,7 @@ class plan {
     sequence<std::uint32_t> reads, writes, waits;  // root slots, root slots, instructions
     sequence<std::uint32_t> stands_for;            // of each read slot that is a copy: what it copies; else itself
     std::uint64_t done = 0;
+    std::uint64_t began = 0, ended = 0;  // in the last run that was measured
   };
 
   struct lane {
@@ -690,13 +711,27 @@ class plan {
            overlap(first.reads, second.writes);
   }
 
+  /// "cpu:0" or, where a device has several lanes, "cpu:0.1".
+  std::string lane_name(const instruction& i) const {
+    std::string name = concat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
+    if (lanes_per_device_ > 1) append(name, {".", i.lane % lanes_per_device_});
+    return name;
+  }
+
   /// "matmul" or, of two that run as one, "matmul and map".
   std::string name_of(const instruction& i) const {
     if (i.product == none) return graph_[i.node].name;
     return concat({graph_[i.product].name, " and ", graph_[i.node].name});
   }
 
+  static std::uint64_t nanoseconds() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_nsec);
+  }
+
   void run(instruction& next, const frame& f) {
+    if (measured_) next.began = nanoseconds();
     try {
       next.code->run(f);
     } catch (const error& e) {
@@ -706,6 +741,7 @@ class plan {
       fail();
       throw;
     }
+    if (measured_) next.ended = nanoseconds();
   }
 
   bool await(std::uint32_t i) {
@@ -744,7 +780,7 @@ class plan {
   sequence<lane> lanes_;
   sequence<std::byte*> buffers_;
   std::uint64_t stamp_ = 0;
-  bool failed_ = false, checked_ = false;
+  bool failed_ = false, checked_ = false, measured_ = false;
 };
 
 }  // namespace weft

@@ -172,6 +172,7 @@ class prepared_step {
   void choose_plan(const detail::fed_value* fed);
   void make_plan(const detail::fed_value* fed);
   void execute();
+  void run_plan(plan&);
 
   struct state_pointer {
     state* p;
@@ -319,6 +320,10 @@ class session {
   const graph& of() const { return graph_; }
   const session_options& options() const { return options_; }
 
+  /// Who is told of each step's kernels: a trace (session/trace.hpp), or nobody.
+  step_observer* observer() const { return observer_; }
+  void observe(step_observer* by) { observer_ = by; }
+
   // ---- for the layers above: variables by node number ----
 
   /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
@@ -370,6 +375,7 @@ class session {
   sequence<sequence<int>> cores_;  // of a device each, if threads stay on them
   extent_bindings extents_;
   sequence<variable_state> variables_;
+  step_observer* observer_ = nullptr;
 };
 
 #if WEFT_BODIES
@@ -536,9 +542,17 @@ WEFT_ONCE void prepared_step::choose_plan(const detail::fed_value* fed) {
 
 WEFT_ONCE void prepared_step::execute() {
   plan& p = *state_->current;
-  session& owner = state_->owner;
+  step_observer* const observer = state_->owner.observer_;
   p.check_initialized();
-  if (p.run_by_itself(*owner.pools_[0])) return p.mark_written();
+  p.measure(observer != nullptr);
+  run_plan(p);
+  p.mark_written();
+  if (observer) p.report(*observer);
+}
+
+WEFT_ONCE void prepared_step::run_plan(plan& p) {
+  session& owner = state_->owner;
+  if (p.run_by_itself(*owner.pools_[0])) return;
   if (p.lanes() == 1) {
     p.run_lane(0, *owner.pools_[0]);
   } else if (detail::inside_parallel_for) {
@@ -558,7 +572,6 @@ WEFT_ONCE void prepared_step::execute() {
       p.run_lane(lane, *owner.pools_[device]);
     });
   }
-  p.mark_written();
 }
 
 #endif
