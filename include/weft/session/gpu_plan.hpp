@@ -32,13 +32,14 @@ class gpu_plan final : public plan {
     try {
       for (stage& next : stages_) run_stage(next, {buffers_.data(), &threads});
     } catch (...) {
-      // The next run writes what GPUs may still be reading.
-      for (const std::uint32_t g : used_gpus_) {
-        try {
-          gpu(g).queue().synchronize();
-        } catch (const error&) {
+      // The next run writes what GPUs may still be reading, and no queue has waited for the others.
+      for (const std::uint32_t g : used_gpus_)
+        for (const gpu_work w : gpu_works) {
+          try {
+            gpu(g).queue(w).synchronize();
+          } catch (const error&) {
+          }
         }
-      }
       throw;
     }
     for (const std::uint32_t g : used_gpus_) gpu(g).queue().synchronize();

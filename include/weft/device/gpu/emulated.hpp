@@ -143,6 +143,8 @@ class emulated_device final : public device {
   const emulated_counts& count() const { return counts_; }
   /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
   const std::vector<std::string>& mistakes() const { return mistakes_; }
+  /// Whether a queue has work that nobody has waited for.
+  bool is_busy() const;
   /// Whether all of [p, p + bytes) lies in one live allocation of this device.
   bool owns(const void* p, std::size_t bytes) const { return within(allocations_, p, bytes); }
 
@@ -289,6 +291,13 @@ class emulated_platform final : public platform {
 inline device_info emulated_device::info() const {
   const auto& s = platform_.settings();
   return {"emulated GPU " + std::to_string(ordinal_), s.memory_bytes, s.multiprocessors, 9, 0};
+}
+
+inline bool emulated_device::is_busy() const {
+  const std::lock_guard lock(platform_.mutex_);
+  for (const auto* q : queues_)
+    if (!q->waiting_.empty()) return true;
+  return false;
 }
 
 inline std::size_t emulated_device::free_bytes() {
