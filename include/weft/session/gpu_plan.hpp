@@ -14,7 +14,7 @@ namespace weft {
 
 /// A plan in which GPUs take part. Each has a memory of its own: values that are needed on another side are copied
 /// there, by kernels of the GPU's lane. Kernels that follow one another on a GPU are a stage, recorded once and
-/// launched as a whole. One thread goes through the stages in order, and waits for a GPU where another device needs its
+/// launched as a whole from its second run on. One thread goes through the stages in order, and waits for a GPU where another device needs its
 /// results.
 ///
 /// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
@@ -78,7 +78,7 @@ class gpu_plan final : public plan {
     sequence<std::uint32_t> waits;  // GPUs
     per_gpu_work<bool> uses;        // queues
     gpu::owned<gpu::recording> recorded;
-    bool unrecordable = false;
+    bool has_run = false, unrecordable = false;
   };
 
   session_gpu& gpu(std::size_t ordinal) const { return session_gpus_.at(ordinal); }
@@ -329,13 +329,16 @@ class gpu_plan final : public plan {
       for (std::uint32_t i = s.first; i < s.last; ++i) run(instructions_[i], host);
   }
 
+  /// The first run is launched kernel by kernel: libraries make ready then, by calls that cannot be recorded, and a step
+  /// that runs once is spared the making of a recording.
   void run_on_gpu(stage& s) {
     session_gpu& g = gpu(s.on.ordinal);
-    const bool record = g.options.record_steps && !g.options.synchronous && !s.unrecordable;
+    const bool record = s.has_run && g.options.record_steps && !g.options.synchronous && !s.unrecordable;
     if (record && !s.recorded) record_stage(s, g);
     if (s.recorded) return g.queue().launch(*s.recorded);
     fill_queues(s, g);
     join_queues(s, g);
+    s.has_run = true;
   }
 
   /// A call of a library may be one that cannot be recorded. The recording is broken then, nothing is done yet, and the

@@ -18,7 +18,7 @@ struct gpu_options {
   bool allow_growth = true;
   /// Splits the first GPU: `cuda{n}` is the n-th part, of this many bytes. Empty: every GPU is one device.
   sequence<std::size_t> virtual_devices;
-  /// Whether a step is recorded once and launched as a whole (CUDA graphs).
+  /// Whether a step is recorded on its second run and launched as a whole (CUDA graphs) from then on.
   bool record_steps = true;
   /// Waits for every kernel, so that a failing one is named. Slow: for looking for a mistake.
   bool synchronous = false;
