@@ -174,8 +174,9 @@ class cublaslt final : public library_part {
     int found = 0;
     const cublasStatus_t s = cublasLtMatmulAlgoGetHeuristic(handle_, &d.operation, &d.first, &d.second, &d.result,
                                                             &d.result, &wish, most, advice, &found);
-    if (s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE) return 0;
-    detail::check_cublas(s, "choose an algorithm");
+    if (s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ALLOC_FAILED || s == CUBLAS_STATUS_INTERNAL_ERROR)
+      detail::check_cublas(s, "choose an algorithm");
+    if (s != CUBLAS_STATUS_SUCCESS) return 0;  // it has none, for this card or for this product
     std::size_t usable = 0;
     for (int i = 0; i < found; ++i)
       if (advice[i].state == CUBLAS_STATUS_SUCCESS) advice[usable++] = advice[i];
