@@ -109,6 +109,18 @@ BOOST_AUTO_TEST_CASE(a_step_is_recorded_on_its_second_run_with_given_extents_and
   CHECK_SAYS(step.explain(), "copy from the host");
 }
 
+BOOST_AUTO_TEST_CASE(explain_says_why_a_convolution_is_a_plain_kernel) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<1, 4, 4, 2>>(g, "x");
+  auto w = variable<float, dims<3, 3, 2, 5>>(g, "w", init::normal{});
+  auto y = let(relu(conv2d(x, w)));
+  session s{g, on_gpu};
+  auto step = s.prepare(fetch(y), feed(x));
+  step(tensor<float, dims<1, 4, 4, 2>>{});
+  CHECK_SAYS(step.explain(), "conv2d, plain kernel: this program has no cuDNN, then");
+}
+
 BOOST_AUTO_TEST_CASE(without_recording_kernels_are_launched_one_by_one) {
   gpu::emulated_platform gpus;
   classifier m;
@@ -319,6 +331,18 @@ BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
       CHECK_SAYS(text, "5120 bytes  workspace of matrix products and convolutions");
     }
     BOOST_TEST(memory.held() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_session_knows_what_it_may_still_hold) {
+  gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
+  for (const bool grows : {true, false}) {
+    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    BOOST_TEST(memory.free_bytes() == 1u << 20);
+    const gpu::device_memory some(memory, 100, "some");
+    BOOST_TEST(memory.free_bytes() == (1u << 20) - 256);
+    const gpu::device_memory others(gpus.device(0), gpus.device(0).free_bytes() - 1000, "others");
+    BOOST_TEST(memory.free_bytes() == (grows ? 1000u : (1u << 20) - 256));
   }
 }
 

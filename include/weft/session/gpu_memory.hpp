@@ -72,6 +72,11 @@ class gpu_memory final : public gpu::allocator {
     }
   }
 
+  std::size_t free_bytes() override {
+    const std::size_t left = limit_ - held_, there = grows_ ? device_.free_bytes() : left;
+    return left < there ? left : there;
+  }
+
   std::size_t limit() const { return limit_; }
   std::size_t held() const { return held_; }
   std::size_t peak() const { return peak_; }

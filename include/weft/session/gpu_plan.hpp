@@ -14,8 +14,8 @@ namespace weft {
 
 /// A plan in which GPUs take part. Each has a memory of its own: values that are needed on another side are copied
 /// there, by kernels of the GPU's lane. Kernels that follow one another on a GPU are a stage, recorded once and
-/// launched as a whole from its second run on. One thread goes through the stages in order, and waits for a GPU where another device needs its
-/// results.
+/// launched as a whole from its second run on. One thread goes through the stages in order, and waits for a GPU where
+/// another device needs its results.
 ///
 /// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
 /// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
@@ -329,8 +329,8 @@ class gpu_plan final : public plan {
       for (std::uint32_t i = s.first; i < s.last; ++i) run(instructions_[i], host);
   }
 
-  /// The first run is launched kernel by kernel: libraries make ready then, by calls that cannot be recorded, and a step
-  /// that runs once is spared the making of a recording.
+  /// The first run is launched kernel by kernel: libraries make ready then, by calls that cannot be recorded, and a
+  /// step that runs once is spared the making of a recording.
   void run_on_gpu(stage& s) {
     session_gpu& g = gpu(s.on.ordinal);
     const bool record = s.has_run && g.options.record_steps && !g.options.synchronous && !s.unrecordable;

@@ -17,7 +17,9 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Convolutions of floats and their gradients by cuDNN: deterministic algorithms alone, chosen by its heuristic.
+/// Convolutions of floats and their gradients by cuDNN: deterministic algorithms alone, in the order of its heuristic.
+/// That one can be called is only known when it has been: on the first run, the next one takes the place of one that is
+/// refused.
 ///
 /// Images lie as cuDNN's NHWC. Filters do not: [height, width, channels, filters] here, [filters, height, width,
 /// channels] there, so they are turned on the way, in the queue's workspace; they are small. So are images whose
@@ -97,73 +99,49 @@ class cudnn_convolution_kernel final : public kernel {
     std::uint32_t a, b, out;
     std::uint32_t bias = 0;
   };
-  /// What comes after a forward convolution: a bias and perhaps ReLU that cuDNN may take in, and the kernel that does
-  /// the same, or anything else, where it does not.
-  struct epilogue {
-    bool has_bias = false, relu = false;
-    owned<kernel> then;
+  /// The memory that it may use at most. What comes after a forward convolution: a bias and perhaps ReLU that cuDNN may
+  /// take in, and the kernel that does the same, or anything else, where it does not. Last, what convolves where every
+  /// call of cuDNN is refused; it may be null.
+  struct surroundings {
+    std::size_t room = 0;
+    bool takes_bias = false, takes_relu = false;
+    owned<kernel> then, instead;
   };
 
-  /// Null where the library has no deterministic algorithm for it. Else takes over what comes after.
+  /// Null where the library is not asked or has no usable algorithm, and `why` says so. Else takes over `around`.
   static kernel* make(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type, slots where,
-                      epilogue& after) {
+                      surroundings& around, std::string& why) {
+    why = "cuDNN is asked for floats alone";  // what it does with doubles in this layout, PyTorch does not trust either
+    if (type != dtype::float32) return nullptr;
+    why = "it has more elements than cuDNN counts, or none";
     const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
                                     s.window_height, s.window_width, s.out_height, s.out_width};
     for (const std::int64_t e : extents)
       if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
-    // It counts elements in 32 bits; and what it does with doubles in this layout, PyTorch does not trust either.
+    // It counts elements in 32 bits.
     const std::int64_t rows = s.height + s.pad_top + s.pad_bottom, columns = s.width + s.pad_left + s.pad_right;
     const double elements[] = {static_cast<double>(s.batch * rows) * static_cast<double>(columns * s.channels),
                                static_cast<double>(s.batch) * static_cast<double>(s.out_elements()),
                                static_cast<double>(s.filter_elements())};
     for (const double e : elements)
       if (e > std::numeric_limits<int>::max()) return nullptr;
-    if (type != dtype::float32) return nullptr;
     std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, where));
-    if (!k->choose()) return nullptr;
-    k->take(after);
+    if (!k->choose(around.room, why)) return nullptr;
+    k->around_ = std::move(around);
+    k->use_offer(0);
     return k.release();
   }
 
   void run(const frame& f) override {
-    auto& q = static_cast<cuda_queue&>(*f.queue);
-    const cudnn::use handle(library_, q);
-    std::byte* const room = q.workspace(filter_room_ + image_room_ + algorithm_room_);
-    void* const filters = room;
-    void* const padded = room + filter_room_;
-    void* const work = algorithm_room_ ? room + filter_room_ + image_room_ : nullptr;
-    const std::byte *a = f.buffers[slots_.a], *b = f.buffers[slots_.b];
-    std::byte* const out = f.buffers[slots_.out];
-    switch (kind_) {
-      case convolution_kind::forward: {
-        turn(handle, filters_here_, b, filters_there_, filters);
-        const void* images = pad(handle, q, a, padded);
-        if (!(can_fuse_ && fused(handle, images, filters, work, f.buffers[slots_.bias], out))) {
-          detail::check_cudnn(cudnnConvolutionForward(handle, one(), images_, images, filters_, filters, convolution_,
-                                                      forward_, work, algorithm_room_, zero(), results_, out),
-                              name(), "convolve");
-          if (after_.then) after_.then->run(f);
-        }
-        break;
-      }
-      case convolution_kind::input_gradient: {
-        turn(handle, filters_here_, a, filters_there_, filters);
-        void* const images = image_room_ ? padded : out;
-        detail::check_cudnn(cudnnConvolutionBackwardData(handle, one(), filters_, filters, results_, b, convolution_,
-                                                         input_, work, algorithm_room_, zero(), images_, images),
-                            name(), "convolve");
-        if (image_room_) turn(handle, inner_, inner_of(images), plain_images_, out);
-        break;
-      }
-      case convolution_kind::filter_gradient: {
-        const void* images = pad(handle, q, a, padded);
-        detail::check_cudnn(cudnnConvolutionBackwardFilter(handle, one(), images_, images, results_, b, convolution_,
-                                                           filter_, work, algorithm_room_, zero(), filters_, filters),
-                            name(), "convolve");
-        turn(handle, filters_there_, filters, filters_here_, out);
-        break;
-      }
+    while (offer_ < offers_.size()) {
+      if (convolve(f)) return;
+      use_offer(offer_ + 1);
     }
+    if (!around_.instead)
+      throw error(error_code::unimplemented, name(),
+                  "cuDNN refuses it, and no file of this program is compiled for GPUs");
+    around_.instead->run(f);
+    if (around_.then) around_.then->run(f);
   }
 
   std::string describe() const override {
@@ -172,10 +150,13 @@ class cudnn_convolution_kernel final : public kernel {
     std::string text = std::string("cuDNN ") + name() + " " + by(s.batch, s.height) + "x" + by(s.width, s.channels) +
                        " by " + by(s.window_height, s.window_width) + "x" + std::to_string(s.filters);
     if (image_room_) text += ", padded first";
+    if (offer_ == offers_.size()) text = around_.instead ? around_.instead->describe() : text + ", refused";
     if (can_fuse_)
-      text += after_.relu ? " + bias, relu" : " + bias";
-    else if (after_.then)
-      text += ", then " + after_.then->describe();
+      text += around_.takes_relu ? " + bias, relu" : " + bias";
+    else if (around_.then)
+      text += ", then " + around_.then->describe();
+    if (refusal_ != CUDNN_STATUS_SUCCESS)
+      text += std::string(" (another way is ") + cudnnGetErrorString(refusal_) + ")";
     return text;
   }
 
@@ -222,16 +203,19 @@ class cudnn_convolution_kernel final : public kernel {
     inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * s.channels) * size;
   }
 
-  void take(epilogue& after) {
-    after_.has_bias = after.has_bias;
-    after_.relu = after.relu;
-    after_.then = std::move(after.then);
-    const auto activation = after_.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
-    const auto nan = after_.relu ? CUDNN_PROPAGATE_NAN : CUDNN_NOT_PROPAGATE_NAN;
-    detail::check_cudnn(cudnnSetActivationDescriptor(activation_, activation, nan, 0), name(),
+  /// From now on; the number behind the last one stands for the kernel that is none of cuDNN's.
+  void use_offer(std::size_t number) {
+    offer_ = number;
+    can_fuse_ = false;
+    if (number == offers_.size()) return;
+    const offer& o = offers_[number];
+    if (tf32_) set_math(o.arithmetic);
+    if (!around_.takes_bias) return;
+    // Without an activation there is one algorithm that takes in a bias; and none does that lets NaN through ReLU.
+    const auto activation = around_.takes_relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
+    detail::check_cudnn(cudnnSetActivationDescriptor(activation_, activation, CUDNN_NOT_PROPAGATE_NAN, 0), name(),
                         "describe the activation");
-    // Without an activation there is one algorithm that takes in a bias.
-    can_fuse_ = after_.has_bias && (after_.relu || forward_ == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
+    can_fuse_ = around_.takes_relu || o.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   }
 
   static std::size_t rounded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -240,54 +224,64 @@ class cudnn_convolution_kernel final : public kernel {
     detail::check_cudnn(cudnnSetConvolutionMathType(convolution_, how), name(), "take the kind of arithmetic");
   }
 
-  // ---- the algorithm ----
+  // ---- the algorithms ----
 
-  /// The first in the library's order of expected times that is deterministic and whose workspace is allowed. What it
+  struct offer {
+    int algorithm;  ///< a cudnnConvolutionFwdAlgo_t, or one of the two for gradients
+    cudnnMathType_t arithmetic;
+    std::size_t room;
+  };
+
+  /// Keeps, in the library's order of expected times, what is deterministic and whose workspace is allowed. What it
   /// needs is asked once more: an offer may be for other arithmetic than this convolution's.
-  template <class Performance, class Algorithm, class RoomOf>
-  bool pick(cudnnStatus_t s, const std::vector<Performance>& offered, int number, Algorithm& chosen, RoomOf&& room_of) {
+  template <class Performance, class RoomOf>
+  bool keep(cudnnStatus_t s, const std::vector<Performance>& offered, int number, std::size_t most, std::string& why,
+            RoomOf&& room_of) {
+    why = "cuDNN has no deterministic algorithm for it";
     if (s != CUDNN_STATUS_SUCCESS) return false;
     for (int n = 0; n < number; ++n) {
       const Performance& p = offered[static_cast<std::size_t>(n)];
       if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
       if (tf32_) set_math(p.mathType);
       std::size_t room = 0;
-      if (room_of(p.algo, &room) != CUDNN_STATUS_SUCCESS || room > math.workspace_bytes) continue;
-      chosen = p.algo;
-      algorithm_room_ = room;
-      return true;
+      if (room_of(p.algo, &room) != CUDNN_STATUS_SUCCESS) continue;
+      if (room <= most)
+        offers_.push_back({static_cast<int>(p.algo), p.mathType, room});
+      else
+        why = "cuDNN needs more than " + std::to_string(most) + " bytes of workspace for it";
     }
-    return false;
+    return !offers_.empty();
   }
 
-  bool choose() {
+  bool choose(std::size_t most, std::string& why) {
     const cudnn::use handle(library_);
-    constexpr int most = 10;
-    int number = 0;
+    if (most > math.convolution_workspace_bytes) most = math.convolution_workspace_bytes;
+    constexpr int number = 10;
+    int found = 0;
     switch (kind_) {
       case convolution_kind::forward: {
-        std::vector<cudnnConvolutionFwdAlgoPerf_t> offered(most);
+        std::vector<cudnnConvolutionFwdAlgoPerf_t> offered(number);
         const cudnnStatus_t s = cudnnGetConvolutionForwardAlgorithm_v7(handle, images_, filters_, convolution_,
-                                                                       results_, most, &number, offered.data());
-        return pick(s, offered, number, forward_, [&](auto algorithm, std::size_t* room) {
+                                                                       results_, number, &found, offered.data());
+        return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionForwardWorkspaceSize(handle, images_, filters_, convolution_, results_, algorithm,
                                                          room);
         });
       }
       case convolution_kind::input_gradient: {
-        std::vector<cudnnConvolutionBwdDataAlgoPerf_t> offered(most);
+        std::vector<cudnnConvolutionBwdDataAlgoPerf_t> offered(number);
         const cudnnStatus_t s = cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filters_, results_, convolution_,
-                                                                            images_, most, &number, offered.data());
-        return pick(s, offered, number, input_, [&](auto algorithm, std::size_t* room) {
+                                                                            images_, number, &found, offered.data());
+        return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, filters_, results_, convolution_, images_,
                                                               algorithm, room);
         });
       }
       default: {
-        std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> offered(most);
+        std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> offered(number);
         const cudnnStatus_t s = cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, images_, results_, convolution_,
-                                                                              filters_, most, &number, offered.data());
-        return pick(s, offered, number, filter_, [&](auto algorithm, std::size_t* room) {
+                                                                              filters_, number, &found, offered.data());
+        return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, images_, results_, convolution_, filters_,
                                                                 algorithm, room);
         });
@@ -296,6 +290,82 @@ class cudnn_convolution_kernel final : public kernel {
   }
 
   // ---- the calls ----
+
+  /// By the current offer, with all that comes after. False where it is refused, and nothing was launched that matters.
+  bool convolve(const frame& f) {
+    auto& q = static_cast<cuda_queue&>(*f.queue);
+    const offer& o = offers_[offer_];
+    std::byte* const room = workspace(q, filter_room_ + image_room_ + o.room);
+    if (!room) return false;
+    const cudnn::use handle(library_, q);
+    void* const filters = room;
+    void* const padded = room + filter_room_;
+    void* const work = o.room ? room + filter_room_ + image_room_ : nullptr;
+    const std::byte *a = f.buffers[slots_.a], *b = f.buffers[slots_.b];
+    std::byte* const out = f.buffers[slots_.out];
+    switch (kind_) {
+      case convolution_kind::forward: {
+        const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(o.algorithm);
+        turn(handle, filters_here_, b, filters_there_, filters);
+        const void* images = pad(handle, q, a, padded);
+        const std::byte* const bias = f.buffers[slots_.bias];
+        if (can_fuse_ && done(cudnnConvolutionBiasActivationForward(
+                             handle, one(), images_, images, filters_, filters, convolution_, algorithm, work, o.room,
+                             zero(), results_, out, bias_, bias, activation_, results_, out)))
+          return true;
+        can_fuse_ = false;
+        if (!done(cudnnConvolutionForward(handle, one(), images_, images, filters_, filters, convolution_, algorithm,
+                                          work, o.room, zero(), results_, out)))
+          return false;
+        break;
+      }
+      case convolution_kind::input_gradient: {
+        const auto algorithm = static_cast<cudnnConvolutionBwdDataAlgo_t>(o.algorithm);
+        turn(handle, filters_here_, a, filters_there_, filters);
+        void* const images = image_room_ ? padded : out;
+        if (!done(cudnnConvolutionBackwardData(handle, one(), filters_, filters, results_, b, convolution_, algorithm,
+                                               work, o.room, zero(), images_, images)))
+          return false;
+        if (image_room_) turn(handle, inner_, inner_of(images), plain_images_, out);
+        break;
+      }
+      case convolution_kind::filter_gradient: {
+        const auto algorithm = static_cast<cudnnConvolutionBwdFilterAlgo_t>(o.algorithm);
+        const void* images = pad(handle, q, a, padded);
+        if (!done(cudnnConvolutionBackwardFilter(handle, one(), images_, images, results_, b, convolution_, algorithm,
+                                                 work, o.room, zero(), filters_, filters)))
+          return false;
+        turn(handle, filters_there_, filters, filters_here_, out);
+        break;
+      }
+    }
+    if (around_.then) around_.then->run(f);
+    return true;
+  }
+
+  /// Null where there is no room, and another algorithm may want less.
+  std::byte* workspace(queue& q, std::size_t bytes) const {
+    try {
+      return q.workspace(bytes);
+    } catch (const error& e) {
+      if (e.code() != error_code::resource_exhausted || offer_ + 1 == offers_.size()) throw;
+      return nullptr;
+    }
+  }
+
+  /// Whether a call was made. False where it was refused before anything was launched: not supported, or more workspace
+  /// wanted than was said.
+  bool done(cudnnStatus_t s) {
+    // From cuDNN 9 on such codes are from 2000 and from 3000 on, and say in which way.
+    const int code = static_cast<int>(s);
+    const bool refused =
+        s == CUDNN_STATUS_BAD_PARAM || s == CUDNN_STATUS_NOT_SUPPORTED || (code >= 2000 && code < 4000);
+    if (refused)
+      refusal_ = s;
+    else
+      detail::check_cudnn(s, name(), "convolve");
+    return !refused;
+  }
 
   const void* one() const { return &one_; }
   const void* zero() const { return &zero_; }
@@ -316,22 +386,6 @@ class cudnn_convolution_kernel final : public kernel {
     return padded;
   }
 
-  /// Bias and activation in the convolution's kernel. Whether the library can is only known when it is asked to.
-  bool fused(cudnnHandle_t handle, const void* images, const void* filters, void* work, const void* bias, void* out) {
-    const cudnnStatus_t s = cudnnConvolutionBiasActivationForward(
-        handle, one(), images_, images, filters_, filters, convolution_, forward_, work, algorithm_room_, zero(),
-        results_, out, bias_, bias, activation_, results_, out);
-    if (s == CUDNN_STATUS_SUCCESS) return true;
-    // Refused before anything was launched: not supported, or more workspace wanted than the plain convolution's.
-    // From cuDNN 9 on such codes are from 2000 and from 3000 on, and say in which way.
-    const int code = static_cast<int>(s);
-    const bool refused =
-        s == CUDNN_STATUS_BAD_PARAM || s == CUDNN_STATUS_NOT_SUPPORTED || (code >= 2000 && code < 4000);
-    if (!refused) detail::check_cudnn(s, name(), "convolve");
-    can_fuse_ = false;
-    return false;
-  }
-
   const char* name() const {
     constexpr const char* names[] = {"conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"};
     return names[static_cast<int>(kind_)];
@@ -342,16 +396,16 @@ class cudnn_convolution_kernel final : public kernel {
   convolution_shape shape_;
   bool tf32_ = false, can_fuse_ = false;
   slots slots_;
-  epilogue after_;
+  surroundings around_;
+  std::vector<offer> offers_;                     // the fastest first
+  std::size_t offer_ = 0;                         // the current one
+  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last one
   // `filters_here_` is Weft's order, `filters_there_` cuDNN's; `inner_` the images inside of their padding.
   detail::cudnn_tensor images_, plain_images_, results_, bias_, inner_, filters_here_, filters_there_;
   detail::cudnn_filter filters_;
   detail::cudnn_convolution_descriptor convolution_;
   detail::cudnn_activation activation_;
-  cudnnConvolutionFwdAlgo_t forward_{};
-  cudnnConvolutionBwdDataAlgo_t input_{};
-  cudnnConvolutionBwdFilterAlgo_t filter_{};
-  std::size_t filter_room_ = 0, image_room_ = 0, algorithm_room_ = 0, inner_offset_ = 0;
+  std::size_t filter_room_ = 0, image_room_ = 0, inner_offset_ = 0;
   float one_ = 1, zero_ = 0;
 };
 

@@ -71,6 +71,8 @@ class allocator {
   /// Throws resource_exhausted. `owner` tells a user what the memory is for: "workspace of sum".
   virtual std::byte* allocate(std::size_t bytes, const std::string& owner) = 0;
   virtual void deallocate(std::byte*) noexcept = 0;
+  /// What can be taken now without leaving libraries too little.
+  virtual std::size_t free_bytes() = 0;
 };
 
 /// A block of it.
@@ -166,8 +168,6 @@ class device : public allocator {
  public:
   virtual int ordinal() const = 0;
   virtual device_info info() const = 0;
-  /// What can be taken now without leaving libraries too little.
-  virtual std::size_t free_bytes() = 0;
   /// Null if there is no room.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {

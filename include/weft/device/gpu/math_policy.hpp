@@ -10,14 +10,17 @@ struct math_policy {
   /// Products and convolutions of floats may round their operands to TF32, to 10 bits of mantissa: several times faster
   /// on the cards that have it, exact to about three decimal digits.
   bool allow_tf32 = false;
-  /// Products may apply ReLU in their own kernel, by cuBLASLt, which makes 0 of what is no number: a model that has
-  /// diverged looks sound then.
+  /// Products and convolutions may apply ReLU in their own kernel, by cuBLASLt and cuDNN, which make 0 of what is no
+  /// number: a model that has diverged looks sound then.
   bool fuse_relu = false;
   /// Times the most promising algorithms of each product when it is prepared, and takes the fastest. Which one that is,
   /// and with it the last bits of the results, may change from one process to the next.
   bool tune = false;
-  /// Memory that one library call may use beside its operands; each queue has it once.
+  /// Memory that one product may use beside its operands; each queue has it once.
   std::size_t workspace_bytes = std::size_t{32} << 20;
+  /// The same of one convolution, whose fast algorithms want more; never more than half of what its session may still
+  /// hold when the step is prepared.
+  std::size_t convolution_workspace_bytes = std::size_t{1} << 30;
 };
 
 /// The policy of this process.

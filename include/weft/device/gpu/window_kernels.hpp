@@ -222,10 +222,16 @@ struct direct_convolution {
 template <class T, convolution_kind Kind>
 class direct_convolution_kernel final : public kernel {
  public:
-  /// The epilogue, if there is one, reads the result and writes it in place.
+  /// The epilogue, if there is one, reads the result and writes it in place. `why` says what keeps a library from the
+  /// work.
   direct_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                            owned<kernel>& epilogue)
-      : shape_(s), a_(a), b_(b), out_(out), epilogue_(static_cast<owned<kernel>&&>(epilogue)) {}
+                            owned<kernel>& epilogue, std::string why)
+      : shape_(s),
+        a_(a),
+        b_(b),
+        out_(out),
+        epilogue_(static_cast<owned<kernel>&&>(epilogue)),
+        why_(static_cast<std::string&&>(why)) {}
 
   void run(const frame& f) override {
     const direct_convolution<T, Kind> work{shape_, reinterpret_cast<const T*>(f.buffers[a_]),
@@ -235,7 +241,7 @@ class direct_convolution_kernel final : public kernel {
     if (epilogue_) epilogue_->run(f);
   }
   std::string describe() const override {
-    std::string text = std::string(name()) + ", plain kernel";
+    std::string text = std::string(name()) + ", plain kernel: " + why_;
     if (epilogue_) text += ", then " + epilogue_->describe();
     return text;
   }
@@ -249,6 +255,7 @@ class direct_convolution_kernel final : public kernel {
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
   owned<kernel> epilogue_;
+  std::string why_;
 };
 
 }  // namespace WEFT_GPU_FILE

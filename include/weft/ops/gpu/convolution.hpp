@@ -17,21 +17,29 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
                          [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
+  std::string why = "this program has no cuDNN";
+  const auto plain = [&]([[maybe_unused]] owned<kernel>& epilogue,
+                         [[maybe_unused]] const std::string& reason) -> kernel* {
+#if WEFT_COMPILES_FOR_GPU
+    return new direct_convolution_kernel<T, Kind>(s, a, b, f.result, epilogue, reason);
+#else
+    return nullptr;
+#endif
+  };
 #if WEFT_GPU_USES_CUDNN
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
     const known_epilogue e = recognise_epilogue<T>(f.following, f.result, s.filters);
-    cudnn_convolution_kernel::epilogue then{e.known && e.has_bias, e.relu, static_cast<owned<kernel>&&>(after)};
-    if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, {a, b, f.result, e.bias}, then))
-      return k;
-    after = static_cast<owned<kernel>&&>(then.then);
+    owned<kernel> nothing;
+    cudnn_convolution_kernel::surroundings around{
+        (p.memory ? *p.memory : on).free_bytes() / 2, e.known && e.has_bias && (!e.relu || math.fuse_relu), e.relu,
+        static_cast<owned<kernel>&&>(after), owned<kernel>(plain(nothing, "cuDNN refuses it"))};
+    const cudnn_convolution_kernel::slots where{a, b, f.result, e.bias};
+    if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, where, around, why)) return k;
+    after = static_cast<owned<kernel>&&>(around.then);
   }
 #endif
-#if WEFT_COMPILES_FOR_GPU
-  return new direct_convolution_kernel<T, Kind>(s, a, b, f.result, after);
-#else
-  throw error(error_code::unimplemented, p.c.op->name,
-              "cuDNN has no algorithm for it, and no file of this program is compiled for GPUs");
-#endif
+  if (kernel* k = plain(after, why)) return k;
+  throw error(error_code::unimplemented, p.c.op->name, why + ", and no file of this program is compiled for GPUs");
 }
 
 template <class T>
