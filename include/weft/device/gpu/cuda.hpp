@@ -59,7 +59,7 @@ class cuda_recording final : public recording {
   cudaGraphExec_t work_;
 };
 
-class cuda_queue final : public queue {
+class cuda_queue : public queue {
  public:
   explicit cuda_queue(int ordinal, allocator* workspaces = nullptr) : queue(workspaces), ordinal_(ordinal) {
     use();
@@ -160,7 +160,7 @@ class cuda_queue final : public queue {
   cudaEvent_t reached_ = nullptr;
 };
 
-class cuda_device final : public device {
+class cuda_device : public device {
  public:
   explicit cuda_device(int ordinal) : ordinal_(ordinal), libraries_(ordinal) {
     use();
