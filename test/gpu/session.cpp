@@ -312,6 +312,38 @@ BOOST_AUTO_TEST_CASE(workspaces_of_kernels_count_as_memory_of_the_session) {
   CHECK_SAYS(text, "a step's intermediate values");
 }
 
+BOOST_AUTO_TEST_CASE(a_step_finds_the_page_locked_memory_and_the_queues_of_an_earlier_one) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<dyn<"n">, 1024>>(g, "x");
+  auto columns = sum<0>(x * 2.0f);
+  session s{g, on_gpu};
+  const auto& count = gpus.device(0).count();
+  const auto run = [&](std::int64_t n) {
+    auto step = s.prepare(fetch(columns), feed(x));
+    const auto sums = step(tensor<float, dims<dyn<"n">, 1024>>(shape(n, 1024)));
+    BOOST_TEST(sums.data()[7] == 0);
+  };
+  run(256);
+  const auto allocations = count.host_allocations;
+  for (int i = 0; i < 3; ++i) run(256 - i);
+  BOOST_TEST(count.host_allocations == allocations);
+  run(16);  // much smaller
+  BOOST_TEST(count.host_allocations > allocations);
+  BOOST_TEST(count.queues == 3u);
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+}
+
+BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
+  gpu::emulated_platform gpus;
+  pinned_memory memory(gpus.device(0));
+  { const pinned_block once(memory, 100'000); }
+  gpus.fail_allocation(1);
+  const pinned_block next(memory, 1000);
+  BOOST_TEST((next.data() != nullptr));
+  BOOST_TEST(gpus.device(0).count().live_host_bytes == 4096u);
+}
+
 BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
   for (const bool grows : {true, false}) {
     gpu::emulated_platform gpus;

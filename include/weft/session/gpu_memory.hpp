@@ -122,15 +122,66 @@ class gpu_memory final : public gpu::allocator {
   sequence<holder> holders_;
 };
 
-/// Page-locked memory of the host, which a GPU reads and writes by itself.
-class pinned_block : public gpu::held_bytes<gpu::device, &gpu::device::deallocate_host> {
+/// Page-locked memory of the host, which a GPU reads and writes by itself. The system takes its time to give it and to
+/// take it back, so a session keeps what its plans no longer need for the next ones.
+class pinned_memory {
  public:
-  pinned_block() = default;
-  pinned_block(gpu::device& by, std::size_t bytes) : held_bytes(by, by.allocate_host(bytes ? bytes : 1)) {
-    if (!data())
+  explicit pinned_memory(gpu::device& by) : device_(by) {}
+  pinned_memory(const pinned_memory&) = delete;
+  pinned_memory& operator=(const pinned_memory&) = delete;
+  ~pinned_memory() {
+    for (const block& b : blocks_) device_.deallocate_host(b.at);
+  }
+
+  /// Throws resource_exhausted.
+  std::byte* allocate(std::size_t bytes) {
+    constexpr std::size_t page = 4096;
+    bytes = (bytes / page + 1) * page;
+    for (block& b : blocks_)
+      if (!b.taken && b.bytes >= bytes && b.bytes / 2 <= bytes) {
+        b.taken = true;
+        return b.at;
+      }
+    std::byte* at = device_.allocate_host(bytes);
+    if (!at) {
+      give_back_unused();
+      at = device_.allocate_host(bytes);
+    }
+    if (!at)
       throw error(error_code::resource_exhausted, "session",
                   {"there are no ", bytes, " bytes of page-locked memory for copies to and from a GPU"});
+    blocks_.push_back({at, bytes, true});
+    return at;
   }
+  void deallocate(std::byte* at) noexcept {
+    for (block& b : blocks_)
+      if (b.at == at) b.taken = false;
+  }
+
+ private:
+  struct block {
+    std::byte* at;
+    std::size_t bytes;
+    bool taken;
+  };
+
+  void give_back_unused() {
+    for (std::size_t i = blocks_.size(); i-- > 0;) {
+      if (blocks_[i].taken) continue;
+      device_.deallocate_host(blocks_[i].at);
+      blocks_.erase(i);
+    }
+  }
+
+  gpu::device& device_;
+  sequence<block> blocks_;
+};
+
+/// A block of it.
+class pinned_block : public gpu::held_bytes<pinned_memory, &pinned_memory::deallocate> {
+ public:
+  pinned_block() = default;
+  pinned_block(pinned_memory& from, std::size_t bytes) : held_bytes(from, from.allocate(bytes)) {}
 };
 
 /// What a queue is for: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
@@ -146,16 +197,18 @@ struct per_gpu_work {
   const T& operator[](gpu_work w) const { return of[static_cast<std::size_t>(w)]; }
 };
 
-/// One GPU of a session: its queues and its memory.
+/// One GPU of a session: its memory, what it reads and writes on the host, and its queues.
 struct session_gpu {
   session_gpu(gpu::device& d, std::size_t limit, const gpu_options& how)
       : device(d),
         memory(d, limit, how.allow_growth),
+        host_memory(d),
         queues{{d.make_queue(&memory), d.make_queue(), d.make_queue()}},
         options(how) {}
   gpu::queue& queue(gpu_work w = gpu_work::compute) { return *queues[w]; }
   gpu::device& device;
   gpu_memory memory;
+  pinned_memory host_memory;
   per_gpu_work<gpu::owned<gpu::queue>> queues;
   const gpu_options& options;
 };

@@ -184,9 +184,9 @@ class gpu_plan final : public plan {
 
   void take_memory() override {
     if (gpus_ == 0) return plan::take_memory();
-    gpu::device* any = nullptr;
+    pinned_memory* any = nullptr;
     for (const instruction& i : instructions_)
-      if (i.on.gpu) any = &gpu(i.on.ordinal).device;
+      if (i.on.gpu) any = &gpu(i.on.ordinal).host_memory;
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
       const std::size_t bytes = lanes_[l].memory.total(), host_bytes = gpu_lanes_[l].host_memory.total();
       if (!is_gpu_lane(l)) {
@@ -196,7 +196,7 @@ class gpu_plan final : public plan {
       if (lanes_[l].instructions.empty()) continue;
       session_gpu& g = gpu(l - devices_.cpus);
       if (bytes) gpu_lanes_[l].arena = gpu::device_memory(g.memory, bytes, "a step's intermediate values");
-      if (host_bytes) gpu_lanes_[l].host_arena = pinned_block(g.device, host_bytes);
+      if (host_bytes) gpu_lanes_[l].host_arena = pinned_block(g.host_memory, host_bytes);
     }
     for (std::uint32_t s = 0; s < slots_.size(); ++s) {
       if (slots_[s].place != place_kind::arena) continue;

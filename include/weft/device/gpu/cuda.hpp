@@ -198,6 +198,11 @@ class cuda_device : public device {
     cudaFree(data);
     cudaGetLastError();
   }
+  void clear(std::byte* to, std::size_t bytes) override {
+    use();
+    check(cudaMemsetAsync(to, 0, bytes, cudaStreamPerThread), "clear", "clear memory of the GPU");
+    check(cudaStreamSynchronize(cudaStreamPerThread), "clear", "clear memory of the GPU");
+  }
   std::byte* allocate_host(std::size_t bytes) override {
     use();
     void* data = nullptr;

@@ -174,6 +174,8 @@ class device : public allocator {
     if (std::byte* const at = allocate(bytes)) return at;
     throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
   }
+  /// Clears memory of this device, in no queue; waits until it is done.
+  virtual void clear(std::byte* to, std::size_t bytes) = 0;
   /// Page-locked memory of the host. Null if there is no room.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;

@@ -136,6 +136,7 @@ class emulated_device final : public device {
   using device::allocate;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte*) noexcept override;
+  void clear(std::byte* to, std::size_t bytes) override;
   std::byte* allocate_host(std::size_t bytes) override;
   void deallocate_host(std::byte*) noexcept override;
   owned<queue> make_queue(allocator* workspaces = nullptr) override;
@@ -348,6 +349,14 @@ inline void emulated_device::deallocate(std::byte* p) noexcept {
   counts_.live_bytes -= i->second;
   ++counts_.deallocations;
   allocations_.erase(i);
+}
+
+inline void emulated_device::clear(std::byte* to, std::size_t bytes) {
+  const std::lock_guard lock(platform_.mutex_);
+  if (!owns(to, bytes)) throw error(error_code::internal, "clear", "the memory is not one allocation of this device");
+  ++counts_.clears;
+  const emulated_platform::opened_memory open(platform_);
+  std::memset(to, 0, bytes);
 }
 
 inline std::byte* emulated_device::allocate_host(std::size_t bytes) {

@@ -11,9 +11,7 @@ namespace weft::gpu {
 /// Memory that a kernel keeps for itself, all zero. Throws resource_exhausted.
 inline device_memory cleared_memory(device& d, allocator& from, std::size_t bytes, const std::string& owner) {
   device_memory memory(from, bytes, owner);
-  const auto q = d.make_queue();
-  q->clear(memory.data(), bytes);
-  q->synchronize();
+  d.clear(memory.data(), bytes);
   return memory;
 }
 
