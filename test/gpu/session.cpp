@@ -231,6 +231,23 @@ BOOST_AUTO_TEST_CASE(constants_are_uploaded_once) {
   BOOST_TEST(gpus.device(0).count().pageable_copies == pageable);
 }
 
+BOOST_AUTO_TEST_CASE(large_values_are_fed_by_several_threads) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<dyn<"n">>>(g, "x");
+  auto y = let(x + 1.0f);
+  session s{g, {.threads = 3, .device = cuda{0}}};
+  auto step = s.prepare(fetch(y), feed(x));
+  for (const std::int64_t n : {100, 524'288, 1'000'003}) {
+    tensor<float, dims<dyn<"n">>> in(shape{n});
+    for (std::int64_t i = 0; i < n; ++i) in.data()[i] = static_cast<float>(i);
+    const auto out = step(in);
+    bool right = true;
+    for (std::int64_t i = 0; i < n; ++i) right = right && out.data()[i] == static_cast<float>(i + 1);
+    BOOST_TEST(right);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_process_that_places_nothing_on_a_gpu_opens_none) {
   gpu::emulated_platform gpus;
   classifier m;

@@ -28,7 +28,7 @@ class gpu_plan final : public plan {
 
   bool run_by_itself(thread_pool& threads) override {
     if (gpus_ == 0) return false;
-    for (const staged_copy& c : staged_) __builtin_memcpy(buffers_[c.to], buffers_[c.from], c.bytes);
+    stage_feeds(threads);
     try {
       for (stage& next : stages_) run_stage(next, {buffers_.data(), &threads});
     } catch (...) {
@@ -169,6 +169,18 @@ class gpu_plan final : public plan {
       for (const std::uint32_t w : instructions_[i - 1].writes)
         if (w == s) return i;
     return instructions_.size();
+  }
+
+  /// Copies what is fed to where GPUs read it. A megabyte takes a thread as long as another one takes to wake up.
+  void stage_feeds(thread_pool& threads) {
+    for (const staged_copy& c : staged_) {
+      const std::size_t size = static_cast<std::size_t>(threads.size()), megabytes = c.bytes >> 20;
+      const std::size_t parts = megabytes < 2 ? 1 : megabytes < size ? megabytes : size;
+      threads.parallel_for(parts, [&](std::size_t i) {
+        const std::size_t from = c.bytes * i / parts, to = c.bytes * (i + 1) / parts;
+        __builtin_memcpy(buffers_[c.to] + from, buffers_[c.from] + from, to - from);
+      });
+    }
   }
 
   // ---- memory ----
