@@ -250,6 +250,20 @@ BOOST_AUTO_TEST_CASE(pools_are_the_cpus) {
   check_pools<double>();
 }
 
+BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
+  gpu::compile_family<gpu::pools, float>();
+  call<float> pool(max_pool_operation<float>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
+  pool.inputs = {{dtype::float32, pool.output.extents}};
+  pool.slots = {0};
+  const some_gpu here;
+  try {
+    delete pool.c.op->gpu->prepare(pool.context(), here.d);
+    BOOST_CHECK(false);
+  } catch (const error& e) {
+    BOOST_CHECK(e.code() == error_code::unimplemented);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_number_wins_a_maximum) {
   call<float> pool(max_pool_operation<float>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1), {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
   pool.operands[0] = {1, NAN, 3, 2};

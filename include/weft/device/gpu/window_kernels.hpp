@@ -7,6 +7,7 @@
 
 #include <weft/device/convolution.hpp>
 #include <weft/device/gpu/each.hpp>
+#include <weft/device/gpu/indexing.hpp>
 #include <weft/device/kernel.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
@@ -16,6 +17,157 @@
 /// the same place, and the bits are the same in every run.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
+
+/// The extents of a pool, in the 32-bit arithmetic of kernels.
+struct pool_extents {
+  std::int32_t height, width, channels, out_height, out_width;
+  std::int32_t window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+
+  pool_extents(const char* operation, const convolution_shape& s)
+      : height(narrow(s.height)),
+        width(narrow(s.width)),
+        channels(narrow(s.channels)),
+        out_height(narrow(s.out_height)),
+        out_width(narrow(s.out_width)),
+        window_height(narrow(s.window_height)),
+        window_width(narrow(s.window_width)),
+        stride_height(narrow(s.stride_height)),
+        stride_width(narrow(s.stride_width)),
+        pad_top(narrow(s.pad_top)),
+        pad_left(narrow(s.pad_left)) {
+    check_size(operation,
+               shape(s.batch, s.height + s.pad_top + s.pad_bottom, s.width + s.pad_left + s.pad_right, s.channels));
+  }
+
+ private:
+  static std::int32_t narrow(std::int64_t n) { return static_cast<std::int32_t>(n); }
+};
+
+template <class T, pool_kind Kind>
+struct pool {
+  static constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
+
+  pool_extents s;
+  const T* a;  ///< images, or what arrives at an average
+  const T* b;  ///< what arrives at a maximum, or the values to choose from
+  T* out;
+  // By what a thread's number is divided, and where it looks for windows.
+  divisor channels = by(s.channels), columns = by(spreads ? s.width : s.out_width),
+          rows = by(spreads ? s.height : s.out_height);
+  divisor stride_height = by(s.stride_height), stride_width = by(s.stride_width);
+
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
+    const pixel p = pixel_at(static_cast<std::uint32_t>(i));
+    if constexpr (spreads) {
+      // The windows over this pixel, in order.
+      const std::int32_t y0 = first(p.row + s.pad_top, s.window_height, stride_height);
+      const std::int32_t x0 = first(p.column + s.pad_left, s.window_width, stride_width);
+      T sum = 0;
+      for (std::int32_t y = y0; y < s.out_height && y * s.stride_height - s.pad_top <= p.row; ++y)
+        for (std::int32_t x = x0; x < s.out_width && x * s.stride_width - s.pad_left <= p.column; ++x)
+          sum += share(p, y, x);
+      out[i] = sum;
+    } else {
+      const window w = window_at(p.row, p.column);
+      if constexpr (Kind == pool_kind::average) {
+        T sum = 0;
+        for (std::int32_t r = w.row0; r < w.row1; ++r)
+          for (std::int32_t c = w.column0; c < w.column1; ++c) sum += a[at(p.image, r, c, p.channel)];
+        out[i] = sum / w.count();
+      } else {
+        const std::int32_t best = maximum_of(w, p.image, p.channel);
+        out[i] = Kind == pool_kind::max ? a[best] : b[best];
+      }
+    }
+  }
+
+ private:
+  struct pixel {
+    std::int32_t image, row, column, channel;
+  };
+  struct window {
+    std::int32_t row0, row1, column0, column1;
+    WEFT_HOST_DEVICE T count() const { return static_cast<T>((row1 - row0) * (column1 - column0)); }
+  };
+
+  static divisor by(std::int32_t n) { return divisor(static_cast<std::uint32_t>(n > 0 ? n : 1)); }
+
+  /// Where the element of a thread lies.
+  WEFT_HOST_DEVICE pixel pixel_at(std::uint32_t i) const {
+    const std::uint32_t line = channels.divide(i), row = columns.divide(line), image = rows.divide(row);
+    return {static_cast<std::int32_t>(image), static_cast<std::int32_t>(row - image * rows.extent),
+            static_cast<std::int32_t>(line - row * columns.extent),
+            static_cast<std::int32_t>(i - line * channels.extent)};
+  }
+  WEFT_HOST_DEVICE static std::int32_t first(std::int32_t padded, std::int32_t extent, const divisor& stride) {
+    return padded < extent ? 0
+                           : static_cast<std::int32_t>(stride.divide(static_cast<std::uint32_t>(padded - extent))) + 1;
+  }
+  WEFT_HOST_DEVICE std::int32_t at(std::int32_t n, std::int32_t r, std::int32_t c, std::int32_t k) const {
+    return ((n * s.height + r) * s.width + c) * s.channels + k;
+  }
+  WEFT_HOST_DEVICE window window_at(std::int32_t y, std::int32_t x) const {
+    const std::int32_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
+    const std::int32_t bottom = top + s.window_height, right = left + s.window_width;
+    return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
+            right < s.width ? right : s.width};
+  }
+  /// The first of equals stays; what is no number wins, so that it shows.
+  WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
+    std::int32_t where = at(n, w.row0, w.column0, k);
+    T best = a[where];
+    for (std::int32_t r = w.row0; r < w.row1; ++r)
+      for (std::int32_t c = w.column0; c < w.column1; ++c) {
+        const std::int32_t here = at(n, r, c, k);
+        const T value = a[here];
+        const bool larger = value > best || value != value;
+        best = larger ? value : best;
+        where = larger ? here : where;
+      }
+    return where;
+  }
+  /// What reaches a pixel from one window over it.
+  WEFT_HOST_DEVICE T share(const pixel& p, std::int32_t y, std::int32_t x) const {
+    const std::int32_t from = ((p.image * s.out_height + y) * s.out_width + x) * s.channels + p.channel;
+    const window w = window_at(y, x);
+    if constexpr (Kind == pool_kind::average_gradient)
+      return a[from] / w.count();
+    else
+      return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel) ? b[from] : T(0);
+  }
+};
+
+template <class T, pool_kind Kind>
+class pool_kernel final : public kernel {
+ public:
+  pool_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
+      : shape_(s), extents_(name(), s), a_(a), b_(b), out_(out) {}
+
+  void run(const frame& f) override {
+    using work = pool<T, Kind>;
+    launch_each(
+        *f.queue, name(),
+        work{extents_, reinterpret_cast<const T*>(f.buffers[a_]), reinterpret_cast<const T*>(f.buffers[b_]),
+             reinterpret_cast<T*>(f.buffers[out_])},
+        static_cast<std::size_t>(shape_.batch) * (work::spreads ? shape_.image_elements() : shape_.out_elements()));
+  }
+  std::string describe() const override {
+    const auto number = [](std::int64_t n) { return std::to_string(n); };
+    return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
+           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width);
+  }
+
+ private:
+  static const char* name() {
+    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "average_pool2d",
+                                     "average_pool2d_gradient"};
+    return names[static_cast<int>(Kind)];
+  }
+
+  convolution_shape shape_;
+  pool_extents extents_;
+  std::uint32_t a_, b_, out_;
+};
 
 /// Where an element lies: image, row, column, channel.
 struct pixel {
@@ -36,117 +188,6 @@ WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::in
   const auto all = static_cast<std::int64_t>(i);
   return {all / channels / columns / rows, all / channels / columns % rows, all / channels % columns, all % channels};
 }
-
-template <class T, pool_kind Kind>
-struct pool {
-  convolution_shape s;
-  const T* a;  ///< images, or what arrives at an average
-  const T* b;  ///< what arrives at a maximum, or the values to choose from
-  T* out;
-
-  static constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
-
-  std::size_t elements() const {
-    return static_cast<std::size_t>(s.batch) * (spreads ? s.image_elements() : s.out_elements());
-  }
-
-  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
-    if constexpr (spreads) {
-      const pixel p = pixel_at(i, s.height, s.width, s.channels);
-      // The windows over this pixel, in order.
-      const std::int64_t y0 = first(p.row + s.pad_top, s.window_height, s.stride_height);
-      const std::int64_t x0 = first(p.column + s.pad_left, s.window_width, s.stride_width);
-      T sum = 0;
-      for (std::int64_t y = y0; y < s.out_height && y * s.stride_height - s.pad_top <= p.row; ++y)
-        for (std::int64_t x = x0; x < s.out_width && x * s.stride_width - s.pad_left <= p.column; ++x)
-          sum += share(p, y, x);
-      out[i] = sum;
-    } else {
-      const pixel p = pixel_at(i, s.out_height, s.out_width, s.channels);
-      const window w = window_at(p.row, p.column);
-      if constexpr (Kind == pool_kind::average) {
-        T sum = 0;
-        for (std::int64_t r = w.row0; r < w.row1; ++r)
-          for (std::int64_t c = w.column0; c < w.column1; ++c) sum += a[at(p.image, r, c, p.channel)];
-        out[i] = sum / w.count();
-      } else {
-        const std::size_t best = maximum_of(w, p.image, p.channel);
-        out[i] = Kind == pool_kind::max ? a[best] : b[best];
-      }
-    }
-  }
-
- private:
-  struct window {
-    std::int64_t row0, row1, column0, column1;
-    WEFT_HOST_DEVICE T count() const { return static_cast<T>((row1 - row0) * (column1 - column0)); }
-  };
-
-  WEFT_HOST_DEVICE static std::int64_t first(std::int64_t padded, std::int64_t extent, std::int64_t stride) {
-    return padded < extent ? 0 : (padded - extent) / stride + 1;
-  }
-  WEFT_HOST_DEVICE std::size_t at(std::int64_t n, std::int64_t r, std::int64_t c, std::int64_t k) const {
-    return static_cast<std::size_t>(((n * s.height + r) * s.width + c) * s.channels + k);
-  }
-  WEFT_HOST_DEVICE window window_at(std::int64_t y, std::int64_t x) const {
-    const std::int64_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
-    const std::int64_t bottom = top + s.window_height, right = left + s.window_width;
-    return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
-            right < s.width ? right : s.width};
-  }
-  /// The first of equals stays; what is no number wins, so that it shows.
-  WEFT_HOST_DEVICE std::size_t maximum_of(const window& w, std::int64_t n, std::int64_t k) const {
-    std::size_t where = at(n, w.row0, w.column0, k);
-    T best = a[where];
-    for (std::int64_t r = w.row0; r < w.row1; ++r)
-      for (std::int64_t c = w.column0; c < w.column1; ++c) {
-        const std::size_t here = at(n, r, c, k);
-        const T value = a[here];
-        const bool larger = value > best || value != value;
-        best = larger ? value : best;
-        where = larger ? here : where;
-      }
-    return where;
-  }
-  /// What reaches a pixel from one window over it.
-  WEFT_HOST_DEVICE T share(const pixel& p, std::int64_t y, std::int64_t x) const {
-    const auto from =
-        static_cast<std::size_t>(((p.image * s.out_height + y) * s.out_width + x) * s.channels + p.channel);
-    const window w = window_at(y, x);
-    if constexpr (Kind == pool_kind::average_gradient)
-      return a[from] / w.count();
-    else
-      return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel) ? b[from] : T(0);
-  }
-};
-
-template <class T, pool_kind Kind>
-class pool_kernel final : public kernel {
- public:
-  pool_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : shape_(s), a_(a), b_(b), out_(out) {}
-
-  void run(const frame& f) override {
-    const pool<T, Kind> work{shape_, reinterpret_cast<const T*>(f.buffers[a_]),
-                             reinterpret_cast<const T*>(f.buffers[b_]), reinterpret_cast<T*>(f.buffers[out_])};
-    launch_each(*f.queue, name(), work, work.elements());
-  }
-  std::string describe() const override {
-    const auto number = [](std::int64_t n) { return std::to_string(n); };
-    return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
-           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width);
-  }
-
- private:
-  static const char* name() {
-    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "average_pool2d",
-                                     "average_pool2d_gradient"};
-    return names[static_cast<int>(Kind)];
-  }
-
-  convolution_shape shape_;
-  std::uint32_t a_, b_, out_;
-};
 
 /// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
 template <class T, convolution_kind Kind>
