@@ -1,5 +1,6 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE elementwise_gradients
+#include "errors.hpp"
 #include "ops/gradient_check.hpp"
 
 using namespace weft;
@@ -102,6 +103,38 @@ BOOST_AUTO_TEST_CASE(a_cast_converts_the_gradient_back) {
     BOOST_CHECK_EQUAL(first(i), 2 * at(i) * of(i));
     BOOST_CHECK_EQUAL(second(i), 2 * of(i));
   }
+}
+
+// Through operations of a type that neither the loss has nor what it is differentiated by.
+BOOST_AUTO_TEST_CASE(gradients_pass_through_another_precision) {
+  graph g;
+  const auto x = placeholder<float, dims<2>>(g);
+  const auto [dx] = gradients(sum(cast<float>(exp(cast<double>(x)))), x);
+  const auto [ddx] = gradients(dx, x);
+  const auto t = placeholder<double, dims<2>>(g);
+  const auto p = softmax(cast<float>(t));
+  const auto [dt] = gradients(sum(cast<double>(p * p)), t);
+  session s{g, {.threads = 1}};
+  const auto [first, second, third] =
+      s.run(fetch(dx, ddx, dt), with(x, tensor<float, dims<2>>{0, 1}), with(t, tensor<double, dims<2>>{0, 1}));
+  BOOST_CHECK_CLOSE(first(1), std::exp(1.0), 1e-4);
+  BOOST_CHECK_CLOSE(second(1), std::exp(1.0), 1e-4);
+  const double p0 = 1 / (1 + std::exp(1.0)), p1 = 1 - p0;
+  BOOST_CHECK_CLOSE(third(0), 2 * p0 * p1 * (p0 - p1), 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(training_passes_through_another_precision) {
+  graph g;
+  const auto w = variable<float, dims<2>>(g, "w", tensor<float, dims<2>>{0, 1});
+  const auto loss = sum(square(cast<float>(softmax(cast<double>(w)))));
+  const auto train = gradient_descent{.learning_rate = 1}.minimize(loss);
+  session s{g, {.threads = 1}};
+  s.run(fetch(train));
+  const double p0 = 1 / (1 + std::exp(1.0)), p1 = 1 - p0;
+  BOOST_CHECK_CLOSE(s.eval(w)(0), 2 * p0 * p1 * (p1 - p0), 1e-3);
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { static_cast<void>(gradient_descent{}.minimize(cast<double>(loss))); }),
+             "the loss is double and depends on no variable of that type, w is float");
 }
 
 BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {

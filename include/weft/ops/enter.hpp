@@ -109,6 +109,12 @@ constexpr bool has_argument(const skeleton::signature& s, dtype type) {
   return false;
 }
 
+/// Whether an expression converts between double and another floating-point type.
+constexpr bool mixes_precisions(const skeleton::signature& s) {
+  const auto has = [&](dtype type) { return ((s.elements >> static_cast<unsigned>(type)) & 1) != 0; };
+  return has(dtype::float64) && (has(dtype::float32) || has(dtype::float16) || has(dtype::bfloat16));
+}
+
 /// What gradients of float and double need, first ones or any.
 template <class T, class Compiler = gpu::this_compiler>
 void use_gradient_primitives(recorder& where) {
@@ -144,6 +150,11 @@ symbol record_expression(const E& e, const operation& op, const void* detail, co
   constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
   if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.where());
   if constexpr (has_argument(s, dtype::bfloat16)) use_storage_type<bfloat16, Compiler>(*result.where());
+  // Gradients then pass through values of a type that neither the loss has nor what it is differentiated by.
+  if constexpr (mixes_precisions(s)) {
+    use_primitives<float, Compiler>(*result.where());
+    use_primitives<double, Compiler>(*result.where());
+  }
   return result;
 }
 

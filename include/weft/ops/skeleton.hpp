@@ -206,14 +206,16 @@ struct apply<Op, T, P, A, B> {
 /// The arguments and constants of a skeleton, in order.
 struct signature {
   std::size_t arguments = 0, constants = 0, operations = 0;
-  std::uint32_t reached = 0;  ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
-  bool light = true;          ///< it takes less time than its operands take to come from memory: no exp, no tanh
+  std::uint32_t reached = 0;   ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
+  std::uint32_t elements = 0;  ///< the element types of the arguments and of what is computed, one bit each
+  bool light = true;           ///< it takes less time than its operands take to come from memory: no exp, no tanh
   dtype types[16]{};
 };
 
 template <int I, class T>
 constexpr void describe(argument<I, T>*, signature& s) {
   s.types[I] = dtype_of<T>;
+  s.elements |= std::uint32_t{1} << static_cast<unsigned>(dtype_of<T>);
   if (s.arguments <= I) s.arguments = I + 1;
 }
 template <int I, class T>
@@ -223,6 +225,7 @@ constexpr void describe(constant<I, T>*, signature& s) {
 template <class Op, class T, class... S>
 constexpr void describe(apply<Op, T, S...>*, signature& s) {
   ++s.operations;
+  s.elements |= std::uint32_t{1} << static_cast<unsigned>(dtype_of<T>);
   if constexpr (requires { Op::floating_only; }) s.light = false;
   (describe(static_cast<S*>(nullptr), s), ...);
 }

@@ -82,6 +82,11 @@ WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const 
     else if (!all)
       throw error(error_code::invalid_argument, name,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
+  for (std::uint32_t n = 0; updates.empty() && n < g.size(); ++n)
+    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type != loss.type())
+      throw error(error_code::invalid_argument, name,
+                  {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
+                   " is ", weft::name(g[n].what.outputs[0].type), ": cast the loss to the variables' type"});
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
   return group(g, updates, name);
 }
