@@ -309,6 +309,19 @@ BOOST_AUTO_TEST_CASE(constants_have_named_extents_too) {
              "the extent n is 4 here but 3 in constant: a constant of [4] for [n]");
 }
 
+BOOST_AUTO_TEST_CASE(tensors_are_constants_among_nodes) {
+  graph g;
+  const auto w = variable<float, dims<2, 2>>(g, "w", init::zeros{});
+  const auto loss = sum(softmax_cross_entropy(w, tensor<std::int32_t, dims<2>>{0, 1}));
+  const auto set = assign(w, tensor<float, dims<2, 2>>{1, 2, 3, 4} * 2);
+  const auto row = tensor<float, dims<dyn<"rows">, 2>>(shape(1, 2));
+  session s{g, {.threads = 1}};
+  BOOST_CHECK_CLOSE(s.eval(loss), 2 * std::log(2.0f), 1e-4);
+  BOOST_CHECK(list(s.eval(set)) == (floats{2, 4, 6, 8}));
+  const auto dynamic = assign_add(w, row);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.run(fetch(dynamic)); }), "[1, 2]");
+}
+
 BOOST_AUTO_TEST_CASE(gradients_are_of_the_old_values) {
   graph g;
   const auto w = variable<float, dims<1, 1>>(g, "w", tensor<float, dims<1, 1>>{2});

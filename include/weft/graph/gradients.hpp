@@ -20,6 +20,11 @@ struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 template <class X>
 struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
+/// What is wrong with a value that is differentiated, if anything is.
+template <class Y>
+using gradient_root_mistake =
+    std::conditional_t<value_not_in_a_graph<Y>::value, value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
+
 namespace detail {
 
 sequence<symbol> gradients(symbol y, const sequence<symbol>& xs);
@@ -53,15 +58,16 @@ WEFT_ONCE sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 /// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
 /// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
 template <Expression Y, Expression... Xs>
-  requires(Y::symbolic)
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
-  static_assert(correct<not_floating<value_t<Y>>>, "gradients: y is neither float nor double");
+  static_assert(correct<gradient_root_mistake<Y>>,
+                "gradients: y is not in a graph: make placeholders or variables of the tensors; or it is neither float "
+                "nor double");
   static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is an integer or bool");
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
                 "gradients: an x is no node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
-    return std::tuple{let(xs)...};
-  } else if constexpr (std::is_floating_point_v<value_t<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
+    return std::tuple{detail::settle(xs)...};
+  } else if constexpr (correct<gradient_root_mistake<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
     recorder& where = *root.erased().where();
     detail::use_primitives<value_t<Y>>(where);

@@ -16,6 +16,10 @@ struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == det
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
+/// The operation needs a value of a graph, and this is one of tensors.
+template <class E>
+struct value_not_in_a_graph : mistake<!E::symbolic> {};
+
 namespace detail {
 
 /// Stands in for a result after a mistake, so that one mistake is one error.

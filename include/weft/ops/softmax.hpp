@@ -64,9 +64,7 @@ class softmax_kernel final : public kernel {
                      " is not one of the ", columns_, " classes"});
   }
 
-  std::string describe() const override {
-    return concat({name_, " ", rows_, "x", columns_});
-  }
+  std::string describe() const override { return concat({name_, " ", rows_, "x", columns_}); }
 
  private:
   const char* name_;
@@ -209,16 +207,55 @@ struct labels_do_not_fit_logits
 template <class Dims>
 struct no_last_axis : mistake<Dims::rank == 0> {};
 
+/// What is wrong with the logits of a softmax, if anything is.
+template <class E>
+using softmax_mistake =
+    std::conditional_t<no_last_axis<dims_t<E>>::value, no_last_axis<dims_t<E>>, not_floating<value_t<E>>>;
+
+/// Neither the logits nor the labels are in a graph.
+template <class Logits, class Labels>
+struct cross_entropy_of_tensors : mistake<!Logits::symbolic && !Labels::symbolic> {};
+
 namespace detail {
 
-template <class E>
-auto softmax_like(const operation& op, const E& logits) {
+template <class U>
+inline constexpr bool are_classes = std::is_same_v<U, std::int32_t> || std::is_same_v<U, std::int64_t>;
+
+template <class L, class Y>
+constexpr auto find_cross_entropy_mistake() {
+  constexpr bool sparse = are_classes<value_t<Y>>;
+  using labels_differ = labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>;
+  if constexpr (!correct<softmax_mistake<L>>)
+    return softmax_mistake<L>{};
+  else if constexpr (!correct<labels_differ>)
+    return labels_differ{};
+  else if constexpr (!sparse && !std::is_same_v<value_t<L>, value_t<Y>>)
+    return element_types_differ<value_t<L>, value_t<Y>>{};
+  else
+    return cross_entropy_of_tensors<L, Y>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with the operands of a cross-entropy, if anything is.
+template <class Logits, class Labels>
+using cross_entropy_mistake = decltype(detail::find_cross_entropy_mistake<Logits, Labels>());
+
+namespace detail {
+
+template <softmax_kind Kind, class E>
+auto softmax_like(const E& logits) {
   using T = value_t<E>;
-  static_assert(correct<not_floating<T>>, "softmax: the logits are float or double: use cast<float>(x)");
-  static_assert(correct<no_last_axis<dims_t<E>>>, "softmax: the logits have at least one axis");
-  if constexpr (E::symbolic) gpu::compile_family<gpu::softmaxes, T>();
-  const auto x = settle(logits);
-  return record_or_run<T, dims_t<E>, device_t<E>>(op, extents_of(x), {}, x);
+  if constexpr (!correct<softmax_mistake<E>>) {
+    return after_mistake<T, dims_t<E>>(logits);
+  } else {
+    if constexpr (E::symbolic) gpu::compile_family<gpu::softmaxes, T>();
+    const auto x = settle(logits);
+    if constexpr (Kind == softmax_kind::softmax)
+      return record_or_run<T, dims_t<E>, device_t<E>>(softmax_operation<T>, extents_of(x), {}, x);
+    else
+      return record_or_run<T, dims_t<E>, device_t<E>>(log_softmax_operation<T>, extents_of(x), {}, x);
+  }
 }
 
 }  // namespace detail
@@ -226,36 +263,34 @@ auto softmax_like(const operation& op, const E& logits) {
 /// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
 template <Expression E>
 [[nodiscard]] auto softmax(const E& logits) {
-  return detail::softmax_like(softmax_operation<value_t<E>>, logits);
+  static_assert(correct<softmax_mistake<E>>, "softmax: logits are float or double, use cast<float>(x), and no scalar");
+  return detail::softmax_like<softmax_kind::softmax>(logits);
 }
 
 /// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
 template <Expression E>
 [[nodiscard]] auto log_softmax(const E& logits) {
-  return detail::softmax_like(log_softmax_operation<value_t<E>>, logits);
+  static_assert(correct<softmax_mistake<E>>,
+                "log_softmax: logits are float or double, use cast<float>(x), and no scalar");
+  return detail::softmax_like<softmax_kind::log_softmax>(logits);
 }
 
 /// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
 /// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error,
 /// and on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
-/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only.
+/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only: one of the two may be a tensor.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
-  constexpr bool sparse = std::is_same_v<U, std::int32_t> || std::is_same_v<U, std::int64_t>;
-  static_assert(correct<not_floating<T>>, "softmax_cross_entropy: the logits are float or double: use cast<float>(x)");
-  static_assert(
-      sparse || correct<element_types_differ<T, U>>,
-      "softmax_cross_entropy: labels are std::int32_t or std::int64_t classes, or distributions of the logits' type");
-  static_assert(correct<labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>>,
-                "softmax_cross_entropy: the labels' extents do not fit the logits'");
-  if constexpr (labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>::value || !(sparse || std::is_same_v<T, U>)) {
+  static_assert(correct<cross_entropy_mistake<L, Y>>,
+                "softmax_cross_entropy: float or double logits in a graph, and labels that fit them: std::int32_t or "
+                "std::int64_t classes, or distributions of the logits' type");
+  if constexpr (!correct<cross_entropy_mistake<L, Y>>) {
     return detail::after_mistake<T, dims<>>(logits, labels);
   } else {
+    constexpr bool sparse = detail::are_classes<U>;
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
-    static_assert(L::symbolic && Y::symbolic,
-                  "softmax_cross_entropy of tensors: enter them into a graph, or use log_softmax");
     using family = std::conditional_t<sparse, gpu::sparse_cross_entropies, gpu::cross_entropies>;
     gpu::compile_family<family, T>();
     const auto x = detail::settle(logits);
@@ -265,10 +300,9 @@ template <Expression L, Expression Y>
       c.op = &sparse_cross_entropy_operation<T, U>;
     else
       c.op = &cross_entropy_operation<T>;
-    detail::check_same_graph("softmax_cross_entropy", x.erased().where(), y.erased().where());
-    c.inputs = {x.id(), y.id()};
     c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
-    return detail::make_node<T, D, device_t<L>>(x.erased().where()->record(static_cast<invocation&&>(c)));
+    const detail::operand_source sources[] = {detail::source_of(x), detail::source_of(y)};
+    return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<invocation&&>(c), sources, 2));
   }
 }
 

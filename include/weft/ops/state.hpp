@@ -174,33 +174,26 @@ namespace detail {
 
 template <class V, class E>
 auto record_write(const operation& op, const V& target, const E& what) {
-  const auto v = let(what);
-  check_same_graph(op.name, target.erased().where(), v.erased().where());
-  invocation c;
-  c.op = &op;
-  c.inputs = {target.id(), v.id()};
-  c.outputs = {{dtype_of<value_t<V>>, dims_t<V>::spec}};
-  return node_of<V>(target.erased().where()->record(static_cast<invocation&&>(c)));
+  const auto v = settle(what);
+  const operand_source sources[] = {source_of(target), source_of(v)};
+  return node_of<V>(record_operation(op, {dtype_of<value_t<V>>, dims_t<V>::spec}, {}, sources, 2));
 }
 
 }  // namespace detail
 
-/// Writes the value of an expression into a variable (tf.assign); the result is the new value.
+/// Writes the value of an expression into a variable (tf.assign), or a tensor; the result is the new value.
 template <class T, class D, class Dev, Expression E>
-  requires(E::symbolic)
 auto assign(const variable_node<T, D, Dev>& target, const E& value) {
-  static_assert(correct<element_types_differ<value_t<E>, T>>, "assign: the element types differ: use cast<T>(x)");
-  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>, "assign: the value's extents are not the variable's");
+  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
+                "assign: the value's extents are not the variable's, or its element type: use cast<T>(x)");
   return detail::record_write(assign_operation, target, value);
 }
 
-/// Adds the value of an expression to a variable (tf.assign_add); the result is the new value.
+/// Adds the value of an expression to a variable (tf.assign_add), or a tensor; the result is the new value.
 template <class T, class D, class Dev, Expression E>
-  requires(E::symbolic)
 auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
-  static_assert(correct<element_types_differ<value_t<E>, T>>, "assign_add: the element types differ: use cast<T>(x)");
-  static_assert(correct<assigned_extents_differ<dims_t<E>, D>>,
-                "assign_add: the value's extents are not the variable's");
+  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
+                "assign_add: the value's extents are not the variable's, or its element type: use cast<T>(x)");
   gpu::compile_family<gpu::additions, T>();
   return detail::record_write(assign_add_operation<T>, target, value);
 }

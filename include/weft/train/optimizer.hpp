@@ -18,7 +18,7 @@ struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 /// What is wrong with a loss, if anything is.
 template <class E>
 using minimize_mistake =
-    std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, not_floating<value_t<E>>>;
+    std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, gradient_root_mistake<E>>;
 
 namespace detail {
 
@@ -117,13 +117,12 @@ struct gradient_descent {
   /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
   /// invalid_argument if the loss does not depend on one of them.
   template <Expression E, class... D, class... Dev>
-    requires(E::symbolic)
   [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
-                  "minimize: the loss is no scalar, take its mean or sum; or it is no float");
+                  "minimize: the loss is no scalar, take its mean or sum; or it is no float; or it is in no graph");
     return detail::minimize<gpu::gradient_descents>(
-        loss, "gradient_descent",
-        {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}}, {variables.erased()...});
+        loss, "gradient_descent", {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}},
+        {variables.erased()...});
   }
 };
 
@@ -134,16 +133,14 @@ struct momentum {
   double momentum = 0.9;
 
   template <Expression E, class... D, class... Dev>
-    requires(E::symbolic)
   [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
     static_assert(correct<minimize_mistake<E>>,
-                  "minimize: the loss is no scalar, take its mean or sum; or it is no float");
-    return detail::minimize<gpu::momentums>(
-        loss, "momentum",
-        {&momentum_operation<value_t<E>>,
-         {"momentum"},
-         {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
-        {variables.erased()...});
+                  "minimize: the loss is no scalar, take its mean or sum; or it is no float; or it is in no graph");
+    return detail::minimize<gpu::momentums>(loss, "momentum",
+                                            {&momentum_operation<value_t<E>>,
+                                             {"momentum"},
+                                             {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
+                                            {variables.erased()...});
   }
 };
 
