@@ -6,6 +6,7 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
 #include "list.hpp"
 
 using namespace weft;
@@ -94,6 +95,19 @@ BOOST_AUTO_TEST_CASE(logic_and_casts) {
   const auto halves = eval(cast<half>(vec{0.1f, 1, 2, 65504}));
   BOOST_CHECK_EQUAL(halves(0).bits, 0x2e66);
   BOOST_CHECK(list(cast<float>(cast<bfloat16>(vec{0.1f, 1, 2, 3}))) == (floats{0.10009765625f, 1, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_any_type) {
+  const tensor<std::int8_t, dims<2>> small{1, -2};
+  BOOST_CHECK(list(small + 100) == (std::vector<std::int8_t>{101, 98}));
+  BOOST_CHECK(list(small * 3LL) == (std::vector<std::int8_t>{3, -6}));
+  BOOST_CHECK(list(cast<float>(small) * 2ULL) == (floats{2, -4}));
+  const auto refused = [](auto f) { return test::failure(error_code::invalid_argument, f); };
+  CHECK_SAYS(refused([&] { static_cast<void>(small + 1000); }), "the number 1000 is no int8");
+  CHECK_SAYS(refused([&] { static_cast<void>(-129L - small); }), "the number -129 is no int8");
+  CHECK_SAYS(refused([&] { static_cast<void>(tensor<std::uint32_t, dims<2>>() * -1); }), "the number -1 is no uint32");
+  CHECK_SAYS(refused([&] { static_cast<void>((small < 0) == 2); }), "the number 2 is no bool");
+  CHECK_SAYS(refused([&] { static_cast<void>(tensor<std::int64_t, dims<2>>() * ~0ull); }), "18446744073709551615");
 }
 
 BOOST_AUTO_TEST_CASE(not_a_number) {

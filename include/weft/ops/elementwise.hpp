@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// A C++ number as an operand.
+/// A C++ number as an operand, of whatever type: it becomes one of the element type that it meets.
 template <class N>
-concept Number = std::is_arithmetic_v<N> && Element<N>;
+concept Number = std::is_arithmetic_v<N>;
 
 template <class X>
 concept Operand = Expression<X> || Number<X>;
@@ -58,13 +58,35 @@ concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
 
 namespace detail {
 
+[[noreturn]] void refuse_number(bool negative, std::uint64_t magnitude, dtype);
+
+#if WEFT_BODIES
+
+WEFT_ONCE void refuse_number(bool negative, std::uint64_t magnitude, dtype type) {
+  throw error(error_code::invalid_argument, "expression",
+              {"the number ", negative ? "-" : "", negative ? 0 - magnitude : magnitude, " is no ", name(type),
+               ", which it meets: use cast<T>(x)"});
+}
+
+#endif
+
+/// A number as an element. Integers that hold another number then are refused; fractions are by their types.
+template <class T, class N>
+T as_element(N number) {
+  const T t = static_cast<T>(number);
+  if constexpr (std::is_integral_v<T> && std::is_integral_v<N>)
+    if (static_cast<N>(t) != number || (t < T{}) != (number < N{}))
+      refuse_number(number < N{}, static_cast<std::uint64_t>(number), dtype_of<T>);
+  return t;
+}
+
 // What the next three leave as it is they return by reference: a copy counts an owner of every tensor in it.
 
 /// A number becomes a literal of the element type that it meets.
 template <class T, class X>
 decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
-    return literal<T>{static_cast<T>(x)};
+    return literal<T>{as_element<T>(x)};
   else if constexpr (is_node<X>)
     return node_of<X>(x.erased());
   else
@@ -416,7 +438,9 @@ template <Expression P, Operand A, Operand B>
   static_assert(correct<element_types_differ<value_t<P>, bool>>, "select: the condition is a tensor of bool");
   static_assert(correct<elementwise_shapes_differ<DA, DB>>, "select: the operands' extents do not broadcast");
   static_assert(correct<element_types_differ<T, U>>, "select: the operands' element types differ: use cast<T>(x)");
-  if constexpr (!elementwise_shapes_differ<DA, DB>::value && std::is_same_v<T, U> && std::is_same_v<value_t<P>, bool>) {
+  static_assert(correct<fraction_meets_integers<A, B>>, "select: integers hold no fraction: use cast<float>(x)");
+  if constexpr (!elementwise_shapes_differ<DA, DB>::value && std::is_same_v<T, U> && std::is_same_v<value_t<P>, bool> &&
+                correct<fraction_meets_integers<A, B>>) {
     using DAB = broadcast_dims<DA, DB>;
     static_assert(correct<elementwise_shapes_differ<DP, DAB>>, "select: the condition's extents do not broadcast");
     if constexpr (!elementwise_shapes_differ<DP, DAB>::value) {
