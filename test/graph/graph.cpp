@@ -160,6 +160,55 @@ BOOST_AUTO_TEST_CASE(device_functions_place_each_node) {
   BOOST_CHECK_EQUAL(to_string(g[variable<float, vec>(g, "u").id().node].device), "/job:ps/task:5");
 }
 
+BOOST_AUTO_TEST_CASE(device_functions_see_each_name_once) {
+  graph g;
+  const auto x = placeholder<float, vec>(g, "x");
+  std::string seen;
+  const device_scope named(g, [&](const placement_query& q) {
+    seen += q.name + ";";
+    return device_spec(cpu{q.name == "map" ? 1 : 0});
+  });
+  const auto y = let(exp(x));
+  BOOST_CHECK_EQUAL(seen, "map;");
+  BOOST_CHECK_EQUAL(to_string(g[y.id().node].device), "/device:CPU:1");
+  const auto z = let(y + 1);
+  BOOST_CHECK_EQUAL(seen, "map;map_1;");
+  BOOST_CHECK(let(y + 1).id() == z.id());  // map_2 would be there too
+  BOOST_CHECK_EQUAL(seen, "map;map_1;map_2;");
+  BOOST_CHECK_EQUAL(name_of(g, let(y + 2)), "map_2");
+}
+
+BOOST_AUTO_TEST_CASE(a_name_stays) {
+  const auto first_value = [](bool alias) {
+    graph g;
+    const auto w = variable<float, vec>(g, "w", init::normal{});
+    if (alias) {
+      const auto other = let(w, "alias");
+      BOOST_CHECK_EQUAL(name_of(g, other), "alias");
+      BOOST_CHECK_EQUAL(name_of(g, w), "w");
+      BOOST_CHECK(let(w, "w").id() == w.id());
+      const auto [dw] = gradients(sum(square(other)), w);
+      session s{g, {.threads = 1}};
+      const auto [value, of, d] = s.run(fetch(w, other, dw));
+      BOOST_CHECK_EQUAL(of(0), value(0));
+      BOOST_CHECK_EQUAL(d(0), 2 * value(0));
+    }
+    session s{g, {.threads = 1}};
+    return s.eval(w)(0);
+  };
+  BOOST_CHECK_EQUAL(first_value(true), first_value(false));  // it depends on the variable's name
+  graph g;
+  const auto x = placeholder<float, vec>(g, "x");
+  const auto first = let(x + 1, "first"), again = let(x + 1, "first"), second = let(x + 1, "second");
+  BOOST_CHECK(again.id() == first.id());
+  BOOST_CHECK_EQUAL(name_of(g, first), "first");
+  BOOST_CHECK_EQUAL(name_of(g, second), "second");
+  BOOST_CHECK_EQUAL(name_of(g, let(x, "other")), "other");
+  BOOST_CHECK_EQUAL(name_of(g, x), "x");
+  const name_scope scope(g, "scope");
+  BOOST_CHECK_EQUAL(name_of(g, let(x - 1, "first")), "scope/first");
+}
+
 BOOST_AUTO_TEST_CASE(the_hash_names_the_structure) {
   const auto build = [](graph& g, float factor, bool add, const char* name) {
     const auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");

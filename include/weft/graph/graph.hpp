@@ -39,6 +39,7 @@ struct graph_node {
   device_spec device;
   sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
   initializer init;                 ///< of variables; of constants, the value
+  bool named = false;               ///< by the program, so that the name stays
 };
 
 /// What a device function sees of a node: enough to place it as TensorFlow's functions do.
@@ -192,7 +193,7 @@ class graph final : public recorder {
       what.op = &constant_operation;
       what.outputs = {declared};
       what.attributes = sizes;
-      found = append(std::move(what), {});
+      found = add(std::move(what), {});
       nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
       __builtin_memcpy(nodes_[found].init.data.data(), data, size);
       shared_.insert(h.result(), found);
@@ -205,7 +206,9 @@ class graph final : public recorder {
     for (const value& v : what.inputs)
       if (v.node >= nodes_.size())
         throw error(error_code::invalid_argument, what.op->name, "an operand belongs to another graph");
-    if (what.op->stateful || !name.empty()) return append(std::move(what), name);
+    std::string full = free_name(name.empty() ? what.op->name : name);
+    const device_spec here = current_device(what, full);
+    if (what.op->stateful || !name.empty()) return append(std::move(what), std::move(full), here, !name.empty());
     detail::hasher h;
     h.add(what.op);
     h.add(what.detail);
@@ -213,19 +216,15 @@ class graph final : public recorder {
     for (auto a : what.attributes) h.add(static_cast<std::uint64_t>(a));
     for (auto l : what.literals) h.add(l);
     for (const auto& o : what.outputs) h.add(o);
-    const device_spec here = current_device(what, {});
     const auto same = [&](std::uint32_t n) {
       const invocation& other = nodes_[n].what;
-      if (other.op != what.op || other.detail != what.detail || other.inputs != what.inputs ||
-          other.attributes != what.attributes || other.literals != what.literals || !(nodes_[n].device == here))
-        return false;
-      for (std::size_t i = 0; i < what.outputs.size(); ++i)
-        if (!(other.outputs[i].extents == what.outputs[i].extents)) return false;
-      return true;
+      return other.op == what.op && other.detail == what.detail && other.inputs == what.inputs &&
+             other.attributes == what.attributes && other.literals == what.literals && other.outputs == what.outputs &&
+             nodes_[n].device == here;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
-    const std::uint32_t made = append(std::move(what), {});
+    const std::uint32_t made = append(std::move(what), std::move(full), here, false);
     shared_.insert(h.result(), made);
     return made;
   }
@@ -233,7 +232,22 @@ class graph final : public recorder {
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
-  void rename(value v, const char* name) override { nodes_[v.node].name = prefix_ + unique_name(name); }
+  value with_name(value v, const char* name) override {
+    graph_node& n = nodes_[v.node];
+    if (n.named && n.name == prefix_ + name) return v;
+    if (n.named || v.output != 0) {
+      invocation what;
+      what.op = &identity_operation;
+      what.inputs = {v};
+      what.outputs = {info(v)};
+      const device_scope beside(*this, n.device);
+      return {add(std::move(what), name), 0};
+    }
+    n.name = free_name(name);
+    n.named = true;
+    take_name(n.name);
+    return v;
+  }
 
   // ---- gradients ----
 
@@ -268,7 +282,9 @@ class graph final : public recorder {
   class name_scope {
    public:
     name_scope(graph& g, const std::string& name) : graph_(g), length_(g.prefix_.size()) {
-      weft::append(g.prefix_, {g.unique_name(name), "/"});
+      const std::string full = g.free_name(name);
+      g.take_name(full);
+      g.prefix_ = full + "/";
     }
     ~name_scope() { graph_.prefix_.resize(length_); }
     name_scope(const name_scope&) = delete;
@@ -332,11 +348,13 @@ class graph final : public recorder {
     const void* state;
   };
 
-  std::uint32_t append(invocation what, const std::string& name) {
+  std::uint32_t append(invocation what, std::string name, const device_spec& device, bool named) {
+    take_name(name);
     graph_node n;
-    n.name = prefix_ + unique_name(name.empty() ? what.op->name : name);
-    n.device = current_device(what, n.name);
     n.what = std::move(what);
+    n.name = std::move(name);
+    n.device = device;
+    n.named = named;
     nodes_.push_back(std::move(n));
     return static_cast<std::uint32_t>(nodes_.size() - 1);
   }
@@ -354,24 +372,27 @@ class graph final : public recorder {
     return d;
   }
 
-  /// The name, or the name with _1, _2, ... behind it if it is taken in this scope.
-  std::string unique_name(const std::string& name) {
-    const auto take = [&](const std::string& candidate) {
-      detail::hasher h;
-      h.add(prefix_ + candidate);
-      const auto same = [&](std::uint32_t i) { return names_[i].name == prefix_ + candidate; };
-      const std::uint32_t found = taken_.find(h.result(), same);
-      if (found != detail::index_set::none) return found;
-      names_.push_back({prefix_ + candidate, 1});
-      taken_.insert(h.result(), static_cast<std::uint32_t>(names_.size() - 1));
-      return detail::index_set::none;
-    };
-    const std::uint32_t first = take(name);
-    if (first == detail::index_set::none) return name;
-    for (;;) {
-      const std::string candidate = concat({name, "_", names_[first].next++});
-      if (take(candidate) == detail::index_set::none) return candidate;
+  /// The name in this scope, with _1, _2, ... behind it if it is taken.
+  std::string free_name(const std::string& name) {
+    const std::string full = prefix_ + name;
+    const std::uint32_t first = find_name(full);
+    if (first == detail::index_set::none) return full;
+    for (;; ++names_[first].next) {
+      std::string candidate = concat({full, "_", names_[first].next});
+      if (find_name(candidate) == detail::index_set::none) return candidate;
     }
+  }
+  std::uint32_t find_name(const std::string& full) const {
+    return taken_.find(hash_of(full), [&](std::uint32_t i) { return names_[i].name == full; });
+  }
+  void take_name(const std::string& full) {
+    names_.push_back({full, 1});
+    taken_.insert(hash_of(full), static_cast<std::uint32_t>(names_.size() - 1));
+  }
+  static std::uint64_t hash_of(const std::string& name) {
+    detail::hasher h;
+    h.add(name);
+    return h.result();
   }
 
   struct taken_name {
@@ -435,8 +456,7 @@ WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
     }
     if (!any) continue;
     for (std::uint32_t o = 0; o < what.outputs.size(); ++o) outputs.push_back({this, {n, o}});
-    if (!what.op->gradient)
-      throw error(error_code::unimplemented, nodes_[n].name, {what.op->name, " has no gradient"});
+    if (!what.op->gradient) throw error(error_code::unimplemented, nodes_[n].name, {what.op->name, " has no gradient"});
     const device_scope beside(*this, nodes_[n].device);  // gradients run where their operations do
     gradient_context context(what, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
     what.op->gradient(context);

@@ -244,13 +244,13 @@ auto let(const E& e) {
   }
 }
 
-/// The same under a name of one's own: in the graph's dump, in messages, in `explain`.
+/// The same under a name of one's own: in the graph's dump, in messages, in `explain`. What has a name already, as
+/// variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
 template <Expression E>
   requires(E::symbolic)
 auto let(const E& e, const char* name) {
-  const auto n = let(e);
-  n.erased().where()->rename(n.id(), name);
-  return n;
+  const symbol s = let(e).erased();
+  return detail::node_of<E>({s.where(), s.where()->with_name(s.id(), name)});
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.

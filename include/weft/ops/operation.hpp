@@ -23,6 +23,7 @@ struct value_info {
   dtype type = dtype::float32;
   shape extents;
   std::size_t bytes() const { return extents.elements() * size_of(type); }
+  friend constexpr bool operator==(const value_info&, const value_info&) = default;
 };
 
 struct operation;
