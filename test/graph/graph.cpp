@@ -209,6 +209,24 @@ BOOST_AUTO_TEST_CASE(a_name_stays) {
   BOOST_CHECK_EQUAL(name_of(g, let(x - 1, "first")), "scope/first");
 }
 
+// Lines differ where nodes do, not by the names alone.
+BOOST_AUTO_TEST_CASE(dumps_tell_nodes_apart) {
+  graph g;
+  const auto x = placeholder<float, dims<4, 4>>(g, "x");
+  static_cast<void>(sum<0>(x)), static_cast<void>(sum<1>(x)), static_cast<void>(sum<0, -1>(x));
+  static_cast<void>(let(x + 1)), static_cast<void>(let(x + 0.1f)), static_cast<void>(let(cast<int>(x) - 2));
+  static_cast<void>(matmul(x, x)), static_cast<void>(matmul<transpose_of::a>(x, x));
+  static_cast<void>(transpose<1, 0>(x)), static_cast<void>(constant(g, -0.5));
+  static_cast<void>(gradient_descent{.learning_rate = 0.25}.minimize(sum(square(variable<float>(g, "w")))));
+  const std::string text = to_string(g);
+  for (const char* part :
+       {"= sum<0> a0(%0)", "= sum<1> a0(%0)", "= sum<0, 1> a0(%0)", "= map add(a0, 1)(%0)", "= map add(a0, 0.1)(%0)",
+        "= map subtract(cast(a0), 2)(%0)", "= matmul(%0, %0)", "= matmul a'(%0, %0)", "= transpose {1, 0}(%0)",
+        "= constant -0.5() : double []", "= gradient_descent 0.25(%"})
+    CHECK_SAYS(text, part);
+  CHECK_SAYS(to_graphviz(g), "\nsum<1> a0\n");
+}
+
 BOOST_AUTO_TEST_CASE(the_hash_names_the_structure) {
   const auto build = [](graph& g, float factor, bool add, const char* name) {
     const auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
@@ -10,17 +12,78 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-inline std::string operation_text(const graph_node& n) {
-  const operation* op = n.what.op;
-  std::string text = op->name;
-  const fused* body = nullptr;
-  if (op == &elementwise_operation || op == &elementwise_gradient_operation)
-    body = static_cast<const fused*>(n.what.detail);
-  if (op == &reduction_operation) {
-    body = static_cast<const fused_reduction*>(n.what.detail)->body;
-    text = reduction_name(static_cast<device::combine>(n.what.attributes[1]), n.what.attributes[2] != 0);
+/// The fewest digits that say which number it is.
+inline std::string number_text(double number, bool single) {
+  char text[32];
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, number);
+    const double back = std::strtod(text, nullptr);
+    if (back == number || (single && static_cast<float>(back) == static_cast<float>(number))) break;
   }
-  return body ? concat({text, " ", skeleton::print(body->text)}) : text;
+  return text;
+}
+
+inline std::string number_text(dtype type, std::uint64_t bits) {
+  const std::size_t above = 64 - 8 * size_of(type);
+  switch (type) {
+    case dtype::boolean:
+      return bits ? "true" : "false";
+    case dtype::float16:
+      return number_text(__builtin_bit_cast(half, static_cast<std::uint16_t>(bits)), true);
+    case dtype::bfloat16:
+      return number_text(__builtin_bit_cast(bfloat16, static_cast<std::uint16_t>(bits)), true);
+    case dtype::float32:
+      return number_text(literal_value<float>(bits), true);
+    case dtype::float64:
+      return number_text(literal_value<double>(bits), false);
+    case dtype::int8:
+    case dtype::int16:
+    case dtype::int32:
+    case dtype::int64:
+      return concat({static_cast<std::int64_t>(bits << above) >> above});
+    default:
+      return concat({bits});
+  }
+}
+
+inline std::string axes_text(std::int64_t axes) {
+  std::string text;
+  for (std::size_t i = 0; i < max_rank; ++i)
+    if ((axes >> i) & 1) append(text, {text.empty() ? "<" : ", ", i});
+  return text.empty() ? text : concat({text, ">"});
+}
+
+inline std::string expression_text(const fused& f, const invocation& what) {
+  std::string constants[device::max_operands], text;
+  for (std::size_t i = 0; i < f.signature.constants; ++i)
+    constants[i] = number_text(f.signature.constant_types[i], what.literals[i]);
+  skeleton::print(f.text, text, constants);
+  return text;
+}
+
+/// What an operation does to its operands: two nodes differ in it, in their operands, or in their types.
+inline std::string operation_text(const graph_node& n) {
+  const invocation& what = n.what;
+  const operation* op = what.op;
+  if (op == &reduction_operation)
+    return concat({reduction_name(static_cast<device::combine>(what.attributes[1]), what.attributes[2] != 0),
+                   axes_text(what.attributes[0]), " ", expression_text(*op->expression(what.detail), what)});
+  std::string text = op->name;
+  if (op->expression) append(text, {" ", expression_text(*op->expression(what.detail), what)});
+  if (op == &constant_operation && n.init.data.bytes() == size_of(what.outputs[0].type)) {
+    std::uint64_t bits = 0;
+    __builtin_memcpy(&bits, n.init.data.data(), n.init.data.bytes());
+    append(text, {" ", number_text(what.outputs[0].type, bits)});
+  }
+  if (op->part == role::product && what.attributes.size() == 2) {
+    append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
+  } else {
+    for (std::size_t i = 0; i < what.attributes.size(); ++i) append(text, {i ? ", " : " {", what.attributes[i]});
+    if (!what.attributes.empty()) text += "}";
+  }
+  for (std::size_t i = 0; !op->expression && i < what.literals.size(); ++i)
+    append(text, {" ", number_text(dtype::float64, what.literals[i])});
+  return text;
 }
 
 inline std::string type_text(const graph& g, const invocation& what) {
@@ -73,11 +136,12 @@ inline std::string to_graphviz(const graph& g) {
                        : n.what.op == &placeholder_operation ? ", shape=house"
                        : n.what.op == &constant_operation    ? ", shape=plaintext"
                                                              : "";
-    append(text,
-           {"  n", i, " [label=", detail::quoted(concat({n.name, "\n", detail::type_text(g, n.what)})), form, "];\n"});
+    const bool leaf = n.what.op == &variable_operation || n.what.op == &placeholder_operation;
+    const std::string does = leaf ? std::string() : concat({detail::operation_text(n), "\n"});
+    append(text, {"  n", i, " [label=", detail::quoted(concat({n.name, "\n", does, detail::type_text(g, n.what)})),
+                  form, "];\n"});
     for (const value& v : n.what.inputs) append(text, {"  n", v.node, " -> n", i, ";\n"});
-    for (std::uint32_t c : n.control)
-      append(text, {"  n", c, " -> n", i, " [style=dotted];\n"});
+    for (std::uint32_t c : n.control) append(text, {"  n", c, " -> n", i, " [style=dotted];\n"});
   }
   return concat({text, "}\n"});
 }

@@ -210,6 +210,7 @@ struct signature {
   std::uint32_t elements = 0;  ///< the element types of the arguments and of what is computed, one bit each
   bool light = true;           ///< it takes less time than its operands take to come from memory: no exp, no tanh
   dtype types[16]{};
+  dtype constant_types[16]{};
 };
 
 template <int I, class T>
@@ -220,6 +221,7 @@ constexpr void describe(argument<I, T>*, signature& s) {
 }
 template <int I, class T>
 constexpr void describe(constant<I, T>*, signature& s) {
+  s.constant_types[I] = dtype_of<T>;
   if (s.constants <= I) s.constants = I + 1;
 }
 template <class Op, class T, class... S>
@@ -268,17 +270,22 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
   (list(static_cast<S*>(nullptr), to), ...);
 }
 
-/// "sigmoid(add(a0, a1))"
-inline const token* print(const token* t, std::string& out) {
+/// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.
+inline const token* print(const token* t, std::string& out, const std::string* constants = nullptr) {
   if (!t->operation) {
-    append(out, {t->number >= 0 ? "a" : "c", t->number >= 0 ? t->number : ~t->number});
+    if (t->number >= 0)
+      append(out, {"a", t->number});
+    else if (constants)
+      out += constants[~t->number];
+    else
+      append(out, {"c", ~t->number});
     return t + 1;
   }
   out += t->operation;
   const int operands = t++->number;
   for (int i = 0; i < operands; ++i) {
     out += i ? ", " : "(";
-    t = print(t, out);
+    t = print(t, out, constants);
   }
   out += ")";
   return t;
