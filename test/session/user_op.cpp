@@ -36,7 +36,43 @@ struct clipped_product {
   }
 };
 
+// Every function of weft::math and every operator, in a formula and in its gradient.
+struct all_functions {
+  static constexpr const char* name = "all_functions";
+  static constexpr bool floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static V apply(V x) {
+    namespace m = weft::math;
+    const V q = x * x, p = q + V(1);
+    return m::exp(x) + m::expm1(x) + m::tanh(x) + m::sigmoid(x) + p * m::sqrt(p) - m::pow(p, V(2.5)) +
+           x * (m::log(p) - m::log1p(q) / V(2) + m::abs(x) + m::sign(x) + m::floor(x) + m::maximum(x, V(0.3)) +
+                m::minimum(x, V(0.4)) + m::select(x != V(1), x, V(0)));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
+    namespace m = weft::math;
+    const V q = x * x, p = q + V(1), t = m::tanh(x), s = m::sigmoid(x);
+    const V smooth = m::exp(x) + m::expm1(x) + V(1) + (V(1) - t * t) + s * (V(1) - s) + V(3) * x * m::sqrt(p) -
+                     V(5) * x * m::pow(p, V(1.5)) + m::log(p) - m::log1p(q) / V(2) + q / p;
+    const V edges = V(2) * m::abs(x) + m::sign(x) + m::floor(x) + m::maximum(x, V(0.3)) + m::minimum(x, V(0.4)) +
+                    m::select(!(x < V(0.3)), x, V(0)) + m::select(x <= V(0.4), x, V(0)) +
+                    m::select(x != V(1), V(2) * x, V(0));
+    return g * (smooth + m::select(x > V(-9), edges, -edges) + m::select(x >= V(9), V(1), V(0)));
+  }
+};
+
 using namespace weft;
+
+BOOST_AUTO_TEST_CASE(every_function_of_math) {
+  gradient_check check;
+  check("all functions", elementwise<all_functions>(check.input<dims<2, 3>>()), 3);
+  graph g;
+  const symbol x = placeholder<double>(g, "x").erased();
+  g.use(primitives<double>);
+  session s{g, {.threads = 1}};
+  const double tiny = s.eval(node<double>(math::expm1(x)), with(node<double>(x), 1e-12));
+  BOOST_CHECK_CLOSE(tiny, 1e-12, 1e-9);  // e^x - 1 keeps its digits in symbols too
+}
 
 BOOST_AUTO_TEST_CASE(gradients_of_any_order) {
   gradient_check check;

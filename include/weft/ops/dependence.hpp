@@ -28,6 +28,7 @@ WEFT_HOST_DEVICE inline dependence operator<=(dependence a, dependence b) { retu
 WEFT_HOST_DEVICE inline dependence operator>(dependence a, dependence b) { return detail::join(a, b); }
 WEFT_HOST_DEVICE inline dependence operator>=(dependence a, dependence b) { return detail::join(a, b); }
 WEFT_HOST_DEVICE inline dependence operator==(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE inline dependence operator!=(dependence a, dependence b) { return detail::join(a, b); }
 WEFT_HOST_DEVICE inline dependence operator-(dependence a) { return a; }
 WEFT_HOST_DEVICE inline dependence operator!(dependence a) { return a; }
 
@@ -42,6 +43,7 @@ WEFT_HOST_DEVICE inline dependence tanh(dependence x) { return x; }
 WEFT_HOST_DEVICE inline dependence sigmoid(dependence x) { return x; }
 WEFT_HOST_DEVICE inline dependence abs(dependence x) { return x; }
 WEFT_HOST_DEVICE inline dependence sign(dependence x) { return x; }
+WEFT_HOST_DEVICE inline dependence floor(dependence x) { return x; }
 WEFT_HOST_DEVICE inline dependence pow(dependence a, dependence b) { return weft::detail::join(a, b); }
 WEFT_HOST_DEVICE inline dependence maximum(dependence a, dependence b) { return weft::detail::join(a, b); }
 WEFT_HOST_DEVICE inline dependence minimum(dependence a, dependence b) { return weft::detail::join(a, b); }

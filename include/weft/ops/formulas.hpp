@@ -15,7 +15,7 @@ WEFT_STRICT_BEGIN
 /// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool.
 ///
 /// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`. Its formulas use the
-/// operators, `V(0.5)` for numbers, and the functions of `math` that symbol.hpp has; no branches, but `math::select`.
+/// operators, `V(0.5)` for numbers, and the functions of `math`; no branches, but `math::select`.
 /// A file that nvcc compiles wants them marked WEFT_HOST_DEVICE, or constexpr with `--expt-relaxed-constexpr`; that
 /// they are not is an error there.
 namespace weft::formula {
@@ -108,6 +108,19 @@ struct sign {
   template <class V>
   WEFT_HOST_DEVICE static V apply(V x) {
     return math::sign(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
+    return g * V(0);
+  }
+};
+/// The largest integer not above x; its gradient is 0 everywhere.
+struct floor {
+  static constexpr const char* name = "floor";
+  static constexpr bool floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static V apply(V x) {
+    return math::floor(x);
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient(V g, V, V) {

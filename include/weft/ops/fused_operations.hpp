@@ -293,6 +293,8 @@ inline double primitive_of_numbers(primitive p, const symbol* x) {
       return math::abs(a);
     case primitive::sign:
       return math::sign(a);
+    case primitive::floor:
+      return math::floor(a);
     case primitive::pow:
       return math::pow(a, x[1].number());
     case primitive::less:

@@ -79,6 +79,8 @@ const fused* further_primitive(primitive p, dtype to) {
       return &single<f::abs, T, arg0<T>>;
     case primitive::sign:
       return &single<f::sign, T, arg0<T>>;
+    case primitive::floor:
+      return &single<f::floor, T, arg0<T>>;
     case primitive::less:
       return &single<f::less, bool, arg0<T>, arg1<T>>;
     case primitive::less_equal:

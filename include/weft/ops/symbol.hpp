@@ -33,6 +33,7 @@ enum class primitive : unsigned char {
   pow,
   abs,
   sign,
+  floor,
   less,
   less_equal,
   equal,
@@ -127,6 +128,7 @@ WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
   return detail::apply_primitive(primitive::equal, a, b);
 }
 WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
+WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b); }
 WEFT_QUIET_END
 
 namespace detail {
@@ -146,6 +148,7 @@ WEFT_HOST_DEVICE inline symbol tanh(symbol x) { return weft::detail::apply_primi
 WEFT_HOST_DEVICE inline symbol sigmoid(symbol x) { return weft::detail::apply_primitive(primitive::sigmoid, x); }
 WEFT_HOST_DEVICE inline symbol abs(symbol x) { return weft::detail::apply_primitive(primitive::abs, x); }
 WEFT_HOST_DEVICE inline symbol sign(symbol x) { return weft::detail::apply_primitive(primitive::sign, x); }
+WEFT_HOST_DEVICE inline symbol floor(symbol x) { return weft::detail::apply_primitive(primitive::floor, x); }
 WEFT_HOST_DEVICE inline symbol pow(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::pow, a, b); }
 WEFT_HOST_DEVICE inline symbol maximum(symbol a, symbol b) {
   return weft::detail::apply_primitive(primitive::maximum, a, b);
@@ -158,6 +161,8 @@ WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
   return weft::detail::apply_primitive(primitive::select, operands, 3);
 }
 WEFT_HOST_DEVICE inline symbol log1p(symbol x) { return log(symbol(1) + x); }
+// tanh(x / 2) is (e^x - 1) / (e^x + 1), and as accurate near 0 as expm1.
+WEFT_HOST_DEVICE inline symbol expm1(symbol x) { return tanh(symbol(0.5) * x) * (exp(x) + symbol(1)); }
 WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
   return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
 }

@@ -261,8 +261,8 @@ struct compiled<device_compiler> {
     using skeleton::apply, skeleton::argument;
     using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
     gradient_primitives<T>();
-    detail::need<detail::registered_operations<T, T, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs, f::sign, f::divide,
-                                               f::pow, f::maximum, f::minimum, f::cast<T>>>();
+    detail::need<detail::registered_operations<T, T, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs, f::sign, f::floor,
+                                               f::divide, f::pow, f::maximum, f::minimum, f::cast<T>>>();
     detail::need<detail::registered_operations<T, bool, f::less, f::less_equal, f::equal>>();
     detail::need<detail::registered_map<apply<f::logical_not, bool, argument<0, bool>>, map_forms::plain>>();
     detail::need<detail::registered_map<apply<f::select, T, argument<0, bool>, argument<1, T>, argument<2, T>>,
