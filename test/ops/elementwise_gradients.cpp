@@ -105,6 +105,30 @@ BOOST_AUTO_TEST_CASE(a_cast_converts_the_gradient_back) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(powers_of_zero_have_gradients_of_any_order) {
+  graph g;
+  const auto x = placeholder<double>(g, "x");
+  // Of x^n at 0: n! for the n-th derivative, 0 for all others.
+  const auto check = [&](double n, double first, double second, double third, double fourth) {
+    const auto [d1] = gradients(pow(x, n), x);
+    const auto [d2] = gradients(d1, x);
+    const auto [d3] = gradients(d2, x);
+    const auto [d4] = gradients(d3, x);
+    session s{g, {.threads = 1}};
+    const auto [a, b, c, d] = s.run(fetch(d1, d2, d3, d4), with(x, 0.0));
+    BOOST_TEST_CONTEXT("x to the power " << n) {
+      BOOST_CHECK_EQUAL(a, first);
+      BOOST_CHECK_EQUAL(b, second);
+      BOOST_CHECK_EQUAL(c, third);
+      BOOST_CHECK_EQUAL(d, fourth);
+    }
+  };
+  check(0, 0, 0, 0, 0);
+  check(1, 1, 0, 0, 0);
+  check(2, 0, 2, 0, 0);
+  check(3, 0, 0, 6, 0);
+}
+
 // Through operations of a type that neither the loss has nor what it is differentiated by.
 BOOST_AUTO_TEST_CASE(gradients_pass_through_another_precision) {
   graph g;

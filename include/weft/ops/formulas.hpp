@@ -184,7 +184,9 @@ struct pow {
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
-    return g * b * math::pow(a, b - V(1));
+    // 0 where b is, at a = 0 too, where a^-1 is inf: then the power is of 1, so that its own gradients are finite.
+    const auto constant = b == V(0);
+    return math::select(constant, V(0), g * b * math::pow(math::select(constant, V(1), a), b - V(1)));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_b(V g, V a, V, V y) {

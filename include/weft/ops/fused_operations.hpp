@@ -337,6 +337,7 @@ WEFT_ONCE symbol apply_primitive(primitive p, const symbol* operands, std::size_
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
   if (!where) return symbol(primitive_of_numbers(p, operands));
+  if (p == primitive::select && operands[0].is_number()) return operands[operands[0].number() != 0 ? 1 : 2];
   if (p == primitive::select && operands[1].is_number() && operands[2].is_number())
     type = where->compared_type(operands[0].id());
   const fused* f = where->kernels(p, type, to);
