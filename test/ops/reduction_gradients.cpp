@@ -98,3 +98,20 @@ BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_gradients) {
   const double expected[] = {0, 6, 0, 0, 0, 0};
   for (int i = 0; i < 6; ++i) BOOST_CHECK_EQUAL(d.data()[i], expected[i]);
 }
+
+BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_second_gradients) {
+  for (const int zeros : {0, 1, 2, 3}) {
+    gradient_check check;
+    const auto x = check.input<dims<2, 4>>();
+    for (int i = 0; i < zeros; ++i) check.values(0)[static_cast<std::size_t>(2 * i)] = 0;  // 0, 2 and 4, of two rows
+    check("product with " + std::to_string(zeros) + " zeros", product<1>(x), zeros < 3 ? 3 : 2);
+  }
+  graph g;
+  const auto x = placeholder<double, dims<2>>(g);
+  const auto [dx] = gradients(product(x), x);
+  const auto [row] = gradients(sum(dx * tensor<double, dims<2>>{0, 1}), x);
+  session s{g, {.threads = 1}};
+  const auto h = s.eval(row, with(x, tensor<double, dims<2>>{0, 2}));
+  BOOST_CHECK_EQUAL(h(0), 1);
+  BOOST_CHECK_EQUAL(h(1), 0);
+}

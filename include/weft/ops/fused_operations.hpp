@@ -508,15 +508,21 @@ WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
   symbol dx;
   if (how == device::combine::product) {
-    // y / x, except where an element is 0: then it gets the product of the others, if they are not 0 too.
-    const symbol zero = apply_primitive(primitive::equal, x, symbol(0));
-    const symbol others = math::select(zero, symbol(1), x);
-    const symbol p =
-        record_reshape(record_reduction(others, reduced, static_cast<const fused_reduction*>(g.c.detail)->plain), kept);
-    const symbol zeros =
-        record_reshape(record_reduction(apply_primitive(primitive::convert, &zero, 1, x.type()), reduced), kept);
-    dx = up * math::select(zero, math::select(zeros == symbol(1), p, symbol(0)),
-                           math::select(zeros == symbol(0), p / others, symbol(0)));
+    // The product of the other elements. It is split into p, that of the elements which are not 0, and that of those
+    // which are: both are written as functions of x, so that they can be differentiated in their turn. Of two zeros
+    // each is the sum of both less the other; of three or more, the product of the others is taken as 0 once and for
+    // all.
+    const auto* plain = static_cast<const fused_reduction*>(g.c.detail)->plain;
+    const auto over = [&](symbol v, const fused_reduction* product) {
+      return record_reshape(record_reduction(v, reduced, product), kept);
+    };
+    const symbol zero = x == symbol(0);
+    const symbol others = math::select(zero, symbol(1), x), small = math::select(zero, x, symbol(0));
+    const symbol p = over(others, plain);
+    const symbol zeros = over(apply_primitive(primitive::convert, &zero, 1, x.type()), nullptr);
+    const symbol other_zeros = math::select(zeros == symbol(1), symbol(1),
+                                            math::select(zeros == symbol(2), over(small, nullptr) - small, symbol(0)));
+    dx = up * math::select(zero, p * other_zeros, p / others * over(math::select(zero, x, symbol(1)), plain));
   } else {  // equal maxima share the gradient, as in TensorFlow
     const symbol hit = apply_primitive(primitive::equal, x, y);
     const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());

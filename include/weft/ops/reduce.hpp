@@ -103,7 +103,8 @@ template <int... Axes, Expression E>
   return detail::reduce<device::combine::sum, true, Axes...>(e);
 }
 
-/// Product over the given axes, or over all (tf.reduce_prod).
+/// Product over the given axes, or over all (tf.reduce_prod). Its first and second gradients are right whichever
+/// elements are 0; third ones are so where no more than two are.
 template <int... Axes, Expression E>
 [[nodiscard]] auto product(const E& e) {
   static_assert(correct<reduction_mistake<E, Axes...>>, "product: no such axis, or an element type without product");
