@@ -502,3 +502,23 @@ BOOST_AUTO_TEST_CASE(replicas_in_one_graph_train_on_two_gpus) {
   for (int i = 0; i < 5; ++i) BOOST_CHECK_SMALL(std::get<0>(step(in)) - std::get<0>(same(in)), 1e-5f);
   check_close(s.eval(w), t.eval(hw));
 }
+
+BOOST_AUTO_TEST_CASE(a_trace_waits_for_each_kernel_and_has_all_of_them) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto here = with_device(g, cuda{0});
+  auto v = variable<float, dims<4>>(g, "v", init::constant{1});
+  auto write = assign(v, v * 2.0f);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(write));
+  step();
+  step();
+  CHECK_SAYS(explain(step), "launched as a whole");
+  {
+    trace t(s);
+    step();
+    BOOST_TEST(t.kernels() == 2);  // and the copy to the host
+    CHECK_SAYS(t.json(), "\"gpu:0\"");
+  }
+  BOOST_TEST(step().data()[0] == 16);
+}

@@ -75,6 +75,7 @@ inline std::string operation_text(const graph_node& n) {
     __builtin_memcpy(&bits, n.init.data.data(), n.init.data.bytes());
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
+  if (op == &constant_operation) return text;  // its attributes are its extents
   if (op->part == role::product && what.attributes.size() == 2) {
     append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
   } else {

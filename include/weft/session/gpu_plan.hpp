@@ -345,13 +345,16 @@ class gpu_plan final : public plan {
   /// step that runs once is spared the making of a recording.
   void run_on_gpu(stage& s) {
     session_gpu& g = gpu(s.on.ordinal);
-    const bool record = s.has_run && g.options.record_steps && !g.options.synchronous && !s.unrecordable;
-    if (record && !s.recorded) record_stage(s, g);
-    if (s.recorded) return g.queue().launch(*s.recorded);
+    const bool whole = s.has_run && g.options.record_steps && !one_by_one(g);
+    if (whole && !s.recorded && !s.unrecordable) record_stage(s, g);
+    if (whole && s.recorded) return g.queue().launch(*s.recorded);
     fill_queues(s, g);
     join_queues(s, g);
     s.has_run = true;
   }
+
+  /// Whether each kernel is waited for: to find the one that fails, or how long each takes.
+  bool one_by_one(const session_gpu& g) const { return g.options.synchronous || measured_; }
 
   /// A call of a library may be one that cannot be recorded. The recording is broken then, nothing is done yet, and the
   /// stage is launched kernel by kernel, now and later.
@@ -391,7 +394,9 @@ class gpu_plan final : public plan {
       gpu::queue& q = g.queue(work_of(next));
       for (const std::uint32_t w : next.waits) q.wait_for(g.queue(work_of(instructions_[w])));
       run(next, {buffers_.data(), nullptr, &q});
-      if (g.options.synchronous) finish(next, q);
+      if (!one_by_one(g)) continue;
+      finish(next, q);
+      if (measured_) next.ended = nanoseconds();
     }
   }
 
