@@ -7,11 +7,13 @@
 #include <vector>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
 #include "list.hpp"
 
 using namespace weft;
 using test::floats;
 using test::list;
+using test::says;
 
 namespace {
 
@@ -46,6 +48,24 @@ BOOST_AUTO_TEST_CASE(construction) {
   const tensor<double> scalar = 2.5;
   BOOST_CHECK_EQUAL(static_cast<double>(scalar), 2.5);
   BOOST_CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(vec().begin()) % 64, 0u);
+}
+
+BOOST_AUTO_TEST_CASE(more_elements_than_memory_holds) {
+  using matrix = tensor<float, dims<dyn<"a">, dyn<"b">>>;
+  const std::int64_t side = std::int64_t{1} << 32;
+  const auto too_many = says(error_code::resource_exhausted, "[4294967296, 4294967296] are more than any memory holds");
+  BOOST_CHECK_EXCEPTION(matrix(shape(side, side)), error, too_many);  // 2^64 elements: as many as none
+  BOOST_CHECK_EXCEPTION((matrix(shape(side, side), uninitialized{})), error, too_many);
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<side, side>>()), error, too_many);
+  BOOST_CHECK_EXCEPTION((tensor_view<float, dims<dyn<"a">, dyn<"b">>>(nullptr, shape(side, side))), error, too_many);
+  BOOST_CHECK_EXCEPTION(matrix(shape(side / 4, side)), error, says(error_code::resource_exhausted));  // of bytes
+  BOOST_CHECK_EQUAL(matrix(shape(side, 0)).elements(), 0u);
+  BOOST_CHECK_EQUAL((tensor<float, dims<side, side, 0>>()).elements(), 0u);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program
+  BOOST_CHECK_EXCEPTION(matrix(shape(side, 1 << 18)), error,
+                        says(error_code::resource_exhausted, "no memory for the extents [4294967296, 262144]"));
+  BOOST_CHECK_EXCEPTION(sequence<double>(std::size_t{1} << 50), error, says(error_code::resource_exhausted));
+#endif
 }
 
 BOOST_AUTO_TEST_CASE(views_look_at_memory_of_others) {

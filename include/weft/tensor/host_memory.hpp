@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <new>
 
+#include <weft/error.hpp>
+
 #if defined(__has_feature)
   #define WEFT_ADDRESS_SANITIZER __has_feature(address_sanitizer)
 #endif
@@ -103,17 +105,14 @@ class block_pool {
 /// The default allocator: cache-line aligned memory of the host. Large blocks lie in huge pages.
 class host_allocator {
  public:
+  /// Throws resource_exhausted, as Weft does, and not std::bad_alloc.
   // Not inlined: every container's destructor would have it.
   __attribute__((noinline)) static void* allocate(std::size_t bytes) {
-    const std::size_t all = bytes + alignment;
-    if (all > block_pool::smallest && pools) {
-      if (all > block_pool::largest) return place(detail::huge_pages(all), alignment, huge);
-      const unsigned index = block_pool::size_index(all);
-      return place(block_pool::take(index), alignment, static_cast<unsigned char>(pooled + index));
+    try {
+      return find(bytes);
+    } catch (const std::bad_alloc&) {
+      throw error(error_code::resource_exhausted, "", {"no memory for ", bytes, " bytes"});
     }
-    void* const memory = ::operator new(all);
-    const std::size_t offset = alignment - reinterpret_cast<std::uintptr_t>(memory) % alignment;
-    return place(memory, offset, static_cast<unsigned char>(offset));
   }
   __attribute__((noinline)) static void deallocate(void* p) noexcept {
     auto* const to = static_cast<std::byte*>(p);
@@ -138,6 +137,18 @@ class host_allocator {
 #else
   static constexpr bool pools = true;
 #endif
+
+  static void* find(std::size_t bytes) {
+    const std::size_t all = bytes + alignment;
+    if (all > block_pool::smallest && pools) {
+      if (all > block_pool::largest) return place(detail::huge_pages(all), alignment, huge);
+      const unsigned index = block_pool::size_index(all);
+      return place(block_pool::take(index), alignment, static_cast<unsigned char>(pooled + index));
+    }
+    void* const memory = ::operator new(all);
+    const std::size_t offset = alignment - reinterpret_cast<std::uintptr_t>(memory) % alignment;
+    return place(memory, offset, static_cast<unsigned char>(offset));
+  }
 
   static void* place(void* memory, std::size_t offset, unsigned char origin) {
     std::byte* const p = static_cast<std::byte*>(memory) + offset;

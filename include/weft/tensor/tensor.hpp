@@ -28,8 +28,15 @@ inline std::string to_string(const shape& s, const char* const* names = nullptr)
 
 namespace detail {
 
-/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal.
+/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal. Throws resource_exhausted
+/// if there cannot be so many elements.
 void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given);
+
+/// What so many elements of `element` bytes take. Throws resource_exhausted if no address space could hold them.
+std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element);
+
+/// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
+storage storage_of(const char* what, const shape& extents, std::size_t element);
 
 #if WEFT_BODIES
 
@@ -48,6 +55,31 @@ WEFT_ONCE void check_fits(const char* what, const shape& spec, const char* const
     fits = fits && given[i] >= 0;
   }
   if (!fits) shape_mismatch(what, spec, names, given);
+  checked_bytes(what, given, 1);
+}
+
+WEFT_ONCE std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element) {
+  std::size_t bytes = element;
+  bool overflows = false;
+  for (std::size_t i = 0; i < extents.rank; ++i) {
+    const auto extent = static_cast<std::size_t>(extents[i]);
+    if (extent == 0) return 0;
+    overflows = __builtin_mul_overflow(bytes, extent, &bytes) || overflows;
+  }
+  if (overflows || bytes > ~std::size_t{0} / 2)
+    throw error(error_code::resource_exhausted, what,
+                {"the extents ", to_string(extents), " are more than any memory holds"});
+  return bytes;
+}
+
+WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element) {
+  const std::size_t bytes = checked_bytes(what, extents, element);
+  try {
+    return storage(bytes);
+  } catch (const error&) {  // which does not know the extents
+    throw error(error_code::resource_exhausted, what,
+                {"no memory for the extents ", to_string(extents), ", ", bytes, " bytes"});
+  }
 }
 
 #endif
@@ -79,7 +111,8 @@ class tensor {
   tensor() requires Dims::is_static : tensor(Dims::spec) {}
   tensor() requires(!Dims::is_static) : tensor(empty()) {}
 
-  /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`.
+  /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`, resource_exhausted if memory does
+  /// not hold them.
   explicit tensor(const shape& extents) : tensor(extents, uninitialized{}) {
     __builtin_memset(static_cast<void*>(raw()), 0, elements() * sizeof(T));
   }
@@ -114,7 +147,7 @@ class tensor {
 
   tensor(const shape& extents, uninitialized) : shape_(extents) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
-    bytes_ = storage(elements() * sizeof(T));
+    bytes_ = detail::storage_of("tensor", shape_, sizeof(T));
   }
 
   /// The elements of another tensor under other extents, shared with it until one of the two is written.
@@ -167,7 +200,7 @@ class tensor {
 
   void detach() {
     if (bytes_.unique()) return;
-    storage mine(elements() * sizeof(T));
+    storage mine = detail::storage_of("tensor", shape_, sizeof(T));
     __builtin_memcpy(mine.data(), bytes_.data(), elements() * sizeof(T));
     bytes_ = static_cast<storage&&>(mine);
   }
