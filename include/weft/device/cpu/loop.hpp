@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -128,6 +129,14 @@ inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
 }
 
 template <class T>
+WEFT_HOST_DEVICE bool is_nan(T x) {
+#if __FINITE_MATH_ONLY__ && !defined(__CUDA_ARCH__)
+  if constexpr (T(0.5) != T(0)) return math::detail::is_nan(x);
+#endif
+  return x != x;
+}
+
+template <class T>
 WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
   switch (how) {
     case combine::sum:
@@ -135,9 +144,9 @@ WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
     case combine::product:
       return static_cast<T>(a * b);
     case combine::maximum:
-      return b > a || b != b ? b : a;
+      return b > a || is_nan(b) ? b : a;
     case combine::minimum:
-      return b < a || b != b ? b : a;
+      return b < a || is_nan(b) ? b : a;
     default:
       return b;
   }

@@ -24,6 +24,18 @@ double sqrt(double) __attribute__((const));
   #include <weft/device/gpu/math.hpp>
 #else
 
+  // Flags like -ffast-math let a compiler move the terms of sums, and with them what is added and subtracted to round,
+  // and take every number for finite. Clang is told that it may not, here. g++ would no longer inline what it is told
+  // so of: sums that matter are `kept`, and special values found by their bits.
+  #if defined(__clang__)
+    #pragma float_control(push)
+    #if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__
+      #pragma float_control(precise, on)
+    #else
+      #pragma clang fp reassociate(off)
+    #endif
+  #endif
+
 namespace weft::math {
 
 namespace detail {
@@ -32,6 +44,18 @@ WEFT_HOST_DEVICE WEFT_INLINE std::uint32_t bits(float x) { return __builtin_bit_
 WEFT_HOST_DEVICE WEFT_INLINE std::uint64_t bits(double x) { return __builtin_bit_cast(std::uint64_t, x); }
 WEFT_HOST_DEVICE WEFT_INLINE float as_float(std::uint32_t x) { return __builtin_bit_cast(float, x); }
 WEFT_HOST_DEVICE WEFT_INLINE double as_double(std::uint64_t x) { return __builtin_bit_cast(double, x); }
+
+  #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__) && !defined(__CUDACC__)
+// Zero, which the compiler cannot know. (__builtin_assoc_barrier is gone once g++ 12 has vectorised a loop.)
+__attribute__((used)) inline std::uint64_t nothing = 0;
+WEFT_INLINE float kept(float sum) { return as_float(bits(sum) ^ static_cast<std::uint32_t>(nothing)); }
+WEFT_INLINE double kept(double sum) { return as_double(bits(sum) ^ nothing); }
+  #else
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE T kept(T sum) {
+  return sum;
+}
+  #endif
 
 // condition ? a : b, spelt in bits: a conditional expression would be turned into a branch, and the loop with it.
 WEFT_HOST_DEVICE WEFT_INLINE float select(bool condition, float a, float b) {
@@ -42,6 +66,46 @@ WEFT_HOST_DEVICE WEFT_INLINE double select(bool condition, double a, double b) {
   const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(condition);
   return as_double((bits(a) & mask) | (bits(b) & ~mask));
 }
+
+  #if __FINITE_MATH_ONLY__
+WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(float x) { return (bits(x) & 0x7fffffffu) > 0x7f800000u; }
+WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(double x) { return (bits(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u; }
+WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(float x) { return bits(x) << 1 == 0; }
+WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(double x) { return bits(x) << 1 == 0; }
+WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(float x) { return bits(x) < 0x7f800000u; }
+WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(double x) { return bits(x) < 0x7ff0000000000000u; }
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE T at_most(T limit, T x) {
+  return select((x > limit) & !is_nan(x), limit, x);
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE T at_least(T limit, T x) {
+  return select((x < limit) & !is_nan(x), limit, x);
+}
+  #else
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(T x) {
+  return x != x;
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(T x) {
+  return x == T(0);
+}
+// Of x > 0.
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(T x) {
+  return x < T(__builtin_inff());
+}
+// x, within a limit; NaN stays.
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE T at_most(T limit, T x) {
+  return select(x > limit, limit, x);
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE T at_least(T limit, T x) {
+  return select(x < limit, limit, x);
+}
+  #endif
 
 // c0 + c1 x + c2 x^2 + ...
 template <class T>
@@ -71,17 +135,17 @@ struct exp_parts_double {
 
 template <int Bias>
 WEFT_HOST_DEVICE WEFT_INLINE exp_parts_float split_exp(float x) {
-  const float t = x * 0x1.715476p0f + (round_float + Bias);
-  const float m = t - (round_float + Bias);
-  const float r = (x - m * 0x1.63p-1f) + m * 0x1.bd0106p-13f;
+  const float t = kept(x * 0x1.715476p0f + (round_float + Bias));
+  const float m = kept(t - (round_float + Bias));
+  const float r = kept(x - m * 0x1.63p-1f) + m * 0x1.bd0106p-13f;
   const float q = polynomial(r, 0x1.fffffcp-2f, 0x1.55549p-3f, 0x1.5558f8p-5f, 0x1.123b02p-7f, 0x1.6a2256p-10f);
   return {bits(t), r + r * r * q};
 }
 
 WEFT_HOST_DEVICE WEFT_INLINE exp_parts_double split_exp(double x) {
-  const double t = x * 0x1.71547652b82fep0 + round_double;
-  const double m = t - round_double;
-  const double r = (x - m * 0x1.62e42feep-1) - m * 0x1.a39ef35793c76p-33;
+  const double t = kept(x * 0x1.71547652b82fep0 + round_double);
+  const double m = kept(t - round_double);
+  const double r = kept(x - m * 0x1.62e42feep-1) - m * 0x1.a39ef35793c76p-33;
   const double q =
       polynomial(r, 0.5, 0x1.555555555555bp-3, 0x1.5555555555501p-5, 0x1.111111110ebd0p-7, 0x1.6c16c16c30ad0p-10,
                  0x1.a01a01b3b6381p-13, 0x1.a01a01355729ap-16, 0x1.71ddef9212d18p-19, 0x1.27e5b5b7b3bdfp-22,
@@ -100,37 +164,45 @@ WEFT_HOST_DEVICE WEFT_INLINE double sqrt(double x) { return ::sqrt(x); }
 /// The largest integer not above x.
 WEFT_HOST_DEVICE WEFT_INLINE float floor(float x) {
   const float magnitude = abs(x);
-  float r = (magnitude + 0x1p23f) - 0x1p23f;
+  float r = detail::kept(magnitude + 0x1p23f) - 0x1p23f;
   r = __builtin_copysignf(detail::select(magnitude < 0x1p23f, r, magnitude), x);
   return r - detail::select(r > x, 1.0f, 0.0f);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double floor(double x) {
   const double magnitude = abs(x);
-  double r = (magnitude + 0x1p52) - 0x1p52;
+  double r = detail::kept(magnitude + 0x1p52) - 0x1p52;
   r = __builtin_copysign(detail::select(magnitude < 0x1p52, r, magnitude), x);
   return r - detail::select(r > x, 1.0, 0.0);
 }
 
 /// The larger operand; NaN if either is NaN.
-WEFT_HOST_DEVICE WEFT_INLINE float maximum(float a, float b) { return detail::select((a > b) | (a != a), a, b); }
-WEFT_HOST_DEVICE WEFT_INLINE double maximum(double a, double b) { return detail::select((a > b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE float maximum(float a, float b) {
+  return detail::select((a > b) | detail::is_nan(a), a, b);
+}
+WEFT_HOST_DEVICE WEFT_INLINE double maximum(double a, double b) {
+  return detail::select((a > b) | detail::is_nan(a), a, b);
+}
 
 /// The smaller operand; NaN if either is NaN.
-WEFT_HOST_DEVICE WEFT_INLINE float minimum(float a, float b) { return detail::select((a < b) | (a != a), a, b); }
-WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) { return detail::select((a < b) | (a != a), a, b); }
+WEFT_HOST_DEVICE WEFT_INLINE float minimum(float a, float b) {
+  return detail::select((a < b) | detail::is_nan(a), a, b);
+}
+WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) {
+  return detail::select((a < b) | detail::is_nan(a), a, b);
+}
 
 /// e^x.
 WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) {
   // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should.
-  x = detail::select(x > 89.0f, 89.0f, x);
-  x = detail::select(x < -104.0f, -104.0f, x);
+  x = detail::at_most(89.0f, x);
+  x = detail::at_least(-104.0f, x);
   const auto [biased, expm1] = detail::split_exp<254>(x);
   const std::uint32_t half = biased >> 1;
   return (expm1 + 1.0f) * detail::as_float(half << 23) * detail::as_float((biased - half) << 23);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
-  x = detail::select(x > 710.0, 710.0, x);
-  x = detail::select(x < -746.0, -746.0, x);
+  x = detail::at_most(710.0, x);
+  x = detail::at_least(-746.0, x);
   const auto [power, expm1] = detail::split_exp(x);
   const std::uint64_t biased = power + 2046;
   const std::uint64_t half = biased >> 1;
@@ -139,18 +211,18 @@ WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
 
 /// e^x - 1.
 WEFT_HOST_DEVICE WEFT_INLINE float expm1(float x) {
-  x = detail::select(x > 89.0f, 89.0f, x);
-  const float clamped = detail::select(x < -18.0f, -18.0f, x);
+  x = detail::at_most(89.0f, x);
+  const float clamped = detail::at_least(-18.0f, x);
   const auto [biased, expm1] = detail::split_exp<126>(clamped);
   const float half = detail::as_float(biased << 23);
-  return detail::select(x == 0.0f, x, 2.0f * (half * expm1 + (half - 0.5f)));
+  return detail::select(x == 0.0f, x, 2.0f * (half * expm1 + detail::kept(half - 0.5f)));
 }
 WEFT_HOST_DEVICE WEFT_INLINE double expm1(double x) {
-  x = detail::select(x > 710.0, 710.0, x);
-  const double clamped = detail::select(x < -40.0, -40.0, x);
+  x = detail::at_most(710.0, x);
+  const double clamped = detail::at_least(-40.0, x);
   const auto [power, expm1] = detail::split_exp(clamped);
   const double half = detail::as_double((power + 1022) << 52);
-  return detail::select(x == 0.0, x, 2.0 * (half * expm1 + (half - 0.5)));
+  return detail::select(x == 0.0, x, 2.0 * (half * expm1 + detail::kept(half - 0.5)));
 }
 
 /// The natural logarithm.
@@ -168,8 +240,8 @@ WEFT_HOST_DEVICE WEFT_INLINE float log(float x) {
   const float f2 = f * f;
   const float tail = f2 * f * p - power * 0x1.bd0106p-13f - 0.5f * f2;
   const float result = power * 0x1.63p-1f + (f + tail);
-  const float special = detail::select(x == 0.0f, -infinity, __builtin_nanf(""));
-  const float large = detail::select(x < infinity, result, x);
+  const float special = detail::select(detail::is_zero(x), -infinity, __builtin_nanf(""));
+  const float large = detail::select(detail::below_infinity(x), result, x);
   return detail::select(x > 0.0f, large, special);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double log(double x) {
@@ -190,23 +262,23 @@ WEFT_HOST_DEVICE WEFT_INLINE double log(double x) {
   const double half_square = 0.5 * f * f;
   const double result =
       power * 0x1.62e42feep-1 - ((half_square - (s * (half_square + r) + power * 0x1.a39ef35793c76p-33)) - f);
-  const double special = detail::select(x == 0.0, -infinity, __builtin_nan(""));
-  const double large = detail::select(x < infinity, result, x);
+  const double special = detail::select(detail::is_zero(x), -infinity, __builtin_nan(""));
+  const double large = detail::select(detail::below_infinity(x), result, x);
   return detail::select(x > 0.0, large, special);
 }
 
 /// log(1 + x), accurate for small x.
 WEFT_HOST_DEVICE WEFT_INLINE float log1p(float x) {
-  const float u = 1.0f + x;
-  const float lost = x - (u - 1.0f);
+  const float u = detail::kept(1.0f + x);
+  const float lost = x - detail::kept(u - 1.0f);
   const float result = log(u) + lost / u;
-  return detail::select(u == 1.0f, x, detail::select((u > 0.0f) & (u < __builtin_inff()), result, log(u)));
+  return detail::select(u == 1.0f, x, detail::select((u > 0.0f) & detail::below_infinity(u), result, log(u)));
 }
 WEFT_HOST_DEVICE WEFT_INLINE double log1p(double x) {
-  const double u = 1.0 + x;
-  const double lost = x - (u - 1.0);
+  const double u = detail::kept(1.0 + x);
+  const double lost = x - detail::kept(u - 1.0);
   const double result = log(u) + lost / u;
-  return detail::select(u == 1.0, x, detail::select((u > 0.0) & (u < __builtin_inf()), result, log(u)));
+  return detail::select(u == 1.0, x, detail::select((u > 0.0) & detail::below_infinity(u), result, log(u)));
 }
 
 /// 1 / (1 + e^-x).
@@ -225,18 +297,18 @@ WEFT_HOST_DEVICE WEFT_INLINE float tanh(float x) {
   // changes where the second would count. A clamped rational function would be cheaper, and 8 ulp off where tanh
   // saturates.
   const float a = abs(x);
-  const float clamped = detail::select(a > 10.0f, 10.0f, a);
-  const float t = clamped * 0x1.715476p1f + (detail::round_float + 127);
-  const float half = clamped - (t - (detail::round_float + 127)) * 0x1.62e43p-2f;
+  const float clamped = detail::at_most(10.0f, a);
+  const float t = detail::kept(clamped * 0x1.715476p1f + (detail::round_float + 127));
+  const float half = clamped - detail::kept(t - (detail::round_float + 127)) * 0x1.62e43p-2f;
   const float q =
       detail::polynomial(half, 0x1.fffffcp-1f, 0x1.55549p-1f, 0x1.5558f8p-2f, 0x1.123b02p-3f, 0x1.6a2256p-5f);
   const float scale = detail::as_float(detail::bits(t) << 23);
-  const float e = (scale + scale) * (half + half * half * q) + (scale - 1.0f);
+  const float e = (scale + scale) * (half + half * half * q) + detail::kept(scale - 1.0f);
   return __builtin_copysignf(e / (e + 2.0f), x);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double tanh(double x) {
   const double a = 2.0 * abs(x);
-  const double t = expm1(detail::select(a > 44.0, 44.0, a));
+  const double t = expm1(detail::at_most(44.0, a));
   return __builtin_copysign(t / (t + 2.0), x);
 }
 
@@ -255,5 +327,9 @@ WEFT_HOST_DEVICE WEFT_INLINE float pow(float x, float y) {
 WEFT_HOST_DEVICE WEFT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
 
 }  // namespace weft::math
+
+  #if defined(__clang__)
+    #pragma float_control(pop)
+  #endif
 
 #endif

@@ -1,0 +1,55 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE fast_math
+#include <boost/test/unit_test.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <weft/weft.hpp>
+
+// Compiled with -ffast-math: whoever asks for it in a program of their own gets no other elementary functions from
+// Weft. What is expected comes from libm, in double, one element at a time.
+
+using namespace weft;
+
+namespace {
+
+constexpr int count = 4001;
+using vec = tensor<float, dims<count>>;
+
+// This file's own comparisons take every number for finite.
+bool is_nan(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7fffffffu) > 0x7f800000u; }
+
+template <class R>
+double worst(const vec& x, const vec& y, R exact) {
+  double largest = 0;
+  for (int i = 0; i < count; ++i) {
+    const double expected = exact(double{x(i)});
+    largest = std::fmax(largest, std::fabs((double{y(i)} - expected) / (expected == 0 ? 1 : expected)));
+  }
+  return largest;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(elementary_functions) {
+  vec x;
+  for (int i = 0; i < count; ++i) x.data()[i] = 0.0101f * static_cast<float>(i - count / 2);
+  BOOST_CHECK_LT(worst(x, exp(x), [](double v) { return std::exp(v); }), 5e-7);
+  BOOST_CHECK_LT(worst(x, tanh(x), [](double v) { return std::tanh(v); }), 5e-7);
+  BOOST_CHECK_LT(worst(x, sigmoid(x), [](double v) { return 1 / (1 + std::exp(-v)); }), 5e-7);
+  BOOST_CHECK_LT(worst(x, log(square(x) + 1.5f), [](double v) { return std::log(v * v + 1.5); }), 1e-6);
+  const tensor<double, dims<3>> y = exp(tensor<double, dims<3>>{-18.3684, 0.3466, 20});
+  for (const int i : {0, 1, 2}) BOOST_CHECK_CLOSE(y(i), std::exp(i == 0 ? -18.3684 : i == 1 ? 0.3466 : 20), 1e-12);
+  const auto p = softmax(tensor<float, dims<3>>{0.5f, 1, 20});
+  BOOST_CHECK_CLOSE(double{p(0)}, 3.3982670e-9, 1e-4);
+}
+
+BOOST_AUTO_TEST_CASE(not_a_number_stays_one) {
+  tensor<float, dims<3>> x{1, std::bit_cast<float>(0x7fc00000u), 5};
+  BOOST_CHECK(is_nan(max(x)) && is_nan(min(x)) && is_nan(sum(x)));
+  const auto larger = eval(maximum(x, 2.0f));
+  BOOST_CHECK(larger(0) == 2 && is_nan(larger(1)) && larger(2) == 5);
+  for (const auto& y : {eval(exp(x)), eval(log(x)), eval(tanh(x)), eval(sigmoid(x)), eval(relu(x))})
+    BOOST_CHECK(!is_nan(y(0)) && is_nan(y(1)) && !is_nan(y(2)));
+}
