@@ -12,6 +12,7 @@
 using namespace weft;
 using test::floats;
 using test::list;
+using test::says;
 
 namespace {
 
@@ -82,6 +83,28 @@ BOOST_AUTO_TEST_CASE(element_types) {
     BOOST_CHECK(number(sum(a)) == T(11) && number(max(a)) == T(6));
   };
   check(std::int8_t{}), check(std::uint16_t{}), check(std::int32_t{}), check(std::uint64_t{}), check(double{});
+}
+
+BOOST_AUTO_TEST_CASE(division_of_integers) {
+  const auto check = []<class T>(T) {
+    constexpr T smallest = std::numeric_limits<T>::min();
+    const tensor<T, dims<3>> a{smallest, 7, T(-7)}, b{T(-1), 2, 2}, c{1, 0, 1};
+    BOOST_CHECK(list(a / b) == (std::vector<T>{T(std::uint64_t{0} - std::uint64_t(smallest)), 3, T(T(-7) / T(2))}));
+    BOOST_CHECK_EXCEPTION(eval(a / c), error,
+                          says(error_code::invalid_argument, "divide: integers are divided by zero"));
+    BOOST_CHECK_EXCEPTION(eval(a / 0 + a), error, says(error_code::invalid_argument));
+  };
+  check(std::int32_t{}), check(std::int64_t{}), check(std::int8_t{}), check(std::uint16_t{});
+  graph g;
+  const auto x = placeholder<int, dims<100000>>(g, "x");
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(100 / x), feed(x));
+  tensor<int, dims<100000>> ones = tensor<int, dims<100000>>() + 1;
+  BOOST_CHECK_EQUAL(step(ones)(77777), 100);
+  ones(77777) = 0;
+  BOOST_CHECK_EXCEPTION(step(ones), error, says(error_code::invalid_argument, "divided by zero"));
+  ones(77777) = -3;
+  BOOST_CHECK_EQUAL(step(ones)(77777), -33);
 }
 
 BOOST_AUTO_TEST_CASE(logic_and_casts) {

@@ -65,10 +65,16 @@ struct multiply {
     return g * a;
   }
 };
+/// Of integers towards 0; the smallest by -1 is itself, as it is negated. Throws invalid_argument where integers are
+/// divided by 0. On a GPU, where nothing can be thrown, that is 0.
 struct divide {
   static constexpr const char* name = "divide";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V a, V b) {
+    if constexpr (std::is_integral_v<V>) {
+      if (b == V(0)) return by_zero<V>();
+      if (V(-1) < V(0) && b == V(-1)) return static_cast<V>(std::uint64_t{0} - static_cast<std::uint64_t>(a));
+    }
     return static_cast<V>(a / b);
   }
   template <class V>
@@ -78,6 +84,16 @@ struct divide {
   template <class V>
   WEFT_HOST_DEVICE static V gradient_b(V g, V, V b, V y) {
     return -(g * y) / b;
+  }
+
+ private:
+  template <class V>
+  [[gnu::noinline, gnu::cold]] WEFT_HOST_DEVICE static V by_zero() {
+#if !defined(__CUDA_ARCH__)
+    throw error(error_code::invalid_argument, name, "integers are divided by zero");
+#else
+    return 0;
+#endif
   }
 };
 struct negate {
