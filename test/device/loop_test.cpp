@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE loop
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -136,6 +137,27 @@ BOOST_AUTO_TEST_CASE(large_reductions) {
     BOOST_CHECK_CLOSE(double{sum_of_squares}, total, 1e-3);
     BOOST_CHECK_EQUAL(double{maximum}, largest);
   }
+}
+
+// Rounding of equal terms has one direction: a plain running sum of so many is off by parts in ten thousand.
+BOOST_AUTO_TEST_CASE(large_sums_lose_nothing) {
+  for (const std::size_t n : {std::size_t{1'000'000}, within<float> / 2, 2 * beyond<float> + 1000}) {
+    vec a{shape(n)};
+    std::fill_n(a.data(), n, 0.1f);
+    const double exact = double{0.1f} * static_cast<double>(n);
+    const float now = sum(a), product_of_ones = product(a * 10.0f), average = mean(a);
+    graph g;
+    const auto x = placeholder<float, dims<dyn<"n">>>(g);
+    session s{g, {.threads = 2}};
+    BOOST_CHECK_CLOSE(double{now}, exact, 1e-4);
+    BOOST_CHECK_CLOSE(double{s.eval(sum(x), with(x, a))}, exact, 1e-4);
+    BOOST_CHECK_CLOSE(average, 0.1f, 1e-4);
+    BOOST_CHECK_EQUAL(product_of_ones, 1.0f);
+  }
+  tensor<float, dims<50000, 200>> m;  // rows of a result that all share
+  std::fill_n(m.data(), m.elements(), 0.3f);
+  const float all = sum(m - tensor<float, dims<200>>());
+  BOOST_CHECK_CLOSE(double{all}, double{0.3f} * 1e7, 1e-4);
 }
 
 // Every length of a tail, and both sides of every block.

@@ -195,6 +195,8 @@ BOOST_AUTO_TEST_CASE(large_sums_are_accurate) {
   BOOST_CHECK_CLOSE(number(sum(x)), 100000.0f, 0.01f);
   BOOST_CHECK_CLOSE(number(mean(square(x))), 0.01f, 0.01f);
   for (const float column : sum<0>(x)) BOOST_REQUIRE_CLOSE(column, 100.0f, 0.01f);
+  const tensor<double, dims<49>> ones = tensor<double, dims<49>>() + 1;
+  BOOST_CHECK_EQUAL(number(mean(ones)), 1);  // 1 / 49, taken 49 times, is less
 }
 
 BOOST_AUTO_TEST_CASE(arrays) {

@@ -219,33 +219,47 @@ std::uint32_t gradient_reads() {
   return sink.mask;
 }
 
-/// Sum, product, maximum or minimum of the skeleton over a run, `lanes` partial results at a time.
+/// Sum, product, maximum or minimum of the skeleton over a run, `lanes` partial results at a time: some elements to
+/// each, then some of those, then two by two, so that nothing small is lost on a large sum.
 template <class S, device::combine How>
 void reduce_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
-  constexpr std::size_t lanes = 256 / sizeof(T);
+  constexpr std::size_t lanes = 256 / sizeof(T), few = (How == device::combine::sum ? 64 : 512) * lanes,
+                        many = 16 * few;
+  const T identity = device::detail::identity<T>(How);
   element_context_of<S> c(in, literals);
-  T lane[lanes], total[lanes];
-  for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::identity<T>(How);
-  std::size_t i = 0;
-  // Block by block, so that many small terms are not lost on one large sum.
+  T lane[lanes], total[lanes], pairs[48][lanes];
+  for (std::size_t l = 0; l < lanes; ++l) total[l] = identity;
+  std::size_t i = 0, blocks = 0;
   while (n - i >= lanes) {
-    const std::size_t end = n - i > 512 * lanes ? i + 512 * lanes : n;
-    for (std::size_t l = 0; l < lanes; ++l) lane[l] = device::detail::identity<T>(How);
-    for (; end - i >= lanes; i += lanes) {
-      WEFT_VECTORIZE
-      for (std::size_t l = 0; l < lanes; ++l) {
-        c.i = i + l;
-        lane[l] = device::detail::merge<T>(How, lane[l], S::eval(c));
-      }
-      asm volatile("");  // g++ would interleave two rounds, and read memory out of order
+    if (i > 0) {
+      std::size_t level = 0;
+      for (std::size_t count = ++blocks; count % 2 == 0; count /= 2, ++level)
+        for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, pairs[level][l], total[l]);
+      for (std::size_t l = 0; l < lanes; ++l) pairs[level][l] = total[l], total[l] = identity;
     }
-    for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, total[l], lane[l]);
+    const std::size_t end = n - i > many ? i + many : n;
+    while (end - i >= lanes) {
+      const std::size_t stop = end - i > few ? i + few : end;
+      for (std::size_t l = 0; l < lanes; ++l) lane[l] = identity;
+      for (; stop - i >= lanes; i += lanes) {
+        WEFT_VECTORIZE
+        for (std::size_t l = 0; l < lanes; ++l) {
+          c.i = i + l;
+          lane[l] = device::detail::merge<T>(How, lane[l], S::eval(c));
+        }
+        asm volatile("");  // g++ would interleave two rounds, and read memory out of order
+      }
+      for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, total[l], lane[l]);
+    }
   }
   for (std::size_t l = 0; i + l < n; ++l) {
     c.i = i + l;
     total[l] = device::detail::merge<T>(How, total[l], S::eval(c));
   }
+  for (std::size_t level = 0; blocks >> level != 0; ++level)
+    if ((blocks >> level) & 1)
+      for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, pairs[level][l], total[l]);
   for (std::size_t half = lanes / 2; half > 0; half /= 2)
     for (std::size_t l = 0; l < half; ++l) total[l] = device::detail::merge<T>(How, total[l], total[l + half]);
   T* to = static_cast<T*>(out[0]);

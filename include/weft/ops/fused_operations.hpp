@@ -164,7 +164,7 @@ WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
                                     p.c.literals, describe_fused(reduction_name(how, mean), *r.body));
-  if (mean) k->scale_output(static_cast<double>(results) / static_cast<double>(space.elements()));
+  if (mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
 
@@ -219,8 +219,8 @@ WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
                                     describe_fused("gradient of", f));
   if (mean)
-    k->scale_input(arguments, static_cast<double>(upstream.extents.elements()) / static_cast<double>(space.elements()),
-                   upstream.extents.elements(), upstream.type, *f.value_arithmetic);
+    k->divide_input(arguments, static_cast<double>(space.elements()) / static_cast<double>(upstream.extents.elements()),
+                    upstream.extents.elements(), upstream.type, *f.value_arithmetic);
   return k;
 }
 

@@ -54,8 +54,8 @@ auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
   T* data = result.data();
   reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results);
   if (mean)
-    r.arithmetic->scale(static_cast<double>(results) / static_cast<double>(space.extents.elements()), data, data,
-                        results);
+    r.arithmetic->divide(static_cast<double>(space.extents.elements()) / static_cast<double>(results), data, data,
+                         results);
   return result;
 }
 

@@ -264,9 +264,9 @@ void fill_identity(combine how, void* to, std::size_t n) {
 }
 
 template <class T>
-void scale(double factor, const void* from, void* to, std::size_t n) {
+void divide(double divisor, const void* from, void* to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
-    static_cast<T*>(to)[i] = static_cast<T>(static_cast<double>(static_cast<const T*>(from)[i]) * factor);
+    static_cast<T*>(to)[i] = static_cast<T>(static_cast<double>(static_cast<const T*>(from)[i]) / divisor);
 }
 
 }  // namespace detail
@@ -277,11 +277,11 @@ struct arithmetic {
   void (*merge_tile)(combine, const void* tile, void* into, std::size_t rows, std::size_t columns,
                      std::int64_t row_stride, std::int64_t column_stride);
   void (*fill_identity)(combine, void* to, std::size_t n);
-  void (*scale)(double factor, const void* from, void* to, std::size_t n);
+  void (*divide)(double divisor, const void* from, void* to, std::size_t n);
 };
 
 template <class T>
-inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill_identity<T>, detail::scale<T>};
+inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill_identity<T>, detail::divide<T>};
 
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
@@ -387,17 +387,8 @@ class loop {
 
   void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns) const;
 
-  void reduce_far(const void** in, void* const* out, std::size_t n, const std::uint64_t* literals) const {
-    const std::size_t piece = tile_ * (2 * page / detail::fetched_ahead);
-    for (std::size_t m; n > 0; n -= m) {
-      m = n < piece ? n : piece;
-      for (std::size_t k = 0; k < inputs_; ++k)
-        for (std::size_t ahead = 0; ahead < m * sizes_[k]; ahead += page)
-          detail::fetch(static_cast<const std::byte*>(in[k]) + m * sizes_[k] + ahead);
-      reduce_(in, out, m, literals);
-      for (std::size_t k = 0; k < inputs_; ++k) in[k] = static_cast<const std::byte*>(in[k]) + m * sizes_[k];
-    }
-  }
+  void reduce_rows(const position& at, std::size_t first, std::size_t rows, std::size_t columns,
+                   const std::uint64_t* literals) const;
 
   void store_tile(std::size_t k, const void* tile, std::byte* to, std::size_t rows, std::size_t columns) const {
     const std::size_t o = inputs_ + k;
@@ -492,20 +483,62 @@ inline void loop::run_range(const void* const* in, void* const* out, const std::
 
 WEFT_COLD_END
 
+// Reduces rows to the one result that they share, sixteen pieces at a time and those two by two: what is added to a
+// large sum is large, and the order depends on the extents alone.
+inline void loop::reduce_rows(const position& at, std::size_t first, std::size_t rows, std::size_t columns,
+                              const std::uint64_t* literals) const {
+  const arithmetic& of = *elements_[0];
+  const auto merge = [&](const void* from, void* into) { of.merge_tile(how_[0], from, into, 1, 1, 0, 0); };
+  std::uint64_t partial, pairs[48];  // each large enough for an element of any type
+  std::size_t pieces = 0;
+  void* const to = &partial;
+  const void* in[max_operands];
+  const auto reduce = [&](std::size_t n) {
+    if (pieces % 16 == 0) of.fill_identity(how_[0], to, 1);
+    reduce_(in, &to, n, literals);
+    if (++pieces % 16 != 0) return;
+    std::size_t level = 0;
+    for (std::size_t sixteens = pieces / 16; sixteens % 2 == 0; sixteens /= 2, ++level) merge(&pairs[level], to);
+    pairs[level] = partial;
+  };
+  for (std::size_t r = first; r < first + rows; ++r) {
+    for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
+    if (!far_) {
+      reduce(columns);
+      continue;
+    }
+    const std::size_t piece = tile_ * (2 * page / detail::fetched_ahead);
+    for (std::size_t n = columns, m; n > 0; n -= m) {
+      m = n < piece ? n : piece;
+      for (std::size_t k = 0; k < inputs_; ++k)
+        for (std::size_t ahead = 0; ahead < m * sizes_[k]; ahead += page)
+          detail::fetch(static_cast<const std::byte*>(in[k]) + m * sizes_[k] + ahead);
+      reduce(m);
+      for (std::size_t k = 0; k < inputs_; ++k) in[k] = static_cast<const std::byte*>(in[k]) + m * sizes_[k];
+    }
+  }
+  void* const result = at.out[0] + bytes(inputs_, row_stride(inputs_), first);
+  if (pieces % 16 != 0) merge(to, result);
+  for (std::size_t level = 0; (pieces / 16) >> level != 0; ++level)
+    if (((pieces / 16) >> level) & 1) merge(&pairs[level], result);
+}
+
 // Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.
 inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows,
                             std::size_t columns) const {
   const void* in[max_operands];
   void* out[max_operands];
+  if (reduce_runs_ && (far_ || (rows > 1 && row_stride(inputs_) == 0))) {
+    const std::size_t together = row_stride(inputs_) == 0 ? rows : 1;
+    for (std::size_t r = 0; r < rows; r += together) reduce_rows(at, r, together, columns, literals);
+    return;
+  }
   const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
   if (whole_rows || reduce_runs_) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
       for (std::size_t k = 0; k < outputs_; ++k) out[k] = at.out[k] + bytes(inputs_ + k, row_stride(inputs_ + k), r);
-      if (far_)
-        reduce_far(in, out, columns, literals);
-      else
-        (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
+      (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
     }
     return;
   }

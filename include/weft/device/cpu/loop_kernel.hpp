@@ -33,16 +33,15 @@ class loop_kernel final : public kernel {
     partials_.resize(bytes * chunks_ / sizeof(cache_line));
   }
 
-  /// Multiplies output 0 when the loop is done, as a mean does, or operand `input` before it starts, as its gradient
-  /// does.
-  void scale_output(double factor) { output_factor_ = factor; }
-  void scale_input(std::size_t input, double factor, std::size_t elements, dtype type,
-                   const arithmetic& type_arithmetic) {
-    scaled_input_ = static_cast<int>(input);
-    input_factor_ = factor;
-    scaled_elements_ = elements;
-    scaled_arithmetic_ = &type_arithmetic;
-    scaled_.resize((elements * size_of(type) + 63) / 64);
+  /// Divides output 0 when the loop is done, as a mean does, or operand `input` before it starts, as its gradient does.
+  void divide_output(double divisor) { output_divisor_ = divisor; }
+  void divide_input(std::size_t input, double divisor, std::size_t elements, dtype type,
+                    const arithmetic& type_arithmetic) {
+    divided_input_ = static_cast<int>(input);
+    input_divisor_ = divisor;
+    divided_elements_ = elements;
+    divided_arithmetic_ = &type_arithmetic;
+    divided_.resize((elements * size_of(type) + 63) / 64);
   }
 
   // WEFT_ONCE here too: this is the class's key function.
@@ -69,12 +68,12 @@ class loop_kernel final : public kernel {
   buffers where_;
   sequence<std::uint64_t> literals_;
   std::string description_;
-  std::size_t chunks_ = 1, partial_bytes_ = 0, scaled_elements_ = 0;
+  std::size_t chunks_ = 1, partial_bytes_ = 0, divided_elements_ = 0;
   sequence<std::size_t> partial_offsets_;
-  sequence<cache_line> partials_, scaled_;
-  double output_factor_ = 1, input_factor_ = 1;
-  int scaled_input_ = -1;
-  const arithmetic* scaled_arithmetic_ = nullptr;
+  sequence<cache_line> partials_, divided_;
+  double output_divisor_ = 1, input_divisor_ = 1;
+  int divided_input_ = -1;
+  const arithmetic* divided_arithmetic_ = nullptr;
 };
 
 #if WEFT_BODIES
@@ -84,10 +83,10 @@ WEFT_ONCE void loop_kernel::run(const frame& f) {
   void* out[max_operands];
   for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
   for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
-  if (scaled_input_ >= 0) {
-    const auto k = static_cast<std::size_t>(scaled_input_);
-    scaled_arithmetic_->scale(input_factor_, in[k], scaled_.data(), scaled_elements_);
-    in[k] = scaled_.data();
+  if (divided_input_ >= 0) {
+    const auto k = static_cast<std::size_t>(divided_input_);
+    divided_arithmetic_->divide(input_divisor_, in[k], divided_.data(), divided_elements_);
+    in[k] = divided_.data();
   }
   for (std::size_t k = 0; k < where_.out.size(); ++k)
     if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
@@ -97,7 +96,7 @@ WEFT_ONCE void loop_kernel::run(const frame& f) {
     f.threads->parallel_for(chunks_, [&](std::size_t c) { body_.run(in, out, literals_.data(), c, chunks_); });
   else
     run_with_partials(f, in, out);
-  if (output_factor_ != 1) body_.elements_of(0)->scale(output_factor_, out[0], out[0], where_.out_elements[0]);
+  if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, out[0], out[0], where_.out_elements[0]);
 }
 
 WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
