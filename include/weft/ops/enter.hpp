@@ -164,6 +164,7 @@ symbol record_expression(const E& e, const operation& op, const void* detail, co
 struct tensor_leaves {
   const void* data[device::max_operands];
   const shape* extents[device::max_operands];
+  const char* const* names[device::max_operands];
   dtype types[device::max_operands];
   std::size_t count = 0, bytes = 0;  // bytes: of one element of each
   std::uint64_t literals[device::max_operands];
@@ -177,24 +178,25 @@ struct tensor_leaves {
   void operator()(const tensor<T, D, Dev>& t) {
     data[count] = t.data();
     extents[count] = &t.extents();
+    names[count] = D::names;
     types[count++] = dtype_of<T>;
     bytes += sizeof(T);
   }
 };
 
-shape broadcast_leaves(const tensor_leaves&);
+shape broadcast_leaves(const tensor_leaves&, const fused&);
 void loop_over(const tensor_leaves&, bool light, const shape& space, const device::operand& out, void* to,
                device::combine, const device::arithmetic*, device::block_function map, device::block_function reduce);
 
-/// What the operands are walked over. Throws invalid_argument if their extents do not broadcast.
+/// What the operands are walked over. Throws invalid_argument if extents of one name are not equal.
 struct iteration_space {
   bool plain;  // every operand has the same extents, and what they take to come from memory is no matter: one call does
   shape extents;
 
-  iteration_space(const tensor_leaves& x, bool light) : plain(true), extents(*x.extents[0]) {
+  iteration_space(const tensor_leaves& x, const fused& f) : plain(true), extents(*x.extents[0]) {
     for (std::size_t k = 1; k < x.count; ++k) plain = plain && *x.extents[k] == extents;
-    if (!plain) extents = broadcast_leaves(x);
-    plain = plain && !(light && device::exceeds_caches(2 * x.bytes * extents.elements()));
+    if (!plain) extents = broadcast_leaves(x, f);
+    plain = plain && !(f.signature.light && device::exceeds_caches(2 * x.bytes * extents.elements()));
   }
 };
 
@@ -211,9 +213,10 @@ WEFT_ONCE void map_now(const fused& f, const tensor_leaves& x, const iteration_s
 
 WEFT_COLD_BEGIN
 
-WEFT_ONCE shape broadcast_leaves(const tensor_leaves& x) {
+WEFT_ONCE shape broadcast_leaves(const tensor_leaves& x, const fused& f) {
   value_info infos[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) infos[k] = {x.types[k], *x.extents[k]};
+  check_names(infos, x.names, x.count, [&] { return skeleton::print(f.text); });
   return broadcast_space(infos, x.count);
 }
 
@@ -261,7 +264,7 @@ void evaluate(const E& e, tensor<T, D, Dev>& to) {
                 "evaluate: the expression has other extents or elements");
   const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<E>>;
-  const detail::iteration_space space(leaves, f.signature.light);
+  const detail::iteration_space space(leaves, f);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
   if (!to.can_hold(space.extents))
     to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
@@ -277,7 +280,7 @@ auto eval(const E& e) {
   } else {
     const detail::tensor_leaves leaves(e);
     const fused& f = evaluated<detail::skeleton_of<E>>;
-    const detail::iteration_space space(leaves, f.signature.light);
+    const detail::iteration_space space(leaves, f);
     auto result = detail::make_tensor<value_t<E>, dims_t<E>, device_t<E>>(space.extents, uninitialized{});
     detail::map_now(f, leaves, space, dtype_of<value_t<E>>, result.data());
     return result;

@@ -48,7 +48,7 @@ template <class T, class D, class Dev, class S, device::combine How, class E>
 auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
   const tensor_leaves leaves(e);
   const auto& r = weft::reduced<S, How, false>;
-  const iteration_space space(leaves, r.body->signature.light);
+  const iteration_space space(leaves, *r.body);
   auto result = make_tensor<T, D, Dev>(without_reduced(space.extents, reduced), uninitialized{});
   const std::size_t results = result.elements();
   T* data = result.data();

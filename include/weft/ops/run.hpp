@@ -32,9 +32,34 @@ symbol record_operation(invocation, const operand_source* operands, std::size_t 
 symbol record_operation(const operation&, const value_info& output, sequence<std::int64_t> attributes,
                         const operand_source* operands, std::size_t count);
 
-/// Runs an operation over tensors, with no graph, on this thread.
-void run_operation(const operation&, sequence<std::int64_t> attributes, const value_info* inputs, std::size_t count,
-                   const value_info& output, std::byte* const* buffers);
+/// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
+/// not equal.
+void run_operation(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
+                   const char* const* const* names, std::size_t count, const value_info& output,
+                   std::byte* const* buffers);
+
+/// Throws invalid_argument, in the name of the `operation()`, if operands have different extents of one name. Over
+/// tensors no session unifies them, and the compiler has seen to all others.
+template <class F>
+void check_names(const value_info* operands, const char* const* const* names, std::size_t count, F operation) {
+  constexpr std::size_t most = 128;
+  const char* known[most];
+  std::int64_t extents[most];
+  std::size_t end = 0;
+  for (std::size_t k = 0; k < count; ++k)
+    for (std::size_t i = 0; i < operands[k].extents.rank; ++i) {
+      const char* const name = names[k][i];
+      const std::int64_t extent = operands[k].extents[i];
+      if (!name) continue;
+      std::size_t at = 0;
+      while (at < end && __builtin_strcmp(known[at], name) != 0) ++at;
+      if (at == most) continue;
+      if (at == end) known[at] = name, extents[at] = extent, ++end;
+      if (extents[at] != extent)
+        throw error(error_code::invalid_argument, operation(),
+                    {"the extent ", name, " is ", extents[at], " in one operand and ", extent, " in another"});
+    }
+}
 
 #if WEFT_BODIES
 
@@ -63,7 +88,9 @@ WEFT_ONCE symbol record_operation(const operation& op, const value_info& output,
 }
 
 WEFT_ONCE void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
-                             std::size_t count, const value_info& output, std::byte* const* buffers) {
+                             const char* const* const* names, std::size_t count, const value_info& output,
+                             std::byte* const* buffers) {
+  check_names(inputs, names, count, [&] { return op.name; });
   invocation c;
   c.op = &op;
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
@@ -92,10 +119,11 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
         op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
+    const char* const* const names[] = {dims_t<Operands>::names...};
     auto result = make_tensor<T, D, Dev>(extents, uninitialized{});
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
-    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, sizeof...(Operands),
+    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands),
                   {dtype_of<T>, extents}, buffers);
     return result;
   }
