@@ -99,8 +99,12 @@ class argmax_kernel final : public kernel {
   std::size_t outer_ = 1, extent_ = 1, inner_ = 1;
 };
 
+/// Throws invalid_argument if there is nothing along the axis to be the largest.
+void check_argmax(const prepare_context&);
+
 template <class T>
 kernel* prepare_argmax(const prepare_context& p) {
+  check_argmax(p);
   return new argmax_kernel<T>(p);
 }
 
@@ -185,6 +189,13 @@ inline constexpr operation size_operation = {.name = "size",
 namespace detail {
 
 #if WEFT_BODIES
+
+WEFT_ONCE void check_argmax(const prepare_context& p) {
+  const auto axis = p.c.attributes[0];
+  if (p.inputs[0].extents[static_cast<std::size_t>(axis)] == 0 && p.outputs[0].extents.elements() > 0)
+    throw error(error_code::invalid_argument, "argmax",
+                {"axis ", axis, " of ", to_string(p.inputs[0].extents), " is empty"});
+}
 
 WEFT_ONCE kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
 
@@ -295,7 +306,8 @@ template <int... Axes, Expression E>
   }
 }
 
-/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax).
+/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). Throws invalid_argument,
+/// over tensors at once and in a graph when a step runs, if the axis is empty.
 template <int Axis, Expression E>
 [[nodiscard]] auto argmax(const E& e) {
   using D = dims_t<E>;
