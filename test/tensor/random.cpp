@@ -2,6 +2,7 @@
 #define BOOST_TEST_MODULE random
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <utility>
 #include <weft/weft.hpp>
 
 using namespace weft;
@@ -50,6 +51,23 @@ BOOST_AUTO_TEST_CASE(uniform_numbers) {
   BOOST_CHECK_SMALL(m.variance - 1.0 / 12, 0.001);
   BOOST_CHECK_SMALL(m.kurtosis - 1.8, 0.02);
   BOOST_CHECK(m.low > 0 && m.low < 1e-4 && m.high < 1 && m.high > 1 - 1e-4);
+}
+
+// One of 2^25 floats, or of 2^12 halves, would be rounded up to the end of the interval.
+BOOST_AUTO_TEST_CASE(uniform_elements_stay_below_the_end) {
+  const random_stream r(7, 1);
+  int moved = 0, wrong = 0;
+  for (const auto& [low, high] : {std::pair(0.0, 1.0), std::pair(-3.0, -1.0), std::pair(-1.0, 0.0)})
+    for (std::uint64_t i = 0; i < 100'000; ++i) {
+      const double x = low + (high - low) * r.uniform(i), y = r.uniform(i, low, high, dtype::float16);
+      const float before = half(static_cast<float>(x)), after = half(static_cast<float>(y));
+      wrong += double{after} >= high || double{after} < low || (double{before} < high && x != y);
+      moved += x != y;
+    }
+  BOOST_CHECK_EQUAL(wrong, 0);
+  BOOST_CHECK_GT(moved, 10);
+  for (std::uint64_t i = 0; i < 1000; ++i)  // two floats from 1 on, then the end
+    BOOST_REQUIRE_LT(static_cast<float>(r.uniform(i, 1, 1.0000002, dtype::float32)), 1.0000002f);
 }
 
 BOOST_AUTO_TEST_CASE(normal_numbers) {

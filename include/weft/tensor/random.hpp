@@ -37,7 +37,17 @@ class random_stream {
   double uniform(std::uint64_t element) const {
     const philox r(seed_, operation_, element);
     const std::uint64_t bits = (static_cast<std::uint64_t>(r.word[0]) << 32 | r.word[1]) >> 11;
-    return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+    const double u = (static_cast<double>(bits) + 0.5) * 0x1p-53;
+    return u < 1 ? u : 1 - 0x1p-53;  // the largest of them would round up
+  }
+
+  /// Uniform in [low, high), for an element of the given floating-point type: what rounding would take to `high` comes
+  /// to lie below it.
+  double uniform(std::uint64_t element, double low, double high, dtype type) const {
+    double x = low + (high - low) * uniform(element);
+    for (double step = (high - low) * 0x1p-54; x > low && stored(x, type) >= high; step *= 2)
+      x = x - step > low ? x - step : low;
+    return x;
   }
 
   double normal(std::uint64_t element) const { return inverse_normal(uniform(element)); }
@@ -54,6 +64,20 @@ class random_stream {
     double sum = c[N - 1];
     for (std::size_t i = N - 1; i-- > 0;) sum = sum * x + c[i];
     return sum;
+  }
+
+  static double stored(double x, dtype type) {
+    const auto narrow = static_cast<float>(x);
+    switch (type) {
+      case dtype::float32:
+        return double{narrow};
+      case dtype::float16:
+        return double{half(narrow)};
+      case dtype::bfloat16:
+        return double{bfloat16(narrow)};
+      default:
+        return x;
+    }
   }
 
   /// Quantile of the normal distribution: Wichura, algorithm AS 241 (PPND16), Applied Statistics 37, 1988.
