@@ -437,14 +437,15 @@ class plan {
   }
 
   /// An elementwise result that is there to be assigned is computed in the variable's place, unless what is there is
-  /// needed in between.
+  /// needed in between. Not one of integers: a division by zero would leave the variable half written.
   void compute_in_variables() {
     for (auto a = static_cast<std::uint32_t>(instructions_.size()); a-- > 0;) {
       const instruction& assignment = instructions_[a];
       if (assignment.copies || what(assignment.node).op->part != role::assignment) continue;
       const std::uint32_t from = assignment.reads[0], variable = assignment.writes[0];
       const std::uint32_t by = sole_source_of(a);
-      if (by == none || !(slots_[from].info.extents == slots_[variable].info.extents)) continue;
+      if (by == none || !is_floating(slots_[from].info.type)) continue;
+      if (!(slots_[from].info.extents == slots_[variable].info.extents)) continue;
       instruction& source = instructions_[by];
       if (contains(source.reads, variable) && (source.product != none || !works_in_place(source.node))) continue;
       source.writes[0] = variable;
