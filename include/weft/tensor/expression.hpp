@@ -67,6 +67,11 @@ struct expression_base {
   /// operations.
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
+
+  /// The value of a scalar over tensors, computed now: by argument-dependent lookup, in the layer that has the kernels.
+  operator T() const requires(Dims::rank == 0 && !(Operands::symbolic || ...)) {
+    return eval(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
+  }
 };
 
 }  // namespace detail
