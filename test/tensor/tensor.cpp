@@ -79,6 +79,19 @@ BOOST_AUTO_TEST_CASE(views_look_at_memory_of_others) {
   BOOST_CHECK_EQUAL(b(0), 1);
   BOOST_CHECK_EQUAL(a(0), 5);
   BOOST_CHECK_THROW((tensor_view<float, dims<dyn<"n">, 3>>(memory, shape(2, 2))), error);
+  view(1, 2) = 8;
+  BOOST_CHECK_EQUAL(memory[5], 8);
+  tensor owner(view);
+  static_assert(std::is_same_v<decltype(owner), tensor<float, dims<2, 3>>>);
+  owner(0, 1) = 9;
+  BOOST_CHECK(list(owner) == (floats{7, 9, 3, 4, 5, 8}));
+  BOOST_CHECK_EQUAL(view(0, 1), 2);  // is another's
+  const float fixed[3] = {1, 2, 3};
+  using some = dims<dyn<"n">>;
+  BOOST_CHECK(list(tensor(tensor_view<const float, some>(fixed, shape(3)))) == (floats{1, 2, 3}));
+  BOOST_CHECK_EQUAL(tensor(tensor_view<float, some>(nullptr, shape(0))).elements(), 0u);
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<2>>(tensor_view<const float, some>(fixed, shape(3)))), error,
+                        says(error_code::invalid_argument, "[3] do not fit the declared [2]"));
 }
 
 BOOST_AUTO_TEST_CASE(an_expression_means_the_values_at_its_writing) {

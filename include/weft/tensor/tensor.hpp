@@ -88,6 +88,18 @@ WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t
 
 WEFT_COLD_END
 
+namespace detail {
+
+/// Where an element lies, in row-major order.
+template <class... Index>
+std::size_t offset(const shape& extents, Index... index) {
+  std::size_t at = 0, axis = 0;
+  ((at = at * static_cast<std::size_t>(extents[axis++]) + static_cast<std::size_t>(index)), ...);
+  return at;
+}
+
+}  // namespace detail
+
 template <class T, class Dims>
 class tensor_view;
 
@@ -159,12 +171,21 @@ class tensor {
                   {"extents ", to_string(extents), " do not hold the elements of ", to_string(elements.extents())});
   }
 
+  /// A copy of the elements that a view looks at. Throws invalid_argument if its extents do not fit `Dims`.
+  template <class U, class D>
+    requires std::is_same_v<std::remove_const_t<U>, T>
+  explicit tensor(const tensor_view<U, D>& elements) : tensor(elements.extents(), uninitialized{}) {
+    static_assert(correct<assigned_extents_differ<D, Dims>>, "tensor: the view has other extents");
+    if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
+  }
+
   const shape& extents() const { return shape_; }
   std::int64_t extent(std::size_t axis) const { return shape_[axis]; }
   std::size_t elements() const { return shape_.elements(); }
 
   const T* data() const { return reinterpret_cast<const T*>(bytes_.data()); }
-  /// For writing: leaves the storage that others share to them first.
+  /// For writing: leaves the storage that others share to them first. The pointer writes to this tensor alone until the
+  /// tensor is copied or used in an expression, which share what it points to; ask again after that.
   T* data() {
     detach();
     return raw();
@@ -174,10 +195,12 @@ class tensor {
 
   template <class... Index>
     requires(sizeof...(Index) == Dims::rank)
-  T operator()(Index... index) const { return data()[offset(index...)]; }
+  T operator()(Index... index) const { return data()[detail::offset(shape_, index...)]; }
+  /// For writing, at once: as with `data()`, a reference that is kept while the tensor is copied or used in an
+  /// expression writes to what they share.
   template <class... Index>
     requires(sizeof...(Index) == Dims::rank)
-  T& operator()(Index... index) { return data()[offset(index...)]; }
+  T& operator()(Index... index) { return data()[detail::offset(shape_, index...)]; }
 
   /// The value of a scalar.
   operator T() const requires(Dims::rank == 0) { return data()[0]; }
@@ -203,13 +226,6 @@ class tensor {
     storage mine = detail::storage_of("tensor", shape_, sizeof(T));
     __builtin_memcpy(mine.data(), bytes_.data(), elements() * sizeof(T));
     bytes_ = static_cast<storage&&>(mine);
-  }
-
-  template <class... Index>
-  std::size_t offset(Index... index) const {
-    std::size_t at = 0, axis = 0;
-    ((at = at * static_cast<std::size_t>(shape_[axis++]) + static_cast<std::size_t>(index)), ...);
-    return at;
   }
 
   /// Found by argument-dependent lookup in the layer that has the kernels.
@@ -255,9 +271,16 @@ class tensor_view {
   T* begin() const { return data_; }
   T* end() const { return data_ + elements(); }
 
+  template <class... Index>
+    requires(sizeof...(Index) == Dims::rank)
+  T& operator()(Index... index) const { return data_[detail::offset(shape_, index...)]; }
+
  private:
   T* data_;
   shape shape_;
 };
+
+template <class T, class Dims>
+tensor(const tensor_view<T, Dims>&) -> tensor<std::remove_const_t<T>, Dims>;
 
 }  // namespace weft
