@@ -363,7 +363,11 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   }
   template <int O>
   WEFT_HOST_DEVICE static auto& at(block_memory& ours) {
-    return static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 : 1>&>(ours.x).x;
+    auto& x = static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 : 1>&>(ours.x).x;
+  #if defined(__CUDA_ARCH__) && defined(__NVCC__)
+    __builtin_assume(__isShared(&x));  // which nvcc forgets where there are two outputs
+  #endif
+    return x;
   }
 
   /// From up to 256 lanes to 16, then to one.
