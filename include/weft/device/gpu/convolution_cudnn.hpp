@@ -156,7 +156,7 @@ class cudnn_convolution_kernel final : public kernel {
     else if (around_.then)
       text += ", then " + around_.then->describe();
     if (refusal_ != CUDNN_STATUS_SUCCESS)
-      text += std::string(" (another way is ") + cudnnGetErrorString(refusal_) + ")";
+      text += std::string(" (refused before: ") + cudnnGetErrorString(refusal_) + ")";
     return text;
   }
 
