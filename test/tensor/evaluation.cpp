@@ -77,15 +77,14 @@ BOOST_AUTO_TEST_CASE(one_name_is_one_extent) {
   using column = tensor<float, dims<dyn<"n">>>;
   const rows three(shape(3, 2)), one(shape(1, 2));
   const column five(shape(5)), single(shape(1));
-  const auto differ = [](const std::string& operation, int a, int b) {
-    return says(error_code::invalid_argument, operation + ": the extent n is " + std::to_string(a) +
-                                                  " in one operand and " + std::to_string(b) + " in another");
+  const auto differ = [](const std::string& operation, const char* how) {
+    return says(error_code::invalid_argument, operation + ": the extent n is " + how);
   };
-  BOOST_CHECK_EXCEPTION(eval(three + rows(shape(5, 2))), error, differ("add(a0, a1)", 3, 5));
-  BOOST_CHECK_EXCEPTION(eval(three * one), error, differ("multiply(a0, a1)", 3, 1));  // no broadcast
-  BOOST_CHECK_EXCEPTION(eval(sum(exp(single) - five)), error, differ("subtract(exp(a0), a1)", 1, 5));
-  BOOST_CHECK_EXCEPTION(eval(transpose(three) + five), error, differ("add(a0, a1)", 3, 5));
-  BOOST_CHECK_EXCEPTION(eval(matmul(transpose(three), rows(shape(5, 2)))), error, differ("matmul", 3, 5));
+  BOOST_CHECK_EXCEPTION(eval(three + rows(shape(5, 2))), error, differ("add(a0, a1)", "3 in [3, 2] and 5 in [5, 2]"));
+  BOOST_CHECK_EXCEPTION(eval(three * one), error, differ("multiply(a0, a1)", "3 in [3, 2] and 1 in [1, 2]"));  // no broadcast
+  BOOST_CHECK_EXCEPTION(eval(sum(exp(single) - five)), error, differ("subtract(exp(a0), a1)", "1 in [1] and 5 in [5]"));
+  BOOST_CHECK_EXCEPTION(eval(transpose(three) + five), error, differ("add(a0, a1)", "3 in [2, 3] and 5 in [5]"));
+  BOOST_CHECK_EXCEPTION(eval(matmul(transpose(three), rows(shape(5, 2)))), error, differ("matmul", "3 in [2, 3] and 5 in [5, 2]"));
   BOOST_CHECK_EQUAL(eval(transpose(three) + column(shape(3))).elements(), 6u);
 }
 

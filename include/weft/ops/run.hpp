@@ -45,7 +45,7 @@ void check_names(const value_info* operands, const char* const* const* names, st
   constexpr std::size_t most = 128;
   const char* known[most];
   std::int64_t extents[most];
-  std::size_t end = 0;
+  std::size_t first[most], end = 0;  // first: the operand that has it
   for (std::size_t k = 0; k < count; ++k)
     for (std::size_t i = 0; i < operands[k].extents.rank; ++i) {
       const char* const name = names[k][i];
@@ -54,10 +54,11 @@ void check_names(const value_info* operands, const char* const* const* names, st
       std::size_t at = 0;
       while (at < end && __builtin_strcmp(known[at], name) != 0) ++at;
       if (at == most) continue;
-      if (at == end) known[at] = name, extents[at] = extent, ++end;
+      if (at == end) known[at] = name, extents[at] = extent, first[at] = k, ++end;
       if (extents[at] != extent)
         throw error(error_code::invalid_argument, operation(),
-                    {"the extent ", name, " is ", extents[at], " in one operand and ", extent, " in another"});
+                    {"the extent ", name, " is ", extents[at], " in ", to_string(operands[first[at]].extents), " and ",
+                     extent, " in ", to_string(operands[k].extents)});
     }
 }
 

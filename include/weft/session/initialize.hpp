@@ -52,10 +52,10 @@ inline void store(dtype type, double x, void* to, std::size_t i) {
   }
 }
 
-inline double draw(const initializer& init, const random_stream& numbers, std::size_t i) {
+inline double draw(const initializer& init, const random_stream& numbers, std::size_t i, dtype type) {
   switch (init.kind) {
     case initializer::kind_type::uniform:
-      return init.a + (init.b - init.a) * numbers.uniform(i);
+      return numbers.uniform(i, init.a, init.b, type);
     case initializer::kind_type::normal:
       return init.a + init.b * numbers.normal(i);
     case initializer::kind_type::truncated_normal:
@@ -84,7 +84,7 @@ inline bool initialize(const initializer& init, const value_info& info, std::uin
   hasher h;
   h.add(name);
   const random_stream numbers(seed, h.result());
-  for (std::size_t i = 0; i < n; ++i) store(info.type, draw(init, numbers, i), to, i);
+  for (std::size_t i = 0; i < n; ++i) store(info.type, draw(init, numbers, i, info.type), to, i);
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include <weft/session/placement.hpp>
 #include <weft/session/schedule.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -36,6 +37,7 @@ class extent_bindings {
                      g.extent_name(s[i]), "\">, n)"});
       s[i] = *size;
     }
+    detail::checked_bytes(who.c_str(), s, sizeof(double));
     return s;
   }
 

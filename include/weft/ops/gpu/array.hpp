@@ -75,6 +75,7 @@ inline kernel* prepare_transpose(const prepare_context& p, device&) {
 
 template <class T>
 kernel* prepare_argmax(const prepare_context& p, device&) {
+  weft::detail::check_argmax(p);
   using body_type = argmax_body<T>;
   static const function code = function_of<body_type>("argmax");
   const shape& s = p.inputs[0].extents;
