@@ -1,9 +1,12 @@
 // A 784-H-10 sigmoid classifier of clothes, trained in one process or by a cluster: TensorFlow's distributed MNIST
 // program, in typed C++. `--help` lists the flags.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/distributed.hpp>
@@ -142,11 +145,26 @@ cluster_spec cluster_of(const flags& f) {
   return cluster;
 }
 
+/// Says at once that a task is lost: where the others go on, nothing else would tell before the end.
+void tell_lost(const error& lost) {
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%slost: %s\n", over_the_bar, lost.sentence());
+}
+
+server_options options_of(const flags& f) {
+  server_options options;
+  if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
+  return options;
+}
+
 void serve(const flags& f) {
-  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index));
+  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index), options_of(f));
   const join_report ended = here.join();
   if (ended.interrupted) throw *ended.interrupted;
-  for (const std::string& lost : ended.lost) std::fprintf(stderr, "%s\n", lost.c_str());
+  std::string lost;
+  for (const std::string& each : ended.lost) lost += (lost.empty() ? "" : "; ") + each;
+  if (ended.finished.empty()) throw error(error_code::unavailable, here.name(), "no worker has finished: " + lost);
+  if (!lost.empty()) std::fprintf(stderr, "ended without %s\n", lost.c_str());
 }
 
 template <class Strategy>
@@ -176,7 +194,7 @@ void train_replica(const flags& f, const classifier& model, server& here, Strate
 void work(const flags& f) {
   time_table time;
   // First of all the address: where it is taken there is no need to read anything.
-  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index));
+  server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index), options_of(f));
   const auto images = data::fashion_mnist("train", f.data_dir);
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");

@@ -78,6 +78,22 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
   BOOST_TEST(test::seconds_since(start) < 4);
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_ends_with_an_error_has_not_finished) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&] { return train(cluster, 0, consistency::asynchronous, 0.5); });
+  process second([&]() -> std::string {
+    server here(cluster, "worker", 1);
+    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+    client.initialise(20s);
+    throw std::runtime_error("no images");
+  });
+  CHECK_SAYS(second.text(), "no images");
+  CHECK_SAYS(first.text(), "done after");
+  CHECK_SAYS(ps.text(),
+             "finished: /job:worker/task:0 lost: /job:worker/task:1 has left the cluster without saying done noticed");
+}
+
 BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_killed_worker) {
   const auto cluster = test::local_cluster(1, 3);
   process ps([&] { return serve(cluster); });

@@ -5,6 +5,7 @@ usage: mnist.py PROGRAM
 """
 import gzip
 import os
+import select
 import socket
 import subprocess
 import tempfile
@@ -61,16 +62,19 @@ if os.path.isdir(data):
                 "--worker_hosts", mine, seconds=75)
 
     # ---- a killed task of a cluster that shares memory ----
-    def cluster(strategy, killed):
+    def start_cluster(strategy):
         held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         ps, *workers = (f"127.0.0.1:{s.getsockname()[1]}" for s in held)
         for s in held:
             s.close()
         hosts = ("--ps_hosts", ps, "--worker_hosts", ",".join(workers))
-        tasks = {name: subprocess.Popen(
+        return {name: subprocess.Popen(
             [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1], "--train_steps",
              "1000000", "--progress", "none", "--threads", "1", "--hidden_units", "2000"],
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for name in ("ps0", "worker0", "worker1")}
+
+    def cluster(strategy, killed):
+        tasks = start_cluster(strategy)
         try:
             time.sleep(5)
             tasks[killed].kill()
@@ -79,7 +83,8 @@ if os.path.isdir(data):
                 if name == killed:
                     continue
                 said = task.communicate(timeout=20)[1].strip()
-                if task.returncode != 1 or not said.startswith("error: ") or f"/job:{killed[:-1]}/task:{killed[-1]}" not in said:
+                last = said.splitlines()[-1] if said else ""  # before it worker 0 and the server may have named who is lost
+                if task.returncode != 1 or not last.startswith("error: ") or f"/job:{killed[:-1]}/task:{killed[-1]}" not in last:
                     faults.append(f"{strategy}, {killed} killed: {name} returned {task.returncode}, said {said!r}")
                 else:
                     print(f"{time.monotonic() - start:5.2f} s  {strategy}, {killed} killed, {name}\n         {said}")
@@ -92,7 +97,30 @@ if os.path.isdir(data):
                 task.kill()
                 task.wait()
 
+    def without_workers():
+        """Asynchronous training goes on without a worker, and is told so at once; without any it has failed."""
+        tasks = start_cluster("async")
+        try:
+            time.sleep(5)
+            tasks["worker1"].kill()
+            for name in ("ps0", "worker0"):
+                ready, _, _ = select.select([tasks[name].stderr], [], [], 3)
+                said = tasks[name].stderr.readline() if ready else ""
+                if not said.startswith("lost: /job:worker/task:1 has closed its connection"):
+                    faults.append(f"async, worker1 killed: {name} says {said!r}")
+            tasks["worker0"].kill()
+            said = tasks["ps0"].communicate(timeout=20)[1].strip().splitlines()
+            if tasks["ps0"].returncode != 1 or not said[-1].startswith("error: /job:ps/task:0: no worker has finished"):
+                faults.append(f"async, both workers killed: ps0 returned {tasks['ps0'].returncode}, said {said}")
+        except subprocess.TimeoutExpired:
+            faults.append("async, both workers killed: the parameter server still runs after 20 s")
+        finally:
+            for task in tasks.values():
+                task.kill()
+                task.wait()
+
     names = os.listdir("/dev/shm")
+    without_workers()
     cluster("sync", "worker1")
     cluster("sync", "ps0")
     cluster("async", "ps0")

@@ -25,8 +25,8 @@ namespace weft {
 
 /// How a parameter server's work ended, by task names.
 struct join_report {
-  std::vector<std::string> finished;  // workers that said they were done, or left in order
-  std::vector<std::string> lost;      // workers that ended otherwise, each with the reason
+  std::vector<std::string> finished;  // who has done its work: of a parameter server's workers, those that said so
+  std::vector<std::string> lost;      // who ended otherwise, each with the reason
   std::optional<error> interrupted;   // training that needed all of them ended early: who is gone, and why
 };
 
@@ -520,15 +520,20 @@ class parameter_service {
 
   join_report report() {
     join_report result;
+    std::vector<std::string> gave_up;  // listed after those who were lost: their going often follows from it
     for (const worker& each : workers_) {
+      // A worker that ends with an error leaves in order too: its goodbye alone does not make it finished.
       const task_state state = members_.state(each.rank);
-      if (each.done || state == task_state::left)
+      if (each.done)
         result.finished.push_back(name(each));
       else if (state == task_state::lost)
         result.lost.push_back(name(each) + " " + members_.reason(each.rank));
+      else if (state == task_state::left)
+        gave_up.push_back(name(each) + " has left the cluster without saying done");
       else if (!each.gone.empty())
         result.lost.push_back(name(each) + " " + each.gone);
     }
+    result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
     if (contract_ && contract_->mode == consistency::synchronous)
       if (const std::optional<error> gone = someone_gone())
         result.interrupted = error(error_code::unavailable, here_.name(),
