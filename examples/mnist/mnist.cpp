@@ -65,6 +65,9 @@ struct plan_of_run {
 };
 
 plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
+  if (images < workers)
+    refuse("there are " + std::to_string(images) + " images for " + std::to_string(workers) +
+           " workers; each needs one at least");
   // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
   const bool together = f.strategy == "sync" || f.strategy == "allreduce";
   const std::int64_t at_once = f.batch_size * (together ? static_cast<std::int64_t>(workers) : 1);

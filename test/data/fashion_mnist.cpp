@@ -46,6 +46,9 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_belong_together) {
   f.file("train-labels-idx1-ubyte", idx(0x08, {2}, {1, 2}));
   f.file("train-images-idx3-ubyte", idx(0x08, {2, 14, 56}, bytes(2 * 784)));
   BOOST_CHECK_EXCEPTION(data::fashion_mnist("train", dir), error, says(error_code::invalid_argument, "28 x 28"));
+  f.file("train-images-idx3-ubyte", images(0));
+  BOOST_CHECK_EXCEPTION(data::fashion_mnist("train", dir), error,
+                        says(error_code::invalid_argument, "holds no images"));
   f.file("train-images-idx3-ubyte", idx(0x08, {2 * 784}, bytes(2 * 784)));
   BOOST_CHECK_EXCEPTION(data::fashion_mnist("train", dir), error, says(error_code::invalid_argument, "28 x 28"));
 }

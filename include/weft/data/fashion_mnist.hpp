@@ -31,6 +31,7 @@ inline dataset<784> mnist_files(const std::string& prefix) {
   auto labels = read_idx<std::uint8_t>(labels_path);
   if (images.extents.size() != 3 || images.extents[1] != 28 || images.extents[2] != 28)
     throw error(error_code::invalid_argument, "mnist", images_path + " does not hold images of 28 x 28");
+  if (images.extents[0] == 0) throw error(error_code::invalid_argument, "mnist", images_path + " holds no images");
   if (labels.extents.size() != 1 || labels.extents[0] != images.extents[0])
     throw error(error_code::invalid_argument, "mnist",
                 labels_path + " holds " + std::to_string(labels.values.size()) + " labels for the " +
