@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_port_is_taken_once_and_free_again, T, transports
 
 BOOST_AUTO_TEST_CASE(tcp_stays_on_loopback) {
   tcp network;
-  for (const char* host : {"0.0.0.0", "10.0.0.1", "example.org", "127.0.0.1.example.org", "127.1", "::"})
+  for (const char* host : {"0.0.0.0", "10.0.0.1", "example.org", "127.0.0.1.example.org", "127.1", "::", "127.0.0.01"})
     BOOST_CHECK_EXCEPTION(network.listen({host, 0}), error, says(error_code::permission_denied));
   for (const char* host : {"127.0.0.1", "localhost", "127.3.2.1"}) BOOST_CHECK_NO_THROW(network.listen({host, 0}));
 }

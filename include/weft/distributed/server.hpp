@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -277,26 +278,35 @@ class basic_server {
   // ---- the server's own thread: doors, handshakes, heartbeats ----
 
   void run() {
-    moment next_beat = Clock::now(), last_turn = next_beat;
+    last_turn_ = next_beat_ = Clock::now();
     while (!stopping()) {
-      const moment now = Clock::now();
-      // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
-      if (now - last_turn > options_.dead_after / 2)
-        for (control_link& link : links_) link.last_heard += now - last_turn;
-      last_turn = now;
-      accept_connections(now);
-      dial_peers(now);
-      for (handshake& each : handshakes_) attempt(each, now);
-      std::erase_if(handshakes_, [](const handshake& each) { return each.over; });
-      for (control_link& link : links_) listen_to(link, now);
-      if (now >= next_beat) {
-        for (control_link& link : links_) beat(link);
-        next_beat = now + options_.heartbeat;
+      try {
+        turn();
+      } catch (const std::exception&) {
+        // There was no memory for it, most likely: what this turn left undone the next one does.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
-      std::erase_if(links_, [](const control_link& link) { return link.closed; });
-      sleep(std::min(next_beat, now + std::chrono::milliseconds(next_dial_needed() ? 20 : 250)) - now);
     }
     farewell();
+  }
+
+  void turn() {
+    const moment now = Clock::now();
+    // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
+    if (now - last_turn_ > options_.dead_after / 2)
+      for (control_link& link : links_) link.last_heard += now - last_turn_;
+    last_turn_ = now;
+    accept_connections(now);
+    dial_peers(now);
+    for (handshake& each : handshakes_) attempt(each, now);
+    std::erase_if(handshakes_, [](const handshake& each) { return each.over; });
+    for (control_link& link : links_) listen_to(link, now);
+    if (now >= next_beat_) {
+      for (control_link& link : links_) beat(link);
+      next_beat_ = now + options_.heartbeat;
+    }
+    std::erase_if(links_, [](const control_link& link) { return link.closed; });
+    sleep(std::min(next_beat_, now + std::chrono::milliseconds(next_dial_needed() ? 20 : 250)) - now);
   }
 
   void sleep(typename Clock::duration time) {
@@ -349,8 +359,9 @@ class basic_server {
         header.kind = frame_kind::hello;
         fresh.out.start(header, const_bytes(fresh.sent));
         fresh.in.expect(detail::most_control_bytes);
-      } catch (const error&) {
-        // not there yet: tried again
+      } catch (const error& problem) {
+        // Not there yet: tried again. What else may be the reason is told to who waits.
+        if (problem.code() != error_code::unavailable) members_.set_note(rank, problem.what());
       }
     }
   }
@@ -368,8 +379,8 @@ class basic_server {
         }
         if (each.in.complete()) each.dialled ? judge_answer(each, now) : judge_hello(each, now);
       }
-    } catch (const error&) {
-      each.over = true;  // gone, or no Weft task at all; a dialled peer is dialled again
+    } catch (const std::exception&) {
+      each.over = true;  // gone, no Weft task at all, or no memory for it; a dialled peer is dialled again
     }
     if (!each.over && now >= each.until) each.over = true;
   }
@@ -584,6 +595,7 @@ class basic_server {
   std::deque<handshake> handshakes_;
   std::deque<control_link> links_;
   std::vector<moment> redial_;
+  moment last_turn_{}, next_beat_{};
   std::vector<typename T::wait_item> items_;
 
   std::atomic<bool> stopping_{false};

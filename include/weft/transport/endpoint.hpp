@@ -61,6 +61,7 @@ inline bool is_loopback(std::string_view host) {
     unsigned value = 0;
     const auto [stop, problem] = std::from_chars(host.data() + at, host.data() + end, value);
     if (problem != std::errc{} || stop != host.data() + end || value > 255) return false;
+    if (end - at > 1 && host[at] == '0') return false;  // octal to some systems, an error to others
     ++parts;
     at = end + 1;
   }

@@ -272,7 +272,10 @@ class tcp {
 
  private:
   static protocol::endpoint resolve(const endpoint& where) {
-    return {boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host), where.port};
+    failure problem;
+    const auto address = boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host, problem);
+    if (problem) throw error(error_code::invalid_argument, "tcp", to_string(where) + " is no address");
+    return {address, where.port};
   }
 
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
