@@ -1,7 +1,10 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE server
+#include <sys/resource.h>
+
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
+#include <ctime>
 #include <memory>
 #include <thread>
 #include <weft/distributed/server.hpp>
@@ -112,6 +115,31 @@ BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
     server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0);
   });
   CHECK_SAYS(text, "192.168.0.1:2222 is not a loopback address");
+}
+
+BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0);
+  tcp network;
+  const auto processor_seconds = [] { return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC); };
+  rlimit limit;
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  {
+    std::vector<tcp::stream> calls;
+    rlimit few = limit;
+    few.rlim_cur = 64;
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    const std::string text = failure(error_code::resource_exhausted, [&] {
+      for (;;) calls.push_back(network.connect(ps.address()));
+    });
+    CHECK_SAYS(text, "can be opened here: Too many open files");
+    const double before = processor_seconds();
+    std::this_thread::sleep_for(500ms);
+    BOOST_TEST(processor_seconds() - before < 0.1);
+  }
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  server worker(cluster, "worker", 0);
+  worker.wait_ready(10s);
 }
 
 BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {

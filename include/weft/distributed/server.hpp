@@ -237,6 +237,8 @@ class basic_server {
  private:
   using moment = typename Clock::time_point;
 
+  static constexpr std::size_t most_strangers = 1024;  // connections whose handshakes are not complete
+
   struct waiting_channel {
     std::size_t rank;
     std::string channel;
@@ -312,7 +314,8 @@ class basic_server {
   void sleep(typename Clock::duration time) {
     items_.clear();
     items_.push_back({&doorbell_, true, false});
-    items_.push_back({&listener_, true, false});
+    // Left out while nobody can be let in: who knocks would end every wait at once.
+    if (handshakes_.size() < most_strangers && Clock::now() >= open_again_) items_.push_back({&listener_, true, false});
     for (const handshake& each : handshakes_) items_.push_back({&each.stream, true, !each.out.idle()});
     for (const control_link& link : links_) items_.push_back({&link.stream, true, !link.out.idle()});
     network_.wait(items_, std::chrono::duration_cast<std::chrono::nanoseconds>(time));
@@ -320,13 +323,17 @@ class basic_server {
   }
 
   void accept_connections(moment now) {
-    constexpr std::size_t most_strangers = 1024;
+    if (now < open_again_) return;
     typename T::stream stream;
-    while (handshakes_.size() < most_strangers && listener_.accept(stream)) {
-      handshake& fresh = handshakes_.emplace_back();
-      fresh.stream = std::move(stream);
-      fresh.until = now + options_.handshake;
-      fresh.in.expect(detail::most_control_bytes);
+    try {
+      while (handshakes_.size() < most_strangers && listener_.accept(stream)) {
+        handshake& fresh = handshakes_.emplace_back();
+        fresh.stream = std::move(stream);
+        fresh.until = now + options_.handshake;
+        fresh.in.expect(detail::most_control_bytes);
+      }
+    } catch (const error&) {
+      open_again_ = now + std::chrono::milliseconds(100);  // too many open files: some may be closed by then
     }
   }
 
@@ -595,7 +602,7 @@ class basic_server {
   std::deque<handshake> handshakes_;
   std::deque<control_link> links_;
   std::vector<moment> redial_;
-  moment last_turn_{}, next_beat_{};
+  moment last_turn_{}, next_beat_{}, open_again_{};
   std::vector<typename T::wait_item> items_;
 
   std::atomic<bool> stopping_{false};

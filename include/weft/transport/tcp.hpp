@@ -143,10 +143,12 @@ class tcp {
     const endpoint& address() const { return address_; }
     bool is_open() const { return descriptor_ >= 0; }
 
+    /// Throws weft::error (resource_exhausted) where this process may open no more: whoever knocks stays waiting.
     bool accept(stream& accepted) {
       failure problem;
       protocol::socket socket(*context_);
       acceptor_->accept(socket, problem);
+      if (is_exhausted(problem)) throw error(error_code::resource_exhausted, "accept", problem.message());
       if (problem) return false;  // nobody there, or gone again
       accepted = stream(context_, std::move(socket));
       return true;
@@ -229,7 +231,8 @@ class tcp {
     return listener(context_, std::move(acceptor), where.host);
   }
 
-  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within 250 milliseconds.
+  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within 250 milliseconds,
+  /// resource_exhausted where this process may open no more.
   stream connect(const endpoint& where) {
     check(where);
     failure problem;
@@ -252,9 +255,13 @@ class tcp {
     // A port that nobody listens on may be given to this very socket, which then speaks to itself.
     if (failure lost; !problem && socket.local_endpoint(lost) == socket.remote_endpoint(lost))
       problem = boost::asio::error::connection_refused;
-    if (problem)
+    if (is_exhausted(problem))
+      throw error(error_code::resource_exhausted, "connect",
+                  "no connection to " + to_string(where) + " can be opened here: " + problem.message());
+    if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
       throw error(error_code::unavailable, "connect",
                   "nobody listens at " + to_string(where) + " (" + problem.message() + ")");
+    if (problem) throw error(error_code::unavailable, "connect", to_string(where) + ": " + problem.message());
     return stream(context_, std::move(socket));
   }
 
@@ -276,6 +283,13 @@ class tcp {
     const auto address = boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host, problem);
     if (problem) throw error(error_code::invalid_argument, "tcp", to_string(where) + " is no address");
     return {address, where.port};
+  }
+
+  /// Whether this process, or the system, lacks what another connection takes.
+  static bool is_exhausted(const failure& problem) {
+    namespace errc = boost::system::errc;
+    return problem == errc::too_many_files_open || problem == errc::too_many_files_open_in_system ||
+           problem == errc::no_buffer_space || problem == errc::not_enough_memory;
   }
 
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }

@@ -32,7 +32,8 @@ concept byte_stream = std::movable<Stream> &&
 };
 
 /// Moves bytes between tasks. A transport is a cheap handle, copied freely.
-///   listen(endpoint)   a listener; its address() tells the real port, its accept(stream&) never blocks
+///   listen(endpoint)   a listener; its address() tells the real port, its accept(stream&) never blocks,
+///                      and may throw weft::error (resource_exhausted) where this side has nothing left for a stream
 ///   connect(endpoint)  a stream; throws weft::error (unavailable) when nobody listens there
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
