@@ -122,6 +122,23 @@ BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {
   CHECK_SAYS(ps.text(), "lost: /job:worker/task:1 has given no sign of life");
 }
 
+BOOST_AUTO_TEST_CASE(a_task_that_goes_on_after_it_was_given_up_learns_so) {
+  for (const consistency mode : {consistency::synchronous, consistency::asynchronous}) {
+    const auto cluster = test::local_cluster(1, 2);
+    process ps([&] { return serve(cluster); });
+    process first([&] { return train(cluster, 0, mode, 3); });
+    process second([&] { return train(cluster, 1, mode, 20); });
+    std::this_thread::sleep_for(700ms);
+    second.signal(SIGSTOP);
+    std::this_thread::sleep_for(2500ms);
+    second.signal(SIGCONT);
+    const std::string text = second.text();
+    CHECK_SAYS(text, "/job:ps/task:0 has given up this task, which has given no sign of life for ");
+    CHECK_SAYS(text, "(this task itself was held up for 2");
+    BOOST_TEST(!contains(text, "was killed"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_deadline_before_that_names_who_is_waited_for) {
   const auto cluster = test::local_cluster(1, 2);
   process ps([&] { return serve(cluster); });

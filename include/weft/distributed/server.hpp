@@ -250,6 +250,7 @@ class basic_server {
     typename T::stream stream;
     frame_reader in;
     frame_writer out;
+    std::vector<std::byte> message;  // payload of the frame that is arriving
     moment last_heard;
     bool closed = false;
   };
@@ -295,8 +296,9 @@ class basic_server {
   void turn() {
     const moment now = Clock::now();
     // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
-    if (now - last_turn_ > options_.dead_after / 2)
-      for (control_link& link : links_) link.last_heard += now - last_turn_;
+    held_up_ = now - last_turn_;
+    if (held_up_ > options_.dead_after / 2)
+      for (control_link& link : links_) link.last_heard += held_up_;
     last_turn_ = now;
     accept_connections(now);
     dial_peers(now);
@@ -491,7 +493,7 @@ class basic_server {
     link.rank = rank;
     link.stream = std::move(stream);
     link.last_heard = now;
-    link.in.expect(std::uint64_t{0});
+    link.in.expect(detail::most_control_bytes);
     members_.set_alive(rank, incarnation);
     service_bell_.notify();
   }
@@ -502,17 +504,24 @@ class basic_server {
     try {
       for (;;) {
         if (link.in.advance(link.stream) > 0) link.last_heard = now;
-        if (link.in.needs_destination()) link.in.payload_to(mutable_bytes{});
+        if (link.in.needs_destination()) {
+          link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
+          link.in.payload_to(mutable_bytes(link.message));
+          continue;
+        }
         if (!link.in.complete()) break;
         const frame_kind kind = link.in.header().kind;
+        if (kind == frame_kind::refuse)
+          return lose(link, std::string("has given up this task, which ") +
+                                detail::read_error(link.message, "control").sentence());
         if (kind == frame_kind::goodbye) {
           link.closed = true;
           members_.set_left(link.rank);
           return after_change();
         }
-        if (kind != frame_kind::heartbeat)
+        if (kind != frame_kind::heartbeat || !link.message.empty())
           throw error(error_code::invalid_argument, "control", "a frame of the wrong kind");
-        link.in.expect(std::uint64_t{0});
+        link.in.expect(detail::most_control_bytes);
       }
     } catch (const error& problem) {
       return lose(link, problem.code() == error_code::unavailable
@@ -520,10 +529,12 @@ class basic_server {
                             : std::string("broke the protocol: ") + problem.what());
     }
     if (now - link.last_heard > options_.dead_after)
-      lose(link,
-           "has given no sign of life for " +
-               std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now - link.last_heard).count()) +
-               " ms: it is stopped, overloaded or cut off");
+      lose(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
+                     ": it is stopped, overloaded or cut off");
+  }
+
+  static std::string milliseconds(typename Clock::duration time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
   }
 
   void beat(control_link& link) {
@@ -542,12 +553,29 @@ class basic_server {
     }
   }
 
-  void lose(control_link& link, const std::string& why) {
+  void lose(control_link& link, std::string why) {
+    tell_why(link, why);
     link.closed = true;
     link.stream.close();
+    if (held_up_ > options_.dead_after) why += " (this task itself was held up for " + milliseconds(held_up_) + ")";
     const std::string sentence = members_.set_lost(link.rank, why);
     after_change();
     if (options_.on_lost) options_.on_lost(error(error_code::unavailable, name(), sentence));
+  }
+
+  /// A peer that was only silent for too long goes on some time, and is to know why it is alone then.
+  void tell_why(control_link& link, const std::string& why) {
+    try {
+      send_on(link);
+      if (!link.out.idle()) return;
+      const std::vector<std::byte> sent = detail::error_bytes(error_code::aborted, why);
+      frame_header header;
+      header.kind = frame_kind::refuse;
+      link.out.start(header, const_bytes(sent));
+      link.out.advance(link.stream);
+    } catch (const error&) {
+      // it is gone
+    }
   }
 
   void after_change() {
@@ -603,6 +631,7 @@ class basic_server {
   std::deque<control_link> links_;
   std::vector<moment> redial_;
   moment last_turn_{}, next_beat_{}, open_again_{};
+  typename Clock::duration held_up_{};  // how long this turn was in coming
   std::vector<typename T::wait_item> items_;
 
   std::atomic<bool> stopping_{false};
