@@ -22,11 +22,11 @@ std::vector<variable_info> one_variable() {
   return {{"w", element_type::float32, 1000, 0, {"gradient_descent", {1.0}}}};
 }
 
-std::string serve(const cluster_spec& cluster) {
+std::string serve(const cluster_spec& cluster, int index = 0) {
   std::string noticed;
   server_options options;
   options.on_lost = [&](const error& problem) { noticed += problem.what(); };
-  server here(cluster, "ps", 0, options);
+  server here(cluster, "ps", index, options);
   const join_report report = here.join(20s, 40s);
   here.stop();  // from here on its thread does not call on_lost
   std::string text = "finished:";
@@ -162,6 +162,17 @@ BOOST_AUTO_TEST_CASE(a_lost_parameter_server_is_named) {
     check_names(worker.text(), "push_pull: /job:ps/task:0", number);
     BOOST_TEST(test::seconds_since(start) < 2.2);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_server_does_not_blame_workers_for_another_ones_end) {
+  const auto cluster = test::local_cluster(2, 2);
+  process killed([&] { return serve(cluster, 0); });
+  process ps([&] { return serve(cluster, 1); });
+  process first([&] { return train(cluster, 0, consistency::synchronous, 20); });
+  process second([&] { return train(cluster, 1, consistency::synchronous, 20); });
+  std::this_thread::sleep_for(700ms);
+  killed.signal(SIGKILL);
+  CHECK_SAYS(ps.text(), "synchronous training ended early: /job:ps/task:0 has closed its connection without a goodbye");
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_rank_of_an_all_reduce_is_named_by_all) {

@@ -118,10 +118,13 @@ class membership {
   }
 
   /// Why work with this task cannot go on: names it, and the task that was lost first where that is another one, for
-  /// the others' leaving usually follows from it.
-  error diagnose(std::size_t rank, const std::string& operation, const std::string& otherwise) const {
+  /// the others' leaving usually follows from it. `otherwise` continues the task's name where nothing else is known, or
+  /// no more than that it left after it was `seen_going` so.
+  error diagnose(std::size_t rank, const std::string& operation, const std::string& otherwise,
+                 bool seen_going = false) const {
     std::lock_guard lock(mutex_);
-    std::string sentence = to_string(tasks_[rank]) + " " + (reasons_[rank].empty() ? otherwise : reasons_[rank]);
+    const bool unknown = reasons_[rank].empty() || (seen_going && state(rank) == task_state::left);
+    std::string sentence = to_string(tasks_[rank]) + " " + (unknown ? otherwise : reasons_[rank]);
     if (first_lost_ && *first_lost_ != rank) {
       const std::string first = to_string(tasks_[*first_lost_]) + " " + reasons_[*first_lost_];
       sentence = state(rank) == task_state::lost ? sentence + "; before that, " + first : first + "; then " + sentence;

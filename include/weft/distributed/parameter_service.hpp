@@ -332,9 +332,7 @@ class parameter_service {
       first_gone_ = found == workers_.end() ? nullptr : &*found;
     }
     if (!first_gone_) return {};
-    const std::string verdict = members_.reason(first_gone_->rank);
-    return error(error_code::unavailable, "push_pull",
-                 name(*first_gone_) + " " + (verdict.empty() ? first_gone_->gone : verdict));
+    return members_.diagnose(first_gone_->rank, "push_pull", first_gone_->gone, true);
   }
 
   void complete_step() {
