@@ -104,6 +104,11 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
   const std::vector<variable_info> variables{
       {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error, test::says(error_code::resource_exhausted));
+  // The slots of all variables count: two of 400 bytes with as much again for each one's momentum.
+  const std::vector<variable_info> two{{"v", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}},
+                                       {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
+  BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
+  BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
 }
 
 BOOST_AUTO_TEST_CASE(an_update_counts_once) {

@@ -59,19 +59,19 @@ class parameter_store {
   /// Holds those of `variables` that belong to `ps_task`, not yet initialised.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes`.
   parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes) {
-    std::uint64_t total = 0;
+    std::uint64_t total = 0, in_slots = 0;
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
     for (const std::size_t i : order) {
       const variable_info& variable = variables[i];
       range next{variable.type,     static_cast<std::size_t>(total),
                  variable.elements, update_rules::find(variable.rule),
                  variable.rule,     {}};
-      total += variable.bytes() * (1 + next.code.slots);
-      if (total > most_bytes)
+      total += variable.bytes();
+      in_slots += variable.bytes() * next.code.slots;
+      if (total + in_slots > most_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
                     "the variables and their slots need more than the " + std::to_string(most_bytes) +
                         " bytes that this server may hold");
-      total -= variable.bytes() * next.code.slots;
       packed_.push_back(next.offset);
       ranges_.push_back(std::move(next));
     }
