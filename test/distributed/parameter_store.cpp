@@ -109,6 +109,11 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
                                        {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program
+  // More than there are addresses.
+  BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, std::uint64_t{1} << 60), error,
+                        test::says(error_code::resource_exhausted, "1125899906842624 bytes"));
+#endif
 }
 
 BOOST_AUTO_TEST_CASE(an_update_counts_once) {

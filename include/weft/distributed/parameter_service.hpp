@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -153,6 +154,9 @@ class parameter_service {
                      ? "has closed its connection without saying done: it ended or was killed"
                      : std::string("broke the protocol: ") + problem.what());
       return true;
+    } catch (const std::bad_alloc&) {  // there is no place for what follows the header: the connection cannot go on
+      drop(from, "was given up: " + no_memory(from));
+      return true;
     }
   }
 
@@ -222,7 +226,15 @@ class parameter_service {
       }
     } catch (const error& problem) {
       answer_failure(from, problem);
+    } catch (const std::bad_alloc&) {
+      answer_failure(from, error(error_code::resource_exhausted, "parameter_server", no_memory(from)));
     }
+  }
+
+  /// Of the request that is being served.
+  static std::string no_memory(const worker& from) {
+    return "there is not the memory for a request of " + std::to_string(from.connection->in.header().payload_length) +
+           " bytes";
   }
 
   void enroll(worker& from) {

@@ -57,7 +57,8 @@ class parameter_store {
   parameter_store() = default;
 
   /// Holds those of `variables` that belong to `ps_task`, not yet initialised.
-  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes`.
+  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes` or
+  /// where there is not the memory.
   parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes) {
     std::uint64_t total = 0, in_slots = 0;
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
@@ -76,11 +77,17 @@ class parameter_store {
       ranges_.push_back(std::move(next));
     }
     shared_ = detail::segment_layout(variables, order);
-    values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
-    for (range& each : ranges_) {
-      each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.slots);
-      if (each.slots.size() > 0) std::memset(each.slots.data(), 0, each.slots.size());
+    try {
+      values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
+      for (range& each : ranges_)
+        each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.slots);
+    } catch (const std::bad_alloc&) {
+      throw error(
+          error_code::resource_exhausted, "parameter_server",
+          "there is not the memory for " + std::to_string(total + in_slots) + " bytes of variables and their slots");
     }
+    for (range& each : ranges_)
+      if (each.slots.size() > 0) std::memset(each.slots.data(), 0, each.slots.size());
   }
 
   std::size_t bytes() const { return values_.size(); }
