@@ -160,7 +160,15 @@ BOOST_AUTO_TEST_CASE(asynchronous_workers_leave_with_the_same_values_after_both_
 BOOST_AUTO_TEST_CASE(workers_with_different_seeds_are_refused) {
   std::vector<std::string> problems;
   train(collective{}, gradient_descent{}, 0, in_process{}, &problems, 4);
-  BOOST_TEST((contains(problems[0], "graph") || contains(problems[1], "graph")));
+  const std::string all = problems[0] + problems[1];
+  BOOST_TEST_INFO(all);
+  BOOST_TEST((contains(all, "its seed is 4, that of /job:worker/task:0 3") ||
+              contains(all, "its seed is 3, that of /job:worker/task:1 4")));
+  train(parameter_server<asynchronous>{}, gradient_descent{}, 1, in_process{}, &problems, 4);
+  const std::string any = problems[0] + problems[1];
+  BOOST_TEST_INFO(any);
+  BOOST_TEST(
+      (contains(any, "its seed is 4, the first worker's 3") || contains(any, "its seed is 3, the first worker's 4")));
 }
 
 BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {

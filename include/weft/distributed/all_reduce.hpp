@@ -67,10 +67,10 @@ class basic_all_reduce {
  public:
   using deadline_type = basic_deadline<Clock>;
 
-  /// Connects the ranks that will talk to each other. `graph_hash` must be the same on all of them.
+  /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
   /// Throws weft::error: deadline_exceeded with who is missing, failed_precondition where the ranks disagree,
   /// unavailable.
-  explicit basic_all_reduce(basic_server<T, Clock>& here, std::uint64_t graph_hash = 0, all_reduce_options options = {},
+  explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
       : here_(here), options_(std::move(options)), idle_(here.network(), here.waiting()) {
     if (options_.job.empty()) options_.job = here.job();
@@ -82,7 +82,7 @@ class basic_all_reduce {
     first_rank_ = here.cluster().rank({options_.job, 0});
     links_.resize(size_);
     connect(until);
-    compare(graph_hash, until);
+    compare(graph, until);
     std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
     if (!segments.empty()) memory_.emplace(std::move(segments), rank_, here_.waiting());
   }
@@ -254,10 +254,11 @@ class basic_all_reduce {
     }
   }
 
-  void compare(std::uint64_t graph_hash, deadline_type until) {
+  void compare(const graph_identity& graph, deadline_type until) {
     frame_header mine;
     mine.kind = frame_kind::group;
-    mine.tag = graph_hash;
+    mine.tag = graph.hash;
+    mine.step = static_cast<std::int64_t>(graph.seed);
     for (const auto& each : links_) {
       if (!each) continue;
       each->out.start(mine);
@@ -266,12 +267,15 @@ class basic_all_reduce {
           until, *each, *each, [&] { return each->out.advance(each->stream) + each->in.advance(each->stream); },
           [&] { return each->out.idle() && each->in.complete(); });
       const frame_header& its = each->in.header();
-      if (its.kind != frame_kind::group || its.tag != graph_hash)
-        throw error(error_code::failed_precondition, operation,
-                    name(*each) + " does not train the same model: its graph has hash " + std::to_string(its.tag) +
-                        ", that of " + here_.name() + " has " + std::to_string(graph_hash) +
-                        "; run the same program with the same flags");
+      if (its.step != mine.step) refuse(*each, "seed is ", static_cast<std::uint64_t>(its.step), graph.seed);
+      if (its.kind != frame_kind::group || its.tag != graph.hash) refuse(*each, "graph has hash ", its.tag, graph.hash);
     }
+  }
+
+  [[noreturn]] void refuse(const link& other, const char* what, std::uint64_t its, std::uint64_t mine) const {
+    throw error(error_code::failed_precondition, operation,
+                name(other) + " does not train the same model: its " + what + std::to_string(its) + ", that of " +
+                    here_.name() + " " + std::to_string(mine) + "; run the same program with the same flags");
   }
 
   // ---- recursive doubling ----

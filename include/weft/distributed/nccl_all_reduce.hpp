@@ -29,16 +29,16 @@ class basic_nccl_all_reduce {
   using deadline_type = basic_deadline<Clock>;
 
   /// Throws what basic_all_reduce throws; unavailable where a task has no GPU.
-  basic_nccl_all_reduce(basic_server<T, Clock>& here, gpu::device& on, std::uint64_t graph_hash = 0,
+  basic_nccl_all_reduce(basic_server<T, Clock>& here, gpu::device& on, graph_identity graph = {},
                         all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60))
-      : here_(here), device_(on), hosts_(here, graph_hash, in_channel(options), until), queue_(on.make_queue()) {
+      : here_(here), device_(on), hosts_(here, graph, in_channel(options), until), queue_(on.make_queue()) {
     first_rank_ = here.cluster().rank({options.job.empty() ? here.job() : options.job, 0});
     group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
   }
   /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
-  explicit basic_nccl_all_reduce(basic_server<T, Clock>& here, std::uint64_t graph_hash = 0,
+  explicit basic_nccl_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {},
                                  const all_reduce_options& options = {}, deadline_type until = std::chrono::seconds(60))
-      : basic_nccl_all_reduce(here, own_device(here), graph_hash, options, until) {}
+      : basic_nccl_all_reduce(here, own_device(here), graph, options, until) {}
   basic_nccl_all_reduce(const basic_nccl_all_reduce&) = delete;
   basic_nccl_all_reduce& operator=(const basic_nccl_all_reduce&) = delete;
   ~basic_nccl_all_reduce() {

@@ -44,7 +44,7 @@ class basic_parameter_client {
   /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
   /// parameter servers, unavailable.
   basic_parameter_client(basic_server<T, Clock>& here, std::vector<variable_info> variables, consistency mode,
-                         std::uint64_t graph_hash, deadline_type until = std::chrono::seconds(60))
+                         graph_identity graph, deadline_type until = std::chrono::seconds(60))
       : here_(here), variables_(std::move(variables)), idle_(here.network(), here.waiting()) {
     const std::string& job = here.options().ps_job;
     const int tasks = here.cluster().num_tasks(job);
@@ -64,7 +64,7 @@ class basic_parameter_client {
       for (const std::size_t i : to.order) to.bytes += variables_[i].bytes();
       to.stream = here.open_channel(to.rank, detail::parameter_channel, until);
     }
-    const std::vector<std::byte> message = detail::enroll_message{mode, graph_hash, variables_}.bytes();
+    const std::vector<std::byte> message = detail::enroll_message{mode, graph, variables_}.bytes();
     ask("enroll", frame_kind::enroll, 0, until, [&](link& to) { to.source.assign(1, const_bytes(message)); });
     offer_memory(until);
   }

@@ -119,8 +119,7 @@ class replicated_session {
       : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
     find_variables();
     here.wait_ready(until);
-    // Another seed would mean other first values and another share of the data.
-    const std::uint64_t identity = g.hash() ^ (g.seed() * 0x9e3779b97f4a7c15u);
+    const graph_identity identity(g.hash(), g.seed());
     if constexpr (uses_servers) {
       place_variables();
       servers_.emplace(here, infos_, Strategy::mode, identity, until);

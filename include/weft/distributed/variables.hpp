@@ -35,6 +35,13 @@ struct variable_info {
 /// When gradients are applied: each at once as it comes, or one mean per step over all workers.
 enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
+/// What all tasks of a training have in common beside the variables: another seed would mean other first values and
+/// another share of the data.
+struct graph_identity {
+  std::uint64_t hash, seed;
+  graph_identity(std::uint64_t graph_hash = 0, std::uint64_t graph_seed = 0) : hash(graph_hash), seed(graph_seed) {}
+};
+
 /// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
 /// the task with the least so far. Depends on names and sizes only, not on the order of creation: ties go to the
 /// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
@@ -91,12 +98,12 @@ inline constexpr std::uint64_t most_enroll_bytes = std::uint64_t{64} << 20;
 /// What a worker tells a parameter server before anything else.
 struct enroll_message {
   consistency mode = consistency::asynchronous;
-  std::uint64_t graph_hash = 0;
+  graph_identity graph;
   std::vector<variable_info> variables;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
-    out.number(static_cast<std::uint8_t>(mode)).number(graph_hash);
+    out.number(static_cast<std::uint8_t>(mode)).number(graph.hash).number(graph.seed);
     out.number(static_cast<std::uint32_t>(variables.size()));
     for (const variable_info& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
@@ -113,7 +120,8 @@ struct enroll_message {
     const auto mode = in.number<std::uint8_t>();
     if (mode != 1 && mode != 2) message_reader::malformed();
     message.mode = static_cast<consistency>(mode);
-    message.graph_hash = in.number<std::uint64_t>();
+    message.graph.hash = in.number<std::uint64_t>();
+    message.graph.seed = in.number<std::uint64_t>();
     const auto count = in.number<std::uint32_t>();
     if (count > in.left()) message_reader::malformed();  // a variable takes more than a byte
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -140,6 +148,8 @@ struct enroll_message {
       return mode == consistency::synchronous ? "synchronous" : "asynchronous";
     };
     if (other.mode != mode) return std::string("it trains ") + text(other.mode) + ", the first worker " + text(mode);
+    if (other.graph.seed != graph.seed)
+      return "its seed is " + std::to_string(other.graph.seed) + ", the first worker's " + std::to_string(graph.seed);
     if (other.variables.size() != variables.size())
       return "it has " + std::to_string(other.variables.size()) + " variables, the first worker has " +
              std::to_string(variables.size());
@@ -155,9 +165,9 @@ struct enroll_message {
         return "variable '" + mine.name +
                "' has another element type, parameter server or update rule than at the first worker";
     }
-    if (other.graph_hash != graph_hash)
-      return "its graph has hash " + std::to_string(other.graph_hash) + ", the first worker's has " +
-             std::to_string(graph_hash);
+    if (other.graph.hash != graph.hash)
+      return "its graph has hash " + std::to_string(other.graph.hash) + ", the first worker's has " +
+             std::to_string(graph.hash);
     return {};
   }
 };

@@ -50,7 +50,7 @@ struct frame_header {
   std::uint64_t payload_length = 0;  // bytes that follow the header
   std::uint64_t deadline_us = 0;     // microseconds that the sender still waits; 0: not said
   std::int64_t step = 0;
-  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph hash
+  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash
   std::uint32_t payload_crc = 0;
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
@@ -58,7 +58,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
