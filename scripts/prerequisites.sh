@@ -40,8 +40,10 @@ install_missing() {
   echo "installing: ${missing_packages[*]}"
   # The lists of packages may be absent or old: they are fetched only where the first attempt fails.
   if ! "${install[@]}" "${missing_packages[@]}" > /dev/null 2>&1; then
-    "${sudo[@]}" apt-get update -q
-    "${install[@]}" "${missing_packages[@]}"
+    if ! { "${sudo[@]}" apt-get update -q && "${install[@]}" "${missing_packages[@]}"; } > /dev/null; then
+      echo "error: apt-get could not install ${missing_packages[*]}: is there a network?" >&2
+      return 1
+    fi
   fi
 }
 
