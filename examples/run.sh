@@ -5,6 +5,7 @@
 #                                          server and two workers, each a process, on loopback
 #   bash examples/run.sh NAME [FLAGS...]   runs one example with its own flags; NAME --help lists them
 set -euo pipefail
+caller=$PWD  # the flags' paths are relative to it
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
@@ -14,16 +15,25 @@ least_accuracy=0.85
 longest_seconds=300
 
 name=${1:-mnist}
-if [[ ! -d examples/$name ]]; then
-  echo "error: there is no example $name; there are: $(cd examples && echo */ | tr -d /)" >&2
+name=${name%/}
+examples=$(cd examples && echo */ | tr -d /)
+if [[ $name == --help || $name == -h ]]; then
+  sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' examples/run.sh
+  echo
+  echo "The examples: $examples"
+  exit
+fi
+if [[ $name == */* || $name == .* || ! -f examples/$name/$name.cpp ]]; then
+  echo "error: there is no example ${1:-$name}; there are: $examples" >&2
   exit 2
 fi
 need_examples
 install_missing
 build default "$name" >&2  # the example alone writes to the output
-program=build/default/examples/$name
+program=$PWD/build/default/examples/$name
 if [[ $# -gt 0 ]]; then
   shift
+  cd "$caller"
   exec "$program" "$@"
 fi
 
