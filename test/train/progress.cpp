@@ -67,6 +67,20 @@ BOOST_AUTO_TEST_CASE(a_line_says_everything) {
   CHECK_SAYS(text, "step 1300/6000  epoch 3  batch 100/600  cost 0.5000  10.00 ms/step  10,000 images/s  took 0:13\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_bar_fits_into_its_line) {
+  for (const std::size_t columns : {200u, 80u, 60u, 30u, 10u}) {
+    const std::string text = run(
+        {.steps = 6000, .steps_per_epoch = 600, .items_per_step = 100, .mode = progress_mode::bar, .columns = columns},
+        1300, 10ms);
+    BOOST_TEST_INFO(text);
+    for (std::size_t at = 0; at != std::string::npos; at = text.find('\r', at + 1))
+      BOOST_TEST(text.find("\x1b[K", at) - at - 1 < columns);
+    CHECK_SAYS(text, "step 1300");
+    if (columns == 80)
+      CHECK_SAYS(text, "\rstep 1300/6000  epoch 3  cost 0.5000  10.00 ms/step  10,000 images/s  took 0:13\x1b[K\n");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_epoch_ends_with_its_last_batch) {
   const std::string text = run({.steps = 1200, .steps_per_epoch = 600, .mode = progress_mode::lines}, 600, 1ms);
   CHECK_SAYS(text, "step 600/1200  epoch 1  batch 600/600");

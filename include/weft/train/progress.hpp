@@ -1,13 +1,17 @@
 #pragma once
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <weft/error.hpp>
 
@@ -35,6 +39,7 @@ struct progress_options {
   const char* items = "images";
   progress_mode mode = progress_mode::automatic;
   std::FILE* out = stderr;
+  std::size_t columns = 0;  ///< of a bar's line; 0 asks the terminal
   std::chrono::milliseconds bar_interval{100};
   std::chrono::milliseconds line_interval{3000};
 };
@@ -108,39 +113,61 @@ class basic_progress {
     }
   }
 
+  /// One column less than the line has: a longer text would go on in the next line, and not be drawn over.
+  std::size_t room() const {
+    if (options_.mode != progress_mode::bar) return std::string::npos;
+    winsize terminal{};
+    std::size_t columns = options_.columns;
+    if (columns == 0 && ::ioctl(::fileno(options_.out), TIOCGWINSZ, &terminal) == 0) columns = terminal.ws_col;
+    return columns > 0 ? columns - 1 : std::string::npos;
+  }
+
   std::string describe(double rate, double elapsed) const {
-    std::string text;
-    const auto add = [&text](const char* format, auto... values) {
+    enum worth : int { bar, batch, step_time, epoch, speed, most };
+    std::vector<std::pair<int, std::string>> parts;  // what is worth least goes first where there is no room
+    const auto add = [&parts](worth what, const char* format, auto... values) {
       char part[96];
       std::snprintf(part, sizeof part, format, values...);
-      text += part;
+      parts.emplace_back(what, part);
     };
     if (options_.mode == progress_mode::bar && options_.steps > 0) {
       constexpr std::int64_t width = 16;
       const std::int64_t done = step_ < options_.steps ? step_ * width / options_.steps : width;
-      text += '[' + std::string(static_cast<std::size_t>(done), '=') +
-              std::string(static_cast<std::size_t>(width - done), ' ') + "] ";
+      parts.emplace_back(bar, '[' + std::string(static_cast<std::size_t>(done), '=') +
+                                  std::string(static_cast<std::size_t>(width - done), ' ') + "] ");
     }
-    add("step %lld", static_cast<long long>(step_));
-    if (options_.steps > 0) add("/%lld", static_cast<long long>(options_.steps));
+    add(most, "step %lld", static_cast<long long>(step_));
+    if (options_.steps > 0) add(most, "/%lld", static_cast<long long>(options_.steps));
     if (options_.steps_per_epoch > 0) {
       const std::int64_t before = step_ > 0 ? step_ - 1 : 0;  // the step that has just been made belongs to this epoch
-      add("  epoch %lld  batch %lld/%lld", static_cast<long long>(before / options_.steps_per_epoch + 1),
-          static_cast<long long>(step_ > 0 ? before % options_.steps_per_epoch + 1 : 0),
+      add(epoch, "  epoch %lld", static_cast<long long>(before / options_.steps_per_epoch + 1));
+      add(batch, "  batch %lld/%lld", static_cast<long long>(step_ > 0 ? before % options_.steps_per_epoch + 1 : 0),
           static_cast<long long>(options_.steps_per_epoch));
     }
-    add("  cost %.4f", cost_);
+    add(most, "  cost %.4f", cost_);
     if (rate > 0) {
       const double us = 1e6 / rate;
-      us < 1000 ? add("  %.0f us/step", us) : add("  %.2f ms/step", us / 1000);
+      us < 1000 ? add(step_time, "  %.0f us/step", us) : add(step_time, "  %.2f ms/step", us / 1000);
       if (options_.items_per_step > 0)
-        text += "  " + thousands(rate * static_cast<double>(options_.items_per_step)) + ' ' + options_.items + "/s";
+        parts.emplace_back(
+            speed, "  " + thousands(rate * static_cast<double>(options_.items_per_step)) + ' ' + options_.items + "/s");
     }
     if (finished_)
-      text += "  took " + clock_time(elapsed);
+      parts.emplace_back(most, "  took " + clock_time(elapsed));
     else if (rate > 0 && options_.steps > step_)
-      text += "  left " + clock_time(static_cast<double>(options_.steps - step_) / rate);
-    return text;
+      parts.emplace_back(most, "  left " + clock_time(static_cast<double>(options_.steps - step_) / rate));
+    return joined(parts, most, room());
+  }
+
+  static std::string joined(const std::vector<std::pair<int, std::string>>& parts, int most, std::size_t room) {
+    std::string text;
+    for (int least = 0; least <= most; ++least) {
+      text.clear();
+      for (const auto& [worth, part] : parts)
+        if (worth >= least) text += part;
+      if (text.size() <= room) break;
+    }
+    return text.substr(0, room);
   }
 
   /// 1234567 as 1,234,567.
