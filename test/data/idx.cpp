@@ -1,4 +1,6 @@
 #define BOOST_TEST_MODULE idx
+#include <sys/stat.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/idx.hpp>
@@ -64,6 +66,9 @@ BOOST_AUTO_TEST_CASE(what_is_not_there_or_no_file) {
   folder f;
   REFUSED(std::uint8_t, (f.path / "absent").string(), not_found, "cannot be opened");
   REFUSED(std::uint8_t, f.path.string(), invalid_argument, "not a regular file");
+  const std::string pipe = (f.path / "pipe").string();
+  BOOST_REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  REFUSED(std::uint8_t, pipe, invalid_argument, "not a regular file");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_idx) {

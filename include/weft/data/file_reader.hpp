@@ -1,6 +1,8 @@
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -25,8 +27,16 @@ class file_reader {
  public:
   explicit file_reader(std::string path) : path_(std::move(path)) {
     struct stat status {};
-    file_ = std::fopen(path_.c_str(), "rb");
-    if (!file_ || ::fstat(::fileno(file_), &status) != 0) fail_to_open(errno);
+    // Not std::fopen: of a pipe it would wait for a writer.
+    const int opened = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (opened < 0) fail_to_open(errno);
+    file_ = ::fdopen(opened, "rb");
+    if (!file_) {
+      const int reason = errno;
+      ::close(opened);
+      fail_to_open(reason);
+    }
+    if (::fstat(opened, &status) != 0) fail_to_open(errno);
     if (!S_ISREG(status.st_mode)) {
       close();
       throw error(error_code::invalid_argument, "open", path_ + " is not a regular file");
