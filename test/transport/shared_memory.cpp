@@ -1,6 +1,7 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE shared_memory
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <boost/test/unit_test.hpp>
@@ -134,6 +135,17 @@ BOOST_AUTO_TEST_CASE(more_than_the_system_has_is_an_error) {
   BOOST_CHECK_THROW(shared_segment::create(0), error);
   BOOST_CHECK_THROW(shared_segment::create(~std::size_t{0} - 4096), error);
   BOOST_CHECK_THROW(shared_segment::create(std::size_t{1} << 45), error);
+}
+
+BOOST_AUTO_TEST_CASE(more_than_a_file_may_hold_is_an_error) {
+  rlimit limit;
+  BOOST_REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  rlimit small = limit;
+  small.rlim_cur = 64 << 10;
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  BOOST_CHECK_EXCEPTION(shared_segment::create(1 << 20), error, test::says(error_code::resource_exhausted));
+  BOOST_CHECK_NO_THROW(shared_segment::create(1 << 10));
+  BOOST_REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_counter_wakes_who_polls_and_who_sleeps) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -58,7 +59,8 @@ class shared_segment {
     const file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (made.number < 0) fail(error_code::unimplemented, "the system gives no shared memory");
     // Taken now: a shortage met at an access later would be a signal, not an error.
-    if (bytes == 0 || bytes > reasonable() || ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
+    if (bytes == 0 || bytes > reasonable() || !may_write(whole(bytes)) ||
+        ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
       fail(error_code::resource_exhausted, std::to_string(bytes) + " bytes of shared memory are not to be had");
     if (::fcntl(made.number, F_ADD_SEALS, needed_seals) != 0)
       fail(error_code::unimplemented, "the system cannot seal shared memory");
@@ -187,6 +189,13 @@ class shared_segment {
   static std::size_t reasonable() {
     const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(size) : 0;
+  }
+
+  /// Whether a file may become so long: a longer one would be a signal, too.
+  static bool may_write(off_t bytes) {
+    rlimit limit;
+    return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           static_cast<rlim_t>(bytes) <= limit.rlim_cur;
   }
 
   static off_t whole(std::size_t bytes) {
