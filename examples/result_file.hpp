@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -12,11 +14,21 @@
   throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(reason));
 }
 
-/// Throws unavailable where the file cannot be written: before a run rather than after it.
+/// Throws unavailable where the file cannot be written: before a run rather than after it. Leaves behind none that was
+/// not there: the run may fail.
 inline void check_writable(const std::string& path) {
+  struct stat status {};
+  const bool was_there = ::lstat(path.c_str(), &status) == 0;
   std::FILE* out = std::fopen(path.c_str(), "a");
   if (!out) refuse_to_write(path, errno);
   std::fclose(out);
+  if (!was_there) std::remove(path.c_str());
+}
+
+/// Throws unavailable where what was printed has not been written: to a full disk, say.
+inline void check_output() {
+  if (std::fflush(stdout) != 0) refuse_to_write("the output", errno);
+  if (std::ferror(stdout)) refuse_to_write("the output", EIO);
 }
 
 /// Writes the file, as std::printf does. Throws unavailable where it cannot be written.

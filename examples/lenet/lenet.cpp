@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <optional>
 
 #include <weft/data/fashion_mnist.hpp>
@@ -108,7 +109,10 @@ result run(const training_flags& f) {
 
 int main(int argc, char** argv) try {
   const auto f = parse_flags(argc, argv);
-  if (!f) return 0;
+  if (!f) {
+    check_output();
+    return 0;
+  }
   if (!f->json.empty()) check_writable(f->json);
   const result r = run(*f);
   std::printf("test accuracy %.4f, final cost %.4f\n%.0f images/s, %.1f s of training\n", r.test_accuracy, r.final_cost,
@@ -118,8 +122,12 @@ int main(int argc, char** argv) try {
                "{\"model\": \"lenet\", \"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f, "
                "\"images_per_s\": %.1f}\n",
                r.test_accuracy, r.final_cost, r.seconds, r.images_per_s);
+  check_output();
   if (r.test_accuracy >= least_accuracy) return 0;
   std::fprintf(stderr, "error: the test accuracy is %.4f, below %.2f\n", r.test_accuracy, least_accuracy);
+  return 1;
+} catch (const std::bad_alloc&) {
+  std::fputs("error: there is not enough memory\n", stderr);
   return 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "error: %s\n", e.what());

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <weft/transport/endpoint.hpp>
 
 #include "../command_line.hpp"
 
@@ -14,12 +17,24 @@ struct flags : training_flags {
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 };
 
+/// How many addresses there are. Refuses one that the other tasks could not know.
+inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
+  std::int64_t count = 0;
+  for (std::size_t at = 0, end; at < hosts.size(); at = end + 1) {
+    end = std::min(hosts.find(',', at), hosts.size());
+    if (weft::parse_endpoint(hosts.substr(at, end - at)).port == 0)
+      refuse(std::string("--") + flag + " has port 0, which means any; the other tasks must know which");
+    ++count;
+  }
+  return count;
+}
+
 inline void check_cluster(const flags& f) {
   if (f.strategy == "local") {
-    if (!f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty())
+    if (!f.job_name.empty() || f.task_index != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty())
       refuse(
-          "--strategy local takes no cluster: leave out --job_name, --ps_hosts and --worker_hosts, or choose async, "
-          "sync or allreduce");
+          "--strategy local takes no cluster: leave out --job_name, --task_index, --ps_hosts and --worker_hosts, or "
+          "choose async, sync or allreduce");
     return;
   }
   const bool has_servers = f.strategy != "allreduce";
@@ -29,10 +44,9 @@ inline void check_cluster(const flags& f) {
     refuse("--strategy allreduce has no parameter servers: leave out --ps_hosts and --job_name ps");
   if (has_servers && f.ps_hosts.empty()) refuse("--strategy " + f.strategy + " needs --ps_hosts host:port,...");
   if (f.worker_hosts.empty()) refuse("--strategy " + f.strategy + " needs --worker_hosts host:port,...");
-  const std::string& hosts = f.job_name == "ps" ? f.ps_hosts : f.worker_hosts;
-  std::int64_t tasks = 1;
-  for (char c : hosts) tasks += c == ',';
-  check_range("task_index", f.task_index, 0, tasks - 1);
+  const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
+                     workers = count_hosts("worker_hosts", f.worker_hosts);
+  check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
 }
 
 /// Reads the command line; nothing where --help was asked for and given. Throws weft::error for a wrong flag.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include <weft/data/fashion_mnist.hpp>
@@ -215,7 +216,10 @@ void work(const flags& f) {
 
 int main(int argc, char** argv) try {
   const auto f = parse_flags(argc, argv);
-  if (!f) return 0;
+  if (!f) {
+    check_output();
+    return 0;
+  }
   if (!f->json.empty() && f->is_chief()) check_writable(f->json);
   if (f->strategy == "local")
     run_alone(*f);
@@ -223,6 +227,10 @@ int main(int argc, char** argv) try {
     serve(*f);
   else
     work(*f);
+  check_output();
+} catch (const std::bad_alloc&) {
+  std::fputs("error: there is not enough memory\n", stderr);
+  return 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "error: %s\n", e.what());
   return 1;

@@ -24,6 +24,11 @@ refused(["allreduce", "--ps_hosts"], "--strategy", "allreduce", "--job_name", "w
 refused(["--task_index", "0 to 0"], "--strategy", "async", "--job_name", "worker", "--task_index", "1", "--ps_hosts",
         "127.0.0.1:1", "--worker_hosts", "127.0.0.1:2")
 refused(["local", "--ps_hosts"], "--ps_hosts", "127.0.0.1:1")
+refused(["local", "--task_index"], "--task_index", "5")
+refused(["--ps_hosts", "port 0"], "--strategy", "async", "--job_name", "worker", "--ps_hosts", "127.0.0.1:0",
+        "--worker_hosts", "127.0.0.1:2")
+refused(["127.0.0.01:1", "not a loopback address"], "--strategy", "async", "--job_name", "worker", "--ps_hosts",
+        "127.0.0.01:1", "--worker_hosts", "127.0.0.1:2")
 
 # ---- files ----
 with tempfile.TemporaryDirectory() as folder:
@@ -37,6 +42,20 @@ with tempfile.TemporaryDirectory() as folder:
     refused(["4294967295 x 4294967295 x 28"], "--data_dir", folder)
     idx(folder, "train-images-idx3-ubyte", 2, 28, 28, content=bytes(784))
     refused(["2 x 28 x 28", "a file of 800 bytes"], "--data_dir", folder)
+    result = os.path.join(folder, "result.json")
+    idx(folder, "train-images-idx3-ubyte", 0, 28, 28, content=b"")
+    idx(folder, "train-labels-idx1-ubyte", 0, content=b"")
+    refused(["holds no images"], "--data_dir", folder, "--json", result)
+    if os.path.exists(result):
+        faults.append("a run that failed has left a result")
+    for name in ("train", "t10k"):
+        idx(folder, f"{name}-images-idx3-ubyte", 2, 28, 28, content=bytes(2 * 784))
+        idx(folder, f"{name}-labels-idx1-ubyte", 2, content=bytes(2))
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program, "--data_dir", folder, "--epochs", "1", "--progress", "none"], text=True, stdout=full,
+                              stderr=subprocess.PIPE, timeout=20)
+    if done.returncode != 1 or "the output cannot be written: No space left" not in done.stderr:
+        faults.append(f"/dev/full: returned {done.returncode}, said {done.stderr!r}")
     with open(os.path.join(folder, "train-images-idx3-ubyte.gz"), "wb") as out:
         out.write(gzip.compress(os.urandom(10_000))[:5_000])
     refused(["train-images-idx3-ubyte.gz"], "--data_dir", folder)
