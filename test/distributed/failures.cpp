@@ -94,6 +94,21 @@ BOOST_AUTO_TEST_CASE(a_worker_that_ends_with_an_error_has_not_finished) {
              "finished: /job:worker/task:0 lost: /job:worker/task:1 has left the cluster without saying done noticed");
 }
 
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&]() -> std::string {
+    server here(cluster, "worker", 0);
+    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+    std::this_thread::sleep_for(300ms);
+    throw std::runtime_error("no images");
+  });
+  process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
+  const auto start = steady::now();
+  CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left before it initialised the variables");
+  BOOST_TEST(test::seconds_since(start) < 5);
+}
+
 BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_killed_worker) {
   const auto cluster = test::local_cluster(1, 3);
   process ps([&] { return serve(cluster); });

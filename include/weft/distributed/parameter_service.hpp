@@ -459,6 +459,10 @@ class parameter_service {
       if (!is_parked(each)) continue;
       if (broken)
         answer_failure(each, *broken);
+      else if (!store_.initialised() && members_.state(workers_.front().rank) == task_state::left)
+        answer_failure(
+            each, error(error_code::unavailable, "parameter_server",
+                        "the chief, " + name(workers_.front()) + ", has left before it initialised the variables"));
       else if (each.connection->expires && each.connection->expires->expired())
         answer_failure(each, error(error_code::deadline_exceeded, "parameter_server", whom_it_waits_for(each)));
     }
