@@ -43,7 +43,7 @@ struct oracle_check {
       weight.push_back(static_cast<float>(oracle::in_weight[i % 12]));
     sequence<symbol> xs;
     for (const auto& e : gradients) xs.push_back(e.of);
-    const auto found = g.differentiate({y}, {g.record_constant(weight.data(), y.info())}, xs);
+    const auto found = g.differentiate({y}, {g.record_constant(weight.data(), y.info(), y.extents())}, xs);
     compare(name, run(y), value, 1e-6);
     std::size_t i = 0;
     for (const auto& e : gradients)

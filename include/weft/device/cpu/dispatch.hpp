@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include <weft/error.hpp>
 #include <weft/tensor/host_device.hpp>
 
 // How a plain -O2 build reaches wide vectors.
@@ -84,13 +85,15 @@ inline isa processor_isa() {
 inline isa requested_isa(isa available) {
   const char* request = std::getenv("WEFT_ISA");
   if (request == nullptr) return available;
-  const auto is = [&](isa set) { return set < available && __builtin_strcmp(request, name(set)) == 0; };
-  return is(isa::baseline) ? isa::baseline : is(isa::avx2) ? isa::avx2 : available;
+  for (const isa set : {isa::baseline, isa::avx2, isa::avx512})
+    if (__builtin_strcmp(request, name(set)) == 0) return set < available ? set : available;
+  throw error(error_code::invalid_argument, "WEFT_ISA", {"is ", request, ": say baseline, avx2 or avx512"});
 }
 
 }  // namespace detail
 
-/// The widest instruction set of this processor, or a narrower one that the environment variable WEFT_ISA names.
+/// The widest instruction set of this processor, or a narrower one that the environment variable WEFT_ISA names. Throws
+/// invalid_argument if that names none.
 inline isa detected_isa() {
   static const isa set = detail::requested_isa(detail::processor_isa());
   return set;
