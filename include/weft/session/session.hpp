@@ -44,6 +44,21 @@ template <class Given, class Placeholder>
 struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Placeholder>> &&
                                      detail::assignable(dims_t<Given>::spec, dims_t<Placeholder>::spec))> {};
 
+/// A number is fed to a placeholder that is not a scalar of its type.
+template <class Number, class Placeholder>
+struct fed_number_differs
+    : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {};
+
+/// Tensors have their values without a session.
+template <class F>
+struct fetched_value_is_in_no_graph : mistake<false> {};
+template <Expression E>
+struct fetched_value_is_in_no_graph<E> : mistake<!E::symbolic> {};
+
+/// An expression is fed: let() makes a node of it, before it is used.
+template <class P>
+struct fed_to_no_node : mistake<!is_node<P>> {};
+
 /// What a step returns, in order: nodes, expressions and effects.
 template <class... F>
 struct fetch_list {
@@ -88,7 +103,7 @@ struct fed_value {
 template <class P, class X>
 fed_value as_fed(const X& x) {
   if constexpr (std::is_arithmetic_v<X>) {
-    static_assert(dims_t<P>::rank == 0 && std::is_same_v<X, value_t<P>>,
+    static_assert(correct<fed_number_differs<X, P>>,
                   "a number is fed to a placeholder that is not a scalar of its type");
     return {&x, shape()};
   } else {
@@ -102,15 +117,22 @@ fed_value as_fed(const X& x) {
 /// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
 template <class... F>
 auto fetch(const F&... f) {
-  return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
+  static_assert((correct<fetched_value_is_in_no_graph<F>> && ...), "fetch: a tensor needs no session, it has its value");
+  if constexpr ((correct<fetched_value_is_in_no_graph<F>> && ...))
+    return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
+  else
+    return fetch_list<>{};
 }
 
 /// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
-template <class... P>
-  requires(is_node<P>&&...)
+template <Expression... P>
 auto feed(const P&... p) {
-  return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
-      {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
+  static_assert((correct<fed_to_no_node<P>> && ...), "feed: values are fed to nodes: let() makes one");
+  if constexpr ((correct<fed_to_no_node<P>> && ...))
+    return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
+        {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
+  else
+    return feed_list<>{};
 }
 
 /// A node and the value that it gets in one `run`. It refers to the value, so it is written inside the call.

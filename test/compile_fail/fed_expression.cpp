@@ -1,0 +1,16 @@
+// A value is to be fed in place of an expression.
+// error: fed_to_no_node
+// error: values are fed to nodes
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+#ifdef WEFT_SHOULD_FAIL
+  auto y = exp(x);
+#else
+  auto y = let(exp(x));
+#endif
+  auto fed = feed(y);
+}
