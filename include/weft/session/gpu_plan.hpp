@@ -145,11 +145,11 @@ class gpu_plan final : public plan {
       if (slots_[s].place == place_kind::fed) {
         slots_[from].place = place_kind::arena;
         slots_[from].last = none;
-        slots_[from].first = reserved;
+        slots_[from].reserved = true;
         staged_.push_back({s, from, slots_[s].info.bytes()});
         // A place that nothing had before: so the upload need not wait for a kernel.
         slots_[made].place = place_kind::arena;
-        slots_[made].first = reserved;
+        slots_[made].reserved = true;
       } else {
         list_copy(for_node, {}, s, from);
       }
@@ -187,7 +187,7 @@ class gpu_plan final : public plan {
 
   void reserve_memory() override {
     for (slot& s : slots_)
-      if (s.first == reserved) s.offset = memory_of(s).allocate(s.info.bytes());
+      if (s.reserved) s.offset = memory_of(s).allocate(s.info.bytes());
   }
   bool is_gpu_lane(std::size_t l) const { return l >= devices_.cpus; }
   memory_plan& memory_of(const slot& s) override {

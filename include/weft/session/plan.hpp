@@ -9,41 +9,14 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/fused.hpp>
+#include <weft/session/extent_bindings.hpp>
 #include <weft/session/memory_plan.hpp>
 #include <weft/session/placement.hpp>
 #include <weft/session/schedule.hpp>
 #include <weft/tensor/sequence.hpp>
-#include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
-
-/// Values of named dynamic extents.
-class extent_bindings {
- public:
-  void bind(std::int64_t code, std::int64_t size) { known_.push_back({code, size}); }
-  const std::int64_t* find(std::int64_t code) const {
-    for (const auto& k : known_)
-      if (k.first == code) return &k.second;
-    return nullptr;
-  }
-  shape resolve(const graph& g, const std::string& who, shape s) const {
-    for (std::size_t i = 0; i < s.rank; ++i) {
-      if (s[i] >= 0) continue;
-      const std::int64_t* size = find(s[i]);
-      if (!size)
-        throw error(error_code::failed_precondition, who,
-                    {"the extent ", g.extent_name(s[i]), " is not known: feed a value that has it, or g.set(dyn<\"",
-                     g.extent_name(s[i]), "\">, n)"});
-      s[i] = *size;
-    }
-    detail::checked_bytes(who.c_str(), s, sizeof(double));
-    return s;
-  }
-
- private:
-  sequence<std::pair<std::int64_t, std::int64_t>> known_;
-};
 
 /// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
@@ -215,6 +188,8 @@ class plan {
   }
 
  protected:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
   enum class place_kind : unsigned char { unused, arena, variable, constant, uploaded, fed, caller };
 
   struct slot {
@@ -223,7 +198,9 @@ class plan {
     place_kind place = place_kind::unused;
     std::uint32_t lane = 0;
     std::size_t offset = 0;
-    std::uint32_t first = ~std::uint32_t{0}, last = 0;  // instructions that write and that last read it
+    std::uint32_t first = none, last = 0;  // instructions that write and that last read it
+    bool reserved = false;                 // it has its place before the first instruction
+    bool taken_over = false;               // its place has gone to another slot
     bool crosses_lanes = false;
     bool copied = false;      // by a GPU, from this very address
     std::uint32_t space = 0;  // whose memory it is in: 0 the host's, else that of the GPU before this number
@@ -248,8 +225,6 @@ class plan {
     storage arena;
     sequence<std::uint32_t> instructions;
   };
-
-  static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   const invocation& what(std::uint32_t node) const { return graph_[node].what; }
   std::uint32_t slot_number(value v) const { return first_slot_[v.node] + v.output; }
@@ -567,13 +542,13 @@ class plan {
     for (std::uint32_t i = 0; i < instructions_.size(); ++i) {
       for (std::size_t k = 0; k < instructions_[i].writes.size(); ++k) {
         slot& s = slots_[instructions_[i].writes[k]];
-        if (s.place != place_kind::arena || s.first != i) continue;
+        if (s.place != place_kind::arena || s.first != i || s.reserved) continue;
         if (k == 0 && reuse_input(i, s)) continue;
         s.offset = memory_of(s).allocate(s.info.bytes());
       }
       for (const std::uint32_t e : ends[i]) {
         const slot& s = slots_[e];
-        if (s.crosses_lanes || s.first == taken_over) continue;
+        if (s.crosses_lanes || s.taken_over) continue;
         memory_of(s).release(s.offset, s.info.bytes());
       }
     }
@@ -605,11 +580,11 @@ class plan {
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
-          from.first == taken_over || from.space != to.space || from.copied ||
+          from.taken_over || from.space != to.space || from.copied ||
           !(from.info.extents == to.info.extents) || from.info.type != to.info.type)
         continue;
       to.offset = from.offset;
-      from.first = taken_over;
+      from.taken_over = true;
       return true;
     }
     return false;
@@ -765,9 +740,6 @@ class plan {
       throw error(error_code::failed_precondition, graph_[variable].name,
                   "the variable is read but has no value: give it an initializer, or assign it first");
   }
-
-  // Of a slot's first instruction: its place went to another slot; it had its place before the first one.
-  static constexpr std::uint32_t taken_over = ~std::uint32_t{0} - 1, reserved = ~std::uint32_t{0} - 2;
 
   const graph& graph_;
   const schedule& order_;
