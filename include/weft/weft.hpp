@@ -34,5 +34,4 @@
 #include <weft/graph/print.hpp>
 #include <weft/session/devices.hpp>
 #include <weft/session/session.hpp>
-#include <weft/session/trace.hpp>
 #include <weft/train/optimizer.hpp>

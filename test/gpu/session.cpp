@@ -8,6 +8,7 @@
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
+#include <weft/session/trace.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"

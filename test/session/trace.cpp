@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>
+#include <weft/session/trace.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
