@@ -323,9 +323,7 @@ class gpu_plan final : public plan {
     return false;
   }
   static void add_once(sequence<std::uint32_t>& to, std::uint32_t x) {
-    for (const std::uint32_t y : to)
-      if (x == y) return;
-    to.push_back(x);
+    if (!contains(to, x)) to.push_back(x);
   }
 
   void run_stage(stage& s, const frame& host) {

@@ -45,8 +45,7 @@ class placement {
     const device_spec& asked = graph_[n].device;
     const device_number d = of(n);
     return !graph_[n].what.op->writes && asked.has_kind() &&
-           (is_of_kind(asked, cuda::name) != d.gpu ||
-            d.ordinal != static_cast<std::uint32_t>(asked.ordinal < 0 ? 0 : asked.ordinal));
+           !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
   }
 
   /// "on /device:GPU:0: it was asked for"
@@ -58,6 +57,10 @@ class placement {
 
  private:
   static bool is_of_kind(const device_spec& d, std::string_view kind) { return d.kind == kind; }
+  /// The first device, where the number is left open.
+  static std::uint32_t number_of(const device_spec& d) {
+    return d.ordinal < 0 ? 0 : static_cast<std::uint32_t>(d.ordinal);
+  }
   std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
 
   device_number decide(std::uint32_t n, const char*& rule) const {
@@ -74,7 +77,7 @@ class placement {
     const device_spec& want = own ? preferred_ : asked;
     rule = own ? "the session's own choice, for it names no device" : "it was asked for";
     if (is_of_kind(want, cuda::name)) {
-      const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);
+      const std::uint32_t ordinal = number_of(want);
       const std::size_t gpus = count();
       if (ordinal >= gpus) {
         rule = "it was asked to be on a GPU, and there is none of that number";
@@ -94,7 +97,7 @@ class placement {
     if (want.has_kind() && !is_of_kind(want, cpu::name))
       throw error(error_code::unimplemented, graph_[n].name,
                   {"is placed on ", to_string(want), "; a session has CPU devices and GPUs"});
-    const auto ordinal = static_cast<std::uint32_t>(want.ordinal < 0 ? 0 : want.ordinal);
+    const std::uint32_t ordinal = number_of(want);
     if (ordinal >= cpus_) {
       rule = "it was asked to be on a CPU device, and there is none of that number";
       if (soft_) return {};

@@ -178,6 +178,8 @@ class schedule {
     for (char c : needed_) wanted += c != 0;
     if (order_.size() != wanted)
       throw error(error_code::invalid_argument, "schedule", "control dependencies form a cycle");
+    after_.clear();  // a step keeps its schedule
+    seen_.clear();
   }
 
   /// The variable that a node writes as this input. Throws invalid_argument if the value is fed: it has no variable.

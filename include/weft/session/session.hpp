@@ -53,7 +53,7 @@ struct fed_number_differs
 template <class F>
 struct fetched_value_is_in_no_graph : mistake<false> {};
 template <Expression E>
-struct fetched_value_is_in_no_graph<E> : mistake<!E::symbolic> {};
+struct fetched_value_is_in_no_graph<E> : value_not_in_a_graph<E> {};
 
 /// An expression is fed: let() makes a node of it, before it is used.
 template <class P>

@@ -53,14 +53,19 @@ inline sequence<int> available_cores() {
 
 namespace detail {
 
+inline cpu_set_t set_of(const sequence<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+  return set;
+}
+
 /// Keeps this thread on some cores while it lives; where no cores are given, it is left alone.
 class stay_on_cores {
  public:
   explicit stay_on_cores(const sequence<int>& cores) {
     if (cores.empty() || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+    const cpu_set_t set = set_of(cores);
     moved_ = sched_setaffinity(0, sizeof set, &set) == 0;
   }
   stay_on_cores(const stay_on_cores&) = delete;
@@ -121,9 +126,7 @@ class thread_pool {
   }
 
   static void bind(pthread_t thread, int core) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(static_cast<std::size_t>(core), &set);
+    const cpu_set_t set = detail::set_of({core});
     pthread_setaffinity_np(thread, sizeof set, &set);  // a wish: a core outside the process's own set is no error
   }
 
