@@ -43,16 +43,22 @@ using matmul_library =
 // Elements of an operand that the second cache holds.
 inline constexpr std::size_t in_second_cache = std::size_t{1} << 18;
 
-// Into how many strips a product is cut. It depends on the shape alone, because a library's bits may change with the
-// cut, and must not change with the number of threads. Every strip packs the other operand again, which costs next to
-// nothing where the second cache holds it: then strips are many, for many threads and so that one that is late holds up
-// little. Where it does not they are few and wide.
+// Whether a product is cut into strips of rows of C, or of columns.
+inline bool cuts_rows(const matmul_shape& s) {
+  // Of a square that no cache holds, A is packed twice in less time than B.
+  return s.m > s.n || (s.m == s.n && s.n * s.k <= in_second_cache);
+}
+
+// Into how many. It depends on the shape alone, because a library's bits may change with the cut, and must not change
+// with the number of threads. Every strip packs the other operand again: where the second cache holds that one, strips
+// are many, for many threads and so that one that is late holds up little (of columns half as many, for packing a
+// narrow strip of B's rows uses little of each page); where it does not, they are few and wide.
 inline std::size_t matmul_strips(const matmul_shape& s) {
   constexpr std::size_t worth_waking = std::size_t{1} << 21;  // multiply-adds: some 45 microseconds
   const std::size_t longer = s.m > s.n ? s.m : s.n, shorter = s.m > s.n ? s.n : s.m;
   const std::size_t work = s.m * s.n * s.k;
   if (work < worth_waking || longer < 64) return 1;
-  const std::size_t width = shorter * s.k <= in_second_cache ? 64 : 1024;
+  const std::size_t width = shorter * s.k > in_second_cache ? 1024 : cuts_rows(s) ? 64 : 128;
   std::size_t strips = longer / width;
   if (strips > work / (2 * worth_waking)) strips = work / (2 * worth_waking);
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
@@ -67,8 +73,7 @@ void matmul_in_strips(const matmul_shape& s, T alpha, const T* a, const T* b, T 
   const std::size_t strips = matmul_strips(s);
   if (strips == 1) return chosen::matmul(s, alpha, a, lda, b, ldb, beta, c, s.n);
 
-  // Of a square that no cache holds, A is packed twice in less time than B.
-  const bool by_rows = s.m > s.n || (s.m == s.n && s.n * s.k <= in_second_cache);
+  const bool by_rows = cuts_rows(s);
   const std::size_t extent = by_rows ? s.m : s.n;
   const std::size_t width = ((extent + strips - 1) / strips + 15) / 16 * 16;
   const auto strip = [&](std::size_t index) {

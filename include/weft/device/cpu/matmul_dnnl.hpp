@@ -58,6 +58,15 @@ struct dnnl {
     return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
   }
 
+  // How much of k one call sums. Rows of B that lie a page or more apart meet in few sets of the second cache; of more of
+  // them than those hold, packing fetches each line twice, which is felt where A has few rows to multiply it with.
+  static std::size_t depth_at_once(const matmul_shape& s, std::size_t ldb) {
+    constexpr std::size_t most = 400;
+    if (s.transpose_b || ldb < 1024 || s.m > 512) return s.k;
+    const std::size_t calls = (s.k + most - 1) / most;
+    return (s.k + calls - 1) / calls;
+  }
+
   static void small(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b,
                     std::size_t ldb, float beta, float* c, std::size_t ldc) {
     const detail::strided<float> left =
@@ -74,8 +83,12 @@ struct dnnl {
     if (keeps_small(s)) return small(s, alpha, a, lda, b, ldb, beta, c, ldc);
     const auto dim = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
     const detail::one_openmp_thread guard;
-    const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', dim(s.m), dim(s.n),
-                                            dim(s.k), alpha, a, dim(lda), b, dim(ldb), beta, c, dim(ldc));
+    const std::size_t depth = depth_at_once(s, ldb);
+    dnnl_status_t status = dnnl_success;
+    for (std::size_t k = 0; k < s.k && status == dnnl_success; k += depth)
+      status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', dim(s.m), dim(s.n),
+                          dim(s.k - k < depth ? s.k - k : depth), alpha, a + k * (s.transpose_a ? lda : 1), dim(lda),
+                          b + k * (s.transpose_b ? 1 : ldb), dim(ldb), k == 0 ? beta : 1.0f, c, dim(ldc));
     if (status != dnnl_success)
       throw error(error_code::internal, "matmul", {"oneDNN refused a product with status ", static_cast<int>(status)});
   }
