@@ -1,5 +1,7 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE pooling
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/gradient_check.hpp"
@@ -63,6 +65,44 @@ BOOST_AUTO_TEST_CASE(many_channels) {
   gradient_check max, average;
   max("max", max_pool2d<2>(max.input<dims<1, 2, 4, 37>>()), 2);
   average("average", average_pool2d<2, 1, padding::same>(average.input<dims<1, 2, 3, 37>>()), 1);
+}
+
+// The gradient of an activation runs with the gradient of the pool after it, unless that is fetched and runs alone.
+template <bool Max>
+void check_fused_gradient() {
+  graph g(5);
+  auto x = placeholder<float, dims<dyn<"batch">, 8, 6, 16>>(g, "x");
+  auto b = variable<float, dims<16>>(g, "b", init::normal{.stddev = 0.3});
+  auto h = let(tanh(x + b));
+  auto y = [&] {
+    if constexpr (Max)
+      return max_pool2d<2>(h);
+    else
+      return average_pool2d<3, 1, padding::same>(h);
+  }();
+  auto [up, dx, db] = gradients(sum(y * y), h, x, b);
+  const std::string says = ", then gradient of tanh(add(a0, a1))";
+  for (const int batch : {0, 1, 5, 100}) {
+    tensor<float, dims<dyn<"batch">, 8, 6, 16>> images(shape(batch, 8, 6, 16));
+    for (std::size_t i = 0; i < images.elements(); ++i) images.data()[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+    for (const int threads : {1, 3}) {
+      session s{g, {.threads = threads}};
+      auto together = s.prepare(fetch(dx, db), feed(x));
+      auto apart = s.prepare(fetch(dx, db, up), feed(x));
+      const auto [image, bias] = together(images);
+      const auto [right_image, right_bias, upstream] = apart(images);
+      BOOST_CHECK(together.explain().find(says) != std::string::npos);
+      BOOST_CHECK(apart.explain().find(says) == std::string::npos);
+      BOOST_CHECK(std::equal(image.data(), image.data() + image.elements(), right_image.data()));
+      for (std::size_t i = 0; i < 16; ++i)
+        BOOST_CHECK_SMALL(bias.data()[i] - right_bias.data()[i], 1e-5f * (1 + std::abs(right_bias.data()[i])));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_an_activation_runs_with_the_pools) {
+  check_fused_gradient<true>();
+  check_fused_gradient<false>();
 }
 
 BOOST_AUTO_TEST_CASE(the_first_of_equals_gets_the_gradient) {

@@ -74,7 +74,8 @@ inline constexpr operation elementwise_gradient_operation = {
     .gradient = detail::elementwise_second_gradient,
     .expression = detail::expression_of,
     .reads = detail::elementwise_gradient_reads,
-    .in_place = detail::stores_every_element};
+    .in_place = detail::stores_every_element,
+    .part = role::gradient};
 inline constexpr operation reduction_operation = {.name = "reduce",
                                                   .prepare_cpu = detail::prepare_reduction,
                                                   .gpu = &gpu::preparation_of<detail::prepare_reduction>,

@@ -83,6 +83,7 @@ inline constexpr operation matmul_operation = {.name = "matmul",
                                                .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
                                                .gradient = detail::matmul_gradient,
                                                .part = role::product,
+                                               .takes_gradients = true,
                                                .prepare_fused = detail::prepare_matmul_fused<T>};
 
 /// The matrices of a matmul disagree: both have rank 2, and the inner extents are equal.

@@ -59,12 +59,13 @@ class gradient_context;
 enum class role : unsigned char {
   none,
   expression,  ///< elementwise: can follow a product, in place
+  gradient,    ///< of an expression: can follow what computes its upstream, in place of which it writes
   product,     ///< can take in what follows it
   descent,     ///< adds a product to a variable
   assignment,  ///< copies input 1 to a variable: nothing to do where it is computed there
 };
 
-/// How a product takes in what follows it.
+/// How an operation, a product for the most part, takes in what follows it.
 struct product_fusion {
   std::uint32_t result;                        ///< slot of the final result, or of the variable
   double factor = 1;                           ///< of the product
@@ -112,10 +113,12 @@ struct operation {
   /// How many of the first inputs are variables that it writes.
   int writes = 0;
   role part = role::none;
+  /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
+  bool takes_gradients = false;
   /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
   /// the literals. Null for everything else.
   const char* update_rule = nullptr;
-  /// Of a product: makes the kernel that does both.
+  /// Of what takes in what follows it: makes the kernel that does both.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
 

@@ -42,6 +42,11 @@ kernel* prepare_max_pool_gradient(const prepare_context& p) {
                                            p.input_slots[2], p.output_slots[0]);
 }
 template <class T>
+kernel* prepare_max_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
+  return device::make_max_pool_gradient<T>(pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0],
+                                           p.input_slots[2], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+}
+template <class T>
 kernel* prepare_max_pool_choice(const prepare_context& p) {
   return device::make_max_pool_choice<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
                                          p.input_slots[1], p.output_slots[0]);
@@ -55,6 +60,12 @@ template <class T>
 kernel* prepare_average_pool_gradient(const prepare_context& p) {
   return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
                                                p.input_slots[0], p.output_slots[0]);
+}
+template <class T>
+kernel* prepare_average_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
+  return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
+                                               p.input_slots[0], f.result,
+                                               static_cast<device::loop_kernel*>(f.epilogue));
 }
 
 /// The value of a max pool serves devices whose libraries ask for it; the CPU finds the maxima again.
@@ -88,7 +99,9 @@ inline constexpr operation max_pool_gradient_operation = {
     .prepare_cpu = detail::prepare_max_pool_gradient<T>,
     .gpu = &gpu::preparation_of<detail::prepare_max_pool_gradient<T>>,
     .gradient = detail::max_pool_gradient_gradient<T>,
-    .reads = detail::max_pool_gradient_reads};
+    .reads = detail::max_pool_gradient_reads,
+    .takes_gradients = true,
+    .prepare_fused = detail::prepare_max_pool_gradient_fused<T>};
 /// inputs: images, values of their extents; output: of each window the value where the images' maximum is
 /// (tf.raw_ops.MaxPoolGradGrad)
 template <class T>
@@ -108,7 +121,9 @@ inline constexpr operation average_pool_gradient_operation = {
     .name = "average_pool2d_gradient",
     .prepare_cpu = detail::prepare_average_pool_gradient<T>,
     .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
-    .gradient = detail::average_pool_gradient_gradient<T>};
+    .gradient = detail::average_pool_gradient_gradient<T>,
+    .takes_gradients = true,
+    .prepare_fused = detail::prepare_average_pool_gradient_fused<T>};
 
 namespace detail {
 

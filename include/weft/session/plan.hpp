@@ -143,8 +143,7 @@ class plan {
   void measure(bool on) { measured_ = on; }
   void report(step_observer& to) const {
     for (const instruction& i : instructions_)
-      if (i.ended)
-        to.kernel_ran(lane_name(i), name_of(i), i.code->describe(), i.began, i.ended);
+      if (i.ended) to.kernel_ran(lane_name(i), name_of(i), i.code->describe(), i.began, i.ended);
     to.step_ended();
   }
 
@@ -207,8 +206,8 @@ class plan {
   };
 
   struct instruction {
-    std::uint32_t node;            // whose result it computes
-    std::uint32_t product = none;  // a matmul that it takes in
+    std::uint32_t node;             // whose result it computes
+    std::uint32_t product = none;   // what it takes in: a matmul, or what computes the upstream of a gradient
     std::uint32_t assigned = none;  // a variable that it computes its first result in
     bool copies = false;            // from its one read slot to its one written slot
     device_number on;
@@ -247,8 +246,7 @@ class plan {
   }
   virtual void describe_stages(std::string& text) const {
     for (const std::uint32_t n : order_.order())
-      if (computes(n) && devices_.place.moved(n))
-        append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
+      if (computes(n) && devices_.place.moved(n)) append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
   }
 
   // ---- what the values are, and where they are computed ----
@@ -340,12 +338,13 @@ class plan {
 
     for (const std::uint32_t n : order_.order()) {
       const invocation& w = what(n);
-      if (w.op->part == role::expression) {
+      if (can_follow(n)) {
         for (const value& in : w.inputs) {
           const std::uint32_t m = in.node;
-          if (!is_private_matmul(in, uses) || epilogue_of_[m] != none || !(on_[m] == on_[n])) continue;
+          if (!is_private(in, uses) || epilogue_of_[m] != none || !(on_[m] == on_[n])) continue;
+          if (w.op->part == role::gradient ? !what(m).op->takes_gradients : what(m).op->part != role::product) continue;
           if (!(info(in).extents == info({n, 0}).extents) || info(in).type != info({n, 0}).type) continue;
-          bool ready = true;  // all else that the expression needs is there when the product runs
+          bool ready = true;  // all else that it needs is there when the product runs
           for (const value& other : w.inputs)
             if (!(other == in) && computes_later(other, position[m], position)) ready = false;
           if (!ready) continue;
@@ -353,16 +352,25 @@ class plan {
           fused_into_[n] = m;
           break;
         }
-      } else if (w.op->part == role::descent && is_private_matmul(w.inputs[1], uses) &&
-                 on_[w.inputs[1].node] == on_[n] && !reads_variable(w.inputs[1].node)) {
-        epilogue_of_[w.inputs[1].node] = n;
-        fused_into_[n] = w.inputs[1].node;
+      } else if (w.op->part == role::descent) {
+        const std::uint32_t m = w.inputs[1].node;
+        if (what(m).op->part != role::product || !is_private(w.inputs[1], uses)) continue;
+        if (!(on_[m] == on_[n]) || reads_variable(m)) continue;
+        epilogue_of_[m] = n;
+        fused_into_[n] = m;
       }
     }
   }
 
-  bool is_private_matmul(value v, const sequence<std::uint32_t>& uses) const {
-    return !order_.is_fed(v.node) && what(v.node).op->part == role::product && uses[slot_number(v)] == 1;
+  /// An expression can follow a product; on a CPU its gradient can follow what computes its upstream, in that one's
+  /// place.
+  bool can_follow(std::uint32_t n) const {
+    const role part = what(n).op->part;
+    return part == role::expression || (part == role::gradient && !on_[n].gpu && works_in_place(n));
+  }
+  /// Computed, and for one reader alone.
+  bool is_private(value v, const sequence<std::uint32_t>& uses) const {
+    return !order_.is_fed(v.node) && uses[slot_number(v)] == 1;
   }
   bool computes_later(value v, std::uint32_t than, const sequence<std::uint32_t>& position) const {
     const std::uint32_t n = order_.computed_by(v);
@@ -384,8 +392,8 @@ class plan {
     for (const std::uint32_t n : order_.order()) {
       if (!computes(n)) continue;
       const std::uint32_t epilogue = epilogue_of_[n];
-      if (epilogue != none && what(epilogue).op->part == role::descent) continue;    // runs with the update
-      if (fused_into_[n] != none && what(n).op->part == role::expression) continue;  // ran with the product
+      if (epilogue != none && what(epilogue).op->part == role::descent) continue;  // runs with the update
+      if (fused_into_[n] != none && what(n).op->part != role::descent) continue;   // ran with the product
       instruction i;
       i.node = epilogue != none ? epilogue : n;
       i.product = epilogue != none ? n : fused_into_[n];
@@ -580,8 +588,8 @@ class plan {
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
-          from.taken_over || from.space != to.space || from.copied ||
-          !(from.info.extents == to.info.extents) || from.info.type != to.info.type)
+          from.taken_over || from.space != to.space || from.copied || !(from.info.extents == to.info.extents) ||
+          from.info.type != to.info.type)
         continue;
       to.offset = from.offset;
       from.taken_over = true;

@@ -23,14 +23,18 @@ class loop_kernel final : public kernel {
         literals_(static_cast<sequence<std::uint64_t>&&>(literals)),
         description_(static_cast<std::string&&>(description)) {
     chunks_ = body_.chunks();
-    if (chunks_ == 1 || !body_.chunks_share_outputs()) return;
-    std::size_t bytes = 0;
-    for (std::size_t k = 0; k < body_.outputs(); ++k) {
-      partial_offsets_.push_back(bytes);
-      if (combines(k)) bytes += (where_.out_elements[k] * size_of(body_.output_type(k)) + 63) / 64 * 64;
-    }
-    partial_bytes_ = bytes;
-    partials_.resize(bytes * chunks_ / sizeof(cache_line));
+    if (chunks_ != 1 && body_.chunks_share_outputs()) take_partials(chunks_);
+  }
+
+  /// Takes memory for what so many pieces combine, each for itself. False if the loop cannot be run in pieces of rows.
+  bool prepare_pieces(std::size_t pieces) {
+    if (output_divisor_ != 1 || divided_input_ >= 0) return false;
+    if (body_.chunks_share_outputs())
+      take_partials(pieces);
+    else
+      for (std::size_t k = 0; k < body_.outputs(); ++k)
+        if (combines(k)) return false;
+    return true;
   }
 
   /// Divides output 0 when the loop is done, as a mean does, or operand `input` before it starts, as its gradient does.
@@ -47,8 +51,14 @@ class loop_kernel final : public kernel {
   // WEFT_ONCE here too: this is the class's key function.
   WEFT_ONCE void run(const frame& f) override;
 
-  /// Runs rows [begin, end) of `rows` along the outermost axis; only for loops that combine nothing.
+  /// Runs rows [begin, end) of `rows` along the outermost axis. Where results are combined, after `prepare_pieces` of
+  /// `most_parts` and one call after the other, from row 0 on.
   void run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows);
+  static constexpr std::size_t most_parts = 16;
+
+  /// Runs them as one of the pieces that were prepared, on any thread; then what all combined has to be merged.
+  void run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
+  void merge_pieces(const frame& f, std::size_t pieces);
 
   std::string describe() const override { return description_; }
 
@@ -59,7 +69,49 @@ class loop_kernel final : public kernel {
 
   bool combines(std::size_t k) const { return body_.how(k) != combine::store && body_.how(k) != combine::discard; }
 
-  void run_with_partials(const frame& f, const void* const* in, void* const* out);
+  void take_partials(std::size_t pieces) {
+    partial_offsets_.clear();
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < body_.outputs(); ++k) {
+      partial_offsets_.push_back(bytes);
+      if (combines(k)) bytes += (where_.out_elements[k] * size_of(body_.output_type(k)) + 63) / 64 * 64;
+    }
+    partial_bytes_ = bytes;
+    partials_.resize(bytes * pieces / sizeof(cache_line));
+  }
+
+  void clear_combined(void* const* out) const {
+    for (std::size_t k = 0; k < body_.outputs(); ++k)
+      if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
+  }
+
+  struct operands {
+    const void* in[max_operands];
+    void* out[max_operands];
+  };
+  operands operands_in(const frame& f) const {
+    operands at;
+    for (std::size_t k = 0; k < where_.in.size(); ++k) at.in[k] = f.buffers[where_.in[k]];
+    for (std::size_t k = 0; k < where_.out.size(); ++k) at.out[k] = f.buffers[where_.out[k]];
+    return at;
+  }
+
+  /// What a piece combines goes to memory of its own.
+  struct outputs {
+    void* out[max_operands];
+  };
+  outputs outputs_of(std::size_t piece, void* const* out) {
+    outputs own;
+    for (std::size_t k = 0; k < body_.outputs(); ++k) own.out[k] = combines(k) ? partial(piece, k) : out[k];
+    clear_combined(own.out);
+    return own;
+  }
+  void merge(void* const* out, std::size_t pieces) {
+    for (std::size_t c = 0; c < pieces; ++c)
+      for (std::size_t k = 0; k < body_.outputs(); ++k)
+        if (combines(k))
+          body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
+  }
   void* partial(std::size_t chunk, std::size_t k) {
     return reinterpret_cast<std::byte*>(partials_.data()) + chunk * partial_bytes_ + partial_offsets_[k];
   }
@@ -79,56 +131,51 @@ class loop_kernel final : public kernel {
 #if WEFT_BODIES
 
 WEFT_ONCE void loop_kernel::run(const frame& f) {
-  const void* in[max_operands];
-  void* out[max_operands];
-  for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
-  for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
+  operands at = operands_in(f);
   if (divided_input_ >= 0) {
     const auto k = static_cast<std::size_t>(divided_input_);
-    divided_arithmetic_->divide(input_divisor_, in[k], divided_.data(), divided_elements_);
-    in[k] = divided_.data();
+    divided_arithmetic_->divide(input_divisor_, at.in[k], divided_.data(), divided_elements_);
+    at.in[k] = divided_.data();
   }
-  for (std::size_t k = 0; k < where_.out.size(); ++k)
-    if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
+  clear_combined(at.out);
+  const bool apart = chunks_ != 1 && !partials_.empty();
+  const auto chunk = [&](std::size_t c) {
+    body_.run(at.in, apart ? outputs_of(c, at.out).out : at.out, literals_.data(), c, chunks_);
+  };
   if (chunks_ == 1)
-    body_.run(in, out, literals_.data());
-  else if (partials_.empty())
-    f.threads->parallel_for(chunks_, [&](std::size_t c) { body_.run(in, out, literals_.data(), c, chunks_); });
+    chunk(0);
   else
-    run_with_partials(f, in, out);
-  if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, out[0], out[0], where_.out_elements[0]);
+    f.threads->parallel_for(chunks_, chunk);
+  if (apart) merge(at.out, chunks_);
+  if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, at.out[0], at.out[0], where_.out_elements[0]);
 }
 
 WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
-  const void* in[max_operands];
-  void* out[max_operands];
-  for (std::size_t k = 0; k < where_.in.size(); ++k) in[k] = f.buffers[where_.in[k]];
-  for (std::size_t k = 0; k < where_.out.size(); ++k) out[k] = f.buffers[where_.out[k]];
-  const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < 16 ? n : 16;
+  const operands at = operands_in(f);
+  const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < most_parts ? n : most_parts;
+  if (begin == 0) clear_combined(at.out);
+  const bool apart = parts != 1 && !partials_.empty();
   const auto part = [&](std::size_t c) {
-    body_.run_rows(in, out, literals_.data(), begin + n * c / parts, begin + n * (c + 1) / parts, rows);
+    body_.run_rows(at.in, apart ? outputs_of(c, at.out).out : at.out, literals_.data(), begin + n * c / parts,
+                   begin + n * (c + 1) / parts, rows);
   };
   if (parts == 1)
     part(0);
   else
     f.threads->parallel_for(parts, part);
+  if (apart) merge(at.out, parts);
 }
 
-WEFT_ONCE void loop_kernel::run_with_partials(const frame& f, const void* const* in, void* const* out) {
-  f.threads->parallel_for(chunks_, [&](std::size_t c) {
-    void* mine[max_operands];
-    for (std::size_t k = 0; k < body_.outputs(); ++k) {
-      mine[k] = out[k];
-      if (!combines(k)) continue;
-      mine[k] = partial(c, k);
-      body_.elements_of(k)->fill_identity(body_.how(k), mine[k], where_.out_elements[k]);
-    }
-    body_.run(in, mine, literals_.data(), c, chunks_);
-  });
-  for (std::size_t c = 0; c < chunks_; ++c)
-    for (std::size_t k = 0; k < body_.outputs(); ++k)
-      if (combines(k))
-        body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
+WEFT_ONCE void loop_kernel::run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end,
+                                      std::size_t rows) {
+  const operands at = operands_in(f);
+  body_.run_rows(at.in, outputs_of(piece, at.out).out, literals_.data(), begin, end, rows);
+}
+
+WEFT_ONCE void loop_kernel::merge_pieces(const frame& f, std::size_t pieces) {
+  const operands at = operands_in(f);
+  clear_combined(at.out);
+  merge(at.out, pieces);
 }
 
 #endif

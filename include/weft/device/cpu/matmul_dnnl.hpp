@@ -58,8 +58,8 @@ struct dnnl {
     return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
   }
 
-  // How much of k one call sums. Rows of B that lie a page or more apart meet in few sets of the second cache; of more of
-  // them than those hold, packing fetches each line twice, which is felt where A has few rows to multiply it with.
+  // How much of k one call sums. Rows of B that lie a page or more apart meet in few sets of the second cache; of more
+  // of them than those hold, packing fetches each line twice, which is felt where A has few rows to multiply it with.
   static std::size_t depth_at_once(const matmul_shape& s, std::size_t ldb) {
     constexpr std::size_t most = 400;
     if (s.transpose_b || ldb < 1024 || s.m > 512) return s.k;

@@ -11,15 +11,19 @@
 
 namespace weft::device {
 
-/// A matrix product and what follows it on its result: an elementwise epilogue, run over each panel of rows while the
-/// cache still has it, or the scaling and accumulation into a variable.
+/// A matrix product and what follows it on its result: an elementwise epilogue or a gradient, run over each panel of
+/// rows while the cache still has it, or the scaling and accumulation into a variable.
 template <class T>
 class matmul_kernel final : public kernel {
  public:
   /// Takes over the epilogue: a kernel that reads c and writes it in place.
   matmul_kernel(matmul_shape product, std::uint32_t a, std::uint32_t b, std::uint32_t c, accumulator<T> alpha = 1,
                 accumulator<T> beta = 0, loop_kernel* epilogue = nullptr)
-      : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {}
+      : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
+    // A storage type would be widened anew for each panel.
+    in_panels_ = epilogue_ && product.m > 2 * panel_rows() && !product.transpose_a && !is_storage_type<T> &&
+                 epilogue_->prepare_pieces(loop_kernel::most_parts);
+  }
   ~matmul_kernel() override { delete epilogue_; }
 
   void run(const frame& f) override {
@@ -27,8 +31,7 @@ class matmul_kernel final : public kernel {
     const T* b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* c = reinterpret_cast<T*>(f.buffers[c_]);
     const std::size_t m = product_.m;
-    // A storage type would be widened anew for each panel.
-    if (!epilogue_ || m <= 2 * panel_rows() || product_.transpose_a || is_storage_type<T>) {
+    if (!in_panels_) {
       matmul(product_, alpha_, a, b, beta_, c, f.threads);
       if (epilogue_) epilogue_->run(f);
       return;
@@ -63,6 +66,7 @@ class matmul_kernel final : public kernel {
   std::uint32_t a_, b_, c_;
   accumulator<T> alpha_, beta_;
   loop_kernel* epilogue_;
+  bool in_panels_;
 };
 
 /// A product of T, by who multiplies it fastest; takes over the epilogue.

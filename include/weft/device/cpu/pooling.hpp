@@ -4,6 +4,7 @@
 
 #include <weft/device/convolution.hpp>
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/device/kernel.hpp>
 
 namespace weft::device {
@@ -168,17 +169,22 @@ struct pool_image {
 
 }  // namespace detail
 
-/// A pool or its gradient, image by image.
+/// A pool or its gradient, image by image; and the gradient that follows it on its result, on each few images while the
+/// cache still has them.
 template <class T, pool_kind Kind>
 class pooling_kernel final : public kernel {
  public:
-  pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : shape_(s), a_(a), b_(b), out_(out) {
+  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                 loop_kernel* epilogue = nullptr)
+      : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
     const auto images = static_cast<std::size_t>(s.batch);
     chunks_ = images * s.image_elements() / 32768 + 1;
     if (chunks_ > 64) chunks_ = 64;
     if (chunks_ > images) chunks_ = images;
+    in_pieces_ = epilogue_ && epilogue_->prepare_pieces(chunks_);
   }
+  ~pooling_kernel() override { delete epilogue_; }
 
   void run(const frame& f) override {
     const auto images = static_cast<std::size_t>(shape_.batch);
@@ -192,24 +198,33 @@ class pooling_kernel final : public kernel {
         multiversioned_up_to_avx2(detail::pool_image<T, Kind>{
             shape_, a + n * (Kind == pool_kind::average_gradient ? small : large),
             b + n * (Kind == pool_kind::max_choice ? large : small), out + n * (spreads ? large : small)});
+      if (in_pieces_) epilogue_->run_piece(f, c, images * c / chunks_, images * (c + 1) / chunks_, images);
     };
     if (chunks_ == 1)
       chunk(0);
     else
       f.threads->parallel_for(chunks_, chunk);
+    if (in_pieces_)
+      epilogue_->merge_pieces(f, chunks_);
+    else if (epilogue_)
+      epilogue_->run(f);
   }
 
   std::string describe() const override {
     constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
                                      "gradient of average pool"};
-    return concat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width, "x",
-                   shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
+    std::string text = concat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
+                               "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
+    return text;
   }
 
  private:
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
+  loop_kernel* epilogue_;
   std::size_t chunks_;
+  bool in_pieces_;
 };
 
 template <class T>
@@ -218,8 +233,8 @@ kernel* make_max_pool(const convolution_shape& s, std::uint32_t images, std::uin
 }
 template <class T>
 kernel* make_max_pool_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                               std::uint32_t out) {
-  return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out);
+                               std::uint32_t out, loop_kernel* epilogue = nullptr) {
+  return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out, epilogue);
 }
 template <class T>
 kernel* make_max_pool_choice(const convolution_shape& s, std::uint32_t images, std::uint32_t values,
@@ -231,8 +246,9 @@ kernel* make_average_pool(const convolution_shape& s, std::uint32_t images, std:
   return new pooling_kernel<T, pool_kind::average>(s, images, images, out);
 }
 template <class T>
-kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out) {
-  return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out);
+kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out,
+                                   loop_kernel* epilogue = nullptr) {
+  return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out, epilogue);
 }
 
 }  // namespace weft::device
