@@ -103,8 +103,26 @@ void check_tensors() {
   BOOST_CHECK_EQUAL(static_cast<float>(tensor<T, dims<2>>{T(0.5), T(-2)}(1)), -2);
 }
 
+// Numbers of a storage type are fed and fetched as numbers are.
+template <class T>
+void check_scalars() {
+  graph g;
+  const auto x = placeholder<T>(g, "x");
+  session s{g};
+  auto step = s.prepare(fetch(x, cast<T>(cast<float>(x) * 3), cast<float>(x)), feed(x));
+  const auto [same, thrice, wide] = step(T(1.5f));
+  static_assert(std::is_same_v<std::remove_const_t<decltype(thrice)>, T>);
+  BOOST_CHECK_EQUAL(static_cast<float>(same), 1.5f);
+  BOOST_CHECK_EQUAL(static_cast<float>(thrice), 4.5f);
+  BOOST_CHECK_EQUAL(wide, 1.5f);
+  const auto v = variable<T>(g, "v", init::constant{2});
+  BOOST_CHECK_EQUAL(static_cast<float>(s.eval(v)), 2);
+  BOOST_CHECK_EQUAL(s.eval(cast<float>(x), with(x, tensor<T>(T(-1)))), -1);
+}
+
 template <class T>
 void check_all() {
+  check_scalars<T>();
   check_gradients<T>();
   check_second_order<T>();
   check_epilogue<T>(3);

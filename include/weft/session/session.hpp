@@ -44,7 +44,7 @@ template <class Given, class Placeholder>
 struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Placeholder>> &&
                                      detail::assignable(dims_t<Given>::spec, dims_t<Placeholder>::spec))> {};
 
-/// A number is fed to a placeholder that is not a scalar of its type.
+/// A number is fed to a placeholder that is not a scalar of its type; half and bfloat16 are numbers too.
 template <class Number, class Placeholder>
 struct fed_number_differs
     : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {};
@@ -100,9 +100,20 @@ struct fed_value {
   shape extents;
 };
 
+template <class X>
+inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
+
+template <class X, class P>
+constexpr auto find_feed_mistake() {
+  if constexpr (is_number<X>)
+    return fed_number_differs<X, P>{};
+  else
+    return fed_value_differs<X, P>{};
+}
+
 template <class P, class X>
 fed_value as_fed(const X& x) {
-  if constexpr (std::is_arithmetic_v<X>) {
+  if constexpr (is_number<X>) {
     static_assert(correct<fed_number_differs<X, P>>,
                   "a number is fed to a placeholder that is not a scalar of its type");
     return {&x, shape()};
@@ -143,7 +154,14 @@ struct fed_pair {
 };
 template <class P, class X>
   requires(is_node<P>)
-fed_pair<P, X> with(const P& placeholder, const X& value) { return {placeholder, value}; }
+auto with(const P& placeholder, const X& value) {
+  using mistake = decltype(detail::find_feed_mistake<X, P>());
+  static_assert(correct<mistake>, "with: the value does not fit the node: it has other extents or elements");
+  if constexpr (correct<mistake>)
+    return fed_pair<P, X>{placeholder, value};
+  else
+    return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+}
 
 class session;
 
@@ -240,7 +258,7 @@ class step_results {
       using slot_type = std::remove_cvref_t<decltype(slot)>;
       if constexpr (!std::is_same_v<slot_type, nothing>) {
         if (number++ != fetch) return;
-        if constexpr (std::is_arithmetic_v<slot_type>) {
+        if constexpr (is_number<slot_type>) {
           where = &slot;
         } else {
           if (!slot.can_hold(extents)) slot = slot_type(extents, uninitialized{});
