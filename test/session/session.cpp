@@ -99,6 +99,21 @@ BOOST_AUTO_TEST_CASE(a_missing_feed_is_named) {
   CHECK_SAYS(text, "not fed");
 }
 
+BOOST_AUTO_TEST_CASE(a_value_is_fed_once) {
+  graph g;
+  const auto x = placeholder<float>(g, "x");
+  session s{g};
+  const auto text =
+      failure(error_code::invalid_argument, [&] { static_cast<void>(s.eval(x + 1, with(x, 1.0f), with(x, 2.0f))); });
+  CHECK_SAYS(text, "x: is fed twice");
+}
+
+BOOST_AUTO_TEST_CASE(options_that_are_refused_are_named) {
+  graph g;
+  const auto text = failure(error_code::invalid_argument, [&] { session s(g, {.inter_op_threads = 0}); });
+  CHECK_SAYS(text, "inter_op_threads = 0");
+}
+
 BOOST_AUTO_TEST_CASE(unequal_named_extents_are_named) {
   graph g;
   const auto x = placeholder<float, batch>(g, "images");

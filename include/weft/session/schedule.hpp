@@ -17,11 +17,17 @@ namespace weft {
 /// one.
 class schedule {
  public:
-  /// `fed` values are not computed. Throws if a placeholder that is needed is not fed.
+  /// `fed` values are not computed. Throws invalid_argument if a placeholder that is needed is not fed, or a value
+  /// twice.
   schedule(const graph& g, const sequence<value>& fetches, const sequence<std::uint32_t>& targets,
            const sequence<value>& fed)
       : graph_(g), needed_(g.size(), 0), fed_(g.size(), 0) {
-    for (const value& v : fed) fed_[v.node] = 1;
+    for (std::size_t i = 0; i < fed.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j)
+        if (fed[i] == fed[j])
+          throw error(error_code::invalid_argument, g[fed[i].node].name, "is fed twice, and can have one value");
+      fed_[fed[i].node] = 1;
+    }
     const auto need_value = [&](const value& v) {
       bool given = !fed_[v.node];
       for (const value& f : fed) given = given || f == v;

@@ -428,7 +428,9 @@ WEFT_ONCE session::session(const graph& g, session_options options)
              options_.allow_soft_placement) {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
-                "there is at least one device, and no negative number of threads");
+                {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
+                 options_.inter_op_threads, ": there is at least one device and one thread between operations, and no ",
+                 "negative number of threads"});
   const sequence<int> cores = available_cores();
   const auto devices = static_cast<std::size_t>(options_.devices);
   for (std::size_t d = 0; d < devices; ++d) {
