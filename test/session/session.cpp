@@ -257,6 +257,26 @@ BOOST_AUTO_TEST_CASE(old_and_new_value_in_one_expression) {
   BOOST_CHECK_EQUAL(total, 603);
 }
 
+// Each write yields what it wrote, whatever is written after it in the same step.
+BOOST_AUTO_TEST_CASE(what_a_write_yields_is_fetched_before_the_next_write) {
+  graph g;
+  const auto v = variable<float, dims<3>>(g, "v", init::ones{});
+  const auto first = assign(v, v + 1), second = assign_add(v, v * 10), third = assign(v, v - 0.5f);
+  for (const int inter_op_threads : {1, 2}) {
+    session s{g, {.inter_op_threads = inter_op_threads}};
+    auto step = s.prepare(fetch(v, first, reshape<dims<3, 1>>(first), second, third));
+    for (float old : {1.0f, 0.5f}) {
+      const auto [before, one, same, two, three] = step();
+      BOOST_CHECK(list(before) == floats(3, old));
+      BOOST_CHECK(list(one) == floats(3, old + 1));
+      BOOST_CHECK(list(same) == floats(3, old + 1));
+      BOOST_CHECK(list(two) == floats(3, old + 1 + 10 * old));
+      BOOST_CHECK(list(three) == floats(3, old - 0.5f));
+    }
+    BOOST_CHECK(list(s.eval(v)) == floats(3, 0));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(assignments_exchange_two_variables) {
   graph g;
   const auto a = variable<float, dims<3>>(g, "a", vec{1, 2, 3});

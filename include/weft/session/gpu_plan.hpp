@@ -118,12 +118,9 @@ class gpu_plan final : public plan {
   }
 
   std::uint32_t new_slot(std::uint32_t like, std::uint32_t space) {
-    slot s;
-    s.info = slots_[like].info;
-    s.root = static_cast<std::uint32_t>(slots_.size());
-    s.space = space;
-    slots_.push_back(s);
-    return s.root;
+    const std::uint32_t made = plan::new_slot(like);
+    slots_[made].space = space;
+    return made;
   }
 
   /// The slot with the value of slot `s` in the memory of a device; copies it there if need be.
@@ -250,7 +247,7 @@ class gpu_plan final : public plan {
   kernel* prepare_copy(const instruction& in) const override {
     const slot &from = slots_[in.reads[0]], &to = slots_[in.writes[0]];
     if (!in.on.gpu) return plan::prepare_copy(in);
-    const char* what = from.space == to.space ? "snapshot of the old value"
+    const char* what = from.space == to.space ? "snapshot of a variable"
                        : from.space == 0      ? "copy from the host"
                        : to.space == 0        ? "copy to the host"
                                               : "copy from another GPU";

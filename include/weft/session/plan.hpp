@@ -385,6 +385,12 @@ class plan {
   // ---- in which order, on what ----
 
   void list_instructions() {
+    sequence<std::uint32_t> kept(order_.nodes(), none);  // of writes: the slot of a fetched result that will not last
+    for (const value& f : request_.fetches) {
+      const std::uint32_t writer = order_.writer_behind(f);
+      if (writer != none && kept[writer] == none && order_.is_overwritten(writer))
+        kept[writer] = new_slot(slots_[slot_number(f)].root);
+    }
     for (std::size_t i = 0; i < snapshot_slots_.size(); ++i) {
       const std::uint32_t variable = order_.snapshots()[i];
       list_copy(variable, on_[variable], slots_[first_slot_[variable]].root, snapshot_slots_[i]);
@@ -401,13 +407,27 @@ class plan {
       add_accesses(i, i.node, i.product);
       if (i.product != none) add_accesses(i, i.product, none);
       bring_operands(i);
+      const std::uint32_t written = i.node;
       instructions_.push_back(static_cast<instruction&&>(i));
+      if (kept[written] != none)
+        list_copy(written, on_[written], slots_[slot_number({written, 0})].root, kept[written]);
     }
     for (std::size_t f = 0; f < request_.fetches.size(); ++f) {
       const value v = request_.fetches[f];
-      const std::uint32_t s = read_slot(schedule::fetched, v);
+      const std::uint32_t writer = order_.writer_behind(v);
+      const std::uint32_t s = writer != none && kept[writer] != none ? kept[writer] : read_slot(schedule::fetched, v);
       fetch_slots_.push_back(bring_to_host(s, v.node));
     }
+  }
+
+  /// A slot for a value like that of another, in the same memory.
+  std::uint32_t new_slot(std::uint32_t like) {
+    slot s;
+    s.info = slots_[like].info;
+    s.root = static_cast<std::uint32_t>(slots_.size());
+    s.space = slots_[like].space;
+    slots_.push_back(s);
+    return s.root;
   }
 
   /// Before instruction `at`; else as the last one.
@@ -604,7 +624,7 @@ class plan {
    public:
     copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
     void run(const frame& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
-    std::string describe() const override { return concat({"snapshot of the old value, ", bytes_, " bytes"}); }
+    std::string describe() const override { return concat({"snapshot of a variable, ", bytes_, " bytes"}); }
 
    private:
     std::uint32_t from_, to_;

@@ -89,6 +89,20 @@ class schedule {
     return graph_[n].what.op == &variable_operation && !fed_[n] ? n : detail::index_set::none;
   }
 
+  /// The write whose result this is, under whatever name; none where it is no such.
+  std::uint32_t writer_behind(value v) const {
+    const std::uint32_t n = computed_by(v);
+    return graph_[n].what.op->writes && !fed_[n] ? n : detail::index_set::none;
+  }
+
+  /// Whether what a write yields is written over later in the step.
+  bool is_overwritten(std::uint32_t writer) const {
+    const std::uint32_t variable = variable_behind(graph_[writer].what.inputs[0]);
+    for (const access& w : writers_)
+      if (w.variable == variable && w.reader > writer) return true;
+    return false;
+  }
+
   static constexpr std::uint32_t fetched = ~std::uint32_t{0};  ///< as a reader: the step's caller
 
  private:
@@ -195,12 +209,6 @@ class schedule {
       throw error(error_code::invalid_argument, graph_[writer].name,
                   {"writes ", graph_[computed_by(v)].name, ", which is fed in the same step"});
     return variable;
-  }
-
-  /// The write whose result this is, under whatever name.
-  std::uint32_t writer_behind(value v) const {
-    const std::uint32_t n = computed_by(v);
-    return graph_[n].what.op->writes && !fed_[n] ? n : detail::index_set::none;
   }
 
   bool writes_variable(std::uint32_t n, std::uint32_t variable) const {
