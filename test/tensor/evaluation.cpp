@@ -139,6 +139,31 @@ BOOST_AUTO_TEST_CASE(division_of_integers) {
   BOOST_CHECK_EQUAL(step(ones)(77777), -33);
 }
 
+// Under UndefinedBehaviorSanitizer this says that no signed integer overflows.
+BOOST_AUTO_TEST_CASE(integers_wrap_around) {
+  const auto check = []<class T>(T) {
+    constexpr T most = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::min();
+    const auto wrapped = [](auto x) { return static_cast<T>(x); };
+    const tensor<T, dims<2>> a{most, least};
+    BOOST_CHECK(list(a + 1) == (std::vector<T>{least, wrapped(least + T(1))}));
+    BOOST_CHECK(list(a - 1) == (std::vector<T>{wrapped(most - T(1)), most}));
+    BOOST_CHECK_EQUAL(eval(-a)(1), wrapped(std::uint64_t{0} - static_cast<std::uint64_t>(least)));
+    BOOST_CHECK(list(a * a) == (std::vector<T>{1, 0}));
+    BOOST_CHECK(list(square(a)) == (std::vector<T>{1, 0}));
+    BOOST_CHECK_EQUAL(eval(abs(a))(1), wrapped(std::uint64_t{0} - static_cast<std::uint64_t>(least)));
+    BOOST_CHECK_EQUAL(number(sum(a)), wrapped(static_cast<std::uint64_t>(most) + static_cast<std::uint64_t>(least)));
+    const tensor<T, dims<40>> many = tensor<T, dims<40>>() + most;
+    BOOST_CHECK_EQUAL(number(sum(many)), wrapped(std::uint64_t{40} * static_cast<std::uint64_t>(most)));
+    BOOST_CHECK_EQUAL(number(product(many)), 1);
+    graph g;
+    const auto v = variable<T>(g, "v", a);
+    session s{g};
+    BOOST_CHECK_EQUAL(s.eval(assign_add(v, v))(0), wrapped(std::uint64_t{2} * static_cast<std::uint64_t>(most)));
+  };
+  check(std::int8_t{}), check(std::int16_t{}), check(std::int32_t{}), check(std::int64_t{});
+  check(std::uint8_t{}), check(std::uint16_t{}), check(std::uint32_t{}), check(std::uint64_t{});
+}
+
 BOOST_AUTO_TEST_CASE(logic_and_casts) {
   const tensor<bool, dims<4>> p{false, false, true, true}, q{false, true, false, true};
   using bools = std::vector<bool>;

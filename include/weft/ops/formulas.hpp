@@ -12,7 +12,8 @@ WEFT_STRICT_BEGIN
 ///     apply(x) -> y          gradient(g, x, y) -> dx
 ///
 /// those of two `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`: g is the gradient that arrives, y
-/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool.
+/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool. Integers
+/// wrap around, as in TensorFlow.
 ///
 /// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`. Its formulas use the
 /// operators, `V(0.5)` for numbers, and the functions of `math`; no branches, but `math::select`.
@@ -24,7 +25,7 @@ struct add {
   static constexpr const char* name = "add";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V a, V b) {
-    return static_cast<V>(a + b);
+    return static_cast<V>(wrapping(a) + wrapping(b));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
@@ -39,7 +40,7 @@ struct subtract {
   static constexpr const char* name = "subtract";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V a, V b) {
-    return static_cast<V>(a - b);
+    return static_cast<V>(wrapping(a) - wrapping(b));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
@@ -54,7 +55,7 @@ struct multiply {
   static constexpr const char* name = "multiply";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V a, V b) {
-    return static_cast<V>(a * b);
+    return static_cast<V>(wrapping(a) * wrapping(b));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
@@ -100,7 +101,7 @@ struct negate {
   static constexpr const char* name = "negate";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V x) {
-    return static_cast<V>(-x);
+    return static_cast<V>(-wrapping(x));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient(V g, V, V) {
@@ -147,7 +148,7 @@ struct square {
   static constexpr const char* name = "square";
   template <class V>
   WEFT_HOST_DEVICE static V apply(V x) {
-    return static_cast<V>(x * x);
+    return static_cast<V>(wrapping(x) * wrapping(x));
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient(V g, V x, V) {

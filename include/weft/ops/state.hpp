@@ -37,7 +37,7 @@ struct update_loops {
     const T* delta = static_cast<const T*>(in[1]);
     T* variable = static_cast<T*>(out[0]);
     WEFT_VECTORIZE
-    for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(variable[i] + delta[i]);
+    for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(wrapping(variable[i]) + wrapping(delta[i]));
   }
 };
 

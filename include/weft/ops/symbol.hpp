@@ -173,7 +173,7 @@ WEFT_HOST_DEVICE inline double select(bool condition, double a, double b) { retu
 template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T select(bool condition, T a, T b) { return condition ? a : b; }
 template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return static_cast<T>(x < T(0) ? -x : x); }
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return x < T(0) ? static_cast<T>(-wrapping(x)) : x; }
 template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <class T>

@@ -159,6 +159,16 @@ inline constexpr bool is_storage_type<bfloat16> = true;
 template <class T>
 using accumulator = std::conditional_t<is_storage_type<T>, float, T>;
 
+/// An integer as an unsigned one, of which sums and products wrap around: signed ones overflow, and the shortest
+/// unsigned ones are promoted to signed ones. Any other value as it is.
+template <class T>
+WEFT_HOST_DEVICE constexpr auto wrapping(T x) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<std::conditional_t<(sizeof(T) > sizeof(std::uint32_t)), std::uint64_t, std::uint32_t>>(x);
+  else
+    return x;
+}
+
 /// A type whose values have gradients: float, double, half, bfloat16.
 template <class T>
 inline constexpr bool is_differentiable = std::is_floating_point_v<T> || is_storage_type<T>;

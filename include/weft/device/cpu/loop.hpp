@@ -140,9 +140,9 @@ template <class T>
 WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
   switch (how) {
     case combine::sum:
-      return static_cast<T>(a + b);
+      return static_cast<T>(wrapping(a) + wrapping(b));
     case combine::product:
-      return static_cast<T>(a * b);
+      return static_cast<T>(wrapping(a) * wrapping(b));
     case combine::maximum:
       return b > a || is_nan(b) ? b : a;
     case combine::minimum:
@@ -158,7 +158,7 @@ inline constexpr std::size_t lanes = 16;
 template <class T>
 void add_run(const T* x, T* to, std::size_t n) {
   WEFT_VECTORIZE
-  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(to[i] + x[i]);
+  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(wrapping(to[i]) + wrapping(x[i]));
 }
 
 /// Sum of n elements, in an order that depends on n alone: the bits are the same whatever the vectors' width.
@@ -168,11 +168,11 @@ T sum_run(const T* x, std::size_t n) {
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     WEFT_VECTORIZE
-    for (std::size_t l = 0; l < lanes; ++l) lane[l] = static_cast<T>(lane[l] + x[i + l]);
+    for (std::size_t l = 0; l < lanes; ++l) lane[l] = static_cast<T>(wrapping(lane[l]) + wrapping(x[i + l]));
   }
   T total{};
-  for (; i < n; ++i) total = static_cast<T>(total + x[i]);
-  for (std::size_t l = 0; l < lanes; ++l) total = static_cast<T>(total + lane[l]);
+  for (; i < n; ++i) total = static_cast<T>(wrapping(total) + wrapping(x[i]));
+  for (std::size_t l = 0; l < lanes; ++l) total = static_cast<T>(wrapping(total) + wrapping(lane[l]));
   return total;
 }
 
