@@ -183,4 +183,10 @@ BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {
   BOOST_CHECK_EQUAL(pb(1), 0);  // of a negative base
   BOOST_CHECK_CLOSE(pb(2), 8 * std::log(2.0), 1e-12);
   BOOST_CHECK_CLOSE(pa(1), 3.0, 1e-12);
+  const double nan = std::nan("");
+  const auto [of_a, of_b, least_a, least_b, magnitude] =
+      s.run(fetch(max_a, max_b, min_a, min_b, d_abs), with(a, tensor<double, dims<3>>{nan, 1, nan}),
+            with(b, tensor<double, dims<3>>{1, nan, nan}));
+  for (int i = 0; i < 3; ++i) BOOST_CHECK(of_a(i) == 0 && of_b(i) == 1 && least_a(i) == 0 && least_b(i) == 1);
+  BOOST_CHECK(std::isnan(magnitude(0)) && magnitude(1) == 1);
 }

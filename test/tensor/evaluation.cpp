@@ -203,6 +203,7 @@ BOOST_AUTO_TEST_CASE(not_a_number) {
   BOOST_CHECK(list(a < b) == (std::vector<bool>{false, false, false}));
   BOOST_CHECK(std::isnan(eval(relu(a))(1)));
   BOOST_CHECK(std::isnan(eval(exp(a))(1)) && eval(exp(b))(2) == 0);
+  BOOST_CHECK(eval(sign(a))(0) == 1 && std::isnan(eval(sign(a))(1)) && eval(sign(b))(2) == -1);
   // Long enough for the vector loops; one of them in the tail.
   for (const int at : {0, 17, 130}) {
     tensor<float, dims<131>> c;

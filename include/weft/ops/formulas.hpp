@@ -246,7 +246,7 @@ struct relu {
     return math::select(y > V(0), g, V(0));
   }
 };
-/// Where the operands are equal, the first gets the gradient, as in TensorFlow.
+/// Where the operands are equal the first gets the gradient, and where one is NaN the second, as in TensorFlow.
 struct maximum {
   static constexpr const char* name = "maximum";
   template <class V>
@@ -259,7 +259,7 @@ struct maximum {
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
-    return math::select(a < b, g, V(0));
+    return math::select(a >= b, V(0), g);
   }
 };
 struct minimum {
@@ -274,7 +274,7 @@ struct minimum {
   }
   template <class V>
   WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
-    return math::select(a > b, g, V(0));
+    return math::select(a <= b, V(0), g);
   }
 };
 

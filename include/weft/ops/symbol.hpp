@@ -178,8 +178,11 @@ template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
+/// What is neither above nor below zero is itself: NaN, and zero.
 template <class T>
-requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
+requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
+  return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
+}
 
 }  // namespace math
 
