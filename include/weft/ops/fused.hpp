@@ -337,7 +337,7 @@ namespace detail {
 /// Rare, so compiled for the plain instruction set alone.
 template <class S>
 const fused* part_alone() {
-  static constexpr fused f = [] {
+  static constexpr fused part = [] {
     fused f = {.signature = signature_of<S>,
                .type = dtype_of<typename S::value_type>,
                .text = tokens_of<S>.tokens,
@@ -345,7 +345,7 @@ const fused* part_alone() {
     for (auto& version : f.map) version = map_loop<S>;
     return f;
   }();
-  return &f;
+  return &part;
 }
 
 template <int I, class T>

@@ -189,9 +189,9 @@ requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
 /// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.
 class gradient_context {
  public:
-  gradient_context(const invocation& c, const symbol* inputs, const symbol* outputs, const symbol* upstream,
+  gradient_context(const invocation& call, const symbol* inputs, const symbol* outputs, const symbol* upstream,
                    const bool* wanted, symbol* results)
-      : c(c), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
+      : c(call), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
 
   const invocation& c;
   symbol input(std::size_t i) const { return inputs_[i]; }

@@ -92,12 +92,12 @@ class plan {
   /// Whether a fetched value can be computed straight into memory that the caller provides.
   bool is_written_to_caller(std::size_t fetch) const { return slots_[fetch_slots_[fetch]].place == place_kind::caller; }
   std::size_t fetch_slot(std::size_t fetch) const { return fetch_slots_[fetch]; }
-  std::byte*& buffer(std::size_t slot) { return buffers_[slot]; }
+  std::byte*& buffer(std::size_t of) { return buffers_[of]; }
 
   /// Runs the kernels of one lane in order. A kernel that needs what another lane computes waits for it.
-  void run_lane(std::size_t lane, thread_pool& threads) {
+  void run_lane(std::size_t number, thread_pool& threads) {
     const frame f{buffers_.data(), &threads};
-    for (const std::uint32_t i : lanes_[lane].instructions) {
+    for (const std::uint32_t i : lanes_[number].instructions) {
       instruction& next = instructions_[i];
       for (const std::uint32_t w : next.waits)
         if (!await(w)) return;
@@ -238,7 +238,7 @@ class plan {
   // ---- where another memory takes part ----
 
   virtual void bring_operands(instruction&) {}
-  virtual std::uint32_t bring_to_host(std::uint32_t slot, std::uint32_t) { return slot; }
+  virtual std::uint32_t bring_to_host(std::uint32_t s, std::uint32_t) { return s; }
   virtual void reserve_memory() {}
   virtual memory_plan& memory_of(const slot& s) { return lanes_[s.lane].memory; }
   virtual kernel* prepare_elsewhere(std::uint32_t, const prepare_context&, const product_fusion*) const {
@@ -503,13 +503,13 @@ class plan {
       for (const std::uint32_t s : in.writes) cost += static_cast<double>(slots_[s].info.extents.elements());
       cost += multiply_adds(in.product != none ? in.product : in.node) / 16;
       in.lane = none;
-      for (auto lane = first; lane < first + count; ++lane) {
-        double start = lane_free[lane];
+      for (auto l = first; l < first + count; ++l) {
+        double start = lane_free[l];
         for (const std::uint32_t s : in.reads) {
-          const double ready = available[s] + (made_on[s] != none && made_on[s] != lane ? hand_over : 0);
+          const double ready = available[s] + (made_on[s] != none && made_on[s] != l ? hand_over : 0);
           start = ready > start ? ready : start;
         }
-        if (in.lane == none || start < best) in.lane = lane, best = start;
+        if (in.lane == none || start < best) in.lane = l, best = start;
       }
       lane_free[in.lane] = best + cost;
       for (const std::uint32_t s : in.writes) available[s] = best + cost, made_on[s] = in.lane;
