@@ -5,7 +5,10 @@
 #include <utility>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
+using test::says;
 
 namespace {
 
@@ -147,4 +150,31 @@ BOOST_AUTO_TEST_CASE(initialisers_scale_with_the_extents) {
   BOOST_CHECK_EQUAL(deviation(init::constant{-2.5}, "f").second, 2.5);
   BOOST_CHECK_EQUAL(deviation(init::ones{}, "g").second, 1);
   BOOST_CHECK_EQUAL(deviation(init::zeros{}, "h").second, 0);
+}
+
+BOOST_AUTO_TEST_CASE(first_values_of_integers) {
+  graph g;
+  const auto w = variable<std::int32_t, dims<6000>>(g, "w", init::uniform{-3, 3});
+  session s{g};
+  int count[6]{};
+  for (const std::int32_t x : s.eval(w)) {
+    BOOST_REQUIRE(x >= -3 && x < 3);
+    ++count[x + 3];
+  }
+  for (const int n : count) BOOST_CHECK_SMALL(n - 1000, 150);
+  const auto refused = [&](auto init, auto element, const char* words) {
+    BOOST_CHECK_EXCEPTION(static_cast<void>(variable<decltype(element)>(g, "n", init)), error,
+                          says(error_code::invalid_argument, words));
+  };
+  refused(init::constant{300}, std::int8_t{}, "n: the first value's 300 is no int8");
+  refused(init::constant{-1}, std::uint32_t{}, "-1 is no uint32");
+  refused(init::constant{0.5}, std::int64_t{}, "0.5 is no int64");
+  refused(init::constant{2}, false, "2 is no bool");
+  refused(init::uniform{}, std::int32_t{}, "-0.05");
+  refused(init::uniform{0, 257}, std::uint8_t{}, "257 is no uint8");
+  refused(init::normal{}, std::int32_t{}, "normal numbers are no int32");
+  BOOST_CHECK_EQUAL(g.size(), 1u);
+  const auto byte = variable<std::uint8_t, dims<100>>(g, "byte", init::uniform{250, 256});
+  session other{g};
+  for (const std::uint8_t x : other.eval(byte)) BOOST_CHECK_GE(x, 250);
 }

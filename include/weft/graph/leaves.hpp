@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,7 @@ struct zeros {
 struct ones {
   initializer operator()(const shape& s) const { return constant{1}(s); }
 };
-/// Uniform in [low, high).
+/// Uniform in [low, high); of integers, which low and high are then too.
 struct uniform {
   double low = -0.05, high = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::uniform, low, high, {}}; }
@@ -125,6 +126,28 @@ symbol record_variable(graph&, std::string_view name, dtype, const shape&, const
 
 #if WEFT_BODIES
 
+/// Throws invalid_argument if elements of an integer type, or bool, do not hold the numbers of a first value.
+inline void check_first_value(std::string_view name, dtype type, const initializer& first) {
+  using kind = initializer::kind_type;
+  if (is_floating(type) || first.kind == kind::none || first.kind == kind::value) return;
+  if (first.kind != kind::constant && first.kind != kind::uniform)
+    throw error(error_code::invalid_argument, std::string(name),
+                {"normal numbers are no ", weft::name(type), ": init::uniform draws integers"});
+  const bool is_signed = type >= dtype::int8 && type <= dtype::int64;
+  const int bits = type == dtype::boolean ? 1 : static_cast<int>(8 * size_of(type)) - is_signed;
+  const double end = __builtin_ldexp(1, bits), lowest = is_signed ? -end : 0;
+  const auto check = [&](double number, bool may_be_end) {
+    if (number >= lowest && (number < end || (may_be_end && number == end)) && __builtin_floor(number) == number)
+      return;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.17g", number);
+    throw error(error_code::invalid_argument, std::string(name),
+                {"the first value's ", text, " is no ", weft::name(type)});
+  };
+  check(first.a, false);
+  if (first.kind == kind::uniform) check(first.b, true);
+}
+
 WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                                  first_value first) {
   const shape spec = extents;
@@ -138,8 +161,10 @@ WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, sh
           error_code::failed_precondition, std::string(name),
           {"the extent ", names[i], " has no value yet: g.set(dyn<\"", names[i], "\">, n) comes before the variable"});
   }
+  initializer value = first.make(first.init, extents);
+  check_first_value(name, type, value);
   const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
-  g.initialize(s.id().node, first.make(first.init, extents));
+  g.initialize(s.id().node, static_cast<initializer&&>(value));
   return s;
 }
 

@@ -55,7 +55,8 @@ inline void store(dtype type, double x, void* to, std::size_t i) {
 inline double draw(const initializer& init, const random_stream& numbers, std::size_t i, dtype type) {
   switch (init.kind) {
     case initializer::kind_type::uniform:
-      return numbers.uniform(i, init.a, init.b, type);
+      return is_floating(type) ? numbers.uniform(i, init.a, init.b, type)
+                               : __builtin_floor(numbers.uniform(i, init.a, init.b, type));
     case initializer::kind_type::normal:
       return init.a + init.b * numbers.normal(i);
     case initializer::kind_type::truncated_normal:
