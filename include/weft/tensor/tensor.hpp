@@ -179,6 +179,10 @@ class tensor {
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
   }
 
+  // No moves: a tensor always has its elements, also when another one was made of it by std::move.
+  tensor(const tensor&) = default;
+  tensor& operator=(const tensor&) = default;
+
   const shape& extents() const { return shape_; }
   std::int64_t extent(std::size_t axis) const { return shape_[axis]; }
   std::size_t elements() const { return shape_.elements(); }
