@@ -224,7 +224,14 @@ BOOST_AUTO_TEST_CASE(dumps_tell_nodes_apart) {
         "= map subtract(cast(a0), 2)(%0)", "= matmul(%0, %0)", "= matmul a'(%0, %0)", "= transpose {1, 0}(%0)",
         "= constant -0.5() : double []", "= gradient_descent 0.25(%"})
     CHECK_SAYS(text, part);
-  CHECK_SAYS(to_graphviz(g), "\nsum<1> a0\n");
+  CHECK_SAYS(to_graphviz(g), "\\nsum<1> a0\\n");
+}
+
+BOOST_AUTO_TEST_CASE(names_of_any_characters) {
+  graph g;
+  static_cast<void>(placeholder<float>(g, "a \"b\" \\ c\nd"));
+  BOOST_CHECK_EQUAL(to_string(g), "%0 = placeholder() : float []  \"a \\\"b\\\" \\\\ c\\nd\"\n");
+  CHECK_SAYS(to_graphviz(g), "[label=\"a \\\"b\\\" \\\\ c\\nd\\nfloat []\", shape=house]");
 }
 
 BOOST_AUTO_TEST_CASE(the_hash_names_the_structure) {

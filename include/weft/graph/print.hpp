@@ -99,8 +99,8 @@ inline std::string type_text(const graph& g, const invocation& what) {
 inline std::string quoted(const std::string& s) {
   std::string text = "\"";
   for (char c : s) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
+    if (c == '"' || c == '\\' || c == '\n') text += '\\';
+    text += c == '\n' ? 'n' : c;
   }
   return concat({text, "\""});
 }
@@ -118,7 +118,7 @@ inline std::string to_string(const graph& g) {
       append(text, {(k ? ", %" : "%"), v.node});
       if (v.output) append(text, {".", v.output});
     }
-    append(text, {") : ", detail::type_text(g, n.what), "  \"", n.name, "\""});
+    append(text, {") : ", detail::type_text(g, n.what), "  ", detail::quoted(n.name)});
     for (std::uint32_t c : n.control) append(text, {" after %", c});
     const std::string device = to_string(n.device);
     if (!device.empty()) append(text, {" on ", device});
