@@ -106,7 +106,7 @@ struct dims {
   /// The extents, with a negative code where they are dynamic.
   static constexpr shape spec = [] {
     shape s;
-    (s.push_back(detail::code(Extents)), ...);
+    if constexpr (rank <= max_rank) (s.push_back(detail::code(Extents)), ...);
     return s;
   }();
   static constexpr bool is_static = spec.is_static();
