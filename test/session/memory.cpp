@@ -7,6 +7,7 @@
 #include <weft/weft.hpp>
 
 #include "counted_allocations.hpp"
+#include "errors.hpp"
 
 using namespace weft;
 using test::allocations_of;
@@ -15,6 +16,24 @@ namespace {
 
 using batch = dims<dyn<"batch">>;
 using images = dims<dyn<"batch">, 20>;
+
+// A user's allocator: counts, and gives out of one region until that is used up.
+struct region {
+  static inline std::size_t blocks = 0, bytes = 0, most = std::size_t{1} << 20;
+  static inline bool crooked = false;
+  static void* allocate(std::size_t n) {
+    if (bytes + n > most) throw std::bad_alloc();
+    ++blocks;
+    bytes += n;
+    std::byte* const p = static_cast<std::byte*>(std::aligned_alloc(128, (n + 255) / 128 * 128));
+    return crooked ? p + 8 : p;
+  }
+  static void deallocate(void* p) {
+    --blocks;
+    std::free(static_cast<std::byte*>(p) - (crooked ? 8 : 0));
+  }
+};
+static_assert(Allocator<region> && Allocator<host_allocator> && !Allocator<int>);
 
 }  // namespace
 
@@ -160,4 +179,39 @@ BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {
     }
     BOOST_CHECK_LE(plan.total(), most * 3 / 2);  // little is lost to gaps
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_session_and_a_tensor_take_the_allocator_that_is_given) {
+  graph g;
+  const auto x = placeholder<float, images>(g);
+  const auto w = variable<float, dims<20, 5>>(g, "w", init::ones{});
+  const auto y = exp(matmul(let(sqrt(x)), w));
+  {
+    session s{g, {.threads = 1}, region{}};
+    BOOST_CHECK_EQUAL(region::blocks, 1u);  // w
+    auto step = s.prepare(fetch(sum(y)), feed(x));
+    tensor<float, images> data(shape(30, 20), region{});
+    BOOST_CHECK_EQUAL(step(data), 30 * 5);
+    BOOST_CHECK_EQUAL(region::blocks, 3u);  // and the plan's, and the data
+    const std::size_t before = region::bytes;
+    tensor<float, images> copy = data;
+    copy(0, 0) = 1;
+    BOOST_CHECK_EQUAL(region::bytes - before, 30 * 20 * sizeof(float) + storage::overhead);
+    BOOST_CHECK_EQUAL(data(0, 0), 0);
+    step(copy);
+    BOOST_CHECK_EQUAL(region::blocks, 4u);
+  }
+  BOOST_CHECK_EQUAL(region::blocks, 0u);
+  region::most = region::bytes + 1000;
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<300>>(shape(300), region{})), error, [](const error& e) {
+    return e.code() == error_code::resource_exhausted && test::contains(e.what(), "no memory for the extents [300]");
+  });
+  BOOST_CHECK_EXCEPTION((session{g, {}, region{}}.run(fetch(sum(y)), with(x, tensor<float, images>(shape(900, 20))))),
+                        error, [](const error& e) { return e.code() == error_code::resource_exhausted; });
+  region::most = ~std::size_t{0};
+  region::crooked = true;
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<3>>(shape(3), region{})), error, [](const error& e) {
+    return e.code() == error_code::invalid_argument && test::contains(e.what(), "not aligned to 64 bytes");
+  });
+  BOOST_CHECK_EQUAL(region::blocks, 0u);
 }

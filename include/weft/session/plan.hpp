@@ -50,6 +50,7 @@ struct session_devices {
   const placement& place;
   std::size_t cpus;
   std::size_t lanes_per_device;
+  const memory_source& memory;
 };
 
 /// A step for known extents: kernels in order, and blocks of memory in which every intermediate value has its place.
@@ -590,7 +591,7 @@ class plan {
   }
 
   virtual void take_memory() {
-    for (lane& l : lanes_) l.arena = storage(l.memory.total());
+    for (lane& l : lanes_) l.arena = storage(l.memory.total(), devices_.memory);
     for (std::uint32_t s = 0; s < slots_.size(); ++s)
       if (slots_[s].place == place_kind::arena) buffers_[s] = lanes_[slots_[s].lane].arena.data() + slots_[s].offset;
   }

@@ -316,7 +316,12 @@ WEFT_COLD_BEGIN
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {});
+  explicit session(const graph& g, session_options options = {})
+      : session(g, std::move(options), memory_source_of<>) {}
+  /// Variables, and the values between a step's kernels, lie in memory of this allocator. What is fetched is the
+  /// caller's, and does not.
+  template <Allocator A>
+  session(const graph& g, session_options options, A) : session(g, std::move(options), memory_source_of<A>) {}
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -403,11 +408,13 @@ class session {
       if (!extents_.find(code)) extents_.bind(code, size);
   }
 
+  session(const graph& g, session_options options, const memory_source& memory);
   void adopt_new_variables();
   void initialize_variable(std::uint32_t n);
 
   const graph& graph_;
   session_options options_;
+  const memory_source& memory_;
   gpu::owned<gpu_support> gpus_;
   placement place_;
   sequence<gpu::owned<thread_pool>> pools_;  // of a device each
@@ -420,9 +427,10 @@ class session {
 
 #if WEFT_BODIES
 
-WEFT_ONCE session::session(const graph& g, session_options options)
+WEFT_ONCE session::session(const graph& g, session_options options, const memory_source& memory)
     : graph_(g),
       options_(std::move(options)),
+      memory_(memory),
       gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
       place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
              options_.allow_soft_placement) {
@@ -462,7 +470,7 @@ WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
   const value_info info = variable_info(n);
   variable_state& v = variables_[n];
   v.where = place_.of(n);
-  storage first(info.bytes());
+  storage first(info.bytes(), memory_);
   v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
   if (!v.where.gpu) {
     v.data = std::move(first);
@@ -532,7 +540,7 @@ WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
     made->fed.push_back(fed[i].extents);
   }
   const session_devices devices{s.owner.place_, s.owner.pools_.size(),
-                                static_cast<std::size_t>(s.owner.options_.inter_op_threads)};
+                                static_cast<std::size_t>(s.owner.options_.inter_op_threads), s.owner.memory_};
   gpu_support* gpus = s.owner.gpus_.get();
   made->code = gpus ? gpus->new_plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices)
                     : new plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices);

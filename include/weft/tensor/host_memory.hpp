@@ -157,4 +157,45 @@ class host_allocator {
   }
 };
 
+/// Where tensors and sessions take memory from. `allocate(bytes)` returns memory that is aligned to `alignment`, or
+/// throws; `deallocate` takes it back, on whichever thread lets go of it last.
+template <class A>
+concept Allocator = requires(std::size_t bytes, void* p) {
+  static_cast<void*>(A::allocate(bytes));
+  A::deallocate(p);
+};
+
+/// An allocator's functions, for code that is no template.
+struct memory_source {
+  void* (*allocate)(std::size_t bytes);
+  void (*deallocate)(void*);
+};
+
+namespace detail {
+
+template <class A>
+void* allocate_from(std::size_t bytes) {
+  void* p;
+  try {
+    p = A::allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    throw error(error_code::resource_exhausted, "", {"the allocator has no memory for ", bytes, " bytes"});
+  }
+  if (reinterpret_cast<std::uintptr_t>(p) % alignment == 0) return p;
+  A::deallocate(p);
+  throw error(error_code::invalid_argument, "", {"an allocator's memory is not aligned to ", alignment, " bytes"});
+}
+template <class A>
+void deallocate_to(void* p) {
+  A::deallocate(p);
+}
+
+}  // namespace detail
+
+template <Allocator A = host_allocator>
+inline constexpr memory_source memory_source_of = {detail::allocate_from<A>, detail::deallocate_to<A>};
+template <>
+inline constexpr memory_source memory_source_of<host_allocator> = {host_allocator::allocate,
+                                                                   host_allocator::deallocate};
+
 }  // namespace weft

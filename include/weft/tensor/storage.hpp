@@ -11,8 +11,8 @@ namespace weft {
 class storage {
  public:
   storage() = default;
-  explicit storage(std::size_t bytes)
-      : block_(new (host_allocator::allocate(sizeof(header) + bytes)) header{1, bytes}) {}
+  explicit storage(std::size_t bytes, const memory_source& source = memory_source_of<>)
+      : block_(new (source.allocate(sizeof(header) + bytes)) header{1, bytes, &source}) {}
   storage(const storage& other) noexcept : block_(other.block_) {
     if (block_) __atomic_fetch_add(&block_->owners, 1, __ATOMIC_RELAXED);
   }
@@ -24,7 +24,9 @@ class storage {
     return *this;
   }
   ~storage() {
-    if (block_ && __atomic_fetch_sub(&block_->owners, 1, __ATOMIC_ACQ_REL) == 1) host_allocator::deallocate(block_);
+    if (!block_ || __atomic_fetch_sub(&block_->owners, 1, __ATOMIC_ACQ_REL) != 1) return;
+    void (*const deallocate)(void*) = block_->source->deallocate;
+    deallocate(block_);
   }
 
   /// Room that `borrow` needs in front of the bytes.
@@ -35,18 +37,23 @@ class storage {
   static storage borrow(void* memory, std::size_t bytes) {
     static_assert(sizeof(header) == overhead);
     storage made;
-    made.block_ = new (memory) header{2, bytes};  // one owner more than there are handles: it is never released
+    made.block_ = new (memory) header{2, bytes, nullptr};  // an owner more than there are handles: it is never released
     return made;
   }
 
   std::byte* data() const noexcept { return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr; }
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
+  /// Where such bytes came from; the default where there are none, or they are borrowed.
+  const memory_source& source() const noexcept {
+    return block_ && block_->source ? *block_->source : memory_source_of<>;
+  }
   bool unique() const noexcept { return !block_ || __atomic_load_n(&block_->owners, __ATOMIC_ACQUIRE) == 1; }
 
  private:
   struct alignas(alignment) header {
     std::size_t owners;
     std::size_t bytes;
+    const memory_source* source;
   };
   header* block_ = nullptr;
 };

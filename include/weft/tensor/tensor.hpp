@@ -36,7 +36,8 @@ void check_fits(const char* what, const shape& spec, const char* const* names, c
 std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element);
 
 /// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
-storage storage_of(const char* what, const shape& extents, std::size_t element);
+storage storage_of(const char* what, const shape& extents, std::size_t element,
+                   const memory_source& source = memory_source_of<>);
 
 #if WEFT_BODIES
 
@@ -72,11 +73,13 @@ WEFT_ONCE std::size_t checked_bytes(const char* what, const shape& extents, std:
   return bytes;
 }
 
-WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element) {
+WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element,
+                             const memory_source& source) {
   const std::size_t bytes = checked_bytes(what, extents, element);
   try {
-    return storage(bytes);
-  } catch (const error&) {  // which does not know the extents
+    return storage(bytes, source);
+  } catch (const error& e) {  // which does not know the extents
+    if (e.code() != error_code::resource_exhausted) throw error(e.code(), what, e.sentence());
     throw error(error_code::resource_exhausted, what,
                 {"no memory for the extents ", to_string(extents), ", ", bytes, " bytes"});
   }
@@ -129,6 +132,12 @@ class tensor {
     __builtin_memset(static_cast<void*>(raw()), 0, elements() * sizeof(T));
   }
 
+  /// Zeros in memory of this allocator, as are the tensor's elements from then on.
+  template <Allocator A>
+  tensor(const shape& extents, A) : tensor(extents, uninitialized{}, memory_source_of<A>) {
+    __builtin_memset(static_cast<void*>(raw()), 0, elements() * sizeof(T));
+  }
+
   /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
   tensor(std::initializer_list<T> values) requires(Dims::is_static&& Dims::rank > 0) : tensor(Dims::spec, values) {}
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
@@ -157,9 +166,9 @@ class tensor {
     return *this;
   }
 
-  tensor(const shape& extents, uninitialized) : shape_(extents) {
+  tensor(const shape& extents, uninitialized, const memory_source& source = memory_source_of<>) : shape_(extents) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
-    bytes_ = detail::storage_of("tensor", shape_, sizeof(T));
+    bytes_ = detail::storage_of("tensor", shape_, sizeof(T), source);
   }
 
   /// The elements of another tensor under other extents, shared with it until one of the two is written.
@@ -227,7 +236,7 @@ class tensor {
 
   void detach() {
     if (bytes_.unique()) return;
-    storage mine = detail::storage_of("tensor", shape_, sizeof(T));
+    storage mine = detail::storage_of("tensor", shape_, sizeof(T), bytes_.source());
     __builtin_memcpy(mine.data(), bytes_.data(), elements() * sizeof(T));
     bytes_ = static_cast<storage&&>(mine);
   }
