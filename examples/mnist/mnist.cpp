@@ -168,7 +168,7 @@ void serve(const flags& f) {
   std::string lost;
   for (const std::string& each : ended.lost) lost += (lost.empty() ? "" : "; ") + each;
   if (ended.finished.empty()) throw error(error_code::unavailable, here.name(), "no worker has finished: " + lost);
-  if (!lost.empty()) std::fprintf(stderr, "ended without %s\n", lost.c_str());
+  if (!lost.empty()) std::fprintf(stderr, "not all workers have finished: %s\n", lost.c_str());
 }
 
 template <class Strategy>

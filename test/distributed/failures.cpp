@@ -124,6 +124,33 @@ BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_killed_worker)
   BOOST_TEST(test::seconds_since(start) < 3);
 }
 
+BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_worker_that_left_before_it_began) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&]() -> std::string {
+    server here(cluster, "worker", 0);
+    here.wait_ready(20s);
+    while (here.members().state(here.cluster().rank({"worker", 1})) != task_state::left)
+      std::this_thread::sleep_for(5ms);
+    parameter_client client(here, one_variable(), consistency::synchronous, 7, 20s);
+    std::vector<float> w(1000);
+    const const_bytes first = std::as_bytes(std::span(w));
+    const mutable_bytes out = std::as_writable_bytes(std::span(w));
+    client.initialise({&first, 1}, 20s);
+    client.push_pull(0, {&first, 1}, {&out, 1}, 20s);
+    return "trained alone";
+  });
+  process second([&]() -> std::string {
+    server here(cluster, "worker", 1);
+    here.wait_ready(20s);
+    throw std::runtime_error("no images");
+  });
+  CHECK_SAYS(first.text(), "/job:worker/task:1 has left the cluster without saying done");
+  CHECK_SAYS(second.text(), "no images");
+  CHECK_SAYS(ps.text(),
+             "synchronous training ended early: /job:worker/task:1 has left the cluster without saying done");
+}
+
 BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {
   const auto cluster = test::local_cluster(1, 2);
   process ps([&] { return serve(cluster); });

@@ -44,6 +44,8 @@ class parameter_service {
   using clock = typename Server::clock_type;
   using moment = basic_deadline<clock>;
 
+  static constexpr const char* left_early = "has left the cluster without saying done";
+
   enum class phase : unsigned char {
     asking,     // the worker's turn: its next request is awaited, or arriving
     parked,     // the request is complete but cannot be answered yet
@@ -329,22 +331,20 @@ class parameter_service {
     return is_parked(each) && each.connection->asked.kind == frame_kind::push_pull;
   }
 
-  /// Whether the step waits for this worker: it is neither done nor has it left in order.
-  bool is_expected(const worker& each) const {
-    return !each.done && !(each.gone.empty() && !each.connection && members_.state(each.rank) == task_state::left);
-  }
-
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
   std::optional<error> someone_gone() {
     const auto is_gone = [&](const worker& each) {
-      return !each.done && (!each.gone.empty() || members_.state(each.rank) == task_state::lost);
+      const task_state state = members_.state(each.rank);
+      const bool away = state == task_state::lost || (state == task_state::left && !each.connection);
+      return !each.done && (!each.gone.empty() || away);
     };
     if (!first_gone_ || !is_gone(*first_gone_)) {
       const auto found = std::find_if(workers_.begin(), workers_.end(), is_gone);
       first_gone_ = found == workers_.end() ? nullptr : &*found;
     }
     if (!first_gone_) return {};
-    return members_.diagnose(first_gone_->rank, "push_pull", first_gone_->gone, true);
+    return members_.diagnose(first_gone_->rank, "push_pull", first_gone_->gone.empty() ? left_early : first_gone_->gone,
+                             true);
   }
 
   void complete_step() {
@@ -354,7 +354,7 @@ class parameter_service {
     for (worker& each : workers_) {
       if (contributes(each))
         contributions_.push_back(gradients_of(*each.connection));
-      else if (is_expected(each))
+      else if (!each.done)
         return;
     }
     if (contributions_.empty()) return;
@@ -473,7 +473,7 @@ class parameter_service {
       return "the chief, " + name(workers_.front()) + ", has not initialised the variables in time";
     std::string missing;
     for (const worker& each : workers_)
-      if (!contributes(each) && is_expected(each)) missing += (missing.empty() ? "" : ", ") + name(each);
+      if (!contributes(each) && !each.done) missing += (missing.empty() ? "" : ", ") + name(each);
     return "step " + std::to_string(waiting.connection->asked.step) + " still waits for " + missing;
   }
 
@@ -543,7 +543,7 @@ class parameter_service {
       else if (state == task_state::lost)
         result.lost.push_back(name(each) + " " + members_.reason(each.rank));
       else if (state == task_state::left)
-        gave_up.push_back(name(each) + " has left the cluster without saying done");
+        gave_up.push_back(name(each) + " " + left_early);
       else if (!each.gone.empty())
         result.lost.push_back(name(each) + " " + each.gone);
     }
