@@ -2,9 +2,11 @@
 #define BOOST_TEST_MODULE server
 #include <sys/resource.h>
 
+#include <atomic>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <ctime>
+#include <deque>
 #include <memory>
 #include <thread>
 #include <weft/distributed/server.hpp>
@@ -21,6 +23,51 @@ using transports = boost::mpl::list<in_process, tcp>;
 
 template <typename T>
 using server_on = basic_server<T>;
+
+/// Plays parameter server 0 of the cluster: calls `answer` with each connection that comes.
+class played_server {
+ public:
+  template <typename Answer>
+  played_server(const cluster_spec& cluster, Answer answer)
+      : at_(tcp().listen(cluster.task_address("ps", 0))), thread_([this, answer] {
+          for (; !over_; std::this_thread::sleep_for(1ms))
+            if (tcp::stream stream; at_.accept(stream)) answer(taken_.emplace_back(std::move(stream)));
+        }) {}
+  ~played_server() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  tcp::listener at_;
+  std::deque<tcp::stream> taken_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
+  frame_reader in;
+  std::vector<std::byte> payload;
+  in.expect(detail::most_control_bytes);
+  while (!in.complete()) {
+    if (in.advance(from) == 0) std::this_thread::sleep_for(1ms);
+    if (!in.needs_destination()) continue;
+    payload.resize(in.header().payload_length);
+    in.payload_to(mutable_bytes(payload));
+  }
+  header = in.header();
+  return payload;
+}
+
+/// As a task of another protocol version sends it.
+void send_other_version(tcp::stream& to) {
+  frame_header header;
+  header.kind = frame_kind::hello;
+  auto bytes = encode(header);
+  bytes[4] = std::byte{77};
+  const const_bytes all(bytes);
+  to.write_some({&all, 1});
+}
 
 }  // namespace
 
@@ -65,6 +112,61 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_cluster_is_refused_in_words, T, transports
   CHECK_SAYS(text, to_string(cluster));
   const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(100ms); });
   CHECK_SAYS(missing, "/job:worker/task:0 (it came with another cluster");
+}
+
+BOOST_AUTO_TEST_CASE(another_protocol_version_is_refused_in_words) {
+  const auto cluster = test::local_cluster(1, 1);
+  {
+    server ps(cluster, "ps", 0);
+    tcp::stream other = tcp().connect(ps.address());
+    send_other_version(other);
+    frame_header header;
+    const auto answer = receive(other, header);
+    BOOST_CHECK(header.kind == frame_kind::refuse);
+    CHECK_SAYS(detail::read_error(answer, "").what(), "the peer speaks protocol version 77, this task");
+  }
+  const played_server other(cluster, send_other_version);
+  server worker(cluster, "worker", 0);
+  const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "connect to /job:ps/task:0: the peer speaks protocol version 77, this task");
+}
+
+BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.handshake = 200ms;
+  {
+    const played_server web(cluster, [](tcp::stream& to) {
+      const std::string page(200, 'x');
+      const const_bytes all = std::as_bytes(std::span(page));
+      to.write_some({&all, 1});
+    });
+    server worker(cluster, "worker", 0, options);
+    const std::string text = failure(error_code::deadline_exceeded, [&] { worker.wait_ready(500ms); });
+    CHECK_SAYS(text, "still waits for /job:ps/task:0 (the peer does not speak Weft's protocol");
+  }
+  const played_server silent(cluster, [](tcp::stream&) {});
+  server worker(cluster, "worker", 0, options);
+  const std::string text = failure(error_code::deadline_exceeded, [&] { worker.wait_ready(500ms); });
+  CHECK_SAYS(text, "still waits for /job:ps/task:0 (it takes a connection and does not answer)");
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_closes_a_channel_in_the_handshake_is_named) {
+  const auto cluster = test::local_cluster(1, 1);
+  const played_server ps(cluster, [&](tcp::stream& to) {
+    frame_header header;
+    detail::hello_message hello = detail::hello_message::read(receive(to, header));
+    if (!hello.channel.empty()) return to.close();
+    std::swap(hello.from, hello.to);
+    const auto welcome = hello.bytes();
+    header.kind = frame_kind::welcome;
+    frame_writer out;
+    out.start(header, const_bytes(welcome));
+    out.advance(to);
+  });
+  server worker(cluster, "worker", 0);
+  const std::string text = failure(error_code::unavailable, [&] { worker.open_channel(0, "parameters", 10s); });
+  CHECK_SAYS(text, "connect to /job:ps/task:0: /job:ps/task:0 has closed its connection");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_task_twice_is_refused, T, transports) {

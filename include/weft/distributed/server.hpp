@@ -153,7 +153,14 @@ class basic_server {
     const task_id& peer = members_.task(rank);
     const std::string operation = "connect to " + to_string(peer);
     if (members_.state(rank) != task_state::alive) throw members_.diagnose(rank, operation, "is not there");
-    typename T::stream stream = network_.connect(cluster_.task_address(peer.job, peer.index));
+    const auto named = [&](auto action) {
+      try {
+        return action();
+      } catch (const error& problem) {
+        throw diagnose(rank, operation, problem);
+      }
+    };
+    typename T::stream stream = named([&] { return network_.connect(cluster_.task_address(peer.job, peer.index)); });
     const std::vector<std::byte> hello = hello_to(rank, channel).bytes();
     std::vector<std::byte> answer;
     frame_header header;
@@ -165,7 +172,7 @@ class basic_server {
     in.expect(detail::most_control_bytes);
     waiter<T, Clock> idle(network_, waiting_);
     while (!in.complete()) {
-      std::size_t moved = out.advance(stream) + in.advance(stream);
+      const std::size_t moved = named([&] { return out.advance(stream) + in.advance(stream); });
       if (in.needs_destination()) {
         answer.resize(static_cast<std::size_t>(in.header().payload_length));
         in.payload_to(mutable_bytes(answer));
@@ -388,27 +395,52 @@ class basic_server {
         }
         if (each.in.complete()) each.dialled ? judge_answer(each, now) : judge_hello(each, now);
       }
+    } catch (const error& problem) {
+      break_off(each, problem);
     } catch (const std::exception&) {
-      each.over = true;  // gone, no Weft task at all, or no memory for it; a dialled peer is dialled again
+      each.over = true;  // no memory for it; a dialled peer is dialled again
     }
-    if (!each.over && now >= each.until) each.over = true;
+    if (each.over || now < each.until) return;
+    each.over = true;
+    if (each.dialled) members_.set_note(*each.dialled, "it takes a connection and does not answer");
+  }
+
+  /// The other side is gone, speaks another version of the protocol, or is no Weft task at all.
+  void break_off(handshake& each, const error& problem) {
+    each.over = true;
+    const bool other_version = problem.code() == error_code::failed_precondition;
+    if (each.dialled) {
+      // Who is gone is dialled again.
+      const std::string operation = "connect to " + to_string(members_.task(*each.dialled));
+      if (other_version) return members_.refuse(error(problem.code(), operation, problem.sentence()));
+      if (problem.code() != error_code::unavailable) members_.set_note(*each.dialled, problem.sentence());
+    } else if (other_version && !each.refused) {
+      refuse(each, problem);
+      each.over = false;
+    }
+  }
+
+  static void refuse(handshake& each, const error& why) {
+    each.refused = true;
+    each.sent = detail::error_bytes(why.code(), why.what());
+    frame_header header;
+    header.kind = frame_kind::refuse;
+    each.out.start(header, const_bytes(each.sent));
   }
 
   void judge_hello(handshake& each, moment now) {
     if (each.in.header().kind != frame_kind::hello)
       throw error(error_code::invalid_argument, "handshake", "the first frame is no hello");
     const auto hello = detail::hello_message::read(each.received);
-    frame_header header;
     if (const std::optional<error> problem = objection(hello)) {
-      each.refused = true;
-      each.sent = detail::error_bytes(problem->code(), problem->what());
-      header.kind = frame_kind::refuse;
+      refuse(each, *problem);
     } else {
       each.sent = hello_to(cluster_.rank(hello.from), hello.channel).bytes();
       each.accepted = hello;
+      frame_header header;
       header.kind = frame_kind::welcome;
+      each.out.start(header, const_bytes(each.sent));
     }
-    each.out.start(header, const_bytes(each.sent));
     each.out.advance(each.stream);
     if (each.out.idle()) conclude(each, now);
   }
