@@ -105,8 +105,25 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
   });
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   const auto start = steady::now();
-  CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left before it initialised the variables");
+  CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left the cluster, before it initialised the variables");
   BOOST_TEST(test::seconds_since(start) < 5);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_was_killed_before_it_initialised) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&]() -> std::string {
+    server here(cluster, "worker", 0);
+    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+    std::this_thread::sleep_for(20s);
+    return "not killed";
+  });
+  process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
+  std::this_thread::sleep_for(700ms);
+  const auto start = steady::now();
+  first.signal(SIGKILL);
+  CHECK_SAYS(second.text(), "initialise: the chief, /job:worker/task:0, has closed its connection");
+  BOOST_TEST(test::seconds_since(start) < 2);
 }
 
 BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_killed_worker) {

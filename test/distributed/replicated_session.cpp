@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
 
 #include "local_cluster.hpp"
 
 using namespace weft;
+using namespace std::chrono_literals;
 using test::contains;
 
 namespace {
@@ -155,6 +157,38 @@ BOOST_AUTO_TEST_CASE(asynchronous_workers_leave_with_the_same_values_after_both_
   const auto results = train(parameter_server<asynchronous>{}, gradient_descent{.learning_rate = 0.1}, 2, in_process{});
   // The one that finishes last has seen every update; both moved.
   BOOST_TEST(distance(results[0], train_alone(gradient_descent{.learning_rate = 0})) > 1e-3);
+}
+
+BOOST_AUTO_TEST_CASE(asynchronous_training_begins_without_a_killed_worker) {
+  const auto cluster = test::local_cluster(1, 2);
+  test::process ps([&] {
+    server here(cluster, "ps", 0);
+    const join_report report = here.join(20s, 40s);
+    return report.finished.size() == 1 && report.lost.size() == 1 ? report.finished[0] + ", not " + report.lost[0]
+                                                                  : std::string("another end");
+  });
+  test::process first([&]() -> std::string {
+    server here(cluster, "worker", 0);
+    here.wait_ready(20s);
+    while (here.members().state(here.cluster().rank({"worker", 1})) == task_state::alive)
+      std::this_thread::sleep_for(5ms);
+    const model m(gradient_descent{.learning_rate = 0.5}, replica_device_setter(cluster));
+    replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1});
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    const auto [x, y] = data_of(0, 0);
+    step(x, y);
+    s.finish();
+    return "trained";
+  });
+  test::process second([&]() -> std::string {
+    server here(cluster, "worker", 1);
+    std::this_thread::sleep_for(20s);
+    return "not killed";
+  });
+  std::this_thread::sleep_for(700ms);
+  second.signal(SIGKILL);
+  BOOST_TEST(first.text() == "trained");
+  CHECK_SAYS(ps.text(), "/job:worker/task:0, not /job:worker/task:1 has closed its connection");
 }
 
 BOOST_AUTO_TEST_CASE(workers_with_different_seeds_are_refused) {

@@ -72,11 +72,12 @@ class membership {
     changed_.notify_all();
   }
 
-  /// Returns when every task for which `needed(task_id)` holds is alive or has already left.
+  /// Returns when every task for which `needed(task_id)` holds is alive or has already left; one for which
+  /// `dispensable(task_id)` holds may be lost, too.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
   /// cancelled when this server stopped, or why a peer refused this task.
-  template <typename Clock, typename Needed>
-  void wait_for(basic_deadline<Clock> until, Needed needed) {
+  template <typename Clock, typename Needed, typename Dispensable>
+  void wait_for(basic_deadline<Clock> until, Needed needed, Dispensable dispensable) {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (refusal_) throw *refusal_;
@@ -84,7 +85,7 @@ class membership {
       std::string missing;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
         if (!needed(tasks_[i])) continue;
-        if (state(i) == task_state::lost)
+        if (state(i) == task_state::lost && !dispensable(tasks_[i]))
           throw error(error_code::unavailable, "wait_ready", to_string(tasks_[i]) + " " + reasons_[i]);
         if (state(i) != task_state::awaited) continue;
         missing += (missing.empty() ? "" : ", ") + to_string(tasks_[i]);
@@ -97,6 +98,11 @@ class membership {
                         "; start them, or look there for why they ended");
       wait(lock, until);
     }
+  }
+
+  template <typename Clock, typename Needed>
+  void wait_for(basic_deadline<Clock> until, Needed needed) {
+    wait_for(until, needed, [](const task_id&) { return false; });
   }
 
   /// Returns once the task is known to be gone, or after `until`.

@@ -459,13 +459,19 @@ class parameter_service {
       if (!is_parked(each)) continue;
       if (broken)
         answer_failure(each, *broken);
-      else if (!store_.initialised() && members_.state(workers_.front().rank) == task_state::left)
-        answer_failure(
-            each, error(error_code::unavailable, "parameter_server",
-                        "the chief, " + name(workers_.front()) + ", has left before it initialised the variables"));
+      else if (const std::string why = why_uninitialised(); !why.empty())
+        answer_failure(each, error(error_code::unavailable, "parameter_server", why));
       else if (each.connection->expires && each.connection->expires->expired())
         answer_failure(each, error(error_code::deadline_exceeded, "parameter_server", whom_it_waits_for(each)));
     }
+  }
+
+  /// Why the variables will get no values; empty where they have some, or may get them yet.
+  std::string why_uninitialised() const {
+    const worker& chief = workers_.front();
+    const task_state state = members_.state(chief.rank);
+    if (store_.initialised() || (state != task_state::left && state != task_state::lost)) return {};
+    return "the chief, " + name(chief) + ", " + members_.reason(chief.rank) + ", before it initialised the variables";
   }
 
   std::string whom_it_waits_for(const worker& waiting) const {

@@ -118,7 +118,7 @@ class replicated_session {
                      deadline until = std::chrono::seconds(60))
       : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
     find_variables();
-    here.wait_ready(until);
+    here.wait_ready(until, [&](const task_id& task) { return is_dispensable(task); });
     const graph_identity identity(g.hash(), g.seed());
     if constexpr (uses_servers) {
       place_variables();
@@ -166,6 +166,15 @@ class replicated_session {
   template <class S, transport U, class Fetches, class Feeds>
   friend class replicated_step;
   static constexpr bool uses_servers = requires { Strategy::mode; };
+
+  /// Asynchronous training goes on without a worker that is lost, and so begins without it; not without the chief,
+  /// which initialises.
+  bool is_dispensable(const task_id& task) const {
+    if constexpr (uses_servers)
+      return Strategy::mode == asynchronous && task.job == here_.options().worker_job && task.index != 0;
+    else
+      return false;
+  }
 
   static session_options share_of_cores(basic_server<T>& here, session_options options) {
     if (options.threads == 0) {

@@ -94,7 +94,13 @@ class basic_server {
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable for a task that was lost,
   /// failed_precondition with the reason when a peer refused this task.
   void wait_ready(deadline_type until = std::chrono::seconds(60)) {
-    members_.wait_for(until, [](const task_id&) { return true; });
+    wait_ready(until, [](const task_id&) { return false; });
+  }
+  /// The same, but a task for which `dispensable(task_id)` holds may be lost.
+  template <typename Dispensable>
+  void wait_ready(deadline_type until, Dispensable dispensable) {
+    members_.wait_for(
+        until, [](const task_id&) { return true; }, dispensable);
   }
 
   /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. Another
