@@ -1,6 +1,7 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE failures
 // Tasks as processes of their own, which are killed and stopped.
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <thread>
@@ -397,6 +398,36 @@ BOOST_AUTO_TEST_CASE(stopping_a_server_ends_a_wait_in_shared_memory) {
     });
   const auto start = steady::now();
   CHECK_SAYS(ranks[0].text(), "this server was stopped");
+  BOOST_TEST(test::seconds_since(start) < 3);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_may_be_stopped_in_on_lost) {
+  const auto cluster = test::local_cluster(1, 1);
+  process ps([&]() -> std::string {
+    server here(cluster, "ps", 0);
+    here.join(20s, 20s);
+    return "not killed";
+  });
+  process worker([&]() -> std::string {
+    server* self = nullptr;
+    std::atomic<bool> told{false};
+    server_options options;
+    options.on_lost = [&](const error&) {
+      told = true;
+      std::this_thread::sleep_for(200ms);  // another thread is stopping it, too, by then
+      self->stop();
+    };
+    server here(cluster, "worker", 0, options);
+    self = &here;
+    while (!told) std::this_thread::sleep_for(1ms);
+    here.stop();
+    server again(cluster, "worker", 0);  // the port is free
+    return "stopped";
+  });
+  std::this_thread::sleep_for(500ms);
+  const auto start = steady::now();
+  ps.signal(SIGKILL);
+  BOOST_TEST(worker.text() == "stopped");
   BOOST_TEST(test::seconds_since(start) < 3);
 }
 

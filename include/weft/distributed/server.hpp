@@ -127,13 +127,14 @@ class basic_server {
   }
 
   /// Says goodbye to all peers, closes everything and frees the port. Ends join() in another thread. May be called
-  /// again.
+  /// again. In on_lost, on the server's own thread, it does not wait for the end of that thread.
   void stop() {
     stopping_ = true;
     members_.stop();
     inbox_changed_.notify_all();
     doorbell_.notify();
     service_bell_.notify();
+    if (own_thread_ == std::this_thread::get_id()) return;
     std::lock_guard lock(stop_mutex_);
     if (thread_.joinable()) thread_.join();
   }
@@ -294,6 +295,7 @@ class basic_server {
   // ---- the server's own thread: doors, handshakes, heartbeats ----
 
   void run() {
+    own_thread_ = std::this_thread::get_id();
     last_turn_ = next_beat_ = Clock::now();
     while (!stopping()) {
       try {
@@ -674,6 +676,7 @@ class basic_server {
 
   std::atomic<bool> stopping_{false};
   std::mutex stop_mutex_;
+  std::atomic<std::thread::id> own_thread_{};
   std::thread thread_;
 };
 
