@@ -3,6 +3,7 @@
 #include <atomic>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -376,7 +377,11 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     client.initialise(now.in(), 20s);
     if (push(short_one, now) != error_code::invalid_argument) throw std::runtime_error("short gradient");
     if (push(gradient, short_one) != error_code::invalid_argument) throw std::runtime_error("short output");
+    for (const std::int64_t step : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()})
+      if (code_of([&] { client.push_pull(step, gradient.in(), now.out(), 20s); }) != error_code::invalid_argument)
+        throw std::runtime_error("negative step");
     client.push_pull(0, gradient.in(), now.out(), 20s);  // the connection has survived it all
+    client.push_pull(std::numeric_limits<std::int64_t>::max(), gradient.in(), now.out(), 20s);
     client.done(10s);
   }));
 }

@@ -107,8 +107,8 @@ class basic_parameter_client {
   }
 
   /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
-  /// `step` names the update: it grows with every update of this worker, and in synchronous mode is the same on all of
-  /// them. Returns the number of updates that parameter server 0 has applied in all.
+  /// `step` names the update: it counts from 0, grows with every update of this worker, and in synchronous mode is the
+  /// same on all of them. Returns the number of updates that parameter server 0 has applied in all.
   /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline_type until = std::chrono::seconds(60)) {

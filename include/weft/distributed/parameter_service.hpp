@@ -296,6 +296,9 @@ class parameter_service {
       throw error(error_code::failed_precondition, "parameter_server",
                   "the variables have no values yet; call initialise first");
     const frame_header& asked = from.connection->asked;
+    if (asked.step < 0)
+      throw error(error_code::invalid_argument, "parameter_server",
+                  "an update has step " + std::to_string(asked.step) + "; steps count from 0");
     if (from.applied.contains(asked.tag, asked.step)) return answer_values(from, duplicate);
     if (contract_->mode == consistency::synchronous) return contribute(from);
     keep_answers_in_flight();
