@@ -349,8 +349,9 @@ class basic_server {
         fresh.until = now + options_.handshake;
         fresh.in.expect(detail::most_control_bytes);
       }
-    } catch (const error&) {
+    } catch (const error& problem) {
       open_again_ = now + std::chrono::milliseconds(100);  // too many open files: some may be closed by then
+      for (std::size_t rank = rank_ + 1; rank < members_.size(); ++rank) members_.set_note(rank, problem.what());
     }
   }
 

@@ -11,6 +11,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -169,10 +170,13 @@ class tcp {
     using local = boost::asio::local::stream_protocol;
 
    public:
+    /// Throws weft::error (resource_exhausted) where this process may open no more.
     explicit signal(tcp& owner) : context_(owner.context_), notified_(*context_), notifier_(*context_) {
-      boost::asio::local::connect_pair(notified_, notifier_);
-      notified_.non_blocking(true);
-      notifier_.non_blocking(true);
+      failure problem;
+      boost::asio::local::connect_pair(notified_, notifier_, problem);
+      if (!problem) notified_.non_blocking(true, problem);
+      if (!problem) notifier_.non_blocking(true, problem);
+      if (problem) fail_to_open(problem);
       descriptor_ = notified_.native_handle();
       close_on_exec(descriptor_);
       close_on_exec(notifier_.native_handle());
@@ -202,6 +206,13 @@ class tcp {
     bool read = false, write = false;
   };
 
+  /// Throws weft::error (resource_exhausted) where this process may open no more.
+  tcp() try : context_(std::make_shared<boost::asio::io_context>(1)) {
+    protocol::socket makes_the_reactor(*context_);
+  } catch (const boost::system::system_error& problem) {
+    fail_to_open(problem.code());
+  }
+
   /// Throws weft::error (permission_denied) unless the address is on loopback.
   static void check(const endpoint& where) {
     if (is_loopback(where.host)) return;
@@ -214,7 +225,8 @@ class tcp {
   /// Whether a task that listens there runs on this machine, and may share its memory.
   static bool same_host(const endpoint& where) { return is_loopback(where.host); }
 
-  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, unavailable otherwise.
+  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, resource_exhausted where
+  /// this process may open no more, unavailable otherwise.
   listener listen(const endpoint& where) {
     check(where);
     failure problem;
@@ -227,7 +239,9 @@ class tcp {
     if (problem == boost::asio::error::address_in_use)
       throw error(error_code::already_exists, "listen",
                   to_string(where) + " is in use by another process; stop that process or choose another port");
-    if (problem) throw error(error_code::unavailable, "listen", to_string(where) + ": " + problem.message());
+    if (problem)
+      throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
+                  to_string(where) + ": " + problem.message());
     return listener(context_, std::move(acceptor), where.host);
   }
 
@@ -292,9 +306,14 @@ class tcp {
            problem == errc::no_buffer_space || problem == errc::not_enough_memory;
   }
 
+  [[noreturn]] static void fail_to_open(const failure& problem) {
+    throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "tcp",
+                "no socket can be opened here: " + problem.message());
+  }
+
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
-  context_ptr context_ = std::make_shared<boost::asio::io_context>(1);
+  context_ptr context_;
 };
 
 static_assert(transport<tcp>);
