@@ -36,7 +36,7 @@ class session_on_gpu : public session {
 
 }  // namespace weft
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
 #if defined(WEFT_GPU_EMULATION)
   const weft::gpu::emulated_platform gpu;
 #else
@@ -46,7 +46,7 @@ int main(int, char** arguments) {
     return 77;
   }
 #endif
-  return standin::run(arguments[0]);
+  return standin::run(count, arguments);
 }
 
 #define session session_on_gpu

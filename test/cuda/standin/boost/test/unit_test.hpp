@@ -85,12 +85,17 @@ struct context {
   explicit operator bool() const { return true; }
 };
 
-/// Runs them all; returns what main returns, as Boost.Test.
-inline int run(const char* program) {
+/// Runs them all, or the one that --run_test=NAME names; returns what main returns, as Boost.Test.
+inline int run(int count, char** arguments) {
+  const char* const program = arguments[0];
+  std::string wanted;
+  for (int i = 1; i < count; ++i)
+    if (const std::string given = arguments[i]; given.rfind("--run_test=", 0) == 0) wanted = given.substr(11);
   int broken = 0;
   const std::string left_out = std::string(" ") + STANDIN_LEAVES_OUT + " ";
   for (const test_case& c : cases()) {
     current = c.name;
+    if (!wanted.empty() && wanted != c.name) continue;
     if (left_out.find(std::string(" ") + c.name + " ") != std::string::npos) continue;
     const int before = failures;
     try {
