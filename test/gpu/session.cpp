@@ -277,6 +277,23 @@ BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
   BOOST_TEST(step(in).data()[0] == 1);
 }
 
+BOOST_AUTO_TEST_CASE(what_writes_a_variable_on_a_gpu_and_has_no_kernel_there_is_told) {
+  static constexpr operation reset = {
+      .name = "reset", .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; }, .writes = 1};
+  gpu::emulated_platform gpus;
+  graph g;
+  auto v = variable<float, dims<3>>(g, "v", init::constant{1});
+  invocation c;
+  c.op = &reset;
+  c.inputs = {v.id()};
+  c.outputs = {v.erased().info()};
+  const node<float, dims<3>> written(v.erased().where()->record(c));
+  session s{g, on_gpu};
+  const std::string text = failure(error_code::unimplemented, [&] { s.eval(written); });
+  CHECK_SAYS(text, "reset writes a variable on /device:GPU:0");
+  BOOST_TEST(s.eval(v).data()[0] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_program_without_gpus_says_so) {
   graph g;
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { session s(g, on_gpu); }), "<weft/cuda.hpp>");

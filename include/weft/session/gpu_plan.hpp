@@ -237,11 +237,16 @@ class gpu_plan final : public plan {
   };
 
   kernel* prepare_elsewhere(std::uint32_t n, const prepare_context& p, const product_fusion* fusion) const override {
-    const gpu::preparation& how = *what(n).op->gpu;
+    const gpu::preparation* const how = what(n).op->gpu;
+    if (!how || !how->prepare)  // what writes a variable has no choice of its own
+      throw error(error_code::unimplemented, graph_[n].name,
+                  {what(n).op->name, " writes a variable on ", to_string(on_[n]),
+                   " and has no kernel for a GPU here: compile the file that writes it down with a CUDA compiler, or "
+                   "place the variable on a CPU"});
     session_gpu& gpu = this->gpu(on_[n].ordinal);
     prepare_context counted = p;
     counted.memory = &gpu.memory;
-    return fusion ? how.prepare_fused(counted, *fusion, gpu.device) : how.prepare(counted, gpu.device);
+    return fusion ? how->prepare_fused(counted, *fusion, gpu.device) : how->prepare(counted, gpu.device);
   }
 
   kernel* prepare_copy(const instruction& in) const override {
