@@ -306,8 +306,8 @@ class cudnn_convolution_kernel final : public kernel {
     switch (kind_) {
       case convolution_kind::forward: {
         const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(o.algorithm);
-        turn(handle, filters_here_, b, filters_there_, filters);
-        const void* images = pad(handle, q, a, padded);
+        const void* const images = image_room_ ? padded : a;
+        if (!turn(handle, filters_here_, b, filters_there_, filters) || !pad(handle, q, a, padded)) return false;
         const std::byte* const bias = f.buffers[slots_.bias];
         if (can_fuse_ && done(cudnnConvolutionBiasActivationForward(
                              handle, one(), images_, images, filters_, filters, convolution_, algorithm, work, o.room,
@@ -321,21 +321,22 @@ class cudnn_convolution_kernel final : public kernel {
       }
       case convolution_kind::input_gradient: {
         const auto algorithm = static_cast<cudnnConvolutionBwdDataAlgo_t>(o.algorithm);
-        turn(handle, filters_here_, a, filters_there_, filters);
         void* const images = image_room_ ? padded : out;
+        if (!turn(handle, filters_here_, a, filters_there_, filters)) return false;
         if (!done(cudnnConvolutionBackwardData(handle, one(), filters_, filters, results_, b, convolution_, algorithm,
                                                work, o.room, zero(), images_, images)))
           return false;
-        if (image_room_) turn(handle, inner_, inner_of(images), plain_images_, out);
+        if (image_room_ && !turn(handle, inner_, inner_of(images), plain_images_, out)) return false;
         break;
       }
       case convolution_kind::filter_gradient: {
         const auto algorithm = static_cast<cudnnConvolutionBwdFilterAlgo_t>(o.algorithm);
-        const void* images = pad(handle, q, a, padded);
+        const void* const images = image_room_ ? padded : a;
+        if (!pad(handle, q, a, padded)) return false;
         if (!done(cudnnConvolutionBackwardFilter(handle, one(), images_, images, results_, b, convolution_, algorithm,
                                                  work, o.room, zero(), filters_, filters)))
           return false;
-        turn(handle, filters_there_, filters, filters_here_, out);
+        if (!turn(handle, filters_there_, filters, filters_here_, out)) return false;
         break;
       }
     }
@@ -370,20 +371,18 @@ class cudnn_convolution_kernel final : public kernel {
   const void* one() const { return &one_; }
   const void* zero() const { return &zero_; }
 
-  void turn(cudnnHandle_t handle, cudnnTensorDescriptor_t from_layout, const void* from,
+  bool turn(cudnnHandle_t handle, cudnnTensorDescriptor_t from_layout, const void* from,
             cudnnTensorDescriptor_t to_layout, void* to) {
-    detail::check_cudnn(cudnnTransformTensor(handle, one(), from_layout, from, zero(), to_layout, to), name(),
-                        "change a layout");
+    return done(cudnnTransformTensor(handle, one(), from_layout, from, zero(), to_layout, to));
   }
 
   std::byte* inner_of(void* padded) const { return static_cast<std::byte*>(padded) + inner_offset_; }
 
-  /// The images with the padding that cuDNN does not know.
-  const void* pad(cudnnHandle_t handle, cuda_queue& q, const void* images, void* padded) {
-    if (!image_room_) return images;
+  /// Gives the images the padding that cuDNN does not know, if they need it.
+  bool pad(cudnnHandle_t handle, cuda_queue& q, const void* images, void* padded) {
+    if (!image_room_) return true;
     q.clear(padded, image_room_);
-    turn(handle, plain_images_, images, inner_, inner_of(padded));
-    return padded;
+    return turn(handle, plain_images_, images, inner_, inner_of(padded));
   }
 
   const char* name() const {
