@@ -257,6 +257,21 @@ BOOST_AUTO_TEST_CASE(a_process_that_places_nothing_on_a_gpu_opens_none) {
   BOOST_TEST(gpus.opened() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_colocated_with_a_variable_runs_on_its_gpu) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto v = [&] {
+    auto there = with_device(g, cuda{0});
+    return variable<float, dims<3>>(g, "v", init::constant{1});
+  }();
+  auto here = with_device(g, cpu{0});
+  auto beside = colocate_with(g, v);
+  auto y = let(v * 2.0f, "y");
+  session s{g, {.threads = 1}};
+  BOOST_TEST(s.explain(y) == "y on /device:GPU:0: it was asked for");
+  BOOST_TEST(s.eval(y).data()[2] == 2);
+}
+
 BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
   gpu::emulated_platform gpus;
   graph g;

@@ -140,6 +140,26 @@ BOOST_AUTO_TEST_CASE(device_scopes_nest) {
   BOOST_CHECK_EQUAL(at("e"), "");
 }
 
+BOOST_AUTO_TEST_CASE(colocated_nodes_are_where_another_is) {
+  graph g;
+  const auto at = [&](const char* name) { return to_string(g[variable<float>(g, name).id().node].device); };
+  const auto open = variable<float>(g, "open");
+  const device_scope outer(g, "/job:ps/device:CPU:1"_device);
+  const auto v = variable<float>(g, "v");
+  const device_scope inner(g, "/task:3/device:CPU:2"_device);
+  {
+    const auto beside = colocate_with(g, v);
+    BOOST_CHECK_EQUAL(at("a"), "/job:ps/device:CPU:1");
+    const device_scope further(g, cpu{4});
+    BOOST_CHECK_EQUAL(at("b"), "/job:ps/device:CPU:4");
+  }
+  {
+    const auto beside = colocate_with(g, open);
+    BOOST_CHECK_EQUAL(at("c"), "");
+  }
+  BOOST_CHECK_EQUAL(at("d"), "/job:ps/task:3/device:CPU:2");
+}
+
 BOOST_AUTO_TEST_CASE(device_functions_place_each_node) {
   graph g;
   int variables = 0;

@@ -299,7 +299,10 @@ class graph final : public recorder {
   /// asked for each node: `device_spec f(const placement_query&)`.
   class device_scope {
    public:
-    device_scope(graph& g, const device_spec& where) : graph_(g) { g.places_.push_back({where, nullptr, nullptr}); }
+    /// `alone`: whatever scopes are around it.
+    device_scope(graph& g, const device_spec& where, bool alone = false) : graph_(g) {
+      g.places_.push_back({where, nullptr, nullptr, alone});
+    }
     template <class F>
     requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
     device_scope(graph& g, const F& function)
@@ -307,7 +310,8 @@ class graph final : public recorder {
       g.places_.push_back(
           {{},
            [](const void* f, const placement_query& q) -> device_spec { return (*static_cast<const F*>(f))(q); },
-           state_});
+           state_,
+           false});
     }
     ~device_scope() {
       graph_.places_.pop_back();
@@ -346,6 +350,7 @@ class graph final : public recorder {
     device_spec fixed;
     device_spec (*function)(const void*, const placement_query&);
     const void* state;
+    bool alone;
   };
 
   std::uint32_t append(invocation what, std::string name, const device_spec& device, bool named) {
@@ -368,6 +373,7 @@ class graph final : public recorder {
                     ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
                     : p.fixed,
                 d);
+      if (p.alone) break;
     }
     return d;
   }
@@ -481,6 +487,12 @@ using device_scope = graph::device_scope;
 template <class Where>
 [[nodiscard]] device_scope with_device(graph& g, const Where& where) {
   return device_scope(g, where);
+}
+
+/// A scope for what is to run where `n` does, whatever scopes are around it (tf.colocate_with).
+template <class Node>
+[[nodiscard]] device_scope colocate_with(graph& g, const Node& n) {
+  return device_scope(g, g[n.id().node].device, true);
 }
 
 }  // namespace weft
