@@ -137,6 +137,8 @@ void elementwise(const asked& a) {
   std::fflush(stdout);
 }
 
+#if defined(WEFT_HAS_CUBLASLT)
+
 /// Products of n x n matrices in a step, beside cuBLASLt called directly.
 template <class T>
 void products(const asked& a, bool tf32, std::int64_t n) {
@@ -211,6 +213,8 @@ void products(const asked& a, bool tf32, std::int64_t n) {
   row("weft", best_ours);
   for (std::byte* b : buffers) device.deallocate(b);
 }
+
+#endif
 
 /// The first GPU, with a clock where the host waits for it.
 class clocked_gpu final : public gpu::platform {
@@ -306,11 +310,13 @@ int main(int argc, char** argv) try {
   }
   gpu::math.allow_tf32 = false;
   if (all || wanted[2]) attempt("elementwise", [&] { elementwise(a); });
+#if defined(WEFT_HAS_CUBLASLT)
   if (all || wanted[3])
     for (const std::int64_t n : {4096, 8192}) {
       attempt("matmul", [&] { products<bfloat16>(a, false, n); });
       attempt("matmul", [&] { products<float>(a, true, n); });
     }
+#endif
   gpu::math.allow_tf32 = false;
   if (all || wanted[4]) attempt("overhead", [&] { overhead(a); });
   return failed ? 1 : 0;
