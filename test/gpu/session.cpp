@@ -499,6 +499,22 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_fails_while_it_runs_is_told) {
   CHECK_SAYS(text, "lost");
 }
 
+BOOST_AUTO_TEST_CASE(a_kernel_that_fails_on_one_gpu_leaves_none_at_work) {
+  gpu::emulated_platform gpus({.devices = 2});
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto part = [&](int d) {
+    auto there = with_device(g, cuda{d});
+    return let(exp(x + static_cast<float>(d)));
+  };
+  auto first = part(0), second = part(1);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(first, second), feed(x));
+  gpus.fail_execution(1);
+  failure(error_code::internal, [&] { step(tensor<float, dims<3>>{1, 2, 3}); });
+  for (int d = 0; d < 2; ++d) BOOST_TEST(!gpus.device(d).is_busy());
+}
+
 BOOST_AUTO_TEST_CASE(devices_are_listed) {
   gpu::emulated_platform gpus({.devices = 2});
   const auto devices = list_devices();

@@ -31,6 +31,7 @@ class gpu_plan final : public plan {
     stage_feeds(threads);
     try {
       for (stage& next : stages_) run_stage(next, {buffers_.data(), &threads});
+      for (const std::uint32_t g : used_gpus_) gpu(g).queue().synchronize();
     } catch (...) {
       // The next run writes what GPUs may still be reading, and no queue has waited for the others.
       for (const std::uint32_t g : used_gpus_)
@@ -42,7 +43,6 @@ class gpu_plan final : public plan {
         }
       throw;
     }
-    for (const std::uint32_t g : used_gpus_) gpu(g).queue().synchronize();
     return true;
   }
 
