@@ -2,6 +2,7 @@
 
 #include <weft/ops/symbol.hpp>
 #include <weft/tensor/expression.hpp>
+#include <weft/tensor/mistake.hpp>
 
 namespace weft {
 
@@ -30,11 +31,20 @@ class node {
   symbol symbol_;
 };
 
+/// What a variable is made of, or is to become.
+template <class E>
+struct value_is_no_variable : mistake<Expression<E>> {};
+
 /// A trainable state of a graph: reading it is a node, `assign` and the optimizers write it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
-  using node<T, Dims, Device>::node;
+  explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
+  /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
+  template <Expression E>
+  variable_node(const E&) : variable_node(symbol()) {
+    static_assert(correct<value_is_no_variable<E>>, "a variable is written by assign(variable, value), in a step");
+  }
 };
 
 /// What is run for its effect: an assignment, a training step. Fetching it yields nothing.
