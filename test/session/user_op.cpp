@@ -36,6 +36,16 @@ struct clipped_product {
   }
 };
 
+// One without a gradient.
+struct heaviside {
+  static constexpr const char* name = "heaviside";
+  static constexpr bool not_differentiable = true;
+  template <class V>
+  WEFT_HOST_DEVICE static V apply(V x) {
+    return weft::math::select(x > V(0), V(1), V(0));
+  }
+};
+
 // Every function of weft::math and every operator, in a formula and in its gradient.
 struct all_functions {
   static constexpr const char* name = "all_functions";
@@ -82,6 +92,31 @@ BOOST_AUTO_TEST_CASE(gradients_of_any_order) {
   check("fused among others", tanh(soft(x * w) + 0.5) * x);
   check("inside a reduction", mean<0>(soft(x) * w));
   check("two operands", elementwise<clipped_product>(x, w), 3);
+}
+
+// Whatever else is fused with it, and reduced.
+BOOST_AUTO_TEST_CASE(an_operation_without_gradient_is_an_error_where_one_is_asked_for) {
+  graph g;
+  const auto x = placeholder<float, dims<2, 3>>(g, "x");
+  const auto y = placeholder<float, dims<3>>(g, "y");
+  const auto z = weft::elementwise<heaviside>(x);
+  const auto refused = [](const auto& of, const auto& by) {
+    CHECK_SAYS(test::failure(error_code::unimplemented, [&] { static_cast<void>(gradients(of, by)); }),
+               "heaviside(a0)");
+  };
+  refused(z, x), refused(z * y, x), refused(z * x, x);
+  refused(sum(z), x), refused(sum(z * y), x), refused(max(z), x), refused(max(z * y), x);
+  refused(std::get<0>(gradients(sum(z * y), y)), x);
+
+  const auto [dy] = gradients(sum(z * y), y);
+  const auto [chosen] = gradients(max(select(z > 0, y, 1)), x);  // a condition passes no gradient
+  const auto [compared] = gradients(max(cast<float>(x > y)) + min(cast<float>(x > y)), x);
+  session s{g, {.threads = 1}};
+  const auto [a, b, c] = s.run(fetch(dy, chosen, compared), with(x, tensor<float, dims<2, 3>>{1, -1, 2, 3, -4, 5}),
+                               with(y, tensor<float, dims<3>>{1, 2, 3}));
+  BOOST_CHECK(a(0) == 2 && a(1) == 0 && a(2) == 2);
+  for (const float e : b) BOOST_CHECK_EQUAL(e, 0);
+  for (const float e : c) BOOST_CHECK_EQUAL(e, 0);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_graph) {

@@ -46,8 +46,6 @@ struct fused {
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
                           symbol* gradients) = nullptr;
   const skeleton::token* text = nullptr;
-  /// An operation in it says that it has no gradient; not the same as having no argument to differentiate.
-  bool refuses_gradient = false;
   const gpu::fused_kernels* gpu = nullptr;
 };
 
@@ -146,6 +144,7 @@ inline constexpr skeleton::signature signature_of = [] {
   skeleton::signature s;
   describe(static_cast<S*>(nullptr), s);
   s.reached = reached(static_cast<S*>(nullptr));
+  s.refused = refused(static_cast<S*>(nullptr), false);
   return s;
 }();
 
@@ -367,7 +366,6 @@ inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
                                     .type = dtype_of<typename S::value_type>,
                                     .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
                                     .text = detail::tokens_of<S>.tokens,
-                                    .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr)),
                                     .gpu = &gpu::kernels_of<S>};
 
 /// The loops of a skeleton in a graph, with its gradient where it has one.
@@ -381,7 +379,6 @@ inline constexpr fused differentiated = [] {
                .gradient_reads = detail::gradient_reads<S, KeepsValue>,
                .expand_gradient = detail::expand_gradient<S>,
                .text = detail::tokens_of<S>.tokens,
-               .refuses_gradient = refuses_gradient(static_cast<S*>(nullptr)),
                .gpu = &gpu::kernels_of<S, KeepsValue>};
     if constexpr (!KeepsValue) f.expand = detail::expand_value<S>;
     f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;

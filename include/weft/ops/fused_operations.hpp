@@ -454,15 +454,21 @@ inline void give(gradient_context& g, const sequence<symbol>& arguments, const s
   }
 }
 
+/// Throws unimplemented if a gradient is asked for that would pass through an operation without one.
+inline void check_differentiable(const gradient_context& g, const fused& f) {
+  for (std::size_t i = 0; i < f.signature.arguments; ++i)
+    if (((f.signature.refused >> i) & 1) && g.wanted(i))
+      throw error(error_code::unimplemented, "gradients",
+                  {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
+}
+
 WEFT_ONCE void elementwise_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
+  check_differentiable(g, f);
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
-  if (f.refuses_gradient)
-    throw error(error_code::unimplemented, "gradients",
-                {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
   if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
     if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
@@ -500,6 +506,8 @@ WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
   const auto how = static_cast<device::combine>(g.c.attributes[1]);
   const std::int64_t reduced = g.c.attributes[0];
+  check_differentiable(g, f);
+  if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
   if (how == device::combine::sum) return record_fused_gradient(g, f, reduced, g.c.attributes[2] != 0, g.upstream());
 
   const std::size_t n = g.c.inputs.size();

@@ -81,20 +81,6 @@ inline constexpr bool may_differentiate = !requires {
 template <class Op, class T, class... S>
 struct apply;
 
-/// Whether some operation in a skeleton says that it has no gradient.
-template <int I, class T>
-constexpr bool refuses_gradient(argument<I, T>*) {
-  return false;
-}
-template <int I, class T>
-constexpr bool refuses_gradient(constant<I, T>*) {
-  return false;
-}
-template <class Op, class T, class... S>
-constexpr bool refuses_gradient(apply<Op, T, S...>*) {
-  return !may_differentiate<Op> || (refuses_gradient(static_cast<S*>(nullptr)) || ...);
-}
-
 template <class Op, class T, class A>
 struct apply<Op, T, A> {
   using value_type = T;
@@ -207,6 +193,7 @@ struct apply<Op, T, P, A, B> {
 struct signature {
   std::size_t arguments = 0, constants = 0, operations = 0;
   std::uint32_t reached = 0;   ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
+  std::uint32_t refused = 0;   ///< those that pass through an operation which says that it has no gradient
   std::uint32_t elements = 0;  ///< the element types of the arguments and of what is computed, one bit each
   bool light = true;           ///< it takes less time than its operands take to come from memory: no exp, no tanh
   dtype types[16]{};
@@ -243,6 +230,20 @@ constexpr std::uint32_t reached(constant<I, T>*) {
 template <class Op, class T, class... S>
 constexpr std::uint32_t reached(apply<Op, T, S...>*) {
   return apply<Op, T, S...>::differentiable ? (reached(static_cast<S*>(nullptr)) | ...) : 0;
+}
+
+template <int I, class T>
+constexpr std::uint32_t refused(argument<I, T>*, bool by_operation) {
+  return std::uint32_t{by_operation && is_differentiable<T>} << I;
+}
+template <int I, class T>
+constexpr std::uint32_t refused(constant<I, T>*, bool) {
+  return 0;
+}
+template <class Op, class T, class... S>
+constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
+  if (!is_differentiable<T>) return 0;
+  return (refused(static_cast<S*>(nullptr), by_operation || !may_differentiate<Op>) | ...);
 }
 
 /// A skeleton in prefix order, for printing: operations with their number of operands, arguments and constants.
