@@ -586,6 +586,10 @@ BOOST_AUTO_TEST_CASE(minimize_trains_the_variables_that_are_named) {
   s.run(fetch(all));
   BOOST_CHECK_CLOSE(s.eval(b), 1.952f, 1e-3);
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { (void)gradient_descent{}.minimize(loss, other); }), "other");
+  const auto w = variable<float>(g, "twice", init::ones{});
+  CHECK_SAYS(
+      failure(error_code::invalid_argument, [&] { static_cast<void>(gradient_descent{}.minimize(w * w, w, w)); }),
+      "the variable twice is named twice");
 }
 
 BOOST_AUTO_TEST_CASE(a_node_can_have_a_name) {

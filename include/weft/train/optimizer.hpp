@@ -74,6 +74,11 @@ WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const 
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type())
       variables.push_back({&g, {n, 0}});
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    for (std::size_t j = 0; j < i && !all; ++j)
+      if (variables[i].id() == variables[j].id())
+        throw error(error_code::invalid_argument, name,
+                    {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
   sequence<symbol> updates;
   for (std::size_t i = 0; i < variables.size(); ++i)
