@@ -218,7 +218,7 @@ class basic_server {
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation,
                     "it has not opened its channel '" + channel + "' in time");
-      inbox_changed_.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(20));
+      detail::sleep(inbox_changed_, lock, std::chrono::milliseconds(20));
     }
   }
 

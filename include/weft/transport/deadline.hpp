@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 
 namespace weft {
 
@@ -51,5 +53,26 @@ class basic_deadline {
 };
 
 using deadline = basic_deadline<>;
+
+namespace detail {
+
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool under_thread_sanitizer = true;
+#elif defined(__has_feature)
+inline constexpr bool under_thread_sanitizer = __has_feature(thread_sanitizer);
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+
+/// Sleeps until it is notified, at most for `time`; may return earlier. By the steady clock: the system's may be set
+/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter.
+inline void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
+  if constexpr (under_thread_sanitizer)
+    changed.wait_until(lock, std::chrono::system_clock::now() + time);
+  else
+    changed.wait_for(lock, time);
+}
+
+}  // namespace detail
 
 }  // namespace weft
