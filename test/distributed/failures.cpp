@@ -409,13 +409,13 @@ BOOST_AUTO_TEST_CASE(a_server_may_be_stopped_in_on_lost) {
     return "not killed";
   });
   process worker([&]() -> std::string {
-    server* self = nullptr;
+    std::atomic<server*> self{nullptr};
     std::atomic<bool> told{false};
     server_options options;
     options.on_lost = [&](const error&) {
       told = true;
       std::this_thread::sleep_for(200ms);  // another thread is stopping it, too, by then
-      self->stop();
+      self.load()->stop();
     };
     server here(cluster, "worker", 0, options);
     self = &here;
