@@ -316,8 +316,7 @@ WEFT_COLD_BEGIN
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {})
-      : session(g, std::move(options), memory_source_of<>) {}
+  explicit session(const graph& g, session_options options = {}) : session(g, std::move(options), memory_source_of<>) {}
   /// Variables, and the values between a step's kernels, lie in memory of this allocator. What is fetched is the
   /// caller's, and does not.
   template <Allocator A>

@@ -73,8 +73,7 @@ WEFT_ONCE std::size_t checked_bytes(const char* what, const shape& extents, std:
   return bytes;
 }
 
-WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element,
-                             const memory_source& source) {
+WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element, const memory_source& source) {
   const std::size_t bytes = checked_bytes(what, extents, element);
   try {
     return storage(bytes, source);
