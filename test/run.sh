@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-under_asan=(tensor device ops graph session nn data train)
+under_asan=(tensor device ops graph session nn data train transport distributed)
 under_tsan=(session transport)
 
 all=${CI:+yes}

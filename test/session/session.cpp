@@ -1,7 +1,6 @@
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE session
 #include <boost/test/unit_test.hpp>
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -538,9 +537,11 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_an_activation_runs_with_the_product_before_
       const auto [right_weights, right_bias, upstream] = apart(data);
       CHECK_SAYS(together.explain(), together_says);
       BOOST_CHECK(!test::contains(apart.explain(), together_says));
-      BOOST_CHECK(std::equal(weights.data(), weights.data() + 6000, right_weights.data()));
-      std::vector<float> found(bias.data(), bias.data() + 300);
-      for (std::size_t i = 0; i < 300; ++i) BOOST_CHECK_SMALL(found[i] - right_bias.data()[i], 1e-6f);
+      // A library's bits may change with the panel.
+      for (std::size_t i = 0; i < 6000; ++i) BOOST_CHECK_SMALL(weights.data()[i] - right_weights.data()[i], 1e-6f);
+      for (std::size_t i = 0; i < 300; ++i) BOOST_CHECK_SMALL(bias.data()[i] - right_bias.data()[i], 1e-6f);
+      std::vector<float> found(weights.data(), weights.data() + 6000);
+      found.insert(found.end(), bias.data(), bias.data() + 300);
       if (first.empty()) first = found;
       BOOST_CHECK(found == first);
     }
