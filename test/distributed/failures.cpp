@@ -59,6 +59,14 @@ void check_names(const std::string& text, const std::string& lost, int signal) {
   CHECK_SAYS(text, lost + (signal == SIGKILL ? " has closed its connection" : " has given no sign of life"));
 }
 
+/// The chief, who meets the others and, after a while, ends with an error.
+std::string end_before_initialising(const cluster_spec& cluster, std::chrono::milliseconds stay) {
+  server here(cluster, "worker", 0);
+  parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+  std::this_thread::sleep_for(stay);
+  throw std::runtime_error("no images");
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
@@ -98,12 +106,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_ends_with_an_error_has_not_finished) {
 BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
   const auto cluster = test::local_cluster(1, 2);
   process ps([&] { return serve(cluster); });
-  process first([&]() -> std::string {
-    server here(cluster, "worker", 0);
-    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
-    std::this_thread::sleep_for(300ms);
-    throw std::runtime_error("no images");
-  });
+  process first([&] { return end_before_initialising(cluster, 300ms); });
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   const auto start = steady::now();
   CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left the cluster, before it initialised the variables");
@@ -113,12 +116,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
 BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_was_killed_before_it_initialised) {
   const auto cluster = test::local_cluster(1, 2);
   process ps([&] { return serve(cluster); });
-  process first([&]() -> std::string {
-    server here(cluster, "worker", 0);
-    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
-    std::this_thread::sleep_for(20s);
-    return "not killed";
-  });
+  process first([&] { return end_before_initialising(cluster, 20s); });
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   std::this_thread::sleep_for(700ms);
   const auto start = steady::now();

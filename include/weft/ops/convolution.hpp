@@ -52,17 +52,15 @@ template <class T>
 void convolution_filter_gradient_gradient(gradient_context&);
 
 template <class T>
-kernel* prepare_convolution(const prepare_context& p) {
-  return device::make_convolution<T>(
-      convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-      p.input_slots[1], p.output_slots[0], nullptr);
-}
-
-template <class T>
 kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f) {
   return device::make_convolution<T>(
       convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
       p.input_slots[1], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+}
+
+template <class T>
+kernel* prepare_convolution(const prepare_context& p) {
+  return prepare_convolution_fused<T>(p, {p.output_slots[0]});
 }
 
 template <class T>

@@ -61,15 +61,15 @@ inline matmul_shape product_of(const prepare_context& p) {
 }
 
 template <class T>
-kernel* prepare_matmul(const prepare_context& p) {
-  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], p.output_slots[0]);
-}
-
-template <class T>
 kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
   return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
                                        static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
                                        static_cast<device::loop_kernel*>(f.epilogue));
+}
+
+template <class T>
+kernel* prepare_matmul(const prepare_context& p) {
+  return prepare_matmul_fused<T>(p, {p.output_slots[0]});
 }
 
 WEFT_INSTANTIATE(kernel* prepare_matmul<float>(const prepare_context&));

@@ -37,14 +37,13 @@ kernel* prepare_max_pool(const prepare_context& p) {
                                   p.output_slots[0]);
 }
 template <class T>
-kernel* prepare_max_pool_gradient(const prepare_context& p) {
-  return device::make_max_pool_gradient<T>(pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0],
-                                           p.input_slots[2], p.output_slots[0]);
-}
-template <class T>
 kernel* prepare_max_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
   return device::make_max_pool_gradient<T>(pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0],
                                            p.input_slots[2], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+}
+template <class T>
+kernel* prepare_max_pool_gradient(const prepare_context& p) {
+  return prepare_max_pool_gradient_fused<T>(p, {p.output_slots[0]});
 }
 template <class T>
 kernel* prepare_max_pool_choice(const prepare_context& p) {
@@ -57,15 +56,14 @@ kernel* prepare_average_pool(const prepare_context& p) {
                                       p.output_slots[0]);
 }
 template <class T>
-kernel* prepare_average_pool_gradient(const prepare_context& p) {
-  return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
-                                               p.input_slots[0], p.output_slots[0]);
-}
-template <class T>
 kernel* prepare_average_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
   return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
                                                p.input_slots[0], f.result,
                                                static_cast<device::loop_kernel*>(f.epilogue));
+}
+template <class T>
+kernel* prepare_average_pool_gradient(const prepare_context& p) {
+  return prepare_average_pool_gradient_fused<T>(p, {p.output_slots[0]});
 }
 
 /// The value of a max pool serves devices whose libraries ask for it; the CPU finds the maxima again.

@@ -233,7 +233,7 @@ kernel* make_max_pool(const convolution_shape& s, std::uint32_t images, std::uin
 }
 template <class T>
 kernel* make_max_pool_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                               std::uint32_t out, loop_kernel* epilogue = nullptr) {
+                               std::uint32_t out, loop_kernel* epilogue) {
   return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out, epilogue);
 }
 template <class T>
@@ -247,7 +247,7 @@ kernel* make_average_pool(const convolution_shape& s, std::uint32_t images, std:
 }
 template <class T>
 kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out,
-                                   loop_kernel* epilogue = nullptr) {
+                                   loop_kernel* epilogue) {
   return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out, epilogue);
 }
 
