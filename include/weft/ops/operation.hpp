@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
@@ -51,6 +52,7 @@ struct prepare_context {
   const std::uint32_t* input_slots;
   const std::uint32_t* output_slots;
   gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
+  image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
 };
 
 class gradient_context;
@@ -76,6 +78,16 @@ struct product_fusion {
 
 namespace gpu {
 
+/// What a kernel would have of images whose channels come first.
+struct layout_offer {
+  static constexpr double always = 1e6;  ///< more than any copy takes
+
+  bool possible = false;
+  double gain = 0;                   ///< the seconds that it would take less
+  std::uint32_t other_operands = 0;  ///< inputs that are no images, one bit each
+  bool other_result = false;
+};
+
 /// How an operation is prepared for a GPU. Empty until a file fills it in that knows GPUs (<weft/cuda.hpp>), so that
 /// the operations themselves are the same in every file of a program, whichever compiler compiles it.
 struct preparation {
@@ -83,7 +95,13 @@ struct preparation {
   bool (*exists)(const invocation&) = nullptr;
   kernel* (*prepare)(const prepare_context&, device&) = nullptr;
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&, device&) = nullptr;
+  /// Null: its images lie channels last.
+  layout_offer (*channels_first)(const prepare_context&, device&) = nullptr;
 };
+
+/// Make kernels that copy images out of the other layout into the context's; by the size of their elements. Set by the
+/// files that have them.
+inline kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 
 /// The preparation for a GPU of the operation that is prepared for a CPU by this function.
 template <kernel* (*PrepareCpu)(const prepare_context&)>

@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/session/gpu_memory.hpp>
+#include <weft/session/layout_choice.hpp>
 #include <weft/session/plan.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -20,6 +21,9 @@ namespace weft {
 /// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
 /// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
 /// be it the same value or another one in the same place.
+///
+/// Images lie channels last, unless kernels of a GPU gain more by the other layout than copies into it cost. On the
+/// host, in variables and in what is fetched they always do.
 class gpu_plan final : public plan {
  public:
   gpu_plan(session_gpus& gpus, const graph& g, const schedule& order, const step_request& request,
@@ -60,9 +64,11 @@ class gpu_plan final : public plan {
     pinned_block host_arena;
   };
 
-  /// The value of a slot in another space.
+  /// The value of a slot in another space, or in another layout.
   struct replica {
-    std::uint32_t of, space, slot;
+    std::uint32_t of, space;
+    image_layout layout;
+    std::uint32_t slot;
   };
 
   /// A fed value's copy to where a GPU can read it, made before the step.
@@ -97,16 +103,106 @@ class gpu_plan final : public plan {
     return d.gpu ? static_cast<std::uint32_t>(devices_.cpus) + d.ordinal : plan::first_lane_of(d);
   }
 
+  // ---- layouts of images ----
+
+  void choose_layouts() override {
+    layouts_.assign(order_.nodes(), image_layout::channels_last);
+    if (gpus_ == 0) return;
+    offers_.resize(order_.nodes());
+    double rate = 1;
+    for (const std::uint32_t n : order_.order()) {
+      if (!on_[n].gpu || !can_have_layout(n)) continue;
+      offers_[n] = offer_of(n);
+      rate = gpu(on_[n].ordinal).device.info().bytes_per_second;
+    }
+    sequence<std::uint32_t> kernel(order_.nodes(), none);
+    layout_choice choice(slots_.size());
+    double most = 0;  // that a kernel gains
+    for (const std::uint32_t n : order_.order()) {
+      const std::uint32_t product = fused_into_[n], other = product != none ? product : epilogue_of_[n];
+      if (!offers_[n].possible || (other != none && !offers_[other].possible)) continue;
+      most = offers_[n].gain > most ? offers_[n].gain : most;
+      kernel[n] = product != none ? kernel[product] : choice.add_kernel(offers_[n].gain);
+      for_each_image(n, [&](std::uint32_t s) { choice.uses(kernel[n], s); });
+    }
+    if (most <= 0) return;
+    sequence<bool> written(slots_.size(), false);
+    for (const std::uint32_t n : order_.order())
+      for (std::uint32_t o = 0; kernel[n] != none && o < what(n).outputs.size(); ++o)
+        written[first_slot_[n] + o] = true;
+    const auto used_elsewhere = [&](std::uint32_t s) {
+      constexpr double launch = 3e-6, never = 1e9;
+      const value_info& v = slots_[s].info;
+      const bool possible = gpu::copy_into_layout[size_of(v.type)] != nullptr;
+      choice.used_elsewhere(s, possible ? launch + 2 * static_cast<double>(v.bytes()) / rate : never);
+    };
+    for (const std::uint32_t n : order_.order()) {
+      if (!computes(n)) continue;
+      for_each_image(n, [&](std::uint32_t s) {
+        if (kernel[n] == none || !written[s]) used_elsewhere(s);
+      });
+    }
+    for (const value& f : request_.fetches) used_elsewhere(read_slot(schedule::fetched, f));
+    const sequence<bool> first = choice.channels_first();
+    for (std::uint32_t n = 0; n < order_.nodes(); ++n)
+      if (kernel[n] != none && first[kernel[n]]) layouts_[n] = image_layout::channels_first;
+  }
+  image_layout layout_of(std::uint32_t n) const override { return layouts_[n]; }
+
+  /// Calls back with the slots of images that a node reads or writes, where they lie differently in the two layouts.
+  template <class F>
+  void for_each_image(std::uint32_t n, F&& f) const {
+    const gpu::layout_offer& offer = offers_[n];
+    for (std::size_t k = 0; k < what(n).inputs.size(); ++k) {
+      if (!schedule::reads(what(n), k) || (offer.other_operands >> k) & 1) continue;
+      const std::uint32_t s = read_slot(n, what(n).inputs[k]);
+      if (has_layout(slots_[s].info.extents)) f(s);
+    }
+    for (std::uint32_t o = 0; o < what(n).outputs.size() && !offer.other_result; ++o)
+      if (const std::uint32_t s = slots_[first_slot_[n] + o].root; has_layout(slots_[s].info.extents)) f(s);
+  }
+
+  /// Not where a value's own extents are others than those of the memory that it shares.
+  bool can_have_layout(std::uint32_t n) const {
+    const gpu::preparation* const how = what(n).op->gpu;
+    if (!computes(n) || what(n).op->writes || !how || !how->channels_first) return false;
+    for (const value& v : what(n).inputs)
+      if (!(info(v).extents == slots_[slots_[slot_number(v)].root].info.extents)) return false;
+    return true;
+  }
+  gpu::layout_offer offer_of(std::uint32_t n) const {
+    const operands o = operands_of(n);
+    session_gpu& on = gpu(on_[n].ordinal);
+    prepare_context p = context_of(n, o);
+    p.memory = &on.memory;
+    gpu::layout_offer offer = what(n).op->gpu->channels_first(p, on.device);
+    for (std::size_t k = 0; k < o.in_slots.size(); ++k)  // what is an image and something else is in one place
+      for (std::size_t l = 0; l < k; ++l)
+        if (o.in_slots[k] == o.in_slots[l] && ((offer.other_operands >> k) ^ (offer.other_operands >> l)) & 1)
+          return {};
+    return offer;
+  }
+
   // ---- from one memory to another ----
 
   void bring_operands(instruction& i) override {
     if (gpus_ == 0) return;
     const std::uint32_t space = space_of(i.on);
+    const image_layout layout = layouts_[i.product != none ? i.product : i.node];
+    const auto layout_for = [&](std::uint32_t s) {
+      bool image = false;
+      const auto look = [&](std::uint32_t other) { image = image || other == s; };
+      if (layout == image_layout::channels_first) {
+        for_each_image(i.node, look);
+        if (i.product != none) for_each_image(i.product, look);
+      }
+      return image ? layout : image_layout::channels_last;
+    };
     i.stands_for = i.reads;
-    for (std::uint32_t& s : i.reads)
-      if (slots_[s].space != space) s = bring(s, i.on, i.node);
+    for (std::uint32_t& s : i.reads) s = bring(s, i.on, layout_for(s), i.node);
     for (const std::uint32_t s : i.writes) {
       slots_[s].space = space;
+      slots_[s].layout = layout_for(s);
       // What is written makes the copies of the old value stale.
       for (std::size_t r = replicas_.size(); r-- > 0;)
         if (replicas_[r].of == s) replicas_.erase(r);
@@ -114,23 +210,30 @@ class gpu_plan final : public plan {
   }
 
   std::uint32_t bring_to_host(std::uint32_t s, std::uint32_t for_node) override {
-    return slots_[s].space == 0 ? s : bring(s, {}, for_node);
+    return bring(s, {}, image_layout::channels_last, for_node);
   }
 
   std::uint32_t new_slot(std::uint32_t like, std::uint32_t space) {
     const std::uint32_t made = plan::new_slot(like);
     slots_[made].space = space;
+    slots_[made].layout = slots_[like].layout;
     return made;
   }
 
-  /// The slot with the value of slot `s` in the memory of a device; copies it there if need be.
-  std::uint32_t bring(std::uint32_t s, device_number to, std::uint32_t for_node) {
+  /// The slot with the value of slot `s` in the memory of a device and in a layout; copies it there if need be. On the
+  /// host images lie channels last.
+  std::uint32_t bring(std::uint32_t s, device_number to, image_layout layout, std::uint32_t for_node) {
     const std::uint32_t space = space_of(to);
+    if (slots_[s].space == space && slots_[s].layout == layout) return s;
     for (const replica& r : replicas_)
-      if (r.of == s && r.space == space) return r.slot;
+      if (r.of == s && r.space == space && r.layout == layout) return r.slot;
+    if (slots_[s].layout != layout) {  // on the GPU on which it is, or to which it goes
+      const std::uint32_t there = slots_[s].space == 0 ? bring(s, to, slots_[s].layout, for_node) : s;
+      return bring(in_layout(there, layout, for_node), to, layout, for_node);
+    }
     std::uint32_t from = s;
     const std::uint32_t made = new_slot(s, space);
-    replicas_.push_back({s, space, made});
+    replicas_.push_back({s, space, layout, made});
     if (slots_[s].place == place_kind::constant) {
       slots_[made].place = place_kind::uploaded;
       uploads_.push_back({s, made, slots_[s].info.bytes()});
@@ -158,6 +261,18 @@ class gpu_plan final : public plan {
       list_copy(for_node, {true, slots_[from].space - 1}, from, made, after_last_write(from));
       slots_[from].last = none;
     }
+    return made;
+  }
+
+  /// The slot with the value of slot `s`, which is on a GPU, in a layout that it does not have.
+  std::uint32_t in_layout(std::uint32_t s, image_layout layout, std::uint32_t for_node) {
+    const std::uint32_t space = slots_[s].space;
+    for (const replica& r : replicas_)
+      if (r.of == s && r.space == space && r.layout == layout) return r.slot;
+    const std::uint32_t made = new_slot(s, space);
+    slots_[made].layout = layout;
+    replicas_.push_back({s, space, layout, made});
+    list_copy(for_node, {true, space - 1}, s, made);
     return made;
   }
 
@@ -252,11 +367,19 @@ class gpu_plan final : public plan {
   kernel* prepare_copy(const instruction& in) const override {
     const slot &from = slots_[in.reads[0]], &to = slots_[in.writes[0]];
     if (!in.on.gpu) return plan::prepare_copy(in);
+    if (from.layout != to.layout) return prepare_reorder(in, gpu(in.on.ordinal));
     const char* what = from.space == to.space ? "snapshot of a variable"
                        : from.space == 0      ? "copy from the host"
                        : to.space == 0        ? "copy to the host"
                                               : "copy from another GPU";
     return new gpu_copy_kernel(in.reads[0], in.writes[0], to.info.bytes(), what);
+  }
+
+  kernel* prepare_reorder(const instruction& in, session_gpu& on) const {
+    const slot &from = slots_[in.reads[0]], &to = slots_[in.writes[0]];
+    const invocation nothing;
+    return gpu::copy_into_layout[size_of(to.info.type)](
+        {nothing, &from.info, &to.info, in.reads.data(), in.writes.data(), &on.memory, to.layout}, on.device);
   }
 
   // ---- stages ----
@@ -455,6 +578,8 @@ class gpu_plan final : public plan {
   session_gpus& session_gpus_;
   std::size_t gpus_ = 0;
   sequence<gpu_lane> gpu_lanes_;
+  sequence<gpu::layout_offer> offers_;  // of each node
+  sequence<image_layout> layouts_;      // of its images
   sequence<replica> replicas_;
   sequence<staged_copy> staged_, uploads_;
   sequence<gpu::device_memory> constants_;

@@ -79,6 +79,7 @@ class plan {
     number_slots();
     resolve_aliases_and_infos();
     choose_fusions();
+    choose_layouts();
     list_instructions();
     compute_in_variables();
     assign_lanes();
@@ -204,6 +205,7 @@ class plan {
     bool crosses_lanes = false;
     bool copied = false;      // by a GPU, from this very address
     std::uint32_t space = 0;  // whose memory it is in: 0 the host's, else that of the GPU before this number
+    image_layout layout = image_layout::channels_last;
   };
 
   struct instruction {
@@ -238,8 +240,10 @@ class plan {
 
   // ---- where another memory takes part ----
 
+  virtual void choose_layouts() {}
   virtual void bring_operands(instruction&) {}
   virtual std::uint32_t bring_to_host(std::uint32_t s, std::uint32_t) { return s; }
+  virtual image_layout layout_of(std::uint32_t) const { return image_layout::channels_last; }
   virtual void reserve_memory() {}
   virtual memory_plan& memory_of(const slot& s) { return lanes_[s.lane].memory; }
   virtual kernel* prepare_elsewhere(std::uint32_t, const prepare_context&, const product_fusion*) const {
@@ -605,7 +609,7 @@ class plan {
   /// Lets an elementwise result take over the buffer of an operand that nobody needs any more.
   bool reuse_input(std::uint32_t i, slot& to) {
     const instruction& in = instructions_[i];
-    if (in.product != none || snapshot_of(in.writes[0]) != none || !works_in_place(in.node)) return false;
+    if (in.copies || in.product != none || !works_in_place(in.node)) return false;
     for (const std::uint32_t s : in.reads) {
       slot& from = slots_[s];
       if (from.place != place_kind::arena || from.last != i || from.crosses_lanes || from.lane != in.lane ||
@@ -657,7 +661,7 @@ class plan {
   }
 
   prepare_context context_of(std::uint32_t n, const operands& o) const {
-    return {what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data()};
+    return {what(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data(), nullptr, layout_of(n)};
   }
 
   kernel* prepare(std::uint32_t n, const operands& o) const {

@@ -14,6 +14,7 @@
 #include <weft/device/convolution.hpp>
 #include <weft/device/gpu/cuda.hpp>
 #include <weft/device/gpu/math_policy.hpp>
+#include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -21,9 +22,10 @@
 /// That one can be called is only known when it has been: on the first run, the next one takes the place of one that is
 /// refused.
 ///
-/// Images lie as cuDNN's NHWC. Filters do not: [height, width, channels, filters] here, [filters, height, width,
-/// channels] there, so they are turned on the way, in the queue's workspace; they are small. So are images whose
-/// padding differs from side to side, which cuDNN does not know: they get their zeros there.
+/// Images lie as cuDNN's NHWC or NCHW. Filters do not: [height, width, channels, filters] here, [filters, height,
+/// width, channels] or [filters, channels, height, width] there, so they are turned on the way, in the queue's
+/// workspace; they are small. So are images whose padding differs from side to side, which cuDNN does not know: they
+/// get their zeros there.
 namespace weft::gpu {
 
 namespace detail {
@@ -109,27 +111,29 @@ class cudnn_convolution_kernel final : public kernel {
   };
 
   /// Null where the library is not asked or has no usable algorithm, and `why` says so. Else takes over `around`.
-  static kernel* make(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type, slots where,
-                      surroundings& around, std::string& why) {
-    why = "cuDNN is asked for floats alone";  // what it does with doubles in this layout, PyTorch does not trust either
-    if (type != dtype::float32) return nullptr;
-    why = "it has more elements than cuDNN counts, or none";
-    const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
-                                    s.window_height, s.window_width, s.out_height, s.out_width};
-    for (const std::int64_t e : extents)
-      if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
-    // It counts elements in 32 bits.
-    const std::int64_t rows = s.height + s.pad_top + s.pad_bottom, columns = s.width + s.pad_left + s.pad_right;
-    const double elements[] = {static_cast<double>(s.batch * rows) * static_cast<double>(columns * s.channels),
-                               static_cast<double>(s.batch) * static_cast<double>(s.out_elements()),
-                               static_cast<double>(s.filter_elements())};
-    for (const double e : elements)
-      if (e > std::numeric_limits<int>::max()) return nullptr;
-    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, where));
-    if (!k->choose(around.room, why)) return nullptr;
+  static kernel* make(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
+                      image_layout layout, slots where, surroundings& around, std::string& why) {
+    auto k = chosen(on, kind, s, type, layout, around.room, why);
+    if (!k) return nullptr;
+    k->slots_ = where;
     k->around_ = std::move(around);
     k->use_offer(0);
     return k.release();
+  }
+
+  /// The seconds that it should take; infinite where there is no algorithm. Measured if the policy is to tune.
+  static double expected_seconds(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
+                                 image_layout layout, std::size_t room, double multiply_adds_per_second) {
+    std::string why;
+    const auto k = chosen(on, kind, s, type, layout, room, why);
+    if (!k) return std::numeric_limits<double>::infinity();
+    const offer& best = k->offers_[0];
+    if (best.seconds > 0) return best.seconds;
+    // cuDNN does not say. Its transforms save multiplications; tensor cores want channels last.
+    const bool tensor_cores = best.arithmetic != CUDNN_FMA_MATH && best.arithmetic != CUDNN_DEFAULT_MATH;
+    const double rate = tensor_cores ? (layout == image_layout::channels_last ? 8 : 4) : k->transforms(best) ? 1.5 : 1;
+    const double pixels = static_cast<double>(s.batch) * static_cast<double>(s.out_height * s.out_width);
+    return pixels * static_cast<double>(s.filter_elements()) / (rate * multiply_adds_per_second);
   }
 
   void run(const frame& f) override {
@@ -149,7 +153,8 @@ class cudnn_convolution_kernel final : public kernel {
     const convolution_shape& s = shape_;
     std::string text = std::string("cuDNN ") + name() + " " + by(s.batch, s.height) + "x" + by(s.width, s.channels) +
                        " by " + by(s.window_height, s.window_width) + "x" + std::to_string(s.filters);
-    if (image_room_) text += ", padded first";
+    if (layout_ == image_layout::channels_first) text += ", channels first";
+    if (image_room_) text += ", padded before";
     if (offer_ == offers_.size()) text = around_.instead ? around_.instead->describe() : text + ", refused";
     if (can_fuse_)
       text += around_.takes_relu ? " + bias, relu" : " + bias";
@@ -161,10 +166,34 @@ class cudnn_convolution_kernel final : public kernel {
   }
 
  private:
-  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, slots where)
-      : library_(on.get<cudnn>()), kind_(kind), shape_(s), slots_(where) {
+  /// Null where the library is not asked or has no usable algorithm, and `why` says so.
+  static std::unique_ptr<cudnn_convolution_kernel> chosen(cuda_libraries& on, convolution_kind kind,
+                                                          const convolution_shape& s, dtype type, image_layout layout,
+                                                          std::size_t room, std::string& why) {
+    why = "cuDNN is asked for floats alone";  // what it does with doubles in this layout, PyTorch does not trust either
+    if (type != dtype::float32) return nullptr;
+    why = "it has more elements than cuDNN counts, or none";
+    const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
+                                    s.window_height, s.window_width, s.out_height, s.out_width};
+    for (const std::int64_t e : extents)
+      if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
+    // It counts elements in 32 bits.
+    const std::int64_t rows = s.height + s.pad_top + s.pad_bottom, columns = s.width + s.pad_left + s.pad_right;
+    const double elements[] = {static_cast<double>(s.batch * rows) * static_cast<double>(columns * s.channels),
+                               static_cast<double>(s.batch) * static_cast<double>(s.out_elements()),
+                               static_cast<double>(s.filter_elements())};
+    for (const double e : elements)
+      if (e > std::numeric_limits<int>::max()) return nullptr;
+    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, layout));
+    return k->choose(room, why) ? std::move(k) : nullptr;
+  }
+
+  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, image_layout layout)
+      : library_(on.get<cudnn>()), kind_(kind), shape_(s), layout_(layout) {
     using detail::check_cudnn;
     constexpr cudnnDataType_t element = CUDNN_DATA_FLOAT;
+    const bool first = layout == image_layout::channels_first;
+    const cudnnTensorFormat_t format = first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
     // Padding that cuDNN does not know is put around the images beforehand.
     const bool even = s.pad_top == s.pad_bottom && s.pad_left == s.pad_right;
     const std::int64_t height = even ? s.height : s.height + s.pad_top + s.pad_bottom;
@@ -172,7 +201,7 @@ class cudnn_convolution_kernel final : public kernel {
     const auto i = [](std::int64_t n) { return static_cast<int>(n); };
     const auto describe = [&](const detail::cudnn_tensor& t, std::int64_t n, std::int64_t c, std::int64_t h,
                               std::int64_t w) {
-      check_cudnn(cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, element, i(n), i(c), i(h), i(w)), name(),
+      check_cudnn(cudnnSetTensor4dDescriptor(t, format, element, i(n), i(c), i(h), i(w)), name(),
                   "describe an operand");
     };
     describe(images_, s.batch, s.channels, height, width);
@@ -184,12 +213,13 @@ class cudnn_convolution_kernel final : public kernel {
       check_cudnn(cudnnSetTensor4dDescriptorEx(t, element, i(n), i(c), i(h), i(w), i(ns), i(cs), i(hs), i(ws)), name(),
                   "describe an operand");
     };
-    strided(inner_, s.batch, s.channels, s.height, s.width, height * width * s.channels, 1, width * s.channels,
-            s.channels);
     const std::int64_t k = s.filters, c = s.channels, r = s.window_height, q = s.window_width;
+    const std::int64_t pixel = first ? 1 : c;  // from one to the next in a row
+    strided(inner_, s.batch, c, s.height, s.width, height * width * c, first ? height * width : 1, width * pixel,
+            pixel);
     strided(filters_here_, k, c, r, q, 1, k, q * c * k, c * k);
-    strided(filters_there_, k, c, r, q, r * q * c, 1, q * c, c);
-    check_cudnn(cudnnSetFilter4dDescriptor(filters_, element, CUDNN_TENSOR_NHWC, i(k), i(c), i(r), i(q)), name(),
+    strided(filters_there_, k, c, r, q, r * q * c, first ? r * q : 1, q * pixel, pixel);
+    check_cudnn(cudnnSetFilter4dDescriptor(filters_, element, format, i(k), i(c), i(r), i(q)), name(),
                 "describe the filters");
     check_cudnn(cudnnSetConvolution2dDescriptor(convolution_, even ? i(s.pad_top) : 0, even ? i(s.pad_left) : 0,
                                                 i(s.stride_height), i(s.stride_width), i(s.dilation_height),
@@ -200,7 +230,7 @@ class cudnn_convolution_kernel final : public kernel {
     constexpr std::size_t size = sizeof(float);
     filter_room_ = rounded(s.filter_elements() * size);
     if (!even) image_room_ = rounded(static_cast<std::size_t>(s.batch * height * width * s.channels) * size);
-    inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * s.channels) * size;
+    inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * pixel) * size;
   }
 
   /// From now on; the number behind the last one stands for the kernel that is none of cuDNN's.
@@ -230,10 +260,26 @@ class cudnn_convolution_kernel final : public kernel {
     int algorithm;  ///< a cudnnConvolutionFwdAlgo_t, or one of the two for gradients
     cudnnMathType_t arithmetic;
     std::size_t room;
+    double seconds;  ///< not positive: unknown
   };
 
-  /// Keeps, in the library's order of expected times, what is deterministic and whose workspace is allowed. What it
-  /// needs is asked once more: an offer may be for other arithmetic than this convolution's.
+  /// Whether an algorithm transforms images and filters, to multiply less.
+  bool transforms(const offer& o) const {
+    switch (kind_) {
+      case convolution_kind::forward:
+        return o.algorithm >= CUDNN_CONVOLUTION_FWD_ALGO_FFT &&
+               o.algorithm <= CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+      case convolution_kind::input_gradient:
+        return o.algorithm >= CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT &&
+               o.algorithm <= CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+      default:
+        return o.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
+               o.algorithm >= CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD;
+    }
+  }
+
+  /// Keeps, in the library's order of expected or measured times, what is deterministic and whose workspace is allowed.
+  /// What it needs is asked once more: an offer may be for other arithmetic than this convolution's.
   template <class Performance, class RoomOf>
   bool keep(cudnnStatus_t s, const std::vector<Performance>& offered, int number, std::size_t most, std::string& why,
             RoomOf&& room_of) {
@@ -246,7 +292,7 @@ class cudnn_convolution_kernel final : public kernel {
       std::size_t room = 0;
       if (room_of(p.algo, &room) != CUDNN_STATUS_SUCCESS) continue;
       if (room <= most)
-        offers_.push_back({static_cast<int>(p.algo), p.mathType, room});
+        offers_.push_back({static_cast<int>(p.algo), p.mathType, room, p.time / 1e3});
       else
         why = "cuDNN needs more than " + std::to_string(most) + " bytes of workspace for it";
     }
@@ -261,8 +307,8 @@ class cudnn_convolution_kernel final : public kernel {
     switch (kind_) {
       case convolution_kind::forward: {
         std::vector<cudnnConvolutionFwdAlgoPerf_t> offered(number);
-        const cudnnStatus_t s = cudnnGetConvolutionForwardAlgorithm_v7(handle, images_, filters_, convolution_,
-                                                                       results_, number, &found, offered.data());
+        const auto ask = math.tune ? cudnnFindConvolutionForwardAlgorithm : cudnnGetConvolutionForwardAlgorithm_v7;
+        const cudnnStatus_t s = ask(handle, images_, filters_, convolution_, results_, number, &found, offered.data());
         return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionForwardWorkspaceSize(handle, images_, filters_, convolution_, results_, algorithm,
                                                          room);
@@ -270,8 +316,9 @@ class cudnn_convolution_kernel final : public kernel {
       }
       case convolution_kind::input_gradient: {
         std::vector<cudnnConvolutionBwdDataAlgoPerf_t> offered(number);
-        const cudnnStatus_t s = cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filters_, results_, convolution_,
-                                                                            images_, number, &found, offered.data());
+        const auto ask =
+            math.tune ? cudnnFindConvolutionBackwardDataAlgorithm : cudnnGetConvolutionBackwardDataAlgorithm_v7;
+        const cudnnStatus_t s = ask(handle, filters_, results_, convolution_, images_, number, &found, offered.data());
         return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionBackwardDataWorkspaceSize(handle, filters_, results_, convolution_, images_,
                                                               algorithm, room);
@@ -279,8 +326,9 @@ class cudnn_convolution_kernel final : public kernel {
       }
       default: {
         std::vector<cudnnConvolutionBwdFilterAlgoPerf_t> offered(number);
-        const cudnnStatus_t s = cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, images_, results_, convolution_,
-                                                                              filters_, number, &found, offered.data());
+        const auto ask =
+            math.tune ? cudnnFindConvolutionBackwardFilterAlgorithm : cudnnGetConvolutionBackwardFilterAlgorithm_v7;
+        const cudnnStatus_t s = ask(handle, images_, results_, convolution_, filters_, number, &found, offered.data());
         return keep(s, offered, found, most, why, [&](auto algorithm, std::size_t* room) {
           return cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, images_, results_, convolution_, filters_,
                                                                 algorithm, room);
@@ -393,8 +441,9 @@ class cudnn_convolution_kernel final : public kernel {
   cudnn& library_;
   convolution_kind kind_;
   convolution_shape shape_;
+  image_layout layout_;
   bool tf32_ = false, can_fuse_ = false;
-  slots slots_;
+  slots slots_{};
   surroundings around_;
   std::vector<offer> offers_;                     // the fastest first
   std::size_t offer_ = 0;                         // the current one

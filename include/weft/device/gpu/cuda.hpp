@@ -171,6 +171,11 @@ class cuda_device : public device {
     info_.multiprocessors = p.multiProcessorCount;
     info_.compute_major = p.major;
     info_.compute_minor = p.minor;
+    // Both directions of a clock carry bits; a multiprocessor of every card since Pascal has 64 lanes or 128.
+    const double clock = 1e3 * attribute(cudaDevAttrClockRate),
+                 memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate);
+    if (memory_clock > 0) info_.bytes_per_second = memory_clock * 2 / 8 * attribute(cudaDevAttrGlobalMemoryBusWidth);
+    if (clock > 0) info_.multiply_adds_per_second = clock * (p.major >= 8 ? 128 : 64) * p.multiProcessorCount;
   }
 
   int ordinal() const override { return ordinal_; }
@@ -220,6 +225,13 @@ class cuda_device : public device {
 
  private:
   void use() const { check(cudaSetDevice(ordinal_), "cuda", "use the device"); }
+
+  /// 0 where the driver does not say.
+  double attribute(cudaDeviceAttr what) const {
+    int value = 0;
+    if (cudaDeviceGetAttribute(&value, what, ordinal_) != cudaSuccess) cudaGetLastError();
+    return value;
+  }
 
   static std::byte* taken(cudaError_t e, void* data, const char* doing) {
     if (e == cudaErrorMemoryAllocation) {

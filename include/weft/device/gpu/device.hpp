@@ -156,6 +156,9 @@ struct device_info {
   std::size_t memory_bytes = 0;
   int multiprocessors = 1;
   int compute_major = 0, compute_minor = 0;
+  // What it can do at most, to weigh one way to compute a step against another.
+  double bytes_per_second = 1e12;          ///< of its memory
+  double multiply_adds_per_second = 1e13;  ///< of floats, by its plain units
 };
 
 /// The libraries of one device (cuBLASLt, cuDNN): handles and workspace. Kernels that need them know the type.

@@ -2,7 +2,12 @@
 
 #include <cstddef>
 
+#include <weft/device/image_layout.hpp>
+
 namespace weft::gpu {
+
+/// In which layout kernels have images on a GPU: in what the planner expects to be the faster one, or always in one.
+enum class layout_policy : unsigned char { automatic, channels_last, channels_first };
 
 /// What the libraries may do for speed. Read when a step is prepared; the default is the CPU's arithmetic, and the same
 /// bits in every run.
@@ -13,9 +18,11 @@ struct math_policy {
   /// Products and convolutions may apply ReLU in their own kernel, by cuBLASLt and cuDNN, which make 0 of what is no
   /// number: a model that has diverged looks sound then.
   bool fuse_relu = false;
-  /// Times the most promising algorithms of each product when it is prepared, and takes the fastest. Which one that is,
-  /// and with it the last bits of the results, may change from one process to the next.
+  /// Times the most promising algorithms of each product and convolution when it is prepared, and takes the fastest.
+  /// Which one that is, and with it the last bits of the results, may change from one process to the next.
   bool tune = false;
+  /// Channels first changes the order in which sums are taken, and with it last bits.
+  layout_policy layouts = layout_policy::automatic;
   /// Memory that one product may use beside its operands; each queue has it once.
   std::size_t workspace_bytes = std::size_t{32} << 20;
   /// The same of one convolution, whose fast algorithms want more; never more than half of what its session may still

@@ -8,6 +8,7 @@
 #include <weft/device/convolution.hpp>
 #include <weft/device/gpu/each.hpp>
 #include <weft/device/gpu/indexing.hpp>
+#include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
@@ -18,12 +19,28 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
+/// How far the neighbours of an image's element lie.
+template <class Int>
+struct image_strides {
+  Int image, row, column, channel;
+
+  image_strides() = default;
+  image_strides(image_layout l, Int height, Int width, Int channels)
+      : image(height * width * channels),
+        row(l == image_layout::channels_first ? width : width * channels),
+        column(l == image_layout::channels_first ? 1 : channels),
+        channel(l == image_layout::channels_first ? height * width : 1) {}
+  WEFT_HOST_DEVICE Int at(Int n, Int r, Int c, Int k) const { return n * image + r * row + c * column + k * channel; }
+};
+
 /// The extents of a pool, in the 32-bit arithmetic of kernels.
 struct pool_extents {
   std::int32_t height, width, channels, out_height, out_width;
   std::int32_t window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+  image_layout layout;
+  image_strides<std::int32_t> images, results;
 
-  pool_extents(const char* operation, const convolution_shape& s)
+  pool_extents(const char* operation, const convolution_shape& s, image_layout l)
       : height(narrow(s.height)),
         width(narrow(s.width)),
         channels(narrow(s.channels)),
@@ -34,7 +51,10 @@ struct pool_extents {
         stride_height(narrow(s.stride_height)),
         stride_width(narrow(s.stride_width)),
         pad_top(narrow(s.pad_top)),
-        pad_left(narrow(s.pad_left)) {
+        pad_left(narrow(s.pad_left)),
+        layout(l),
+        images(l, height, width, channels),
+        results(l, out_height, out_width, channels) {
     check_size(operation,
                shape(s.batch, s.height + s.pad_top + s.pad_bottom, s.width + s.pad_left + s.pad_right, s.channels));
   }
@@ -51,9 +71,11 @@ struct pool {
   const T* a;  ///< images, or what arrives at an average
   const T* b;  ///< what arrives at a maximum, or the values to choose from
   T* out;
-  // By what a thread's number is divided, and where it looks for windows.
-  divisor channels = by(s.channels), columns = by(spreads ? s.width : s.out_width),
-          rows = by(spreads ? s.height : s.out_height);
+  // By what a thread's number is divided, from the innermost axis outwards, and where it looks for windows.
+  bool channels_first = s.layout == image_layout::channels_first;
+  divisor columns = by(spreads ? s.width : s.out_width), rows = by(spreads ? s.height : s.out_height);
+  divisor inner = channels_first ? columns : by(s.channels), middle = channels_first ? rows : columns,
+          outer = channels_first ? by(s.channels) : rows;
   divisor stride_height = by(s.stride_height), stride_width = by(s.stride_width);
 
   WEFT_HOST_DEVICE void operator()(std::size_t i) const {
@@ -94,17 +116,18 @@ struct pool {
 
   /// Where the element of a thread lies.
   WEFT_HOST_DEVICE pixel pixel_at(std::uint32_t i) const {
-    const std::uint32_t line = channels.divide(i), row = columns.divide(line), image = rows.divide(row);
-    return {static_cast<std::int32_t>(image), static_cast<std::int32_t>(row - image * rows.extent),
-            static_cast<std::int32_t>(line - row * columns.extent),
-            static_cast<std::int32_t>(i - line * channels.extent)};
+    const std::uint32_t x = inner.divide(i), y = middle.divide(x), image = outer.divide(y);
+    const auto a = static_cast<std::int32_t>(y - image * outer.extent),
+               b = static_cast<std::int32_t>(x - y * middle.extent),
+               c = static_cast<std::int32_t>(i - x * inner.extent), n = static_cast<std::int32_t>(image);
+    return channels_first ? pixel{n, b, c, a} : pixel{n, a, b, c};
   }
   WEFT_HOST_DEVICE static std::int32_t first(std::int32_t padded, std::int32_t extent, const divisor& stride) {
     return padded < extent ? 0
                            : static_cast<std::int32_t>(stride.divide(static_cast<std::uint32_t>(padded - extent))) + 1;
   }
   WEFT_HOST_DEVICE std::int32_t at(std::int32_t n, std::int32_t r, std::int32_t c, std::int32_t k) const {
-    return ((n * s.height + r) * s.width + c) * s.channels + k;
+    return s.images.at(n, r, c, k);
   }
   WEFT_HOST_DEVICE window window_at(std::int32_t y, std::int32_t x) const {
     const std::int32_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
@@ -128,7 +151,7 @@ struct pool {
   }
   /// What reaches a pixel from one window over it.
   WEFT_HOST_DEVICE T share(const pixel& p, std::int32_t y, std::int32_t x) const {
-    const std::int32_t from = ((p.image * s.out_height + y) * s.out_width + x) * s.channels + p.channel;
+    const std::int32_t from = s.results.at(p.image, y, x, p.channel);
     const window w = window_at(y, x);
     if constexpr (Kind == pool_kind::average_gradient)
       return a[from] / w.count();
@@ -140,8 +163,8 @@ struct pool {
 template <class T, pool_kind Kind>
 class pool_kernel final : public kernel {
  public:
-  pool_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : shape_(s), extents_(name(), s), a_(a), b_(b), out_(out) {}
+  pool_kernel(const convolution_shape& s, image_layout l, std::uint32_t a, std::uint32_t b, std::uint32_t out)
+      : shape_(s), extents_(name(), s, l), a_(a), b_(b), out_(out) {}
 
   void run(const frame& f) override {
     using work = pool<T, Kind>;
@@ -154,7 +177,8 @@ class pool_kernel final : public kernel {
   std::string describe() const override {
     const auto number = [](std::int64_t n) { return std::to_string(n); };
     return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
-           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width);
+           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width) +
+           (extents_.layout == image_layout::channels_first ? ", channels first" : "");
   }
 
  private:
@@ -193,6 +217,7 @@ WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::in
 template <class T, convolution_kind Kind>
 struct direct_convolution {
   convolution_shape s;
+  image_strides<std::int64_t> images, results;
   const T *a, *b;
   T* out;
 
@@ -204,8 +229,10 @@ struct direct_convolution {
 
   WEFT_HOST_DEVICE void operator()(std::size_t i) const {
     double sum = 0;  // long sums: a plain kernel need not be fast, but right
+    std::size_t to = i;
     if constexpr (Kind == convolution_kind::forward) {
       const pixel p = pixel_at(i, s.out_height, s.out_width, s.filters);
+      to = result(p.image, p.row, p.column, p.channel);
       for (std::int64_t r = 0; r < s.window_height; ++r)
         for (std::int64_t q = 0; q < s.window_width; ++q) {
           const std::int64_t row = row_of(p.row, r), column = column_of(p.column, q);
@@ -215,6 +242,7 @@ struct direct_convolution {
         }
     } else if constexpr (Kind == convolution_kind::input_gradient) {
       const pixel p = pixel_at(i, s.height, s.width, s.channels);
+      to = image(p.image, p.row, p.column, p.channel);
       for (std::int64_t r = 0; r < s.window_height; ++r)
         for (std::int64_t q = 0; q < s.window_width; ++q) {
           const std::int64_t down = p.row + s.pad_top - r * s.dilation_height;
@@ -235,7 +263,7 @@ struct direct_convolution {
             if (inside(row, column)) sum += product(a[image(n, row, column, c)], b[result(n, y, x, k)]);
           }
     }
-    out[i] = static_cast<T>(sum);
+    out[to] = static_cast<T>(sum);
   }
 
  private:
@@ -250,10 +278,10 @@ struct direct_convolution {
     return row >= 0 && row < s.height && column >= 0 && column < s.width;
   }
   WEFT_HOST_DEVICE std::size_t image(std::int64_t n, std::int64_t r, std::int64_t c, std::int64_t k) const {
-    return static_cast<std::size_t>(((n * s.height + r) * s.width + c) * s.channels + k);
+    return static_cast<std::size_t>(images.at(n, r, c, k));
   }
   WEFT_HOST_DEVICE std::size_t result(std::int64_t n, std::int64_t y, std::int64_t x, std::int64_t k) const {
-    return static_cast<std::size_t>(((n * s.out_height + y) * s.out_width + x) * s.filters + k);
+    return static_cast<std::size_t>(results.at(n, y, x, k));
   }
   WEFT_HOST_DEVICE std::size_t filter(std::int64_t r, std::int64_t q, std::int64_t c, std::int64_t k) const {
     return static_cast<std::size_t>(((r * s.window_width + q) * s.channels + c) * s.filters + k);
@@ -265,9 +293,10 @@ class direct_convolution_kernel final : public kernel {
  public:
   /// The epilogue, if there is one, reads the result and writes it in place. `why` says what keeps a library from the
   /// work.
-  direct_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                            owned<kernel>& epilogue, std::string why)
+  direct_convolution_kernel(const convolution_shape& s, image_layout layout, std::uint32_t a, std::uint32_t b,
+                            std::uint32_t out, owned<kernel>& epilogue, std::string why)
       : shape_(s),
+        layout_(layout),
         a_(a),
         b_(b),
         out_(out),
@@ -275,14 +304,19 @@ class direct_convolution_kernel final : public kernel {
         why_(static_cast<std::string&&>(why)) {}
 
   void run(const frame& f) override {
-    const direct_convolution<T, Kind> work{shape_, reinterpret_cast<const T*>(f.buffers[a_]),
+    const convolution_shape& s = shape_;
+    const direct_convolution<T, Kind> work{s,
+                                           {layout_, s.height, s.width, s.channels},
+                                           {layout_, s.out_height, s.out_width, s.filters},
+                                           reinterpret_cast<const T*>(f.buffers[a_]),
                                            reinterpret_cast<const T*>(f.buffers[b_]),
                                            reinterpret_cast<T*>(f.buffers[out_])};
     launch_each(*f.queue, name(), work, work.elements());
     if (epilogue_) epilogue_->run(f);
   }
   std::string describe() const override {
-    std::string text = std::string(name()) + ", plain kernel: " + why_;
+    std::string text = std::string(name()) + (layout_ == image_layout::channels_first ? ", channels first" : "") +
+                       ", plain kernel: " + why_;
     if (epilogue_) text += ", then " + epilogue_->describe();
     return text;
   }
@@ -294,6 +328,7 @@ class direct_convolution_kernel final : public kernel {
   }
 
   convolution_shape shape_;
+  image_layout layout_;
   std::uint32_t a_, b_, out_;
   owned<kernel> epilogue_;
   std::string why_;

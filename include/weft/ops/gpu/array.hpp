@@ -12,24 +12,22 @@ namespace weft::gpu {
 namespace detail {
 
 /// Axes of the result and, for each, the strides in the operand and in the result; neighbours that both walk alike are
-/// one.
-inline iteration transposed(const prepare_context& p) {
-  const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
+/// one. `order`: for each axis of the result the operand's.
+inline iteration transposed(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
   std::int64_t stride[max_rank], step = 1;
   for (std::size_t i = from.rank; i-- > 0; step *= from[i]) stride[i] = step;
   iteration over;
   over.space = to;
-  weft::device::operand source{p.inputs[0].type, {}};
-  for (std::size_t i = 0; i < to.rank; ++i) source.stride[i] = stride[p.c.attributes[i]];
+  weft::device::operand source{type, {}};
+  for (std::size_t i = 0; i < to.rank; ++i) source.stride[i] = stride[order[i]];
   over.add(source);
-  over.add(weft::device::broadcast_operand(p.inputs[0].type, to, to));
+  over.add(weft::device::broadcast_operand(type, to, to));
   over.merge_axes();
   return over;
 }
 
 template <class T>
-void add_transpose(launch_kernel& k, const prepare_context& p) {
-  const iteration over = transposed(p);
+void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& over) {
   using body_type = transpose_body<T>;
   static const function code = function_of<body_type>("transpose");
   static const map_code copy = compile_map<copy_program<T>, map_forms::plain>("transpose");
@@ -59,18 +57,33 @@ void add_transpose(launch_kernel& k, const prepare_context& p) {
 }
 
 /// Elements of one size move alike, whatever their type. By the size.
-inline void (*transpose_of_size[9])(launch_kernel&, const prepare_context&) = {};
+inline void (*transpose_of_size[9])(launch_kernel&, const prepare_context&, const iteration&) = {};
 
-inline kernel* prepare_transpose(const prepare_context& p, device&) {
-  check_size("transpose", p.outputs[0].extents);
-  owned<launch_kernel> k(new launch_kernel("transpose to " + to_string(p.outputs[0].extents)));
-  if (p.outputs[0].extents.elements() == 0) return k.release();
-  auto* const add = transpose_of_size[size_of(p.inputs[0].type)];
+inline kernel* make_transpose(const prepare_context& p, const shape& from, const shape& to, const std::int64_t* order,
+                              std::string what) {
+  check_size("transpose", to);
+  owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(what)));
+  if (to.elements() == 0) return k.release();
+  const dtype type = p.inputs[0].type;
+  auto* const add = transpose_of_size[size_of(type)];
   if (!add)
     throw error(error_code::unimplemented, "transpose",
-                {"no file of this program that is compiled for GPUs transposes ", name(p.inputs[0].type)});
-  add(*k, p);
+                {"no file of this program that is compiled for GPUs transposes ", name(type)});
+  add(*k, p, transposed(type, from, to, order));
   return k.release();
+}
+
+inline kernel* prepare_transpose(const prepare_context& p, device&) {
+  const shape& to = p.outputs[0].extents;
+  return make_transpose(p, p.inputs[0].extents, to, p.c.attributes.data(), "transpose to " + to_string(to));
+}
+
+inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
+  constexpr std::int64_t channels_forward[] = {0, 3, 1, 2}, channels_back[] = {0, 2, 3, 1};
+  const shape &s = p.inputs[0].extents, turned = extents_in(image_layout::channels_first, s);
+  return p.layout == image_layout::channels_first
+             ? make_transpose(p, s, turned, channels_forward, "images of " + to_string(s) + " to channels first")
+             : make_transpose(p, turned, s, channels_back, "images of " + to_string(s) + " to channels last");
 }
 
 template <class T>
@@ -153,6 +166,7 @@ struct family_kernels<transposes, T> {
   family_kernels() {
     detail::transpose_of_size[sizeof(T)] = detail::add_transpose<decltype(detail::bits_of_size<sizeof(T)>())>;
     install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
+    copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
   }
 };
 template <class T>

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <weft/device/gpu/math_policy.hpp>
 #include <weft/device/gpu/window_kernels.hpp>
 #include <weft/ops/convolution.hpp>
+#include <weft/ops/gpu/array.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
 #if WEFT_GPU_USES_CUDNN
@@ -21,7 +23,7 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
   const auto plain = [&]([[maybe_unused]] owned<kernel>& epilogue,
                          [[maybe_unused]] const std::string& reason) -> kernel* {
 #if WEFT_COMPILES_FOR_GPU
-    return new direct_convolution_kernel<T, Kind>(s, a, b, f.result, epilogue, reason);
+    return new direct_convolution_kernel<T, Kind>(s, p.layout, a, b, f.result, epilogue, reason);
 #else
     return nullptr;
 #endif
@@ -34,7 +36,8 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
         (p.memory ? *p.memory : on).free_bytes() / 2, e.known && e.has_bias && (!e.relu || math.fuse_relu), e.relu,
         static_cast<owned<kernel>&&>(after), owned<kernel>(plain(nothing, "cuDNN refuses it"))};
     const cudnn_convolution_kernel::slots where{a, b, f.result, e.bias};
-    if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, where, around, why)) return k;
+    if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, p.layout, where, around, why))
+      return k;
     after = static_cast<owned<kernel>&&>(around.then);
   }
 #endif
@@ -42,33 +45,60 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
   throw error(error_code::unimplemented, p.c.op->name, why + ", and no file of this program is compiled for GPUs");
 }
 
-template <class T>
+template <convolution_kind Kind>
+convolution_shape shape_of_call(const prepare_context& p) {
+  const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
+  if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(p.c, a, b, out);
+  if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(p.c, out, a, b);
+  return weft::detail::convolution_of(p.c, a, out, b);
+}
+
+/// What cuDNN would gain; Weft's own kernels take either layout.
+template <class T, convolution_kind Kind>
+layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
+  using enum convolution_kind;
+  layout_offer offer{true, 0, Kind == forward ? 2u : Kind == input_gradient ? 1u : 0u, Kind == filter_gradient};
+  if (math.layouts != layout_policy::automatic) {
+    offer.gain = math.layouts == layout_policy::channels_first ? layout_offer::always : -layout_offer::always;
+    return offer;
+  }
+#if WEFT_GPU_USES_CUDNN
+  if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
+    const auto seconds = [&](image_layout l) {
+      return cudnn_convolution_kernel::expected_seconds(*libraries, Kind, shape_of_call<Kind>(p), dtype_of<T>, l,
+                                                        (p.memory ? *p.memory : on).free_bytes() / 2,
+                                                        on.info().multiply_adds_per_second);
+    };
+    const auto bounded = [](double s) { return s < layout_offer::always ? s : layout_offer::always; };
+    offer.gain = bounded(seconds(image_layout::channels_last)) - bounded(seconds(image_layout::channels_first));
+  }
+#endif
+  return offer;
+}
+
+template <class T, convolution_kind Kind>
 kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f, device& on) {
-  const auto s = weft::detail::convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents);
-  return make_convolution<T, convolution_kind::forward>(p, s, f, on);
+  return make_convolution<T, Kind>(p, shape_of_call<Kind>(p), f, on);
 }
-template <class T>
+template <class T, convolution_kind Kind>
 kernel* prepare_convolution(const prepare_context& p, device& on) {
-  return prepare_convolution_fused<T>(p, {p.output_slots[0]}, on);
+  return prepare_convolution_fused<T, Kind>(p, {p.output_slots[0]}, on);
 }
-template <class T>
-kernel* prepare_convolution_input_gradient(const prepare_context& p, device& on) {
-  const auto s = weft::detail::convolution_of(p.c, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents);
-  return make_convolution<T, convolution_kind::input_gradient>(p, s, {p.output_slots[0]}, on);
-}
-template <class T>
-kernel* prepare_convolution_filter_gradient(const prepare_context& p, device& on) {
-  const auto s = weft::detail::convolution_of(p.c, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents);
-  return make_convolution<T, convolution_kind::filter_gradient>(p, s, {p.output_slots[0]}, on);
+
+template <class T, convolution_kind Kind, kernel* (*PrepareCpu)(const prepare_context&)>
+bool install_convolution_kind() {
+  return install<PrepareCpu>({.prepare = prepare_convolution<T, Kind>,
+                              .prepare_fused = prepare_convolution_fused<T, Kind>,
+                              .channels_first = convolution_with_channels_first<T, Kind>});
 }
 
 template <class T>
 bool install_convolution() {
   namespace d = weft::detail;
-  return install<d::prepare_convolution<T>>(
-             {.prepare = prepare_convolution<T>, .prepare_fused = prepare_convolution_fused<T>}) &&
-         install<d::prepare_convolution_input_gradient<T>>({.prepare = prepare_convolution_input_gradient<T>}) &&
-         install<d::prepare_convolution_filter_gradient<T>>({.prepare = prepare_convolution_filter_gradient<T>});
+  using enum convolution_kind;
+  return install_convolution_kind<T, forward, d::prepare_convolution<T>>() &&
+         install_convolution_kind<T, input_gradient, d::prepare_convolution_input_gradient<T>>() &&
+         install_convolution_kind<T, filter_gradient, d::prepare_convolution_filter_gradient<T>>();
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
@@ -79,7 +109,7 @@ inline const bool convolution_is_installed = install_convolution<float>();
 
 #if WEFT_COMPILES_FOR_GPU
 template <class T>
-struct family_kernels<convolutions, T> {
+struct family_kernels<convolutions, T> : family_kernels<transposes, T> {
   family_kernels() { install_convolution<T>(); }
 };
 #endif

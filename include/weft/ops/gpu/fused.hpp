@@ -23,6 +23,51 @@ inline std::string describe_fused(const char* what, const fused& f) {
                "\" is not compiled for GPUs: compile the file that writes it with nvcc, or place it on a CPU"});
 }
 
+/// A call with its extents in the order in which images lie in memory, as kernels go through them.
+class in_memory_order {
+ public:
+  explicit in_memory_order(const prepare_context& p) : p_(p) {
+    if (p.layout == image_layout::channels_last) return;
+    for (std::size_t k = 0; k < p.c.inputs.size(); ++k) in_[k] = turned(p.inputs[k]);
+    for (std::size_t k = 0; k < p.c.outputs.size(); ++k) out_[k] = turned(p.outputs[k]);
+    p_.inputs = in_;
+    p_.outputs = out_;
+  }
+  operator const prepare_context&() const { return p_; }
+
+  /// Of what is no image only what has one value, or one for each channel, can be broadcast to images either way.
+  static bool is_possible(const prepare_context& p) {
+    for (std::size_t k = 0; k < p.c.inputs.size(); ++k)
+      if (!turns(p.inputs[k].extents)) return false;
+    for (std::size_t k = 0; k < p.c.outputs.size(); ++k)
+      if (!turns(p.outputs[k].extents)) return false;
+    return true;
+  }
+
+ private:
+  static bool turns(const shape& s) {
+    return s.rank <= 1 || s.rank == 4 || s.elements() == static_cast<std::size_t>(s[s.rank - 1]);
+  }
+  static value_info turned(const value_info& v) {
+    const shape& s = v.extents;
+    if (s.rank == 0) return v;
+    const std::int64_t channels = s[s.rank - 1];
+    return {v.type, s.rank == 4 ? extents_in(image_layout::channels_first, s) : shape(1, channels, 1, 1)};
+  }
+
+  prepare_context p_;
+  value_info in_[weft::device::max_operands + 2], out_[weft::device::max_operands];
+};
+
+inline layout_offer map_with_channels_first(const prepare_context& p, device&) {
+  return {p.outputs[0].extents.rank == 4 && in_memory_order::is_possible(p), 0};
+}
+inline layout_offer gradient_with_channels_first(const prepare_context& p, device&) {
+  const auto& f = *static_cast<const fused*>(p.c.detail);
+  const bool of_reduction = p.c.attributes[0] >= 0;
+  return {!of_reduction && p.inputs[f.signature.arguments + 1].extents.rank == 4 && in_memory_order::is_possible(p), 0};
+}
+
 /// Whether groups of `lanes` elements lie in one row, and start at multiples of `lanes` in every operand.
 inline bool groups_fit(const iteration& over, std::size_t inputs, unsigned lanes) {
   if (over.space.rank <= 1) return true;
@@ -117,7 +162,9 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
   return &l;
 }
 
-inline kernel* prepare_elementwise(const prepare_context& p, device&) {
+inline kernel* prepare_elementwise(const prepare_context& call, device&) {
+  const in_memory_order ordered(call);
+  const prepare_context& p = ordered;
   const auto& f = *static_cast<const fused*>(p.c.detail);
   if (!f.gpu || !f.gpu->map) not_compiled(p.c.op->name, f);
   iteration over;
@@ -181,7 +228,9 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
 // one launch writes every gradient, and sums those of arguments that were broadcast. Where arguments were broadcast
 // along different axes it takes a launch for each set of axes; the last one also writes what is not summed, since that
 // may overwrite what the others read.
-inline kernel* prepare_elementwise_gradient(const prepare_context& p, device& d) {
+inline kernel* prepare_elementwise_gradient(const prepare_context& call, device& d) {
+  const in_memory_order ordered(call);
+  const prepare_context& p = ordered;
   const auto& f = *static_cast<const fused*>(p.c.detail);
   if (!f.gpu || !f.gpu->gradient) not_compiled(p.c.op->name, f);
   const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
@@ -266,8 +315,11 @@ inline bool reduction_exists(const invocation& c) {
 }
 
 inline const bool fused_is_installed =
-    install<weft::detail::prepare_elementwise>({map_exists, prepare_elementwise}) &&
-    install<weft::detail::prepare_elementwise_gradient>({gradient_exists, prepare_elementwise_gradient}) &&
+    install<weft::detail::prepare_elementwise>(
+        {.exists = map_exists, .prepare = prepare_elementwise, .channels_first = map_with_channels_first}) &&
+    install<weft::detail::prepare_elementwise_gradient>({.exists = gradient_exists,
+                                                         .prepare = prepare_elementwise_gradient,
+                                                         .channels_first = gradient_with_channels_first}) &&
     install<weft::detail::prepare_reduction>({reduction_exists, prepare_reduction});
 
 }  // namespace detail

@@ -10,45 +10,50 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
+// What a pool works on: the first operand, and what arrives at it or what it chooses from.
+template <class T, pool_kind Kind>
+kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
+  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p.c, images, results), p.layout, p.input_slots[0],
+                                  p.input_slots[second], p.output_slots[0]);
+}
+
 template <class T>
 kernel* prepare_max_pool(const prepare_context& p, device&) {
-  return new pool_kernel<T, pool_kind::max>(weft::detail::pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents),
-                                            p.input_slots[0], p.input_slots[0], p.output_slots[0]);
+  return make_pool<T, pool_kind::max>(p, p.inputs[0].extents, p.outputs[0].extents, 0);
 }
 template <class T>
 kernel* prepare_max_pool_gradient(const prepare_context& p, device&) {
-  return new pool_kernel<T, pool_kind::max_gradient>(
-      weft::detail::pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0], p.input_slots[2],
-      p.output_slots[0]);
+  return make_pool<T, pool_kind::max_gradient>(p, p.inputs[0].extents, p.inputs[2].extents, 2);
 }
 template <class T>
 kernel* prepare_max_pool_choice(const prepare_context& p, device&) {
-  return new pool_kernel<T, pool_kind::max_choice>(
-      weft::detail::pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0], p.input_slots[1],
-      p.output_slots[0]);
+  return make_pool<T, pool_kind::max_choice>(p, p.inputs[0].extents, p.outputs[0].extents, 1);
 }
 template <class T>
 kernel* prepare_average_pool(const prepare_context& p, device&) {
-  return new pool_kernel<T, pool_kind::average>(
-      weft::detail::pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0], p.input_slots[0],
-      p.output_slots[0]);
+  return make_pool<T, pool_kind::average>(p, p.inputs[0].extents, p.outputs[0].extents, 0);
 }
 template <class T>
 kernel* prepare_average_pool_gradient(const prepare_context& p, device&) {
-  return new pool_kernel<T, pool_kind::average_gradient>(
-      weft::detail::pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents), p.input_slots[0], p.input_slots[0],
-      p.output_slots[0]);
+  return make_pool<T, pool_kind::average_gradient>(p, p.outputs[0].extents, p.inputs[0].extents, 0);
 }
+
+inline layout_offer pool_with_channels_first(const prepare_context&, device&) { return {true, 0}; }
+
+template <kernel* (*PrepareCpu)(const prepare_context&), kernel* (*Prepare)(const prepare_context&, device&)>
+struct installed_pool {
+  installed_pool() { install<PrepareCpu>({.prepare = Prepare, .channels_first = pool_with_channels_first}); }
+};
 
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
 struct family_kernels<pools, T>
-    : installed<weft::detail::prepare_max_pool<T>, prepare_max_pool<T>>,
-      installed<weft::detail::prepare_max_pool_gradient<T>, prepare_max_pool_gradient<T>>,
-      installed<weft::detail::prepare_max_pool_choice<T>, prepare_max_pool_choice<T>>,
-      installed<weft::detail::prepare_average_pool<T>, prepare_average_pool<T>>,
-      installed<weft::detail::prepare_average_pool_gradient<T>, prepare_average_pool_gradient<T>> {};
+    : installed_pool<weft::detail::prepare_max_pool<T>, prepare_max_pool<T>>,
+      installed_pool<weft::detail::prepare_max_pool_gradient<T>, prepare_max_pool_gradient<T>>,
+      installed_pool<weft::detail::prepare_max_pool_choice<T>, prepare_max_pool_choice<T>>,
+      installed_pool<weft::detail::prepare_average_pool<T>, prepare_average_pool<T>>,
+      installed_pool<weft::detail::prepare_average_pool_gradient<T>, prepare_average_pool_gradient<T>> {};
 
 }  // namespace weft::gpu
 
