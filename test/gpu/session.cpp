@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(scopes_place_parts_of_a_graph_and_values_are_copied_between
   graph g;
   auto x = placeholder<float, dims<6>>(g, "x");
   auto v = variable<float, dims<6>>(g, "v", init::constant{2});  // on the CPU
-  node<float, dims<6>> a = let(x + v);                              // CPU
+  node<float, dims<6>> a = let(x + v);                           // CPU
   auto first = [&] {
     auto here = with_device(g, cuda{0});
     return let(exp(a * 0.1f));
@@ -268,8 +268,70 @@ BOOST_AUTO_TEST_CASE(what_is_colocated_with_a_variable_runs_on_its_gpu) {
   auto beside = colocate_with(g, v);
   auto y = let(v * 2.0f, "y");
   session s{g, {.threads = 1}};
-  BOOST_TEST(s.explain(y) == "y on /device:GPU:0: it was asked for");
+  BOOST_TEST(s.explain(y) == "y on /device:GPU:0: what it is colocated with is there");
   BOOST_TEST(s.eval(y).data()[2] == 2);
+}
+
+/// An operation that no GPU knows.
+struct tenfold_kernel final : kernel {
+  std::uint32_t from, to;
+  tenfold_kernel(std::uint32_t f, std::uint32_t t) : from(f), to(t) {}
+  void run(const frame& f) override {
+    for (int i = 0; i < 3; ++i)
+      reinterpret_cast<float*>(f.buffers[to])[i] = 10 * reinterpret_cast<const float*>(f.buffers[from])[i];
+  }
+  std::string describe() const override { return "tenfold"; }
+};
+constexpr operation tenfold = {.name = "tenfold", .prepare_cpu = [](const prepare_context& p) -> kernel* {
+                                 return new tenfold_kernel(p.input_slots[0], p.output_slots[0]);
+                               }};
+
+BOOST_AUTO_TEST_CASE(what_is_colocated_stays_together) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto v = variable<float, dims<3>>(g, "v", init::ones{});
+  const auto [twice, odd, away] = [&] {
+    auto beside = colocate_with(g, v);
+    auto scaled = let(v * 2.0f, "scaled");
+    invocation c;
+    c.op = &tenfold;
+    c.inputs = {x.id()};
+    c.outputs = {x.erased().info()};
+    const node<float, dims<3>> without(x.erased().where()->record(c));
+    auto elsewhere = with_device(g, cpu{0});
+    return std::tuple(scaled, without, let(exp(x), "away"));
+  }();
+  auto written = assign_add(v, twice);
+  // One of them has no kernel for a GPU: soft placement, and the session's own choice, move them all.
+  session s{g, {.threads = 1, .device = cuda{0}}};
+  const tensor<float, dims<3>> in{1, 2, 3};
+  auto step = s.prepare(fetch(written, odd, away), feed(x));
+  const auto [sum, o, a] = step(in);
+  BOOST_TEST(sum.data()[1] == 3);
+  BOOST_TEST(o.data()[2] == 30);
+  BOOST_TEST(s.explain(twice) == "scaled on /device:CPU:0: what it is colocated with is there");
+  BOOST_TEST(s.explain(v) == "v on /device:CPU:0: what is colocated with it has no kernel for a GPU");
+  BOOST_TEST(s.explain(away) == "away on /device:CPU:0: it was asked for");
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_without_a_kernel_beside_what_was_asked_to_be_on_a_gpu_is_an_error_or_soft) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  auto there = with_device(g, cuda{0});
+  auto y = let(x + 1.0f, "y");
+  auto beside = colocate_with(g, y);
+  invocation c;
+  c.op = &tenfold;
+  c.inputs = {y.id()};
+  c.outputs = {y.erased().info()};
+  const node<float, dims<3>> z(y.erased().where()->record(c));
+  session hard{g}, soft{g, {.allow_soft_placement = true}};
+  const tensor<float, dims<3>> in{1, 2, 3};
+  CHECK_SAYS(failure(error_code::unimplemented, [&] { hard.run(fetch(z), with(x, in)); }), "tenfold");
+  BOOST_TEST(soft.run(fetch(z), with(x, in)).data()[2] == 40);
+  BOOST_TEST(soft.explain(y) == "y on /device:CPU:0: what is colocated with it has no kernel for a GPU");
 }
 
 BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
@@ -282,8 +344,7 @@ BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
   }();
   session hard{g};
   const tensor<float, dims<3>> in{0, 0, 0};
-  const std::string text =
-      failure(error_code::invalid_argument, [&] { hard.run(fetch(far), with(x, in)); });
+  const std::string text = failure(error_code::invalid_argument, [&] { hard.run(fetch(far), with(x, in)); });
   CHECK_SAYS(text, "far");
   CHECK_SAYS(text, "/device:GPU:3");
   CHECK_SAYS(text, "1 GPU");
@@ -319,7 +380,7 @@ BOOST_AUTO_TEST_CASE(a_program_without_gpus_says_so) {
 BOOST_AUTO_TEST_CASE(memory_is_never_more_than_allowed_and_the_error_lists_who_holds_it) {
   gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
   graph g;
-  auto big = variable<float, dims<400, 1000>>(g, "big", init::zeros{});      // 1.6 MB
+  auto big = variable<float, dims<400, 1000>>(g, "big", init::zeros{});  // 1.6 MB
   auto x = placeholder<float, dims<dyn<"n">, 1000>>(g, "x");
   auto y = let(matmul<transpose_of::b>(x, big) * 2.0f);
   session_options o = on_gpu;
@@ -356,8 +417,7 @@ BOOST_AUTO_TEST_CASE(workspaces_of_kernels_count_as_memory_of_the_session) {
   BOOST_TEST(enough > sizeof(float) * (256 * 1024 + 1024));
   BOOST_TEST(peak_within(enough, true) == enough);
   BOOST_TEST(peak_within(enough, false) == enough);
-  const std::string text =
-      failure(error_code::resource_exhausted, [&] { peak_within(enough - 256, true); });
+  const std::string text = failure(error_code::resource_exhausted, [&] { peak_within(enough - 256, true); });
   CHECK_SAYS(text, "workspace of sum");
   CHECK_SAYS(text, "a step's intermediate values");
 }
@@ -478,8 +538,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_names_its_operation_and_leaves_the_sess
   session s{m.g, on_gpu};
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   gpus.fail_launch(1);
-  const std::string text = failure(
-      error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
+  const std::string text = failure(error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
   CHECK_SAYS(text, "matmul");
   step(classifier::images(4), classifier::classes(4));
   step(classifier::images(4), classifier::classes(4));
@@ -493,8 +552,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_fails_while_it_runs_is_told) {
   session s{m.g, o};
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   gpus.fail_execution(1);
-  const std::string text = failure(
-      error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
+  const std::string text = failure(error_code::internal, [&] { step(classifier::images(4), classifier::classes(4)); });
   CHECK_SAYS(text, "matmul");
   CHECK_SAYS(text, "lost");
 }

@@ -37,6 +37,8 @@ struct graph_node {
   invocation what;
   std::string name;
   device_spec device;
+  static constexpr std::uint32_t no_node = ~std::uint32_t{0};
+  std::uint32_t beside = no_node;   ///< the node that it is colocated with
   sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
   initializer init;                 ///< of variables; of constants, the value
   bool named = false;               ///< by the program, so that the name stays
@@ -133,6 +135,8 @@ class graph final : public recorder {
   std::uint64_t seed() const { return seed_; }
   std::size_t size() const { return nodes_.size(); }
   const graph_node& operator[](std::uint32_t node) const { return nodes_[node]; }
+  /// The nodes that are there to be where another one is.
+  const sequence<std::uint32_t>& colocated() const { return colocated_; }
   const value_info& info(value v) const override { return nodes_[v.node].what.outputs[v.output]; }
 
   /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
@@ -207,7 +211,7 @@ class graph final : public recorder {
       if (v.node >= nodes_.size())
         throw error(error_code::invalid_argument, what.op->name, "an operand belongs to another graph");
     std::string full = free_name(name.empty() ? what.op->name : name);
-    const device_spec here = current_device(what, full);
+    const location here = current_location(what, full);
     if (what.op->stateful || !name.empty()) return append(std::move(what), std::move(full), here, !name.empty());
     detail::hasher h;
     h.add(what.op);
@@ -220,7 +224,7 @@ class graph final : public recorder {
       const invocation& other = nodes_[n].what;
       return other.op == what.op && other.detail == what.detail && other.inputs == what.inputs &&
              other.attributes == what.attributes && other.literals == what.literals && other.outputs == what.outputs &&
-             nodes_[n].device == here;
+             nodes_[n].device == here.device && nodes_[n].beside == here.beside;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
@@ -299,9 +303,12 @@ class graph final : public recorder {
   /// asked for each node: `device_spec f(const placement_query&)`.
   class device_scope {
    public:
-    /// `alone`: whatever scopes are around it.
-    device_scope(graph& g, const device_spec& where, bool alone = false) : graph_(g) {
-      g.places_.push_back({where, nullptr, nullptr, alone});
+    device_scope(graph& g, const device_spec& where) : graph_(g) {
+      g.places_.push_back({where, nullptr, nullptr, graph_node::no_node});
+    }
+    /// Where the node is that computes the value, whatever scopes are around this one.
+    device_scope(graph& g, value beside) : graph_(g) {
+      g.places_.push_back({g.nodes_[beside.node].device, nullptr, nullptr, beside.node});
     }
     template <class F>
     requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
@@ -311,7 +318,7 @@ class graph final : public recorder {
           {{},
            [](const void* f, const placement_query& q) -> device_spec { return (*static_cast<const F*>(f))(q); },
            state_,
-           false});
+           graph_node::no_node});
     }
     ~device_scope() {
       graph_.places_.pop_back();
@@ -350,32 +357,42 @@ class graph final : public recorder {
     device_spec fixed;
     device_spec (*function)(const void*, const placement_query&);
     const void* state;
-    bool alone;
+    std::uint32_t beside;
+  };
+  struct location {
+    device_spec device;
+    std::uint32_t beside = graph_node::no_node;
   };
 
-  std::uint32_t append(invocation what, std::string name, const device_spec& device, bool named) {
+  std::uint32_t append(invocation what, std::string name, const location& here, bool named) {
     take_name(name);
     graph_node n;
     n.what = std::move(what);
     n.name = std::move(name);
-    n.device = device;
+    n.device = here.device;
+    n.beside = here.beside;
     n.named = named;
     nodes_.push_back(std::move(n));
-    return static_cast<std::uint32_t>(nodes_.size() - 1);
+    const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
+    if (here.beside != graph_node::no_node) colocated_.push_back(made);
+    return made;
   }
 
-  device_spec current_device(const invocation& what, const std::string& name) const {
-    device_spec d;
+  location current_location(const invocation& what, const std::string& name) const {
+    location here;
+    device_spec& d = here.device;
     const value_info none;
     for (std::size_t i = places_.size(); i-- > 0;) {
       const place& p = places_[i];
+      // A scope within the one for colocated nodes that names another device has its way.
+      if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
       d = merge(p.function
                     ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
                     : p.fixed,
                 d);
-      if (p.alone) break;
+      if (p.beside != graph_node::no_node) break;
     }
-    return d;
+    return here;
   }
 
   /// The name in this scope, with _1, _2, ... behind it if it is taken.
@@ -412,6 +429,7 @@ class graph final : public recorder {
   sequence<taken_name> names_;
   std::string prefix_;
   sequence<place> places_;
+  sequence<std::uint32_t> colocated_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const primitive_table*> primitives_;
@@ -489,10 +507,11 @@ template <class Where>
   return device_scope(g, where);
 }
 
-/// A scope for what is to run where `n` does, whatever scopes are around it (tf.colocate_with).
+/// A scope for what is to run where `n` does, whatever scopes are around it (tf.colocate_with). If one of them has no
+/// kernel for a GPU, soft placement moves them all.
 template <class Node>
 [[nodiscard]] device_scope colocate_with(graph& g, const Node& n) {
-  return device_scope(g, g[n.id().node].device, true);
+  return device_scope(g, n.id());
 }
 
 }  // namespace weft

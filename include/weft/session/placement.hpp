@@ -24,8 +24,9 @@ inline std::string to_string(device_number d) {
 }
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
-/// variable is; a device that the node names; the session's own choice. Under soft placement, and for the session's own
-/// choice always, an operation without a kernel for a GPU runs on the CPU.
+/// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
+/// choice. Under soft placement, and for the session's own choice always, an operation without a kernel for a GPU runs
+/// on the CPU, and what is colocated with it too.
 class placement {
  public:
   placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft)
@@ -72,6 +73,11 @@ class placement {
       rule = "the variable that it writes is there";
       return d;
     }
+    if (graph_[n].beside != graph_node::no_node) {
+      const device_number d = decide(first_of_group(n), rule);
+      rule = "what it is colocated with is there";
+      return d;
+    }
     const device_spec& asked = graph_[n].device;
     const bool own = !asked.has_kind();
     const device_spec& want = own ? preferred_ : asked;
@@ -86,11 +92,12 @@ class placement {
                     {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s)", gpus == 0 ? ": " : "",
                      gpus == 0 ? no_gpu_reason() : std::string()});
       }
-      if (has_kernel(what)) return {true, ordinal};
-      rule = "there is no kernel of it for a GPU";
+      const std::uint32_t without = without_kernel(n);
+      if (without == graph_node::no_node) return {true, ordinal};
+      rule = without == n ? "there is no kernel of it for a GPU" : "what is colocated with it has no kernel for a GPU";
       if (own || soft_) return {};
-      throw error(error_code::unimplemented, graph_[n].name,
-                  {what.op->name, " is placed on ", to_string(want),
+      throw error(error_code::unimplemented, graph_[without].name,
+                  {graph_[without].what.op->name, " is placed on ", to_string(want),
                    " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
                    "session_options::allow_soft_placement runs the rest on the CPU"});
     }
@@ -108,8 +115,24 @@ class placement {
     return {false, ordinal};
   }
 
+  std::uint32_t first_of_group(std::uint32_t n) const {
+    while (graph_[n].beside != graph_node::no_node) n = graph_[n].beside;
+    return n;
+  }
+
+  /// Of a node and what is colocated with it: one that has no kernel for a GPU; no_node if all have.
+  std::uint32_t without_kernel(std::uint32_t n) const {
+    if (!has_kernel(graph_[n].what)) return n;
+    for (const std::uint32_t c : graph_.colocated())
+      if (first_of_group(c) == n && !has_kernel(graph_[c].what)) return c;
+    return graph_node::no_node;
+  }
+
   static bool has_kernel(const invocation& what) {
-    if (what.op == &variable_operation) return true;
+    const operation* op = what.op;
+    if (op == &variable_operation || op == &placeholder_operation || op == &constant_operation ||
+        op == &group_operation || op->alias)
+      return true;  // nothing runs
     const gpu::preparation* p = what.op->gpu;
     return p && p->prepare && (!p->exists || p->exists(what));
   }

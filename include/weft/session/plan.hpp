@@ -263,10 +263,17 @@ class plan {
       if (order_.is_fed(n) || !order_.needs(n) || op == &placeholder_operation || op == &constant_operation ||
           op == &group_operation || op->alias)
         continue;
-      on_[n] = op == &variable_operation ? variables_[n].where : devices_.place.of(n);
+      on_[n] = op == &variable_operation ? variables_[n].where
+               : op->writes              ? variables_[variable_written_by(n)].where
+                                         : devices_.place.of(n);
     }
     lanes_per_device_ = devices_.lanes_per_device;
     lanes_.resize(devices_.cpus * lanes_per_device_);
+  }
+  std::uint32_t variable_written_by(std::uint32_t n) const {
+    do n = what(n).inputs[0].node;
+    while (what(n).op->alias);
+    return n;
   }
   virtual std::uint32_t first_lane_of(device_number d) const {
     return static_cast<std::uint32_t>(d.ordinal * lanes_per_device_);
