@@ -96,9 +96,13 @@ struct outcome {
   std::vector<T> result, to_images, to_filters;
 };
 
+/// Who convolves half and bfloat16: whom Weft chooses, the kernels for float, or oneDNN where it can.
+enum class library { any, floats, onednn };
+std::size_t by_onednn = 0;
+
 template <class T>
 outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T>& filters, std::vector<T>& up,
-               int threads) {
+               int threads, [[maybe_unused]] library by = library::any) {
   // Whatever was in the results before is to be overwritten.
   outcome<T> o{std::vector<T>(up.size(), 9), std::vector<T>(images.size(), 9), std::vector<T>(filters.size(), 9)};
   std::byte* buffers[] = {
@@ -110,10 +114,36 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
   kernel* kernels[] = {device::make_convolution<T>(s, 0, 1, 3, nullptr),
                        device::make_convolution_input_gradient<T>(s, 1, 2, 4),
                        device::make_convolution_filter_gradient<T>(s, 0, 2, 5)};
+  if constexpr (is_storage_type<T>) {
+    using kind = convolution_kind;
+    const struct {
+      kind of;
+      std::uint32_t a, b, out;
+    } calls[] = {{kind::forward, 0, 1, 3}, {kind::input_gradient, 1, 2, 4}, {kind::filter_gradient, 0, 2, 5}};
+    for (std::size_t i = 0; i < 3 && by != library::any; ++i) {
+      kernel* k = nullptr;
+#if defined(WEFT_HAS_DNNL)
+      if (by == library::onednn && std::is_same_v<T, bfloat16>)
+        k = device::dnnl_convolution_kernel::make(calls[i].of, dtype::bfloat16, s, calls[i].a, calls[i].b, calls[i].out,
+                                                  nullptr);
+      by_onednn += k != nullptr;
+#endif
+      if (!k)
+        k = new device::widened_convolution_kernel<T>(calls[i].of, s, calls[i].a, calls[i].b, calls[i].out, nullptr,
+                                                      device::detail::make_convolution_of_floats);
+      delete kernels[i];
+      kernels[i] = k;
+    }
+  }
   for (int twice = 0; twice < 2; ++twice)
     for (kernel* k : kernels) k->run(f);
   for (kernel* k : kernels) delete k;
   return o;
+}
+
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 /// Of what arrives, a share of `density` is not zero.
@@ -136,12 +166,55 @@ void check(const convolution_shape& s, draws& d, double tolerance, double densit
     BOOST_CHECK_LE(distance(one.result, expected), tolerance);
     BOOST_CHECK_LE(distance(one.to_images, to_images), tolerance);
     BOOST_CHECK_LE(distance(one.to_filters, to_filters), tolerance * 4);
-    const auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
-      return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-    };
     BOOST_CHECK(same(one.result, two.result));
     BOOST_CHECK(same(one.to_images, two.to_images));
     BOOST_CHECK(same(one.to_filters, two.to_filters));
+  }
+}
+
+/// The worst number of all, by how far it is from what is exact: in the spaces between two neighbours of T that are as
+/// large as it is, of which a rounding takes half a one. Sums of so many terms, of 1 at most, are given what they lose
+/// in float.
+template <class T>
+double spaces(const std::vector<T>& found, const std::vector<double>& exact, std::int64_t terms) {
+  const double lost = 0x1p-24 * static_cast<double>(terms);
+  double most = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double space = std::ldexp(1.0, std::ilogb(exact[i]) - (std::is_same_v<T, half> ? 10 : 7));
+    const double away = std::abs(static_cast<double>(static_cast<float>(found[i])) - exact[i]) - lost;
+    if (!(away / space <= most)) most = away / space;
+  }
+  return most;
+}
+
+/// half and bfloat16, by oneDNN or Weft's kernels and by those for float: sums in float, each rounded once.
+template <class T>
+void check_narrow(const convolution_shape& s, draws& d, double density = 1) {
+  auto images = d.numbers<T>(static_cast<std::size_t>(s.batch) * s.image_elements());
+  auto filters = d.numbers<T>(s.filter_elements());
+  auto up = d.numbers<T>(static_cast<std::size_t>(s.batch) * s.out_elements());
+  if (density < 1)
+    for (T& x : up)
+      if (static_cast<double>(d.integer(0, 999)) >= 1000 * density) x = T(0.0f);
+  const auto wide = [](const std::vector<T>& v) {
+    std::vector<double> w(v.size());
+    for (std::size_t i = 0; i < v.size(); ++i) w[i] = static_cast<double>(static_cast<float>(v[i]));
+    return w;
+  };
+  const auto x = wide(images), w = wide(filters), u = wide(up);
+  std::vector<double> expected(up.size()), to_images(images.size()), to_filters(filters.size());
+  convolution_naive(s, x.data(), w.data(), expected.data());
+  adjoint(s, x, w, u, to_images, to_filters);
+  BOOST_TEST_CONTEXT(text_of(s)) {
+    for (const library by : {library::any, library::floats, library::onednn}) {
+      const outcome<T> one = run(s, images, filters, up, 1, by), two = run(s, images, filters, up, 2, by);
+      BOOST_CHECK_LE(spaces(one.result, expected, s.window_height * s.window_width * s.channels), 0.5);
+      BOOST_CHECK_LE(spaces(one.to_images, to_images, s.window_height * s.window_width * s.filters), 0.5);
+      BOOST_CHECK_LE(spaces(one.to_filters, to_filters, s.batch * s.out_height * s.out_width), 0.5);
+      BOOST_CHECK(same(one.result, two.result));
+      BOOST_CHECK(same(one.to_images, two.to_images));
+      BOOST_CHECK(same(one.to_filters, two.to_filters));
+    }
   }
 }
 
@@ -176,4 +249,40 @@ BOOST_AUTO_TEST_CASE(zeros_that_arrive) {
     check<double>({9, 13, 12, 36, 5, 5, 70, 7, 5, 2, 3, 2, 1, 3, 5, 2, 4}, d, 1e-11, density);  // nothing is even
     check<float>({11, 15, 11, 33, 6, 5, 37, 10, 7, 1, 1, 1, 1, 0, 0, 0, 0}, d, 1e-3, density);
   }
+}
+
+BOOST_AUTO_TEST_CASE(storage_types) {
+  draws d;
+  for (int i = 0; i < 120; ++i) {
+    convolution_shape s = draw_shape(d, i % 2);
+    if (s.out_height < 1 || s.out_width < 1) continue;
+    if (i % 3 == 0) s.batch += 4;
+    if (i % 4 == 0)
+      check_narrow<weft::half>(s, d);
+    else
+      check_narrow<bfloat16>(s, d);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(storage_types_in_networks) {
+  draws d;
+  by_onednn = 0;
+  const auto both = [&](const convolution_shape& s, double density = 1) {
+    check_narrow<weft::half>(s, d, density);
+    check_narrow<bfloat16>(s, d, density);
+  };
+  both({7, 28, 28, 1, 5, 5, 32, 28, 28, 1, 1, 1, 1, 2, 2, 2, 2});
+  both({16, 14, 14, 32, 5, 5, 64, 14, 14, 1, 1, 1, 1, 2, 2, 2, 2}, 0.2);
+  both({4, 14, 14, 64, 1, 1, 72, 14, 14, 1, 1, 1, 1, 0, 0, 0, 0});
+  both({5, 14, 14, 32, 3, 3, 100, 7, 7, 2, 2, 1, 1, 0, 1, 0, 1});
+#if defined(WEFT_HAS_DNNL)
+  if (weft::detail::dnnl_multiplies_bfloat16()) BOOST_CHECK_GE(by_onednn, 4 * 3 * 2u);  // on one thread and on two
+#endif
+  both({13, 96, 90, 20, 3, 3, 17, 48, 45, 2, 2, 1, 1, 1, 1, 1, 1});  // more than is widened at a time
+}
+
+BOOST_AUTO_TEST_CASE(no_images_of_storage_types) {
+  const convolution_shape s{0, 5, 5, 2, 3, 3, 4, 3, 3, 1, 1, 1, 1, 0, 0, 0, 0};
+  std::vector<bfloat16> none, filters(s.filter_elements(), bfloat16(1.0f));
+  for (const bfloat16 x : run(s, none, filters, none, 2).to_filters) BOOST_CHECK_EQUAL(static_cast<float>(x), 0);
 }

@@ -184,9 +184,9 @@ struct conv2d_extents_are_dynamic
 template <conv2d_options Options>
 struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_of(Options))> {};
 
-/// Convolutions exist of float and of double.
+/// Convolutions exist of float, double, half and bfloat16.
 template <class T>
-struct conv2d_undefined_for : mistake<!std::is_floating_point_v<T>> {};
+struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
 
 /// What is wrong with the extents of a convolution, if anything is.
 template <class Images, class Filters, conv2d_options Options>
@@ -226,7 +226,9 @@ struct conv2d_result {
 ///     conv2d(images, filters)  // stride 1, the same height and width
 ///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
 ///
-/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel.
+/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel. Convolutions
+/// of half and of bfloat16 are summed in float and rounded once, before anything else is done with them; so are their
+/// gradients.
 template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
@@ -235,7 +237,8 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   using mistaken = conv2d_mistake<DA, DB, Options>;
   static_assert(correct<mistaken>, "conv2d: the extents of images, filters and options do not fit");
   static_assert(correct<element_types_differ<T, value_t<B>>>, "conv2d: the element types differ: use cast<T>(x)");
-  static_assert(correct<conv2d_undefined_for<T>>, "conv2d: the elements are not float or double: use cast<float>(x)");
+  static_assert(correct<conv2d_undefined_for<T>>,
+                "conv2d: the elements are not float, double, half or bfloat16: use cast<float>(x)");
   if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(images, filters);
   } else {

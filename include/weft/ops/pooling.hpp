@@ -193,9 +193,9 @@ struct pool_extents_are_dynamic
 template <size2d Window, size2d Stride, padding Padding>
 struct pool_options_out_of_range : mistake<!detail::pool_is_sensible(Window, {Stride, Padding})> {};
 
-/// Pools exist of float and of double.
+/// Pools exist of float, double, half and bfloat16.
 template <class T>
-struct pool_undefined_for : mistake<!std::is_floating_point_v<T>> {};
+struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 
 /// What is wrong with a pool, if anything is.
 template <class E, size2d Window, size2d Stride, padding Padding>
@@ -246,7 +246,7 @@ auto pool(const operation& op, const E& images) {
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
 [[nodiscard]] auto max_pool2d(const E& images) {
   using mistaken = pool_mistake<E, Window, Stride, Padding>;
-  static_assert(correct<mistaken>, "max_pool2d: the images do not fit the window, or are not float or double");
+  static_assert(correct<mistaken>, "max_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<E>, dims_t<E>>(images);
   else
@@ -254,11 +254,12 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
 }
 
 /// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
-/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's.
+/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
+/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
 [[nodiscard]] auto average_pool2d(const E& images) {
   using mistaken = pool_mistake<E, Window, Stride, Padding>;
-  static_assert(correct<mistaken>, "average_pool2d: the images do not fit the window, or are not float or double");
+  static_assert(correct<mistaken>, "average_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<E>, dims_t<E>>(images);
   else

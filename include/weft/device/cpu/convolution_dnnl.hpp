@@ -12,24 +12,33 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
+#include <weft/tensor/dtype.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Describes a convolution of some images of the batch; `filters` is a layout found before, or that of any.
+/// Filters of a convolution, as oneDNN counts them.
+inline dnnl_description filters_of(const convolution_shape& s, dnnl_format_tag_t tag, dnnl_data_type_t type) {
+  return {{s.filters, s.channels, s.window_height, s.window_width}, tag, type};
+}
+
+/// Describes a convolution of some images of the batch, all of one element type but for the gradient of filters;
+/// `filters` is a layout found before, or that of any.
 inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_shape& s, std::int64_t images,
-                                      dnnl_layout filters, dnnl_primitive_attr_t attributes) {
-  const dnnl_description in({images, s.channels, s.height, s.width}, dnnl_nhwc);
-  const dnnl_description out({images, s.filters, s.out_height, s.out_width}, dnnl_nhwc);
+                                      dnnl_data_type_t type, dnnl_layout filters, dnnl_primitive_attr_t attributes) {
+  const dnnl_description in({images, s.channels, s.height, s.width}, dnnl_nhwc, type);
+  const dnnl_description out({images, s.filters, s.out_height, s.out_width}, dnnl_nhwc, type);
+  const dnnl_description any = filters_of(s, dnnl_format_tag_any, type);
   const dnnl_dims_t strides = {s.stride_height, s.stride_width};
   const dnnl_dims_t dilations = {s.dilation_height - 1, s.dilation_width - 1};
   const dnnl_dims_t before = {s.pad_top, s.pad_left}, after = {s.pad_bottom, s.pad_right};
-  if (!in.good() || !out.good()) return nullptr;
+  if (!in.good() || !out.good() || !any.good()) return nullptr;
+  const dnnl_layout of_forward = kind == convolution_kind::forward ? filters : any.get();
   const dnnl_engine_t engine = dnnl_processor();
   const dnnl_alg_kind_t how = dnnl_convolution_direct;
   dnnl_primitive_desc_t forward = nullptr, result = nullptr;
 #if DNNL_VERSION_MAJOR >= 3
-  if (dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, how, in.get(), filters,
+  if (dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, how, in.get(), of_forward,
                                                      nullptr, out.get(), strides, dilations, before, after,
                                                      attributes) != dnnl_success)
     return nullptr;
@@ -43,8 +52,8 @@ inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_s
                                                                     forward, attributes);
 #else
   dnnl_convolution_desc_t c;
-  if (dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, how, in.get(), filters, nullptr, out.get(),
-                                                 strides, dilations, before, after) != dnnl_success ||
+  if (dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, how, in.get(), of_forward, nullptr,
+                                                 out.get(), strides, dilations, before, after) != dnnl_success ||
       dnnl_primitive_desc_create(&forward, &c, attributes, engine, nullptr) != dnnl_success)
     return nullptr;
   if (kind == convolution_kind::forward) return forward;
@@ -74,17 +83,20 @@ namespace weft::device {
 /// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
 /// gradients of the filters, one for each part, are then summed in order. How the batch is cut depends on the shape
 /// alone.
+///
+/// Of bfloat16, all is summed in float, the gradients of filters over the parts too, and rounded once; the epilogue
+/// reads what was rounded. Subnormal numbers are taken for zeros.
 class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
   using kind = convolution_kind;
 
-  /// Null where oneDNN has no fast code, or the batch is so small that Weft's own kernels cut it better. Slots of
-  /// what is read (images or what arrives at the result, then filters or what arrives) and of what is written; takes
-  /// over the epilogue unless it returns null.
-  static kernel* make(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                      loop_kernel* epilogue) {
-    if (s.batch < 4) return nullptr;
-    return prepared(new dnnl_convolution_kernel(k, s, a, b, out), epilogue);
+  /// Of float or bfloat16. Null where oneDNN has no fast code, or the batch is so small that Weft's own kernels cut it
+  /// better. Slots of what is read (images or filters, then filters or what arrives at the result) and of what is
+  /// written; takes over the epilogue unless it returns null.
+  static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
+                      std::uint32_t out, loop_kernel* epilogue) {
+    if (s.batch < 4 || (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16())) return nullptr;
+    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_) dnnl_stream_destroy(p.stream);
@@ -123,36 +135,35 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     weft::detail::dnnl_buffer images, filters, result, scratch;
   };
 
-  dnnl_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : kind_(k), shape_(s), a_(a), b_(b), out_(out) {}
+  dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
+                          std::uint32_t out)
+      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out) {}
 
   bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
-    const weft::detail::dnnl_description any(
-        {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_format_tag_any);
-    const weft::detail::dnnl_description plain(
-        {shape_.filters, shape_.channels, shape_.window_height, shape_.window_width}, dnnl_hwio);
+    const bool gather = kind_ == kind::filter_gradient;
+    const dnnl_data_type_t type = type_ == dtype::bfloat16 ? dnnl_bf16 : dnnl_f32;
+    const weft::detail::dnnl_description any =
+        weft::detail::filters_of(shape_, dnnl_format_tag_any, gather ? dnnl_f32 : type);
+    const weft::detail::dnnl_description plain = weft::detail::filters_of(shape_, dnnl_hwio, type);
     if (!any.good() || !plain.good() || !make_attributes()) return false;
 
     // Parts of the batch, of two sizes that differ by one.
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (gather) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
     count = count > most ? most : count;
     const std::int64_t small = shape_.batch / static_cast<std::int64_t>(count);
     const bool two = shape_.batch % static_cast<std::int64_t>(count) != 0;
-    const auto filters_of = [&] {
-      return kind_ == kind::filter_gradient ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
-    };
-    dnnl_primitive_desc_t d = weft::detail::describe(kind_, shape_, small + two, any.get(), attributes_);
+    const dnnl_query_t filters = gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    dnnl_primitive_desc_t d = weft::detail::describe(kind_, shape_, small + two, type, any.get(), attributes_);
     if (!d || !larger_.make(d) || !is_fast(larger_.name())) return false;
-    const weft::detail::dnnl_layout blocked = larger_.layout(filters_of());
+    const weft::detail::dnnl_layout blocked = larger_.layout(filters);
     if (two) {
-      d = weft::detail::describe(kind_, shape_, small, blocked, attributes_);
+      d = weft::detail::describe(kind_, shape_, small, type, blocked, attributes_);
       if (!d || !smaller_.make(d) || !is_fast(smaller_.name())) return false;
     }
-    const bool gather = kind_ == kind::filter_gradient;
     d = weft::detail::describe_reorder(gather ? blocked : plain.get(), gather ? plain.get() : blocked);
     if (!d || !reorder_.make(d)) return false;
 
@@ -173,7 +184,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
       const dnnl_query_t result = forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
       if (!p.images.make(code.layout(image), nullptr) || !p.result.make(code.layout(result), nullptr) ||
-          !p.filters.make(code.layout(filters_of()), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
+          !p.filters.make(code.layout(filters), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
           !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
@@ -189,9 +200,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     part& p = parts_[i];
     const auto images = static_cast<std::size_t>(p.begin) * shape_.image_elements();
     const auto results = static_cast<std::size_t>(p.begin) * shape_.out_elements();
-    const auto at = [&](std::uint32_t slot, std::size_t first) {
-      return reinterpret_cast<const float*>(f.buffers[slot]) + first;
-    };
+    const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
     dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
     if (kind_ == kind::forward) {
       arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
@@ -225,6 +234,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   kind kind_;
+  dtype type_;
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
   weft::detail::dnnl_code larger_, smaller_, reorder_;

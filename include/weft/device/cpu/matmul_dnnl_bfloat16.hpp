@@ -7,7 +7,6 @@
 #include <cstring>
 #include <string>
 
-#include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
 
@@ -22,9 +21,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
   /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
   /// reads c and writes it in place, unless it returns null.
   static kernel* make(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c, loop_kernel* epilogue) {
-    if (s.m * s.n * s.k < 8192 || detected_isa() != isa::avx512 ||
-        (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) != dnnl_cpu_isa_avx512_core_bf16)
-      return nullptr;
+    if (s.m * s.n * s.k < 8192 || !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
     return prepared(new dnnl_bfloat16_matmul_kernel(s, a, b, c), epilogue);
   }
   ~dnnl_bfloat16_matmul_kernel() override {

@@ -4,49 +4,13 @@
 
 #include <weft/device/cpu/matmul_reference.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
+#include <weft/device/cpu/widen.hpp>
 
 /// Products of half and bfloat16: widened to float block by block, multiplied there, and rounded once.
 namespace weft::detail {
 
 // Blocks of each extent: three of them in float are 12 MB at most, and a float product takes far longer than widening.
 inline constexpr std::size_t widened_block = 1024;
-
-/// Rows of one matrix into another, element by element.
-template <class F, class From, class To>
-struct converted_rows {
-  F convert;
-  std::size_t rows, columns;
-  const From* from;
-  std::size_t from_row;
-  To* to;
-  std::size_t to_row;
-
-  WEFT_INLINE void operator()() const {
-    for (std::size_t i = 0; i < rows; ++i) {
-      const From* const source = from + i * from_row;
-      To* const target = to + i * to_row;
-      WEFT_VECTORIZE
-      for (std::size_t j = 0; j < columns; ++j) target[j] = convert(source[j], target[j]);
-    }
-  }
-};
-
-template <class From, class To, class F>
-void convert_rows(std::size_t rows, std::size_t columns, const From* from, std::size_t from_row, To* to,
-                  std::size_t to_row, thread_pool* pool, F convert) {
-  const auto part = [&](std::size_t begin, std::size_t end) {
-    multiversioned(converted_rows<F, From, To>{convert, end - begin, columns, from + begin * from_row, from_row,
-                                               to + begin * to_row, to_row});
-  };
-  const std::size_t parts = rows * columns < 65536 ? 1 : least(rows, 16);
-  if (parts == 1 || pool == nullptr) return part(0, rows);
-  pool->parallel_for(parts, [&](std::size_t i) { part(rows * i / parts, rows * (i + 1) / parts); });
-}
-
-template <class T>
-void widen(std::size_t rows, std::size_t columns, const T* from, std::size_t from_row, float* to, thread_pool* pool) {
-  convert_rows(rows, columns, from, from_row, to, columns, pool, [](T x, float) { return static_cast<float>(x); });
-}
 
 /// `multiply(shape, a, b, beta, c)` is the product of floats.
 template <class T, class Multiply>

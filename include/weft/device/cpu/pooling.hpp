@@ -5,7 +5,10 @@
 #include <weft/device/convolution.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/device/cpu/widen.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft::device {
 
@@ -169,8 +172,8 @@ struct pool_image {
 
 }  // namespace detail
 
-/// A pool or its gradient, image by image; and the gradient that follows it on its result, on each few images while the
-/// cache still has them.
+/// A pool or its gradient, image by image, those of half and bfloat16 in float, rounded once; and the gradient that
+/// follows it on its result, on each few images while the cache still has them.
 template <class T, pool_kind Kind>
 class pooling_kernel final : public kernel {
  public:
@@ -180,24 +183,22 @@ class pooling_kernel final : public kernel {
       : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
     const auto images = static_cast<std::size_t>(s.batch);
     chunks_ = images * s.image_elements() / 32768 + 1;
-    if (chunks_ > 64) chunks_ = 64;
+    constexpr std::size_t most = is_storage_type<T> ? 16 : 64;
+    if (chunks_ > most) chunks_ = most;
     if (chunks_ > images) chunks_ = images;
+    if (is_storage_type<T>) floats_.resize(chunks_ * floats_of_image());
     in_pieces_ = epilogue_ && epilogue_->prepare_pieces(chunks_);
   }
   ~pooling_kernel() override { delete epilogue_; }
 
   void run(const frame& f) override {
     const auto images = static_cast<std::size_t>(shape_.batch);
-    const std::size_t large = shape_.image_elements(), small = shape_.out_elements();
-    constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
     const T* const a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* const b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* const out = reinterpret_cast<T*>(f.buffers[out_]);
     const auto chunk = [&](std::size_t c) {
       for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n)
-        multiversioned_up_to_avx2(detail::pool_image<T, Kind>{
-            shape_, a + n * (Kind == pool_kind::average_gradient ? small : large),
-            b + n * (Kind == pool_kind::max_choice ? large : small), out + n * (spreads ? large : small)});
+        run_image(a + n * a_elements(), b + n * b_elements(), out + n * elements(), c);
       if (in_pieces_) epilogue_->run_piece(f, c, images * c / chunks_, images * (c + 1) / chunks_, images);
     };
     if (chunks_ == 1)
@@ -220,11 +221,40 @@ class pooling_kernel final : public kernel {
   }
 
  private:
+  static constexpr bool reads_b = Kind == pool_kind::max_gradient || Kind == pool_kind::max_choice;
+
+  // Of one image.
+  std::size_t a_elements() const {
+    return Kind == pool_kind::average_gradient ? shape_.out_elements() : shape_.image_elements();
+  }
+  std::size_t b_elements() const {
+    return Kind == pool_kind::max_choice ? shape_.image_elements() : shape_.out_elements();
+  }
+  std::size_t elements() const {
+    constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
+    return spreads ? shape_.image_elements() : shape_.out_elements();
+  }
+  std::size_t floats_of_image() const { return a_elements() + elements() + (reads_b ? b_elements() : 0); }
+
+  void run_image(const T* a, const T* b, T* out, std::size_t chunk) {
+    if constexpr (is_storage_type<T>) {
+      float* const wide_a = floats_.data() + chunk * floats_of_image();
+      float *const wide_out = wide_a + a_elements(), *const wide_b = wide_out + elements();
+      weft::detail::widen(a_elements(), a, wide_a, nullptr);
+      if (reads_b) weft::detail::widen(b_elements(), b, wide_b, nullptr);
+      multiversioned_up_to_avx2(detail::pool_image<float, Kind>{shape_, wide_a, wide_b, wide_out});
+      weft::detail::narrow(elements(), wide_out, out, nullptr);
+    } else {
+      multiversioned_up_to_avx2(detail::pool_image<T, Kind>{shape_, a, b, out});
+    }
+  }
+
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
   loop_kernel* epilogue_;
   std::size_t chunks_;
   bool in_pieces_;
+  sequence<float> floats_;  // of half and bfloat16: an image for each chunk
 };
 
 template <class T>

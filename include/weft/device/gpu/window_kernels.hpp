@@ -10,12 +10,13 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/tensor/dtype.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
 
 /// Pools, and plain convolutions: what the library's are tested against, and what runs where there is none. A thread
 /// computes one element of the result and asks for all that goes into it, in the CPU's order: no two threads write to
-/// the same place, and the bits are the same in every run.
+/// the same place, and the bits are the same in every run. half and bfloat16 are summed in float and rounded once.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
@@ -66,6 +67,7 @@ struct pool_extents {
 template <class T, pool_kind Kind>
 struct pool {
   static constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
+  using sum_type = accumulator<T>;
 
   pool_extents s;
   const T* a;  ///< images, or what arrives at an average
@@ -84,18 +86,19 @@ struct pool {
       // The windows over this pixel, in order.
       const std::int32_t y0 = first(p.row + s.pad_top, s.window_height, stride_height);
       const std::int32_t x0 = first(p.column + s.pad_left, s.window_width, stride_width);
-      T sum = 0;
+      sum_type sum = 0;
       for (std::int32_t y = y0; y < s.out_height && y * s.stride_height - s.pad_top <= p.row; ++y)
         for (std::int32_t x = x0; x < s.out_width && x * s.stride_width - s.pad_left <= p.column; ++x)
           sum += share(p, y, x);
-      out[i] = sum;
+      out[i] = static_cast<T>(sum);
     } else {
       const window w = window_at(p.row, p.column);
       if constexpr (Kind == pool_kind::average) {
-        T sum = 0;
+        sum_type sum = 0;
         for (std::int32_t r = w.row0; r < w.row1; ++r)
-          for (std::int32_t c = w.column0; c < w.column1; ++c) sum += a[at(p.image, r, c, p.channel)];
-        out[i] = sum / w.count();
+          for (std::int32_t c = w.column0; c < w.column1; ++c)
+            sum += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
+        out[i] = static_cast<T>(sum / w.count());
       } else {
         const std::int32_t best = maximum_of(w, p.image, p.channel);
         out[i] = Kind == pool_kind::max ? a[best] : b[best];
@@ -109,7 +112,7 @@ struct pool {
   };
   struct window {
     std::int32_t row0, row1, column0, column1;
-    WEFT_HOST_DEVICE T count() const { return static_cast<T>((row1 - row0) * (column1 - column0)); }
+    WEFT_HOST_DEVICE sum_type count() const { return static_cast<sum_type>((row1 - row0) * (column1 - column0)); }
   };
 
   static divisor by(std::int32_t n) { return divisor(static_cast<std::uint32_t>(n > 0 ? n : 1)); }
@@ -138,11 +141,11 @@ struct pool {
   /// The first of equals stays; what is no number wins, so that it shows.
   WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
     std::int32_t where = at(n, w.row0, w.column0, k);
-    T best = a[where];
+    sum_type best = static_cast<sum_type>(a[where]);
     for (std::int32_t r = w.row0; r < w.row1; ++r)
       for (std::int32_t c = w.column0; c < w.column1; ++c) {
         const std::int32_t here = at(n, r, c, k);
-        const T value = a[here];
+        const sum_type value = static_cast<sum_type>(a[here]);
         const bool larger = value > best || value != value;
         best = larger ? value : best;
         where = larger ? here : where;
@@ -150,13 +153,15 @@ struct pool {
     return where;
   }
   /// What reaches a pixel from one window over it.
-  WEFT_HOST_DEVICE T share(const pixel& p, std::int32_t y, std::int32_t x) const {
+  WEFT_HOST_DEVICE sum_type share(const pixel& p, std::int32_t y, std::int32_t x) const {
     const std::int32_t from = s.results.at(p.image, y, x, p.channel);
     const window w = window_at(y, x);
     if constexpr (Kind == pool_kind::average_gradient)
-      return a[from] / w.count();
+      return static_cast<sum_type>(a[from]) / w.count();
     else
-      return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel) ? b[from] : T(0);
+      return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel)
+                 ? static_cast<sum_type>(b[from])
+                 : sum_type(0);
   }
 };
 
@@ -216,6 +221,9 @@ WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::in
 /// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
 template <class T, convolution_kind Kind>
 struct direct_convolution {
+  // Long sums: a plain kernel need not be fast, but right.
+  using sum_type = std::conditional_t<is_storage_type<T>, float, double>;
+
   convolution_shape s;
   image_strides<std::int64_t> images, results;
   const T *a, *b;
@@ -228,7 +236,7 @@ struct direct_convolution {
   }
 
   WEFT_HOST_DEVICE void operator()(std::size_t i) const {
-    double sum = 0;  // long sums: a plain kernel need not be fast, but right
+    sum_type sum = 0;
     std::size_t to = i;
     if constexpr (Kind == convolution_kind::forward) {
       const pixel p = pixel_at(i, s.out_height, s.out_width, s.filters);
@@ -267,7 +275,7 @@ struct direct_convolution {
   }
 
  private:
-  WEFT_HOST_DEVICE static double product(T x, T y) { return static_cast<double>(x) * static_cast<double>(y); }
+  WEFT_HOST_DEVICE static sum_type product(T x, T y) { return static_cast<sum_type>(x) * static_cast<sum_type>(y); }
   WEFT_HOST_DEVICE std::int64_t row_of(std::int64_t y, std::int64_t r) const {
     return y * s.stride_height - s.pad_top + r * s.dilation_height;
   }
