@@ -32,12 +32,31 @@ std::size_t counted(std::int64_t batch, int threads) {
   });
 }
 
+// The same of convolutions and pools of T.
+template <class T>
+std::size_t counted_of(std::int64_t batch, int threads) {
+  graph g;
+  const auto x = placeholder<T, dims<dyn<"batch">, 28, 28, 1>>(g, "x");
+  const auto w = variable<T, dims<5, 5, 1, 32>>(g, "w", init::he_normal{});
+  const auto y = average_pool2d<3, 2>(max_pool2d<2>(conv2d(x, w)));
+  const auto [dw] = gradients(sum(square(cast<float>(y))), w);
+  session s{g, {.threads = threads}};
+  auto step = s.prepare(fetch(mean(cast<float>(dw))), feed(x));
+  const tensor<T, dims<dyn<"batch">, 28, 28, 1>> images(shape(batch, 28, 28, 1));
+  for (int i = 0; i < 3; ++i) (void)step(images);
+  return test::allocations_of([&] {
+    for (int i = 0; i < 3; ++i) (void)step(images);
+  });
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_steady_state_allocates_nothing) {
   if (!COUNTS_MALLOC) return;
   for (const int threads : {1, 2}) {
     BOOST_CHECK_EQUAL(counted(3, threads), 0u);
+    BOOST_CHECK_EQUAL(counted_of<weft::half>(3, threads), 0u);
+    BOOST_CHECK_EQUAL(counted_of<bfloat16>(3, threads), 0u);
 #if !defined(WEFT_HAS_DNNL)
     BOOST_CHECK_EQUAL(counted(40, threads), 0u);
 #else

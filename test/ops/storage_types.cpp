@@ -7,7 +7,8 @@
 
 using namespace weft;
 
-// half and bfloat16 in a graph: casts, products, gradients. test/oracle/mixed_precision.cpp has values from outside.
+// half and bfloat16 in a graph: casts, products, convolutions, gradients. test/oracle/mixed_precision.cpp has values
+// from outside.
 
 namespace {
 
@@ -121,6 +122,92 @@ void check_scalars() {
 }
 
 template <class T>
+void check_convolution_epilogue(int batch) {
+  graph g;
+  const auto x = placeholder<T, dims<dyn<"batch">, 9, 8, 5>>(g, "x");
+  const auto w = variable<T>(g, "w", numbers<T, dims<3, 3, 5, 20>>(2, 19));
+  const auto b = variable<float>(g, "b", numbers<float, dims<20>>(3, 13));
+  const auto convolved = conv2d(x, w);
+  const auto y = let(cast<T>(relu(cast<float>(convolved) + b)));
+  session s{g};
+  auto fused = s.prepare(fetch(y), feed(x));
+  tensor<T, dims<dyn<"batch">, 9, 8, 5>> images(shape(batch, 9, 8, 5));
+  const random_stream r(7, 1);
+  for (std::size_t i = 0; i < images.elements(); ++i) images.data()[i] = T(r.normal(i));
+  const auto found = fused(images);
+  BOOST_CHECK(fused.explain().find(", then map cast(relu(add(cast(a0), a1)))") != std::string::npos);
+  const auto [c, bias] = s.run(fetch(convolved, b), with(x, images));
+  check_equal<T>(found, eval(cast<T>(relu(cast<float>(c) + bias))));
+}
+
+// The gradient of sum(square(dx)), where dx is a gradient itself: exact but for one rounding at the end.
+template <class T>
+void check_second_gradients() {
+  graph g;
+  const auto make = [&]<class E>(E) {
+    const auto x = variable<E>(g, "x", eval(cast<E>(numbers<float, dims<4, 5, 4, 3>>(1))));
+    const auto w = variable<E>(g, "w", eval(cast<E>(numbers<float, dims<3, 3, 3, 2>>(2, 32))));
+    const auto v = let(cast<E>(constant(g, numbers<float, dims<4, 5, 4, 2>>(3, 32))));
+    const auto y = conv2d(x, w);
+    const auto [dx, dw] = gradients(sum(cast<float>(y) * cast<float>(v)), x, w);
+    const auto [of_images] = gradients(sum(cast<float>(dx)), w);
+    const auto [of_filters] = gradients(sum(cast<float>(dw)), x);
+    return std::tuple(let(cast<float>(of_images)), let(cast<float>(of_filters)));
+  };
+  const auto narrow = make(T(0.0f));
+  const auto wide = make(0.0f);
+  session s{g};
+  const auto [a, b, fa, fb] =
+      s.run(fetch(std::get<0>(narrow), std::get<1>(narrow), std::get<0>(wide), std::get<1>(wide)));
+  check_equal<float>(a, eval(cast<float>(cast<T>(fa))));
+  check_equal<float>(b, eval(cast<float>(cast<T>(fb))));
+}
+
+/// The losses of a small LeNet whose images, filters and what is between them are T; variables are float.
+template <class T>
+std::vector<float> losses_of_lenet(int threads) {
+  using images = dims<dyn<"batch">, 12, 12, 1>;
+  graph g(3);
+  const auto x = placeholder<float, images>(g, "x");
+  const auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  const auto w1 = variable<float, dims<5, 5, 1, 8>>(g, "w1", init::he_normal{});
+  const auto b1 = variable<float, dims<8>>(g, "b1");
+  const auto w2 = variable<float, dims<5, 5, 8, 20>>(g, "w2", init::he_normal{});
+  const auto b2 = variable<float, dims<20>>(g, "b2");
+  const auto w3 = variable<float, dims<180, 10>>(g, "w3", init::he_normal{});
+  const auto h1 = max_pool2d<2>(cast<T>(relu(cast<float>(conv2d(cast<T>(x), cast<T>(w1))) + b1)));
+  const auto h2 = average_pool2d<2>(cast<T>(relu(cast<float>(conv2d(h1, cast<T>(w2))) + b2)));
+  const auto logits = cast<float>(matmul(reshape<dims<dyn<"batch">, 180>>(h2), cast<T>(w3)));
+  const auto loss = mean(softmax_cross_entropy(logits, labels));
+  const auto train = momentum{.learning_rate = 0.02}.minimize(loss);
+  session s{g, {.threads = threads}};
+  auto step = s.prepare(fetch(loss, train), feed(x, labels));
+  const random_stream r(11, 0);
+  std::vector<float> losses;
+  for (std::uint64_t n = 0; n < 20; ++n) {
+    tensor<float, images> in(shape(20, 12, 12, 1));
+    tensor<std::int32_t, dims<dyn<"batch">>> classes(shape(20));
+    for (int i = 0; i < 20; ++i) {
+      classes(i) = i % 10;
+      for (int p = 0; p < 144; ++p)  // a stripe for each class, and noise
+        in.data()[i * 144 + p] = static_cast<float>(r.uniform(n * 2880 + static_cast<std::uint64_t>(i * 144 + p))) +
+                                 (p / 12 == i % 10 ? 1.5f : 0.0f);
+    }
+    losses.push_back(std::get<0>(step(in, classes)));
+  }
+  return losses;
+}
+
+template <class T>
+void check_lenet(float tolerance) {
+  const auto wide = losses_of_lenet<float>(1), narrow = losses_of_lenet<T>(1);
+  BOOST_CHECK_LT(narrow.back(), 0.5f * narrow.front());
+  for (std::size_t i = 0; i < wide.size(); ++i) BOOST_CHECK_SMALL(narrow[i] - wide[i], tolerance);
+  BOOST_CHECK(narrow != wide);
+  BOOST_CHECK(narrow == losses_of_lenet<T>(2));
+}
+
+template <class T>
 void check_all() {
   check_scalars<T>();
   check_gradients<T>();
@@ -128,9 +215,14 @@ void check_all() {
   check_epilogue<T>(3);
   check_epilogue<T>(600);
   check_tensors<T>();
+  check_convolution_epilogue<T>(3);
+  check_convolution_epilogue<T>(33);
+  check_second_gradients<T>();
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(halves) { check_all<weft::half>(); }
 BOOST_AUTO_TEST_CASE(bfloat16s) { check_all<bfloat16>(); }
+BOOST_AUTO_TEST_CASE(a_lenet_of_halves) { check_lenet<weft::half>(0.005f); }
+BOOST_AUTO_TEST_CASE(a_lenet_of_bfloat16s) { check_lenet<bfloat16>(0.02f); }

@@ -4,8 +4,9 @@ with.
 usage: PYTHON make_mixed_values.py > mixed_values.hpp        with a PYTHON that has torch
 
 The inputs are fractions of 64, which both types hold exactly. Sums of their products are exact in float in any order, so
-that products are compared bit by bit; the numbers of a network's gradients are not exact.
+that products and convolutions are compared bit by bit; the numbers of a network's gradients are not exact.
 """
+import math
 import sys
 
 import torch
@@ -44,6 +45,49 @@ for name, dtype in {"half": torch.float16, "bfloat16": torch.bfloat16}.items():
     emit(f"{name}_loss", loss.reshape(1))
     for which, g in zip(["w1", "b1", "w2", "b2"], torch.autograd.grad(loss, [w1, b1, w2, b2])):
         emit(f"{name}_d_{which}", g)
+
+# Images [batch, height, width, channels] and filters [height, width, channels, filters], and what PyTorch's convolution
+# takes. Their sums are exact too; the gradients are those of sum(value * weight).
+convolutions = {
+    "same": ((2, 6, 5, 3), (3, 3, 3, 4), dict(padding="same")),
+    "strided": ((5, 5, 4, 5), (3, 2, 5, 7), dict(stride=2)),
+    "padded": ((4, 5, 3, 20), (3, 3, 20, 3), dict(stride=(2, 1), padding=1)),
+    "dilated": ((2, 5, 4, 3), (3, 3, 3, 18), dict(padding=2, dilation=2)),
+    "pointwise": ((4, 2, 2, 33), (1, 1, 33, 17), dict()),
+}
+pools = {
+    "max": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "average": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+}
+
+
+def shaped(extents, which):
+    return numbers(1, math.prod(extents), which).reshape(extents)
+
+
+def bits(t):
+    return t.contiguous().view(torch.int16).int() & 0xffff
+
+
+def value_and_gradients(f, args, dtype):
+    args = [t.to(dtype).requires_grad_() for t in args]
+    nchw = [args[0].permute(0, 3, 1, 2), *(t.permute(3, 2, 0, 1) for t in args[1:])]
+    y = f(*nchw).permute(0, 2, 3, 1)
+    return [y.detach(), *torch.autograd.grad(y, args, shaped(tuple(y.shape), 4).to(dtype))]
+
+
+for name, dtype in {"half": torch.float16, "bfloat16": torch.bfloat16}.items():
+    for case, (images, filters, options) in convolutions.items():
+        args = [shaped(images, 1), shaped(filters, 2)]
+        found = value_and_gradients(lambda x, w: F.conv2d(x, w, **options), args, dtype)
+        exact = value_and_gradients(lambda x, w: F.conv2d(x, w, **options), args, torch.float64)
+        for part, t, e in zip(["", "_d_x", "_d_w"], found, exact):
+            assert torch.equal(t, e.to(dtype)), (name, case, part)
+            emit(f"{name}_{case}{part}", bits(t), "unsigned short")
+    # Of the gradients of pools it rounds every part of a sum; so they are computed in double and rounded here.
+    for case, f in pools.items():
+        for part, t in zip(["", "_d_x"], value_and_gradients(f, [shaped((2, 6, 5, 3), 1)], torch.float64)):
+            emit(f"{name}_{case}{part}", bits(t.to(dtype)), "unsigned short")
 
 sys.stdout.write("#pragma once\n\n// Made by make_mixed_values.py with PyTorch " + torch.__version__.split("+")[0] +
                  ".\n\n#include <vector>\n\nnamespace oracle {\n\n" + "\n".join(out) + "\n\n}  // namespace oracle\n")

@@ -9,7 +9,8 @@
 
 using namespace weft;
 
-// Products of half and bfloat16, and a network that trains with them, against PyTorch; see make_mixed_values.py.
+// Products, convolutions and pools of half and bfloat16, and a network that trains with them, against PyTorch; see
+// make_mixed_values.py.
 
 namespace {
 
@@ -79,6 +80,81 @@ void close(const std::string& what, const tensor<float, D>& found, const std::ve
   BOOST_CHECK_LE(neighbours, expected.size() / 20);
 }
 
+using bits = std::vector<unsigned short>;
+
+template <class T>
+float number_of(unsigned short bits) {
+  T x;
+  x.bits = bits;
+  return static_cast<float>(x);
+}
+
+/// The same bits; but cuDNN may transform what it convolves, and round on the way.
+template <class T, class D>
+void convolved(const std::string& what, const tensor<T, D>& found, const bits& expected) {
+#if WEFT_COMPILES_FOR_GPU && !defined(WEFT_GPU_EMULATION)
+  BOOST_REQUIRE_EQUAL(found.elements(), expected.size());
+  float largest = 0;
+  for (const unsigned short b : expected) largest = std::max(largest, std::abs(number_of<T>(b)));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    BOOST_CHECK_SMALL(static_cast<float>(found.data()[i]) - number_of<T>(expected[i]),
+                      largest * (std::is_same_v<T, bfloat16> ? 0x1p-6f : 0x1p-9f));
+  (void)what;
+#else
+  same_bits(what, found, expected);
+#endif
+}
+
+/// The value of f(x, w), and the gradients of sum(value * weight).
+template <class T, class Images, class Filters, class F>
+void check_convolution(const std::string& name, F f, const bits& value, const bits& d_x, const bits& d_w) {
+  graph g;
+  const auto x = variable<T>(g, "x", numbers<T, Images>(1));
+  const auto w = variable<T>(g, "w", numbers<T, Filters>(2));
+  const auto y = f(x, w);
+  const auto [dx, dw] = gradients(sum(cast<float>(y) * numbers<float, dims_t<decltype(y)>>(4)), x, w);
+  session s{g};
+  const auto [found, found_x, found_w] = s.run(fetch(y, dx, dw));
+  convolved(name, found, value);
+  convolved(name + ", images", found_x, d_x);
+  convolved(name + ", filters", found_w, d_w);
+  // Without a graph, on the CPU.
+  same_bits(name + " of tensors", f(numbers<T, Images>(1), numbers<T, Filters>(2)), value);
+}
+
+template <class T, class F>
+void check_pool(const std::string& name, F f, const bits& value, const bits& d_x) {
+  graph g;
+  const auto x = variable<T>(g, "x", numbers<T, dims<2, 6, 5, 3>>(1));
+  const auto y = f(x);
+  const auto [dx] = gradients(sum(cast<float>(y) * numbers<float, dims_t<decltype(y)>>(4)), x);
+  session s{g};
+  const auto [found, found_x] = s.run(fetch(y, dx));
+  same_bits(name, found, value);
+  same_bits(name + ", images", found_x, d_x);
+}
+
+template <conv2d_options Options>
+struct with_options {
+  template <class X, class W>
+  auto operator()(const X& x, const W& w) const {
+    return conv2d<Options>(x, w);
+  }
+};
+
+struct max_of_nine {
+  template <class X>
+  auto operator()(const X& x) const {
+    return max_pool2d<3, 2, padding::of(1)>(x);
+  }
+};
+struct average_of_nine {
+  template <class X>
+  auto operator()(const X& x) const {
+    return average_pool2d<3, 2, padding::of(1)>(x);
+  }
+};
+
 struct expected_network {
   const std::vector<float>&logits, &loss, &w1, &b1, &w2, &b2;
 };
@@ -133,4 +209,47 @@ BOOST_AUTO_TEST_CASE(a_network_of_halves) {
 BOOST_AUTO_TEST_CASE(a_network_of_bfloat16) {
   check_network<bfloat16>({bfloat16_logits, bfloat16_loss, bfloat16_d_w1, bfloat16_d_b1, bfloat16_d_w2, bfloat16_d_b2},
                           0x1p-6f);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_half) {
+  check_convolution<weft::half, dims<2, 6, 5, 3>, dims<3, 3, 3, 4>>("same", with_options<conv2d_options{}>{}, half_same,
+                                                                    half_same_d_x, half_same_d_w);
+  check_convolution<weft::half, dims<5, 5, 4, 5>, dims<3, 2, 5, 7>>(
+      "strided", with_options<conv2d_options{.stride = 2, .pad = padding::valid}>{}, half_strided, half_strided_d_x,
+      half_strided_d_w);
+  check_convolution<weft::half, dims<4, 5, 3, 20>, dims<3, 3, 20, 3>>(
+      "padded", with_options<conv2d_options{.stride = {2, 1}, .pad = padding::of(1)}>{}, half_padded, half_padded_d_x,
+      half_padded_d_w);
+  check_convolution<weft::half, dims<2, 5, 4, 3>, dims<3, 3, 3, 18>>(
+      "dilated", with_options<conv2d_options{.pad = padding::of(2), .dilation = 2}>{}, half_dilated, half_dilated_d_x,
+      half_dilated_d_w);
+  check_convolution<weft::half, dims<4, 2, 2, 33>, dims<1, 1, 33, 17>>(
+      "pointwise", with_options<conv2d_options{}>{}, half_pointwise, half_pointwise_d_x, half_pointwise_d_w);
+}
+
+BOOST_AUTO_TEST_CASE(pools_of_half) {
+  check_pool<weft::half>("max", max_of_nine{}, half_max, half_max_d_x);
+  check_pool<weft::half>("average", average_of_nine{}, half_average, half_average_d_x);
+}
+
+BOOST_AUTO_TEST_CASE(convolutions_of_bfloat16) {
+  check_convolution<bfloat16, dims<2, 6, 5, 3>, dims<3, 3, 3, 4>>("same", with_options<conv2d_options{}>{},
+                                                                  bfloat16_same, bfloat16_same_d_x, bfloat16_same_d_w);
+  check_convolution<bfloat16, dims<5, 5, 4, 5>, dims<3, 2, 5, 7>>(
+      "strided", with_options<conv2d_options{.stride = 2, .pad = padding::valid}>{}, bfloat16_strided,
+      bfloat16_strided_d_x, bfloat16_strided_d_w);
+  check_convolution<bfloat16, dims<4, 5, 3, 20>, dims<3, 3, 20, 3>>(
+      "padded", with_options<conv2d_options{.stride = {2, 1}, .pad = padding::of(1)}>{}, bfloat16_padded,
+      bfloat16_padded_d_x, bfloat16_padded_d_w);
+  check_convolution<bfloat16, dims<2, 5, 4, 3>, dims<3, 3, 3, 18>>(
+      "dilated", with_options<conv2d_options{.pad = padding::of(2), .dilation = 2}>{}, bfloat16_dilated,
+      bfloat16_dilated_d_x, bfloat16_dilated_d_w);
+  check_convolution<bfloat16, dims<4, 2, 2, 33>, dims<1, 1, 33, 17>>("pointwise", with_options<conv2d_options{}>{},
+                                                                     bfloat16_pointwise, bfloat16_pointwise_d_x,
+                                                                     bfloat16_pointwise_d_w);
+}
+
+BOOST_AUTO_TEST_CASE(pools_of_bfloat16) {
+  check_pool<bfloat16>("max", max_of_nine{}, bfloat16_max, bfloat16_max_d_x);
+  check_pool<bfloat16>("average", average_of_nine{}, bfloat16_average, bfloat16_average_d_x);
 }

@@ -18,9 +18,9 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Convolutions of floats and their gradients by cuDNN: deterministic algorithms alone, in the order of its heuristic.
-/// That one can be called is only known when it has been: on the first run, the next one takes the place of one that is
-/// refused.
+/// Convolutions of float, half and bfloat16 and their gradients by cuDNN: deterministic algorithms alone, in the order
+/// of its heuristic. That one can be called is only known when it has been: on the first run, the next one takes the
+/// place of one that is refused. half and bfloat16 are summed in float, by tensor cores, and rounded once.
 ///
 /// Images lie as cuDNN's NHWC or NCHW. Filters do not: [height, width, channels, filters] here, [filters, height,
 /// width, channels] or [filters, channels, height, width] there, so they are turned on the way, in the queue's
@@ -34,6 +34,21 @@ inline void check_cudnn(cudnnStatus_t s, const char* operation, const char* doin
   if (s == CUDNN_STATUS_SUCCESS) return;
   const auto code = s == CUDNN_STATUS_ALLOC_FAILED ? error_code::resource_exhausted : error_code::internal;
   throw error(code, operation, std::string("cuDNN cannot ") + doing + ": " + cudnnGetErrorString(s));
+}
+
+constexpr cudnnDataType_t cudnn_type(dtype t) {
+  return t == dtype::float16 ? CUDNN_DATA_HALF : t == dtype::bfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+/// Whether an algorithm changes images and filters before it multiplies them, which half and bfloat16 have no room for.
+constexpr bool transforms(cudnnConvolutionFwdAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+}
+constexpr bool transforms(cudnnConvolutionBwdDataAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+}
+constexpr bool transforms(cudnnConvolutionBwdFilterAlgo_t a) {
+  return a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
 /// A cuDNN descriptor, made and destroyed with this object.
@@ -130,8 +145,8 @@ class cudnn_convolution_kernel final : public kernel {
     const offer& best = k->offers_[0];
     if (best.seconds > 0) return best.seconds;
     // cuDNN does not say. Its transforms save multiplications; tensor cores want channels last.
-    const bool tensor_cores = best.arithmetic != CUDNN_FMA_MATH && best.arithmetic != CUDNN_DEFAULT_MATH;
-    const double rate = tensor_cores ? (layout == image_layout::channels_last ? 8 : 4) : k->transforms(best) ? 1.5 : 1;
+    const bool tensor_cores = k->any_math_ && best.arithmetic != CUDNN_FMA_MATH;
+    const double rate = tensor_cores ? (layout == image_layout::channels_last ? 8 : 4) : best.transforms ? 1.5 : 1;
     const double pixels = static_cast<double>(s.batch) * static_cast<double>(s.out_height * s.out_width);
     return pixels * static_cast<double>(s.filter_elements()) / (rate * multiply_adds_per_second);
   }
@@ -153,6 +168,7 @@ class cudnn_convolution_kernel final : public kernel {
     const convolution_shape& s = shape_;
     std::string text = std::string("cuDNN ") + name() + " " + by(s.batch, s.height) + "x" + by(s.width, s.channels) +
                        " by " + by(s.window_height, s.window_width) + "x" + std::to_string(s.filters);
+    if (type_ != dtype::float32) text += std::string(" ") + weft::name(type_);
     if (layout_ == image_layout::channels_first) text += ", channels first";
     if (image_room_) text += ", padded before";
     if (offer_ == offers_.size()) text = around_.instead ? around_.instead->describe() : text + ", refused";
@@ -170,8 +186,8 @@ class cudnn_convolution_kernel final : public kernel {
   static std::unique_ptr<cudnn_convolution_kernel> chosen(cuda_libraries& on, convolution_kind kind,
                                                           const convolution_shape& s, dtype type, image_layout layout,
                                                           std::size_t room, std::string& why) {
-    why = "cuDNN is asked for floats alone";  // what it does with doubles in this layout, PyTorch does not trust either
-    if (type != dtype::float32) return nullptr;
+    why = "cuDNN is not asked for doubles";  // what it does with them channels last, PyTorch does not trust either
+    if (type == dtype::float64) return nullptr;
     why = "it has more elements than cuDNN counts, or none";
     const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
                                     s.window_height, s.window_width, s.out_height, s.out_width};
@@ -184,14 +200,15 @@ class cudnn_convolution_kernel final : public kernel {
                                static_cast<double>(s.filter_elements())};
     for (const double e : elements)
       if (e > std::numeric_limits<int>::max()) return nullptr;
-    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, layout));
+    std::unique_ptr<cudnn_convolution_kernel> k(new cudnn_convolution_kernel(on, kind, s, type, layout));
     return k->choose(room, why) ? std::move(k) : nullptr;
   }
 
-  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, image_layout layout)
-      : library_(on.get<cudnn>()), kind_(kind), shape_(s), layout_(layout) {
+  cudnn_convolution_kernel(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
+                           image_layout layout)
+      : library_(on.get<cudnn>()), kind_(kind), shape_(s), type_(type), layout_(layout) {
     using detail::check_cudnn;
-    constexpr cudnnDataType_t element = CUDNN_DATA_FLOAT;
+    const cudnnDataType_t element = detail::cudnn_type(type);
     const bool first = layout == image_layout::channels_first;
     const cudnnTensorFormat_t format = first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
     // Padding that cuDNN does not know is put around the images beforehand.
@@ -223,11 +240,12 @@ class cudnn_convolution_kernel final : public kernel {
                 "describe the filters");
     check_cudnn(cudnnSetConvolution2dDescriptor(convolution_, even ? i(s.pad_top) : 0, even ? i(s.pad_left) : 0,
                                                 i(s.stride_height), i(s.stride_width), i(s.dilation_height),
-                                                i(s.dilation_width), CUDNN_CROSS_CORRELATION, element),
+                                                i(s.dilation_width), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                 name(), "describe the convolution");
-    tf32_ = math.allow_tf32;
-    set_math(tf32_ ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
-    constexpr std::size_t size = sizeof(float);
+    const bool narrow = type != dtype::float32;
+    any_math_ = narrow || math.allow_tf32;
+    set_math(narrow ? CUDNN_TENSOR_OP_MATH : any_math_ ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);
+    const std::size_t size = size_of(type);
     filter_room_ = rounded(s.filter_elements() * size);
     if (!even) image_room_ = rounded(static_cast<std::size_t>(s.batch * height * width * s.channels) * size);
     inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * pixel) * size;
@@ -239,7 +257,7 @@ class cudnn_convolution_kernel final : public kernel {
     can_fuse_ = false;
     if (number == offers_.size()) return;
     const offer& o = offers_[number];
-    if (tf32_) set_math(o.arithmetic);
+    if (any_math_) set_math(o.arithmetic);
     if (!around_.takes_bias) return;
     // Without an activation there is one algorithm that takes in a bias; and none does that lets NaN through ReLU.
     const auto activation = around_.takes_relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
@@ -261,22 +279,8 @@ class cudnn_convolution_kernel final : public kernel {
     cudnnMathType_t arithmetic;
     std::size_t room;
     double seconds;  ///< not positive: unknown
+    bool transforms;
   };
-
-  /// Whether an algorithm transforms images and filters, to multiply less.
-  bool transforms(const offer& o) const {
-    switch (kind_) {
-      case convolution_kind::forward:
-        return o.algorithm >= CUDNN_CONVOLUTION_FWD_ALGO_FFT &&
-               o.algorithm <= CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-      case convolution_kind::input_gradient:
-        return o.algorithm >= CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT &&
-               o.algorithm <= CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
-      default:
-        return o.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
-               o.algorithm >= CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD;
-    }
-  }
 
   /// Keeps, in the library's order of expected or measured times, what is deterministic and whose workspace is allowed.
   /// What it needs is asked once more: an offer may be for other arithmetic than this convolution's.
@@ -288,11 +292,12 @@ class cudnn_convolution_kernel final : public kernel {
     for (int n = 0; n < number; ++n) {
       const Performance& p = offered[static_cast<std::size_t>(n)];
       if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC) continue;
-      if (tf32_) set_math(p.mathType);
+      if (type_ != dtype::float32 && detail::transforms(p.algo)) continue;
+      if (any_math_) set_math(p.mathType);
       std::size_t room = 0;
       if (room_of(p.algo, &room) != CUDNN_STATUS_SUCCESS) continue;
       if (room <= most)
-        offers_.push_back({static_cast<int>(p.algo), p.mathType, room, p.time / 1e3});
+        offers_.push_back({static_cast<int>(p.algo), p.mathType, room, p.time / 1e3, detail::transforms(p.algo)});
       else
         why = "cuDNN needs more than " + std::to_string(most) + " bytes of workspace for it";
     }
@@ -441,8 +446,9 @@ class cudnn_convolution_kernel final : public kernel {
   cudnn& library_;
   convolution_kind kind_;
   convolution_shape shape_;
+  dtype type_;
   image_layout layout_;
-  bool tf32_ = false, can_fuse_ = false;
+  bool any_math_ = false, can_fuse_ = false;  // whether each offer brings its kind of arithmetic; see use_offer
   slots slots_{};
   surroundings around_;
   std::vector<offer> offers_;                     // the fastest first

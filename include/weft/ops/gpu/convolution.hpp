@@ -102,7 +102,8 @@ bool install_convolution() {
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
-inline const bool convolution_is_installed = install_convolution<float>();
+inline const bool convolution_is_installed =
+    install_convolution<float>() && install_convolution<half>() && install_convolution<bfloat16>();
 #endif
 
 }  // namespace WEFT_GPU_FILE
