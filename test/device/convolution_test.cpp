@@ -180,7 +180,7 @@ double spaces(const std::vector<T>& found, const std::vector<double>& exact, std
   const double lost = 0x1p-24 * static_cast<double>(terms);
   double most = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const double space = std::ldexp(1.0, std::ilogb(exact[i]) - (std::is_same_v<T, half> ? 10 : 7));
+    const double space = std::ldexp(1.0, std::ilogb(std::abs(exact[i]) + 1e-9) - (std::is_same_v<T, half> ? 10 : 7));
     const double away = std::abs(static_cast<double>(static_cast<float>(found[i])) - exact[i]) - lost;
     if (!(away / space <= most)) most = away / space;
   }
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(zeros_that_arrive) {
 
 BOOST_AUTO_TEST_CASE(storage_types) {
   draws d;
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 80; ++i) {
     convolution_shape s = draw_shape(d, i % 2);
     if (s.out_height < 1 || s.out_width < 1) continue;
     if (i % 3 == 0) s.batch += 4;
