@@ -25,7 +25,7 @@ std::optional<training_flags> parse_flags(int argc, char** argv) {
   training_flags f{.batch_size = 64, .epochs = 4, .learning_rate = 0.02};
   command_line line("Trains LeNet on Fashion-MNIST");
   f.add_to(line, "of the first step; it falls to a tenth");
-  if (!line.parse(argc, argv)) return std::nullopt;
+  if (!line.parse(argc, argv)) return {};
   return f;
 }
 

@@ -63,7 +63,7 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
   line.add("train_steps", f.train_steps, 0, 1'000'000'000'000, "steps of all workers together, in place of --epochs");
   f.add_to(line, "of gradient descent");
-  if (!line.parse(argc, argv)) return std::nullopt;
+  if (!line.parse(argc, argv)) return {};
   check_cluster(f);
   return f;
 }

@@ -195,8 +195,9 @@ void check_product(matmul_shape s, gpu::matmul_epilogue e, bool accumulate, bool
 template <class T>
 void check_products(bool tf32 = false) {
   using e = gpu::matmul_epilogue;
-  for (const auto& [m, n, k] :
-       {std::tuple<std::size_t, std::size_t, std::size_t>{1, 8, 8}, {64, 64, 64}, {100, 104, 784}, {72, 8, 40}})
+  const std::tuple<std::size_t, std::size_t, std::size_t> sizes[] = {
+      {1, 8, 8}, {64, 64, 64}, {100, 104, 784}, {72, 8, 40}};
+  for (const auto& [m, n, k] : sizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
         const matmul_shape s{m, n, k, ta, tb};
@@ -231,7 +232,8 @@ BOOST_AUTO_TEST_CASE(a_tuned_algorithm_multiplies_too) {
 BOOST_AUTO_TEST_CASE(the_plain_product_is_the_definition) {
   auto& d = gpu::installed_platform->at(0);
   const auto q = d.make_queue();
-  for (const auto& [m, n, k] : {std::tuple<std::size_t, std::size_t, std::size_t>{1, 1, 1}, {17, 33, 5}, {130, 65, 77}})
+  const std::tuple<std::size_t, std::size_t, std::size_t> sizes[] = {{1, 1, 1}, {17, 33, 5}, {130, 65, 77}};
+  for (const auto& [m, n, k] : sizes)
     for (const int transposed : {0, 1, 2, 3}) {
       const matmul_shape s{m, n, k, (transposed & 1) != 0, (transposed & 2) != 0};
       std::vector<double> a(m * k), b(k * n), c(m * n), expected;

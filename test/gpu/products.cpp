@@ -171,8 +171,9 @@ void check_epilogues_of_storage() {
 template <class T>
 void check_products() {
   gpu::compile_family<gpu::products, T>();  // as matmul does
+  const std::tuple<int, int, int> sizes[] = {{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}};
   for (const int transposed : {0, 1, 2, 3})
-    for (const auto& [m, n, k] : {std::tuple{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}}) {
+    for (const auto& [m, n, k] : sizes) {
       const bool ta = transposed & 1, tb = transposed & 2;
       call<T> product(matmul_operation<T>, {ta ? shape(k, m) : shape(m, k), tb ? shape(n, k) : shape(k, n)},
                       shape(m, n), {ta, tb});

@@ -171,12 +171,17 @@ inline constexpr operation transpose_operation = {.name = "transpose",
                                                   .gpu = &gpu::preparation_of<detail::prepare_transpose>,
                                                   .gradient = detail::transpose_gradient};
 template <class T>
-inline constexpr operation argmax_operation = {
-    .name = "argmax", .prepare_cpu = detail::prepare_argmax<T>, .gpu = &gpu::preparation_of<detail::prepare_argmax<T>>};
+inline constexpr operation argmax_operation = [] {
+  return operation{.name = "argmax",
+                   .prepare_cpu = detail::prepare_argmax<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_argmax<T>>};
+}();
 template <class T>
-inline constexpr operation one_hot_operation = {.name = "one_hot",
-                                                .prepare_cpu = detail::prepare_one_hot<T>,
-                                                .gpu = &gpu::preparation_of<detail::prepare_one_hot<T>>};
+inline constexpr operation one_hot_operation = [] {
+  return operation{.name = "one_hot",
+                   .prepare_cpu = detail::prepare_one_hot<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_one_hot<T>>};
+}();
 inline constexpr operation shape_operation = {.name = "shape",
                                               .prepare_cpu = detail::prepare_shape,
                                               .gpu = &gpu::preparation_of<detail::prepare_shape>,

@@ -83,30 +83,34 @@ kernel* prepare_convolution_filter_gradient(const prepare_context& p) {
 
 /// inputs: images, filters; output: the result
 template <class T>
-inline constexpr operation convolution_operation = {.name = "conv2d",
-                                                    .prepare_cpu = detail::prepare_convolution<T>,
-                                                    .gpu = &gpu::preparation_of<detail::prepare_convolution<T>>,
-                                                    .gradient = detail::convolution_gradient<T>,
-                                                    .part = role::product,
-                                                    .prepare_fused = detail::prepare_convolution_fused<T>};
+inline constexpr operation convolution_operation = [] {
+  return operation{.name = "conv2d",
+                   .prepare_cpu = detail::prepare_convolution<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_convolution<T>>,
+                   .gradient = detail::convolution_gradient<T>,
+                   .part = role::product,
+                   .prepare_fused = detail::prepare_convolution_fused<T>};
+}();
 
 /// inputs: filters, what arrives at the result; output: the gradient of the images, of their extents
 /// (tf.raw_ops.Conv2DBackpropInput)
 template <class T>
-inline constexpr operation convolution_input_gradient_operation = {
-    .name = "conv2d_input_gradient",
-    .prepare_cpu = detail::prepare_convolution_input_gradient<T>,
-    .gpu = &gpu::preparation_of<detail::prepare_convolution_input_gradient<T>>,
-    .gradient = detail::convolution_input_gradient_gradient<T>};
+inline constexpr operation convolution_input_gradient_operation = [] {
+  return operation{.name = "conv2d_input_gradient",
+                   .prepare_cpu = detail::prepare_convolution_input_gradient<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_convolution_input_gradient<T>>,
+                   .gradient = detail::convolution_input_gradient_gradient<T>};
+}();
 
 /// inputs: images, what arrives at the result; output: the gradient of the filters, of their extents
 /// (tf.raw_ops.Conv2DBackpropFilter)
 template <class T>
-inline constexpr operation convolution_filter_gradient_operation = {
-    .name = "conv2d_filter_gradient",
-    .prepare_cpu = detail::prepare_convolution_filter_gradient<T>,
-    .gpu = &gpu::preparation_of<detail::prepare_convolution_filter_gradient<T>>,
-    .gradient = detail::convolution_filter_gradient_gradient<T>};
+inline constexpr operation convolution_filter_gradient_operation = [] {
+  return operation{.name = "conv2d_filter_gradient",
+                   .prepare_cpu = detail::prepare_convolution_filter_gradient<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_convolution_filter_gradient<T>>,
+                   .gradient = detail::convolution_filter_gradient_gradient<T>};
+}();
 
 namespace detail {
 

@@ -362,11 +362,13 @@ constexpr void name_arithmetic(skeleton::apply<Op, T, S...>*, fused& f) {
 
 /// The loops of a skeleton for evaluation alone.
 template <class S>
-inline constexpr fused evaluated = {.signature = detail::signature_of<S>,
-                                    .type = dtype_of<typename S::value_type>,
-                                    .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
-                                    .text = detail::tokens_of<S>.tokens,
-                                    .gpu = &gpu::kernels_of<S>};
+inline constexpr fused evaluated = [] {
+  return fused{.signature = detail::signature_of<S>,
+               .type = dtype_of<typename S::value_type>,
+               .map = WEFT_LOOP_VERSIONS(detail::map_loop<S>),
+               .text = detail::tokens_of<S>.tokens,
+               .gpu = &gpu::kernels_of<S>};
+}();
 
 /// The loops of a skeleton in a graph, with its gradient where it has one.
 template <class S, bool KeepsValue = true>

@@ -78,13 +78,15 @@ WEFT_INSTANTIATE(kernel* prepare_matmul_fused<float>(const prepare_context&, con
 }  // namespace detail
 
 template <class T>
-inline constexpr operation matmul_operation = {.name = "matmul",
-                                               .prepare_cpu = detail::prepare_matmul<T>,
-                                               .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
-                                               .gradient = detail::matmul_gradient,
-                                               .part = role::product,
-                                               .takes_gradients = true,
-                                               .prepare_fused = detail::prepare_matmul_fused<T>};
+inline constexpr operation matmul_operation = [] {
+  return operation{.name = "matmul",
+                   .prepare_cpu = detail::prepare_matmul<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
+                   .gradient = detail::matmul_gradient,
+                   .part = role::product,
+                   .takes_gradients = true,
+                   .prepare_fused = detail::prepare_matmul_fused<T>};
+}();
 
 /// The matrices of a matmul disagree: both have rank 2, and the inner extents are equal.
 template <class A, class B, transpose_of Transposed = transpose_of::none>

@@ -110,6 +110,9 @@ inline constinit preparation preparation_of{};
 }  // namespace gpu
 
 /// A kind of operation. There is one object per kind; its address is the kind's identity.
+///
+/// Where a kind is a variable template, a function makes the object: `= [] { return operation{.name = ...}; }()`. nvcc 12
+/// cannot write down an initializer of a variable template that names members.
 struct operation {
   const char* name;
   /// Makes the kernel for a CPU device.

@@ -86,42 +86,50 @@ void average_pool_gradient_gradient(gradient_context&);
 
 /// inputs: images; output: the largest element of each window
 template <class T>
-inline constexpr operation max_pool_operation = {.name = "max_pool2d",
-                                                 .prepare_cpu = detail::prepare_max_pool<T>,
-                                                 .gpu = &gpu::preparation_of<detail::prepare_max_pool<T>>,
-                                                 .gradient = detail::max_pool_gradient<T>};
+inline constexpr operation max_pool_operation = [] {
+  return operation{.name = "max_pool2d",
+                   .prepare_cpu = detail::prepare_max_pool<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_max_pool<T>>,
+                   .gradient = detail::max_pool_gradient<T>};
+}();
 /// inputs: images, the pool's value, what arrives at it; output: the gradient of the images (tf.raw_ops.MaxPoolGrad)
 template <class T>
-inline constexpr operation max_pool_gradient_operation = {
-    .name = "max_pool2d_gradient",
-    .prepare_cpu = detail::prepare_max_pool_gradient<T>,
-    .gpu = &gpu::preparation_of<detail::prepare_max_pool_gradient<T>>,
-    .gradient = detail::max_pool_gradient_gradient<T>,
-    .reads = detail::max_pool_gradient_reads,
-    .takes_gradients = true,
-    .prepare_fused = detail::prepare_max_pool_gradient_fused<T>};
+inline constexpr operation max_pool_gradient_operation = [] {
+  return operation{.name = "max_pool2d_gradient",
+                   .prepare_cpu = detail::prepare_max_pool_gradient<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_max_pool_gradient<T>>,
+                   .gradient = detail::max_pool_gradient_gradient<T>,
+                   .reads = detail::max_pool_gradient_reads,
+                   .takes_gradients = true,
+                   .prepare_fused = detail::prepare_max_pool_gradient_fused<T>};
+}();
 /// inputs: images, values of their extents; output: of each window the value where the images' maximum is
 /// (tf.raw_ops.MaxPoolGradGrad)
 template <class T>
-inline constexpr operation max_pool_choice_operation = {.name = "max_pool2d_choice",
-                                                        .prepare_cpu = detail::prepare_max_pool_choice<T>,
-                                                        .gpu = &gpu::preparation_of<detail::prepare_max_pool_choice<T>>,
-                                                        .gradient = detail::max_pool_choice_gradient<T>};
+inline constexpr operation max_pool_choice_operation = [] {
+  return operation{.name = "max_pool2d_choice",
+                   .prepare_cpu = detail::prepare_max_pool_choice<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_max_pool_choice<T>>,
+                   .gradient = detail::max_pool_choice_gradient<T>};
+}();
 /// inputs: images; output: the mean of each window, padding not counted
 template <class T>
-inline constexpr operation average_pool_operation = {.name = "average_pool2d",
-                                                     .prepare_cpu = detail::prepare_average_pool<T>,
-                                                     .gpu = &gpu::preparation_of<detail::prepare_average_pool<T>>,
-                                                     .gradient = detail::average_pool_gradient<T>};
+inline constexpr operation average_pool_operation = [] {
+  return operation{.name = "average_pool2d",
+                   .prepare_cpu = detail::prepare_average_pool<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_average_pool<T>>,
+                   .gradient = detail::average_pool_gradient<T>};
+}();
 /// inputs: what arrives at the pool's value; output: the gradient of the images (tf.raw_ops.AvgPoolGrad)
 template <class T>
-inline constexpr operation average_pool_gradient_operation = {
-    .name = "average_pool2d_gradient",
-    .prepare_cpu = detail::prepare_average_pool_gradient<T>,
-    .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
-    .gradient = detail::average_pool_gradient_gradient<T>,
-    .takes_gradients = true,
-    .prepare_fused = detail::prepare_average_pool_gradient_fused<T>};
+inline constexpr operation average_pool_gradient_operation = [] {
+  return operation{.name = "average_pool2d_gradient",
+                   .prepare_cpu = detail::prepare_average_pool_gradient<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
+                   .gradient = detail::average_pool_gradient_gradient<T>,
+                   .takes_gradients = true,
+                   .prepare_fused = detail::prepare_average_pool_gradient_fused<T>};
+}();
 
 namespace detail {
 

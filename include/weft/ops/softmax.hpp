@@ -112,29 +112,33 @@ void cross_entropy_gradient(gradient_context&);
 }  // namespace detail
 
 template <class T>
-inline constexpr operation softmax_operation = {
-    .name = "softmax",
-    .prepare_cpu = detail::prepare_softmax<softmax_kind::softmax, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::softmax, T>>,
-    .gradient = detail::softmax_gradient};
+inline constexpr operation softmax_operation = [] {
+  return operation{.name = "softmax",
+                   .prepare_cpu = detail::prepare_softmax<softmax_kind::softmax, T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::softmax, T>>,
+                   .gradient = detail::softmax_gradient};
+}();
 template <class T>
-inline constexpr operation log_softmax_operation = {
-    .name = "log_softmax",
-    .prepare_cpu = detail::prepare_softmax<softmax_kind::log_softmax, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::log_softmax, T>>,
-    .gradient = detail::log_softmax_gradient};
+inline constexpr operation log_softmax_operation = [] {
+  return operation{.name = "log_softmax",
+                   .prepare_cpu = detail::prepare_softmax<softmax_kind::log_softmax, T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::log_softmax, T>>,
+                   .gradient = detail::log_softmax_gradient};
+}();
 template <class T>
-inline constexpr operation cross_entropy_operation = {
-    .name = "softmax_cross_entropy",
-    .prepare_cpu = detail::prepare_softmax<softmax_kind::cross_entropy, T>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::cross_entropy, T>>,
-    .gradient = detail::cross_entropy_gradient<T, false>};
+inline constexpr operation cross_entropy_operation = [] {
+  return operation{.name = "softmax_cross_entropy",
+                   .prepare_cpu = detail::prepare_softmax<softmax_kind::cross_entropy, T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::cross_entropy, T>>,
+                   .gradient = detail::cross_entropy_gradient<T, false>};
+}();
 template <class T, class Label>
-inline constexpr operation sparse_cross_entropy_operation = {
-    .name = "sparse_softmax_cross_entropy",
-    .prepare_cpu = detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>,
-    .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>>,
-    .gradient = detail::cross_entropy_gradient<T, true>};
+inline constexpr operation sparse_cross_entropy_operation = [] {
+  return operation{.name = "sparse_softmax_cross_entropy",
+                   .prepare_cpu = detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>,
+                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>>,
+                   .gradient = detail::cross_entropy_gradient<T, true>};
+}();
 
 namespace detail {
 

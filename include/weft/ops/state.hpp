@@ -148,27 +148,32 @@ inline constexpr operation assign_operation = {.name = "assign",
                                                .writes = 1,
                                                .part = role::assignment};
 template <class T>
-inline constexpr operation assign_add_operation = {.name = "assign_add",
-                                                   .prepare_cpu = detail::prepare_assign_add<T>,
-                                                   .gpu = &gpu::preparation_of<detail::prepare_assign_add<T>>,
-                                                   .stateful = true,
-                                                   .writes = 1};
+inline constexpr operation assign_add_operation = [] {
+  return operation{.name = "assign_add",
+                   .prepare_cpu = detail::prepare_assign_add<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_assign_add<T>>,
+                   .stateful = true,
+                   .writes = 1};
+}();
 template <class T>
-inline constexpr operation gradient_descent_operation = {
-    .name = "gradient_descent",
-    .prepare_cpu = detail::prepare_gradient_descent<T>,
-    .gpu = &gpu::preparation_of<detail::prepare_gradient_descent<T>>,
-    .stateful = true,
-    .writes = 1,
-    .part = role::descent,
-    .update_rule = "gradient_descent"};
+inline constexpr operation gradient_descent_operation = [] {
+  return operation{.name = "gradient_descent",
+                   .prepare_cpu = detail::prepare_gradient_descent<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_gradient_descent<T>>,
+                   .stateful = true,
+                   .writes = 1,
+                   .part = role::descent,
+                   .update_rule = "gradient_descent"};
+}();
 template <class T>
-inline constexpr operation momentum_operation = {.name = "momentum",
-                                                 .prepare_cpu = detail::prepare_momentum<T>,
-                                                 .gpu = &gpu::preparation_of<detail::prepare_momentum<T>>,
-                                                 .stateful = true,
-                                                 .writes = 2,
-                                                 .update_rule = "momentum"};
+inline constexpr operation momentum_operation = [] {
+  return operation{.name = "momentum",
+                   .prepare_cpu = detail::prepare_momentum<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_momentum<T>>,
+                   .stateful = true,
+                   .writes = 2,
+                   .update_rule = "momentum"};
+}();
 
 namespace detail {
 

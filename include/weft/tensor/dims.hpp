@@ -27,8 +27,9 @@ struct dyn_extent {
   }();
 };
 
+// A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
 template <fixed_string Name>
-inline constexpr dyn_extent<Name> dyn{};
+inline constexpr dyn_extent<fixed_string(Name)> dyn{};
 
 namespace detail {
 
