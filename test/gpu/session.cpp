@@ -464,15 +464,92 @@ BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
       std::byte* const first = q->workspace(5000);
       BOOST_TEST((reinterpret_cast<std::uintptr_t>(first) % 256 == 0));
       BOOST_TEST((q->workspace(4000) == first));
-      BOOST_TEST((q->workspace(9000) != first));
+      std::byte* const second = q->workspace(6000);  // another block, twice as large: no third one for a little more
+      BOOST_TEST((second != first));
+      BOOST_TEST((q->workspace(9000) == second));
       BOOST_TEST((q->workspace(5000) == first));
-      CHECK_SAYS(memory.holders(), "9216 bytes  workspace of matrix products and convolutions");
-      BOOST_TEST(memory.held() == 256u + 5120 + 9216);
+      CHECK_SAYS(memory.holders(), "10240 bytes  workspace of matrix products and convolutions");
+      BOOST_TEST(memory.held() == 256u + 5120 + 10240);
+      q->workspace(100'000);
+      BOOST_TEST(q->workspace_bytes() == 5000u + 10'000 + 100'000);
+      q->workspace(500'000);
+      q->workspace(300'000);  // it fits into that
+      BOOST_TEST(memory.held() == 256u + 5120 + 10240 + 100'096 + 500'224);
       const std::string text = failure(error_code::resource_exhausted, [&] { q->workspace(1 << 20); });
       CHECK_SAYS(text, "at most 1048576");
       CHECK_SAYS(text, "5120 bytes  workspace of matrix products and convolutions");
     }
     BOOST_TEST(memory.held() == 0u);
+  }
+}
+
+namespace {
+
+/// A library's call, as the plan sees it: it copies x, and wants so many bytes of workspace.
+template <std::size_t Bytes>
+struct library_call {
+  class on_gpu final : public kernel {
+   public:
+    explicit on_gpu(const prepare_context& p)
+        : from_(p.input_slots[0]), to_(p.output_slots[0]), bytes_(p.outputs[0].bytes()) {}
+    void run(const frame& f) override {
+      std::byte* const room = f.queue->workspace(Bytes);
+      f.queue->copy(room, f.buffers[from_], bytes_);
+      f.queue->copy(f.buffers[to_], room, bytes_);
+    }
+    std::size_t workspace_bytes() const override { return Bytes; }
+    std::string describe() const override { return "a library's call"; }
+
+   private:
+    std::uint32_t from_, to_;
+    std::size_t bytes_;
+  };
+  static constexpr gpu::preparation preparation{
+      .prepare = [](const prepare_context& p, gpu::device&) -> kernel* { return new on_gpu(p); }};
+  static constexpr operation op = {.name = "library_call",
+                                   .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; },
+                                   .gpu = &preparation};
+
+  static auto of(const node<float, dims<1000>>& x) {
+    invocation c;
+    c.op = &op;
+    c.inputs = {x.id()};
+    c.outputs = {x.erased().info()};
+    return node<float, dims<1000>>(x.erased().where()->record(c));
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_block_of_workspace_serves_a_whole_step) {
+  for (const bool grows : {true, false}) {
+    gpu::emulated_platform gpus;
+    graph g;
+    auto x = placeholder<float, dims<1000>>(g, "x");
+    auto small = library_call<4096>::of(x), large = library_call<100'000>::of(small);
+    auto last = library_call<30'000>::of(large);
+    session_options o = on_gpu;
+    o.gpu.allow_growth = grows;
+    o.gpu.virtual_devices = {200'000};
+    {
+      session s{g, o};
+      auto step = s.prepare(fetch(last), feed(x));
+      tensor<float, dims<1000>> in;
+      in.data()[999] = 3;
+      for (int i = 0; i < 3; ++i) BOOST_TEST(step(in).data()[999] == 3);
+      CHECK_SAYS(step.explain(), "gpu:0  100000 bytes of workspace for libraries' calls");
+      auto first = s.prepare(fetch(small), feed(x));  // finds the block
+      BOOST_TEST(first(in).data()[999] == 3);
+      CHECK_SAYS(first.explain(), "gpu:0  100000 bytes of workspace");
+    }
+    BOOST_TEST(gpus.device(0).count().recordings == 1u);
+    o.gpu.virtual_devices = {100'000};
+    session full{g, o};
+    const std::string text =
+        failure(error_code::resource_exhausted, [&] { full.eval(last, with(x, tensor<float, dims<1000>>{})); });
+    CHECK_SAYS(text, "workspace of matrix products");
+    CHECK_SAYS(text, "bytes  a step's intermediate values");
+    BOOST_TEST(gpus.device(0).mistakes().empty());
   }
 }
 

@@ -27,6 +27,8 @@ class kernel {
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
   virtual void run(const frame&) = 0;
+  /// What it asks its GPU's queue for (queue::workspace) when it runs, in bytes.
+  virtual std::size_t workspace_bytes() const { return 0; }
   /// One line for `explain`: the routine, and what it fuses.
   virtual std::string describe() const = 0;
 };

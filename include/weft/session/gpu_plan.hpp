@@ -382,6 +382,23 @@ class gpu_plan final : public plan {
         {nothing, &from.info, &to.info, in.reads.data(), in.writes.data(), &on.memory, to.layout}, on.device);
   }
 
+  /// One block of workspace for all library calls of the step, before the first of them asks for its part. Where there
+  /// is no room for the largest wish, a call may find a way that needs less: it says so itself when it runs.
+  void prepare_kernels() override {
+    plan::prepare_kernels();
+    for (std::uint32_t g = 0; g < gpus_; ++g) {
+      std::size_t most = 0;
+      for (const instruction& i : instructions_)
+        if (i.on == device_number{true, g} && i.code->workspace_bytes() > most) most = i.code->workspace_bytes();
+      if (most == 0) continue;
+      try {
+        gpu(g).queue().workspace(most);
+      } catch (const error& e) {
+        if (e.code() != error_code::resource_exhausted) throw;
+      }
+    }
+  }
+
   // ---- stages ----
 
   void find_waits() override {
@@ -548,6 +565,9 @@ class gpu_plan final : public plan {
     }
     for (std::uint32_t n : order_.order())
       if (computes(n) && !on_[n].gpu) append(text, {graph_[n].name, " ", devices_.place.explain(n), "\n"});
+    for (const std::uint32_t g : used_gpus_)
+      if (const std::size_t bytes = gpu(g).queue().workspace_bytes())
+        append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});
   }
 
   bool waits_for(std::uint32_t i, gpu_work queue) const {

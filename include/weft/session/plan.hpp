@@ -682,7 +682,7 @@ class plan {
     return new copy_kernel(in.reads[0], in.writes[0], slots_[in.writes[0]].info.bytes());
   }
 
-  void prepare_kernels() {
+  virtual void prepare_kernels() {
     for (instruction& in : instructions_) {
       if (in.copies) {
         in.code = prepare_copy(in);

@@ -167,6 +167,8 @@ class cudnn_convolution_kernel final : public kernel {
     if (around_.then) around_.then->run(f);
   }
 
+  std::size_t workspace_bytes() const override { return offer_ < offers_.size() ? room_for(offers_[offer_]) : 0; }
+
   std::string describe() const override {
     const auto by = [](std::int64_t x, std::int64_t y) { return std::to_string(x) + "x" + std::to_string(y); };
     const convolution_shape& s = shape_;
@@ -346,13 +348,15 @@ class cudnn_convolution_kernel final : public kernel {
     }
   }
 
+  std::size_t room_for(const offer& o) const { return filter_room_ + image_room_ + o.room; }
+
   // ---- the calls ----
 
   /// By the current offer, with all that comes after. False where it is refused, and nothing was launched that matters.
   bool convolve(const frame& f) {
     auto& q = static_cast<cuda_queue&>(*f.queue);
     const offer& o = offers_[offer_];
-    std::byte* const room = workspace(q, filter_room_ + image_room_ + o.room);
+    std::byte* const room = workspace(q, room_for(o));
     if (!room) return false;
     const cudnn::use handle(library_, q);
     void* const filters = room;

@@ -135,18 +135,36 @@ class queue {
   virtual void* native() const { return nullptr; }
 
   /// Memory for the library call that comes next in this queue, and for no other. It stays where it is as long as the
-  /// queue lives, for recorded calls keep its address; a larger wish gets another block beside it. Throws
-  /// resource_exhausted.
+  /// queue lives, for recorded calls keep its address; a larger wish gets another block beside it. That is twice as
+  /// large as the one before, where there is room: all blocks together have less than four times the largest wish.
+  /// Throws resource_exhausted.
   std::byte* workspace(std::size_t bytes) {
     if (bytes == 0) return nullptr;
     for (const device_memory& b : workspace_)
       if (b.bytes() >= bytes) return b.data();
     if (!workspaces_) throw error(error_code::internal, "workspace", "the queue has no memory for libraries' calls");
-    workspace_.push_back(device_memory(*workspaces_, bytes, "workspace of matrix products and convolutions"));
+    const std::size_t twice = workspace_.empty() ? 0 : 2 * workspace_.back().bytes();
+    const bool room = twice > bytes && twice <= workspaces_->free_bytes() / 2;
+    try {
+      add_workspace(room ? twice : bytes);
+    } catch (const error&) {  // it is there in pieces
+      if (!room) throw;
+      add_workspace(bytes);
+    }
     return workspace_.back().data();
+  }
+  /// Of all blocks.
+  std::size_t workspace_bytes() const {
+    std::size_t bytes = 0;
+    for (const device_memory& b : workspace_) bytes += b.bytes();
+    return bytes;
   }
 
  private:
+  void add_workspace(std::size_t bytes) {
+    workspace_.push_back(device_memory(*workspaces_, bytes, "workspace of matrix products and convolutions"));
+  }
+
   allocator* workspaces_;
   sequence<device_memory> workspace_;
 };

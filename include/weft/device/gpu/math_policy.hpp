@@ -23,7 +23,7 @@ struct math_policy {
   bool tune = false;
   /// Channels first changes the order in which sums are taken, and with it last bits.
   layout_policy layouts = layout_policy::automatic;
-  /// Memory that one product may use beside its operands; each queue has it once.
+  /// Memory that one product may use beside its operands. A queue has what the product needs of it that needs most.
   std::size_t workspace_bytes = std::size_t{32} << 20;
   /// The same of one convolution, whose fast algorithms want more; never more than half of what its session may still
   /// hold when the step is prepared.

@@ -33,7 +33,7 @@ struct cublaslt_problem {
   matmul_epilogue epilogue = matmul_epilogue::none;
   bool accumulate = false;
   bool tf32 = false;
-  std::size_t workspace = 0;
+  std::size_t workspace = 0;  ///< that the algorithm may use at most, in bytes
 };
 
 namespace detail {
@@ -261,15 +261,17 @@ class cublaslt_kernel final : public kernel {
     const bool wide = problem_.type == dtype::float64;
     const float narrow[] = {static_cast<float>(scale_[0]), static_cast<float>(scale_[1])};
     std::byte* c = f.buffers[slots_.c];
-    detail::check_cublas(
-        cublasLtMatmul(
-            library_.handle(), &description_.operation, wide ? static_cast<const void*>(&scale_[0]) : &narrow[0],
-            f.buffers[slots_.b], &description_.first, f.buffers[slots_.a], &description_.second,
-            wide ? static_cast<const void*>(&scale_[1]) : &narrow[1], c, &description_.result, c, &description_.result,
-            &chosen_.algorithm, q.workspace(chosen_.workspace ? problem_.workspace : 0), chosen_.workspace, q.stream()),
-        "multiply");
+    detail::check_cublas(cublasLtMatmul(library_.handle(), &description_.operation,
+                                        wide ? static_cast<const void*>(&scale_[0]) : &narrow[0], f.buffers[slots_.b],
+                                        &description_.first, f.buffers[slots_.a], &description_.second,
+                                        wide ? static_cast<const void*>(&scale_[1]) : &narrow[1], c,
+                                        &description_.result, c, &description_.result, &chosen_.algorithm,
+                                        q.workspace(chosen_.workspace), chosen_.workspace, q.stream()),
+                         "multiply");
     if (then_) then_->run(f);
   }
+
+  std::size_t workspace_bytes() const override { return chosen_.workspace; }
 
   std::string describe() const override {
     const matmul_shape& s = problem_.shape;
