@@ -200,6 +200,59 @@ BOOST_FIXTURE_TEST_CASE(memory_is_limited_poisoned_and_checked, fixture) {
   BOOST_TEST((d.allocate(900 << 10) != nullptr));
 }
 
+BOOST_FIXTURE_TEST_CASE(memory_that_is_given_back_is_not_handed_out_while_a_queue_may_use_it, fixture) {
+  auto* host = reinterpret_cast<float*>(d.allocate_host(2 * sizeof(float)));
+  host[0] = 5, host[1] = 0;
+  std::byte* const p = d.allocate(sizeof(float));
+  q->copy(p, host, sizeof(float));
+  const auto reader = gpus.at(1).make_queue();  // of another GPU
+  reader->wait_for(*q);
+  reader->copy(host + 1, p, sizeof(float));
+  d.deallocate(p);
+  BOOST_TEST(gpus.device(0).is_busy());  // the host has waited for nothing
+  BOOST_TEST(host[1] == 0);
+  BOOST_CHECK_EXCEPTION(q->copy(p, host, sizeof(float)), error, is_internal);  // what comes later has lost it
+  std::byte* const next = d.allocate(sizeof(float));
+  BOOST_TEST((next == p));
+  BOOST_TEST(host[1] == 5);
+  q->copy(host + 1, next, sizeof(float));
+  q->synchronize();
+  BOOST_TEST(std::isnan(host[1]));
+  d.deallocate_host(reinterpret_cast<std::byte*>(host));
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_that_is_given_back_is_kept_within_the_shares_of_sessions, fixture) {
+  const auto& n = gpus.device(0).count();
+  const auto once = [&](std::size_t bytes) { d.deallocate(d.allocate(bytes)); };
+  once(1000);
+  BOOST_TEST(n.kept_bytes == 0u);
+  d.open_share(3000);
+  once(1000);
+  BOOST_TEST(n.kept_bytes == 1000u);
+  once(1000);
+  BOOST_TEST(n.reuses == 1u);
+  once(1500);
+  BOOST_TEST(n.kept_bytes == 2500u);
+  BOOST_TEST(d.free_bytes() == 1u << 20);  // what is kept is free
+  once(2000);                              // what is kept makes room first
+  BOOST_TEST(n.peak_reserved_bytes <= 3000u);
+  BOOST_TEST(n.kept_bytes >= 2000u);
+  d.open_share(100);
+  d.close_share(3000);
+  BOOST_TEST(n.kept_bytes == 0u);
+  once(101);
+  BOOST_TEST(n.kept_bytes == 0u);
+  d.close_share(100);
+  d.open_share(1 << 20);
+  once(600 << 10);
+  once(500 << 10);  // more than there is beside the other
+  BOOST_TEST(n.kept_bytes == 500u << 10);
+  d.close_share(1 << 20);
+  BOOST_TEST(n.live_bytes == 0u);
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_test_asks_for_fails, fixture) {
   gpus.fail_allocation(2);
   std::byte* const p = d.allocate(16);

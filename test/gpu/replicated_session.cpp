@@ -58,7 +58,9 @@ void check_like_cpus(Strategy strategy, int ps, T network) {
   const auto on_gpu = train(strategy, ps, network, cuda{0});
   BOOST_TEST(gpus.device(0).count().kernels > 0u);
   BOOST_TEST(gpus.device(0).mistakes().empty());
+  const gpu::emulated_platform others;
   const auto on_cpu = train(strategy, ps, network, cpu{0});
+  BOOST_TEST(others.opened() == 0);  // neither by these workers nor by a parameter server
   for (std::size_t worker = 0; worker < 2; ++worker) {
     BOOST_REQUIRE_EQUAL(on_gpu[worker].size(), on_cpu[worker].size());
     for (std::size_t i = 0; i < on_cpu[worker].size(); ++i)

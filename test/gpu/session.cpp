@@ -553,6 +553,29 @@ BOOST_AUTO_TEST_CASE(one_block_of_workspace_serves_a_whole_step) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_a_step_gives_back_serves_the_next_one_and_is_given_away_when_the_session_closes) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<dyn<"n">>>(g, "x");
+  auto y = let(x + 1.0f);
+  const auto& count = gpus.device(0).count();
+  session_options o = on_gpu;
+  o.gpu.virtual_devices = {64 << 10};
+  {
+    session s{g, o};
+    for (const std::int64_t n : {1000, 1000, 5000, 2000, 7000, 1000}) {  // a step's memory goes with the step
+      auto step = s.prepare(fetch(y), feed(x));
+      BOOST_TEST(step(tensor<float, dims<dyn<"n">>>(shape{n})).data()[n - 1] == 1);
+    }
+    BOOST_TEST(count.reuses > 0u);
+    BOOST_TEST(count.kept_bytes > 0u);
+    BOOST_TEST(count.peak_reserved_bytes <= 64u << 10);
+  }
+  BOOST_TEST(count.kept_bytes == 0u);
+  BOOST_TEST(count.live_bytes == 0u);
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_session_knows_what_it_may_still_hold) {
   gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
   for (const bool grows : {true, false}) {

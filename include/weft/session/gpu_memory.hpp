@@ -23,7 +23,10 @@ class gpu_memory final : public gpu::allocator {
  public:
   gpu_memory(gpu::device& where, std::size_t limit, bool allow_growth)
       : device_(where), limit_(limit / granularity * granularity), grows_(allow_growth) {
-    if (grows_) return;
+    if (grows_) {
+      device_.open_share(limit_);
+      return;
+    }
     region_ = device_.allocate(limit_);
     if (!region_)
       throw error(error_code::resource_exhausted, name(),
@@ -33,7 +36,10 @@ class gpu_memory final : public gpu::allocator {
   gpu_memory(const gpu_memory&) = delete;
   gpu_memory& operator=(const gpu_memory&) = delete;
   ~gpu_memory() override {
-    if (region_) device_.deallocate(region_);
+    if (grows_)
+      device_.close_share(limit_);
+    else
+      device_.deallocate(region_);
   }
 
   /// Throws resource_exhausted, with a table of what is held.
@@ -59,6 +65,8 @@ class gpu_memory final : public gpu::allocator {
     return at;
   }
 
+  /// Between runs: a step waits for its GPUs before it returns, so that a block of a region taken at once, which knows
+  /// nothing of queues, can be handed out again.
   void deallocate(std::byte* at) noexcept override {
     for (std::size_t i = 0; i < holders_.size(); ++i) {
       if (holders_[i].at != at) continue;

@@ -189,12 +189,18 @@ class device : public allocator {
  public:
   virtual int ordinal() const = 0;
   virtual device_info info() const = 0;
-  /// Null if there is no room.
+  /// Any queue may use it from then on. Null if there is no room.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// What queues were given before may go on using it until it is done; it is handed out again after that.
+  void deallocate(std::byte*) noexcept override = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {
     if (std::byte* const at = allocate(bytes)) return at;
     throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
   }
+  /// For as long as a session lives whose memory grows: it may hold so much, and the device keeps what is given back at
+  /// hand within that. When it closes, what nobody holds goes to whoever else uses the card.
+  virtual void open_share(std::size_t /*bytes*/) {}
+  virtual void close_share(std::size_t /*bytes*/) noexcept {}
   /// Clears memory of this device, in no queue; waits until it is done.
   virtual void clear(std::byte* to, std::size_t bytes) = 0;
   /// Page-locked memory of the host. Null if there is no room.

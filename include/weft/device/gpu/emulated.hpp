@@ -21,8 +21,9 @@
 ///
 /// What is easy to get wrong with a GPU is made to fail here: work is done when somebody waits for it and not before;
 /// the host cannot touch a device's memory (a fault), new memory holds NaN, memory written past its end is noticed when
-/// it is given back, a copy from or to anything that is not one allocation is an error, and so is, while work is
-/// recorded, whatever CUDA refuses to record.
+/// it is given back, memory that is given back is taken from under whatever is given to a queue later, a copy from or
+/// to anything that is not one allocation is an error, and so is, while work is recorded, whatever CUDA refuses to
+/// record.
 ///
 ///     gpu::emulated_platform gpus({.devices = 2, .memory_bytes = 64 << 20});   // installed as long as it lives
 ///     ...
@@ -48,6 +49,8 @@ struct emulated_settings {
 struct emulated_counts {
   std::size_t allocations = 0, deallocations = 0, host_allocations = 0;
   std::size_t live_bytes = 0, peak_bytes = 0, live_host_bytes = 0;
+  std::size_t kept_bytes = 0, peak_reserved_bytes = 0;  ///< given back and at hand; the most with what is live
+  std::size_t reuses = 0;                               ///< allocations that took what was kept
   std::size_t queues = 0;
   std::size_t launches = 0;         ///< given to a queue: run or recorded
   std::size_t kernels = 0;          ///< that ran, those of recordings included
@@ -136,6 +139,8 @@ class emulated_device final : public device {
   using device::allocate;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte*) noexcept override;
+  void open_share(std::size_t bytes) override;
+  void close_share(std::size_t bytes) noexcept override;
   void clear(std::byte* to, std::size_t bytes) override;
   std::byte* allocate_host(std::size_t bytes) override;
   void deallocate_host(std::byte*) noexcept override;
@@ -143,7 +148,7 @@ class emulated_device final : public device {
 
   const emulated_counts& count() const { return counts_; }
   /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
-  const std::vector<std::string>& mistakes() const { return mistakes_; }
+  const std::vector<std::string>& mistakes();
   /// Whether a queue has work that nobody has waited for.
   bool is_busy() const;
   /// Whether all of [p, p + bytes) lies in one live allocation of this device.
@@ -153,12 +158,21 @@ class emulated_device final : public device {
   friend class emulated_queue;
   friend class emulated_platform;
 
+  using blocks = std::map<const std::byte*, std::size_t>;
+
+  /// A block that was given back while queues had work, which may be with it.
+  struct leaving_block {
+    std::byte* at;
+    std::size_t bytes;
+    std::vector<std::pair<emulated_queue*, std::size_t>> until;
+  };
+
   static constexpr unsigned char poison = 0xff;  // a float or double of such bytes is NaN
 
-  static bool within(const std::map<const std::byte*, std::size_t>& blocks, const void* p, std::size_t bytes) {
+  static bool within(const blocks& all, const void* p, std::size_t bytes) {
     const auto* at = static_cast<const std::byte*>(p);
-    auto i = blocks.upper_bound(at);
-    if (i == blocks.begin()) return false;
+    auto i = all.upper_bound(at);
+    if (i == all.begin()) return false;
     --i;
     return at + bytes <= i->first + i->second;
   }
@@ -167,10 +181,23 @@ class emulated_device final : public device {
     return (bytes / page + 1) * page;  // at least a byte behind the end, to notice who writes there
   }
 
+  /// As owns(), for work that was given before the block was given back.
+  bool still_has(const void* p, std::size_t bytes) const {
+    for (const leaving_block& l : leaving_)
+      if (within({{l.at, l.bytes}}, p, bytes)) return true;
+    return owns(p, bytes);
+  }
+  std::byte* find_hole(std::size_t bytes) const;
+  void wait_for_leaving() noexcept;
+  void take_back(const leaving_block&) noexcept;
+  void give_away_kept(std::size_t until) noexcept;
+
   emulated_platform& platform_;
   int ordinal_;
   std::byte* base_;
-  std::map<const std::byte*, std::size_t> allocations_, host_allocations_;
+  blocks allocations_, kept_, host_allocations_;
+  std::vector<leaving_block> leaving_;
+  std::size_t shares_ = 0;  // bytes
   std::vector<emulated_queue*> queues_;
   emulated_counts counts_;
   std::vector<std::string> mistakes_;
@@ -267,10 +294,10 @@ class emulated_platform final : public platform {
       if (d && emulated_device::within(d->host_allocations_, p, bytes)) return true;
     return false;
   }
-  void check_range(const char* what, const void* p, std::size_t bytes) const {
+  void check_range(const char* what, const void* p, std::size_t bytes, bool was_given_before = false) const {
     if (!is_device_memory(p)) return;
     for (auto& d : devices_)
-      if (d && d->owns(p, bytes)) return;
+      if (d && (was_given_before ? d->still_has(p, bytes) : d->owns(p, bytes))) return;
     throw error(error_code::internal, what,
                 std::to_string(bytes) + " bytes of a device's memory do not lie in one allocation of it");
   }
@@ -301,26 +328,56 @@ inline bool emulated_device::is_busy() const {
   return false;
 }
 
+inline const std::vector<std::string>& emulated_device::mistakes() {
+  const std::lock_guard lock(platform_.mutex_);
+  wait_for_leaving();
+  return mistakes_;
+}
+
 inline std::size_t emulated_device::free_bytes() {
   const std::lock_guard lock(platform_.mutex_);
   return platform_.settings().memory_bytes - counts_.live_bytes;
 }
 
+/// The first hole that is large enough; null if there is none.
+inline std::byte* emulated_device::find_hole(std::size_t bytes) const {
+  std::byte* at = base_;
+  for (auto a = allocations_.begin(), k = kept_.begin(); a != allocations_.end() || k != kept_.end();) {
+    auto& next = k == kept_.end() || (a != allocations_.end() && a->first < k->first) ? a : k;
+    if (static_cast<std::size_t>(next->first - at) >= pages(bytes)) return at;
+    at = const_cast<std::byte*>(next->first) + pages(next->second);
+    ++next;
+  }
+  return static_cast<std::size_t>(base_ + platform_.stride_ - at) < pages(bytes) ? nullptr : at;
+}
+
+/// As CUDA's stream-ordered pools in one stream: what was given back before is waited for, and what is kept is used
+/// again or makes room.
 inline std::byte* emulated_device::allocate(std::size_t bytes) {
   const std::lock_guard lock(platform_.mutex_);
   if (emulated_platform::due(platform_.allocation_)) return nullptr;
-  if (bytes > platform_.settings().memory_bytes - counts_.live_bytes) return nullptr;
-  // The first hole that is large enough.
-  std::byte* at = base_;
-  for (const auto& [block, size] : allocations_) {
-    if (static_cast<std::size_t>(block - at) >= pages(bytes)) break;
-    at = const_cast<std::byte*>(block) + pages(size);
+  wait_for_leaving();
+  const std::size_t all = platform_.settings().memory_bytes;
+  if (bytes > all - counts_.live_bytes) return nullptr;
+  std::byte* at = nullptr;
+  for (const auto& [block, size] : kept_)
+    if (size == bytes) at = const_cast<std::byte*>(block);
+  if (at) {
+    kept_.erase(at);
+    counts_.kept_bytes -= bytes;
+    ++counts_.reuses;
+  } else {
+    const std::size_t most = shares_ < all ? shares_ : all;
+    give_away_kept(most > counts_.live_bytes + bytes ? most - counts_.live_bytes - bytes : 0);
+    at = find_hole(bytes);
+    if (!at) return nullptr;
   }
-  if (static_cast<std::size_t>(base_ + platform_.stride_ - at) < pages(bytes)) return nullptr;
   allocations_[at] = bytes;
   ++counts_.allocations;
   counts_.live_bytes += bytes;
   if (counts_.live_bytes > counts_.peak_bytes) counts_.peak_bytes = counts_.live_bytes;
+  const std::size_t reserved = counts_.live_bytes + counts_.kept_bytes;
+  if (reserved > counts_.peak_reserved_bytes) counts_.peak_reserved_bytes = reserved;
   const emulated_platform::opened_memory open(platform_);
   std::memset(at, poison, pages(bytes));
   return at;
@@ -334,21 +391,61 @@ inline void emulated_device::deallocate(std::byte* p) noexcept {
     mistakes_.push_back("memory is given back that was not allocated");
     return;
   }
-  for (auto* q : queues_) try {  // as cudaFree does
-      if (!q->running_) q->drain_to(q->given());
-    } catch (...) {
-    }
+  leaving_block block{p, i->second, {}};
+  allocations_.erase(i);
+  ++counts_.deallocations;
+  for (const auto& d : platform_.devices_)
+    if (d)
+      for (auto* q : d->queues_)
+        if (!q->waiting_.empty()) block.until.push_back({q, q->given()});
+  leaving_.push_back(block);
+  if (block.until.empty()) wait_for_leaving();
+}
+
+inline void emulated_device::wait_for_leaving() noexcept {
+  while (!leaving_.empty()) {
+    const leaving_block block = leaving_.front();
+    for (const auto& [q, until] : block.until) try {
+        if (emulated_queue::exists(platform_, q) && !q->running_) q->drain_to(until);
+      } catch (...) {
+      }
+    leaving_.erase(leaving_.begin());
+    take_back(block);
+  }
+}
+
+inline void emulated_device::take_back(const leaving_block& block) noexcept {
   const emulated_platform::opened_memory open(platform_);
-  for (std::size_t k = i->second; k < pages(i->second); ++k)
-    if (p[k] != std::byte{poison}) {
-      mistakes_.push_back("an allocation of " + std::to_string(i->second) + " bytes was written past its end, at " +
+  for (std::size_t k = block.bytes; k < pages(block.bytes); ++k)
+    if (block.at[k] != std::byte{poison}) {
+      mistakes_.push_back("an allocation of " + std::to_string(block.bytes) + " bytes was written past its end, at " +
                           std::to_string(k));
       break;
     }
-  std::memset(p, poison, i->second);
-  counts_.live_bytes -= i->second;
-  ++counts_.deallocations;
-  allocations_.erase(i);
+  std::memset(block.at, poison, block.bytes);
+  counts_.live_bytes -= block.bytes;
+  if (counts_.live_bytes + counts_.kept_bytes + block.bytes > shares_) return;
+  kept_[block.at] = block.bytes;
+  counts_.kept_bytes += block.bytes;
+}
+
+inline void emulated_device::give_away_kept(std::size_t until) noexcept {
+  while (counts_.kept_bytes > until) {
+    counts_.kept_bytes -= kept_.begin()->second;
+    kept_.erase(kept_.begin());
+  }
+}
+
+inline void emulated_device::open_share(std::size_t bytes) {
+  const std::lock_guard lock(platform_.mutex_);
+  shares_ += bytes;
+}
+
+inline void emulated_device::close_share(std::size_t bytes) noexcept {
+  const std::lock_guard lock(platform_.mutex_);
+  shares_ -= bytes;
+  wait_for_leaving();
+  give_away_kept(0);
 }
 
 inline void emulated_device::clear(std::byte* to, std::size_t bytes) {
@@ -414,6 +511,9 @@ inline emulated_queue::~emulated_queue() {
     drain_to(given());
   } catch (...) {
   }
+  for (auto& d : device_.platform_.devices_)
+    if (d)
+      for (auto& l : d->leaving_) std::erase_if(l.until, [&](const auto& u) { return u.first == this; });
   std::erase(device_.queues_, this);
   if (capture_) capture_->lanes[lane_of(this)].queue = nullptr;
 }
@@ -523,8 +623,8 @@ inline void emulated_queue::copy(void* to, const void* from, std::size_t bytes) 
     if (capture_) refuse("copy", "host memory must be page-locked while work is recorded");
   }
   add({[to, from, bytes, &p] {
-    p.check_range("copy", to, bytes);
-    p.check_range("copy", from, bytes);
+    p.check_range("copy", to, bytes, true);
+    p.check_range("copy", from, bytes, true);
     std::memmove(to, from, bytes);
   }});
   if (pageable) drain_to(given());

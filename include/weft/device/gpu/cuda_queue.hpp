@@ -1,0 +1,224 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+#include <weft/device/gpu/cuda_error.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/tensor/sequence.hpp>
+
+/// Queues and recorded work by the CUDA runtime: streams and graphs.
+namespace weft::gpu {
+
+/// A stream of a device. Not the blocking kind: that one waits for whatever else the process does on the legacy default
+/// stream.
+class cuda_stream {
+ public:
+  explicit cuda_stream(int ordinal) : ordinal_(ordinal) {
+    use();
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "make a stream");
+  }
+  cuda_stream(const cuda_stream&) = delete;
+  cuda_stream& operator=(const cuda_stream&) = delete;
+  ~cuda_stream() {
+    cudaSetDevice(ordinal_);
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+    cudaGetLastError();
+  }
+  void use() const { check(cudaSetDevice(ordinal_), "cuda", "use the device"); }
+  operator cudaStream_t() const { return stream_; }
+  int ordinal() const { return ordinal_; }
+
+ private:
+  int ordinal_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A place in a stream of the device that is current when it is made.
+class cuda_event {
+ public:
+  cuda_event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cuda", "make an event"); }
+  cuda_event(const cuda_event&) = delete;
+  cuda_event& operator=(const cuda_event&) = delete;
+  ~cuda_event() {
+    cudaEventDestroy(event_);
+    cudaGetLastError();
+  }
+  operator cudaEvent_t() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class cuda_recording final : public recording {
+ public:
+  explicit cuda_recording(cudaGraphExec_t work) : work_(work) {}
+  ~cuda_recording() override { cudaGraphExecDestroy(work_); }
+  cudaGraphExec_t work() const { return work_; }
+
+ private:
+  cudaGraphExec_t work_;
+};
+
+class cuda_queue;
+
+/// The queues of this process. Whoever takes memory back does not know which of them use it, so it waits for all.
+class cuda_queues {
+ public:
+  /// Lets the later work of a stream, which is no queue's, wait for all that queues were given until now.
+  void precede(cudaStream_t later) noexcept;
+
+ private:
+  friend class cuda_queue;
+  std::mutex mutex_;  // held, too, while a queue begins or ends to record, or to take part
+  sequence<cuda_queue*> queues_;
+};
+
+/// Never destroyed: a static object may own a queue.
+inline cuda_queues& all_cuda_queues() {
+  static auto& all = *new cuda_queues;
+  return all;
+}
+
+class cuda_queue : public queue {
+ public:
+  explicit cuda_queue(int ordinal, allocator* workspaces = nullptr) : queue(workspaces), stream_(ordinal) {
+    const std::lock_guard lock(all_cuda_queues().mutex_);
+    all_cuda_queues().queues_.push_back(this);
+  }
+  ~cuda_queue() override {
+    cudaSetDevice(ordinal());
+    if (recorder_)  // of the recording nothing is done
+      cudaEventSynchronize(given_);
+    else
+      cudaStreamSynchronize(stream_);
+    cudaGetLastError();
+    const std::lock_guard lock(all_cuda_queues().mutex_);
+    auto& queues = all_cuda_queues().queues_;
+    for (std::size_t i = queues.size(); i-- > 0;) {
+      if (queues[i]->recorder_ == this) queues[i]->recorder_ = nullptr;
+      if (queues[i] == this) queues.erase(i);
+    }
+  }
+
+  void launch(const function& f, const launch_size& size, void** arguments) override {
+    if (!f.device)
+      throw error(error_code::unimplemented, f.name,
+                  "is not compiled for GPUs: the file that uses it is to be compiled by a CUDA compiler");
+    if (size.blocks == 0 || size.blocks_y == 0 || size.threads == 0) return;
+    stream_.use();
+    constexpr unsigned default_shared = 48u << 10;
+    if (size.shared_bytes > default_shared)
+      check(cudaFuncSetAttribute(f.device, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(size.shared_bytes)),
+            f.name, "have that much shared memory");
+    const cudaError_t e = cudaLaunchKernel(f.device, dim3(size.blocks, size.blocks_y), dim3(size.threads), arguments,
+                                           size.shared_bytes, stream_);
+    if (e != cudaSuccess) {
+      cudaGetLastError();
+      throw cuda_error(e, f.name,
+                       "be launched as " + std::to_string(size.blocks) + "x" + std::to_string(size.blocks_y) +
+                           " blocks of " + std::to_string(size.threads) + " threads");
+    }
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    stream_.use();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copy", "copy to or from the GPU");
+  }
+  void clear(void* to, std::size_t bytes) override {
+    if (bytes == 0) return;
+    stream_.use();
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear memory of the GPU");
+  }
+
+  // One event for each queue is enough: an event that is recorded again before another thread waits for it only makes
+  // that thread's queue wait for more.
+  void wait_for(queue& other) override {
+    auto& from = static_cast<cuda_queue&>(other);
+    if (from.recorder_ && !recorder_) {
+      const std::lock_guard lock(all_cuda_queues().mutex_);
+      take_part(from.recorder_);
+    }
+    from.stream_.use();
+    check(cudaEventRecord(from.reached_, from.stream_), "cuda", "record an event");
+    stream_.use();
+    check(cudaStreamWaitEvent(stream_, from.reached_, 0), "cuda", "wait for an event");
+  }
+
+  void synchronize() override {
+    stream_.use();
+    check(cudaStreamSynchronize(stream_), "cuda", "finish the work of a stream");
+  }
+
+  // Relaxed: libraries load kernels and take memory the first time they are called, and may do so while recording.
+  void begin_recording() override {
+    const std::lock_guard lock(all_cuda_queues().mutex_);
+    take_part(this);
+    const cudaError_t e = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed);
+    if (e != cudaSuccess) recorder_ = nullptr;
+    check(e, "cuda", "begin to record a step");
+  }
+  owned<recording> end_recording() override {
+    stream_.use();
+    cudaGraph_t graph = nullptr;
+    check(end_capture(graph), "cuda", "record the step");
+    cudaGraphExec_t work = nullptr;
+    const cudaError_t e = cudaGraphInstantiate(&work, graph, 0);
+    cudaGraphDestroy(graph);
+    check(e, "cuda", "make a graph of the recorded step");
+    owned<recording> result(new cuda_recording(work));
+    check(cudaGraphUpload(work, stream_), "cuda", "bring the recorded step to the GPU");
+    return result;
+  }
+  void launch(recording& r) override {
+    stream_.use();
+    check(cudaGraphLaunch(static_cast<cuda_recording&>(r).work(), stream_), "cuda", "launch the recorded step");
+  }
+
+  void* native() const override { return stream(); }
+  cudaStream_t stream() const { return stream_; }
+  int ordinal() const { return stream_.ordinal(); }
+
+ private:
+  friend class cuda_queues;
+
+  /// From here on what this queue is given is recorded. What it was given before is being done.
+  void take_part(cuda_queue* recorder) {
+    stream_.use();
+    check(cudaEventRecord(given_, stream_), "cuda", "record an event");
+    recorder_ = recorder;
+  }
+
+  cudaError_t end_capture(cudaGraph_t& graph) {
+    const std::lock_guard lock(all_cuda_queues().mutex_);
+    const cudaError_t e = cudaStreamEndCapture(stream_, &graph);
+    for (cuda_queue* q : all_cuda_queues().queues_)
+      if (q->recorder_ == this) q->recorder_ = nullptr;
+    return e;
+  }
+
+  cuda_stream stream_;
+  cuda_event reached_;              // by wait_for
+  cuda_event given_;                // before memory is taken back, or before this queue began to record
+  cuda_queue* recorder_ = nullptr;  // whose recording it takes part in; changed under the lock of all queues
+};
+
+inline void cuda_queues::precede(cudaStream_t later) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (cuda_queue* q : queues_) {
+    cudaSetDevice(q->ordinal());
+    // An event cannot be recorded beside a recording, and what is recorded is not done yet.
+    cudaError_t e = q->recorder_ ? cudaSuccess : cudaEventRecord(q->given_, q->stream_);
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(later, q->given_, 0);
+    if (e != cudaSuccess && !q->recorder_) cudaStreamSynchronize(q->stream_);
+  }
+  cudaGetLastError();
+}
+
+}  // namespace weft::gpu
