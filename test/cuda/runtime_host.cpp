@@ -302,7 +302,12 @@ BOOST_AUTO_TEST_CASE(without_pools_memory_is_cudaMallocs) {
     BOOST_CHECK_EQUAL(m.cuda.count("cudaMalloc 1000"), 1u);
     BOOST_CHECK_EQUAL(m.cuda.count("cudaFree"), 1u);
     BOOST_CHECK_EQUAL(m.cuda.count("cudaMemPool"), 0u);
-    BOOST_CHECK(d.allocate(std::size_t{1} << 40) == nullptr);
+    const std::size_t calls = m.cuda.calls;
+    BOOST_CHECK(d.allocate(std::size_t{1} << 40) == nullptr);  // more than the card has: nobody is asked
+    BOOST_CHECK_EQUAL(m.cuda.calls, calls);
+    BOOST_CHECK(d.allocate(std::size_t{4} << 30) != nullptr);
+    BOOST_CHECK(d.allocate(1) == nullptr);
+    while (!m.cuda.blocks.empty()) d.deallocate(const_cast<std::byte*>(m.cuda.blocks.begin()->first));
     d.close_share(1 << 20);
   }
 }

@@ -69,7 +69,9 @@ class cuda_device : public device {
   }
 
   using device::allocate;
-  std::byte* allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
+  std::byte* allocate(std::size_t bytes) override {
+    return bytes <= info_.memory_bytes ? memory_.allocate(bytes) : nullptr;
+  }
   void deallocate(std::byte* data) noexcept override { memory_.deallocate(data); }
   void open_share(std::size_t bytes) override { memory_.open_share(bytes); }
   void close_share(std::size_t bytes) noexcept override { memory_.close_share(bytes); }
