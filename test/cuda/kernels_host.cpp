@@ -26,6 +26,17 @@ namespace {
 template <class... Nodes>
 void recorded(const Nodes&...) {}
 
+/// Convolutions and pools of T, their gradients and second gradients.
+template <class T>
+void record_windows(graph& g) {
+  auto images = placeholder<T, dims<dyn<"batch">, 8, 8, 3>>(g);
+  auto filters = variable<T, dims<3, 3, 3, 4>>(g, "filters", init::zeros{});
+  auto seen = average_pool2d<2>(max_pool2d<2>(conv2d(images, filters)));
+  auto d = gradients(sum(cast<float>(seen)), images, filters);
+  auto squares = sum(square(cast<float>(std::get<0>(d)))) + sum(square(cast<float>(std::get<1>(d))));
+  recorded(gradients(squares, images, filters));
+}
+
 }  // namespace
 
 int main() {
@@ -51,6 +62,8 @@ int main() {
   auto db = std::get<0>(gradients(loss, b));
   recorded(gradients(sum(square(db)), b), gradient_descent{.learning_rate = 0.1}.minimize(loss),
            momentum{.learning_rate = 0.1}.minimize(loss));
+
+  record_windows<float>(g), record_windows<weft::half>(g), record_windows<bfloat16>(g);
 
   int missing = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
