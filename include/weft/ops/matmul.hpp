@@ -85,6 +85,7 @@ inline constexpr operation matmul_operation = [] {
                    .gradient = detail::matmul_gradient,
                    .part = role::product,
                    .takes_gradients = true,
+                   .adds_to_variables = true,
                    .prepare_fused = detail::prepare_matmul_fused<T>};
 }();
 

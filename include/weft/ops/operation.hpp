@@ -136,6 +136,8 @@ struct operation {
   role part = role::none;
   /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
+  /// Of a product: whether it can add itself, times a factor, to a variable.
+  bool adds_to_variables = false;
   /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
   /// the literals. Null for everything else.
   const char* update_rule = nullptr;

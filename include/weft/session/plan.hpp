@@ -366,7 +366,7 @@ class plan {
         }
       } else if (w.op->part == role::descent) {
         const std::uint32_t m = w.inputs[1].node;
-        if (what(m).op->part != role::product || !is_private(w.inputs[1], uses)) continue;
+        if (!what(m).op->adds_to_variables || !is_private(w.inputs[1], uses)) continue;
         if (!(on_[m] == on_[n]) || reads_variable(m)) continue;
         epilogue_of_[m] = n;
         fused_into_[n] = m;
