@@ -46,6 +46,7 @@ struct CUevent_st {
   progress known{};
   std::shared_ptr<standin::capture> recording{};
   progress recorded_order{};
+  float at = 0;  // milliseconds
 };
 struct CUgraph_st {
   int number;
@@ -221,6 +222,21 @@ cudaError_t cuda_runtime::give(cudaStream_t s, work w) {
   return cudaSuccess;
 }
 
+cudaError_t give_call(cudaStream_t s, std::vector<byte_access> accesses, std::function<void()> run,
+                      float milliseconds) {
+  static std::vector<std::unique_ptr<std::function<void()>>> all;  // a recording may run it again
+  all.push_back(std::make_unique<std::function<void()>>(std::move(run)));
+  work w;
+  w.run = [](const work& this_one) {
+    (*static_cast<const std::function<void()>*>(this_one.from))();
+    return cudaSuccess;
+  };
+  w.from = all.back().get();
+  w.accesses = std::move(accesses);
+  current->milliseconds += milliseconds;
+  return current->give(s, std::move(w));
+}
+
 }  // namespace standin
 
 namespace {
@@ -242,9 +258,7 @@ cudaError_t run_doubling(const work& w) {
   return cudaSuccess;
 }
 
-byte_access part(const void* at, std::size_t bytes, bool writes) {
-  return {static_cast<const std::byte*>(at), bytes, writes};
-}
+using standin::part;
 
 /// CUDA's calls destroy even where they report what went wrong before.
 template <class Objects, class Object>
@@ -445,6 +459,11 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
   current->events.insert(*e);
   return cudaSuccess;
 }
+cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  STANDIN_ENTER("cudaEventElapsedTime");
+  return *milliseconds = to->at - from->at, cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   STANDIN_ENTER("cudaEventSynchronize" + text(e));
   if (e->recording) return current->refuse(cudaErrorCapturedEvent);
@@ -463,6 +482,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   if (s->recording) return cudaSuccess;
   merge(s->known, current->host);
   e->known = s->known;
+  e->at = current->milliseconds;
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {

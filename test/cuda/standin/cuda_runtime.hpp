@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -82,6 +83,7 @@ class cuda_runtime {
   /// Of a device: in pools, given back or not, and by cudaMalloc.
   std::size_t reserved_bytes(int device) const;
   std::map<int, std::size_t> most_reserved_bytes;
+  float milliseconds = 0;  ///< that calls of libraries have taken
 
   // ---- for the functions of CUDA ----
 
@@ -135,5 +137,13 @@ class cuda_runtime {
   std::size_t failing_ = 0;
   cudaError_t failure_ = cudaSuccess;
 };
+
+/// Gives a stream work that is none of the runtime's: a library's call, which takes so many milliseconds.
+cudaError_t give_call(cudaStream_t stream, std::vector<byte_access> accesses, std::function<void()> run,
+                      float milliseconds = 0);
+
+inline byte_access part(const void* at, std::size_t bytes, bool writes) {
+  return {static_cast<const std::byte*>(at), bytes, writes};
+}
 
 }  // namespace standin

@@ -1,0 +1,154 @@
+// Matrix products by cuBLASLt's calls, answered by a stand-in: orientations, element types, what is taken in,
+// workspace, tuning; and a whole step, whose products and convolutions are the libraries'. Compiled by the host's
+// compiler; it runs anywhere.
+#include <boost/test/unit_test.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+#include <weft/cuda.hpp>
+
+#include "cublaslt.hpp"
+#include "cudnn.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// A machine with a GPU and its libraries, installed as long as it lives. At its end nothing is left, and no mistake
+/// was made.
+struct machine {
+  standin::cuda_runtime cuda;
+  standin::cudnn_library cudnn;
+  standin::cublaslt_library cublaslt;
+  std::unique_ptr<gpu::cuda_platform> gpus = std::make_unique<gpu::cuda_platform>();
+  gpu::device& d = gpus->at(0);
+  gpu::owned<gpu::queue> q = d.make_queue();
+
+  machine() { gpu::installed_platform = gpus.get(); }
+  ~machine() {
+    gpu::installed_platform = nullptr;
+    q = {};
+    gpus.reset();
+    for (const auto& all : {cuda.mistakes, cudnn.mistakes, cublaslt.mistakes, cuda.left()})
+      for (const std::string& m : all) BOOST_ERROR(m);
+    BOOST_CHECK_EQUAL(cublaslt.handles, 0);
+  }
+};
+
+// Halves of small integers: exact in every type, and in any order.
+float number(std::size_t i) { return static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 2; }
+
+template <class T>
+struct array {
+  gpu::device_memory memory;
+  std::size_t elements;
+  array(gpu::device& d, std::size_t n, std::size_t seed) : memory(d, (n ? n : 1) * sizeof(T), "an array"), elements(n) {
+    for (std::size_t i = 0; i < n; ++i) data()[i] = T(number(i + seed));
+  }
+  T* data() const { return reinterpret_cast<T*>(memory.data()); }
+};
+
+struct call {
+  matmul_shape s;
+  gpu::matmul_epilogue after = gpu::matmul_epilogue::none;
+  bool accumulate = false;
+  double alpha = 1;
+  std::size_t workspace = std::size_t{32} << 20;
+
+  template <class T>
+  void check(machine& m) const {
+    const array<T> a(m.d, s.m * s.k, 0), b(m.d, s.k * s.n, 3), c(m.d, s.m * s.n, 5), bias(m.d, s.n, 1);
+    std::byte* buffers[] = {a.memory.data(), b.memory.data(), c.memory.data(), bias.memory.data()};
+    const gpu::cublaslt_problem p{s, dtype_of<T>, after, accumulate, false, workspace};
+    gpu::owned<kernel> nothing;
+    const gpu::owned<kernel> k(
+        gpu::cublaslt_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()), p, {0, 1, 2, 3}, alpha, nothing));
+    BOOST_REQUIRE(k);
+    k->run({buffers, nullptr, m.q.get()});
+    m.q->synchronize();
+    using e = gpu::matmul_epilogue;
+    for (std::size_t i = 0; i < s.m; ++i)
+      for (std::size_t j = 0; j < s.n; ++j) {
+        double sum = 0;
+        for (std::size_t l = 0; l < s.k; ++l)
+          sum += double(number(s.transpose_a ? l * s.m + i : i * s.k + l)) *
+                 double(number((s.transpose_b ? j * s.k + l : l * s.n + j) + 3));
+        double value = alpha * sum + (accumulate ? number(i * s.n + j + 5) : 0);
+        if (after == e::bias || after == e::bias_relu) value += number(j + 1);
+        if ((after == e::relu || after == e::bias_relu) && value < 0) value = 0;
+        BOOST_REQUIRE_EQUAL(static_cast<float>(c.data()[i * s.n + j]),
+                            static_cast<float>(T(static_cast<float>(value))));
+      }
+  }
+};
+
+template <class T>
+void check_all() {
+  machine m;
+  using enum gpu::matmul_epilogue;
+  for (matmul_shape s : {matmul_shape{1, 1, 1}, matmul_shape{3, 4, 5}, matmul_shape{17, 8, 33}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        s.transpose_a = ta, s.transpose_b = tb;
+        for (const gpu::matmul_epilogue after : {none, bias, relu, bias_relu}) call{s, after}.check<T>(m);
+        call{s, none, true, -0.5}.check<T>(m);
+      }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(floats_are_the_definitions) { check_all<float>(); }
+BOOST_AUTO_TEST_CASE(doubles_are_the_definitions) { check_all<double>(); }
+BOOST_AUTO_TEST_CASE(halves_are_the_definitions) { check_all<weft::half>(); }
+BOOST_AUTO_TEST_CASE(bfloat16s_are_the_definitions) { check_all<bfloat16>(); }
+
+BOOST_AUTO_TEST_CASE(the_first_advice_is_taken_or_the_fastest_within_the_workspace) {
+  const auto taken = [](bool tune, std::size_t workspace) {
+    machine m;
+    gpu::math.tune = tune;
+    call{{3, 4, 5}, gpu::matmul_epilogue::bias, false, 1, workspace}.check<float>(m);
+    call{{3, 4, 5}, gpu::matmul_epilogue::bias, false, 1, workspace}.check<float>(m);  // it is remembered
+    gpu::math.tune = false;
+    const auto& all = m.cublaslt.multiplied;
+    const std::size_t tried = tune ? 13 * (workspace >= 10000 ? 3u : workspace >= 5000 ? 2u : 1u) : 0;
+    BOOST_CHECK_EQUAL(all.size(), (tried > 13 ? tried : 0) + 2);
+    return all.back();
+  };
+  BOOST_CHECK_EQUAL(taken(false, 100000), 0);
+  BOOST_CHECK_EQUAL(taken(true, 100000), 2);
+  BOOST_CHECK_EQUAL(taken(true, 9000), 1);
+  BOOST_CHECK_EQUAL(taken(true, 0), 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_of_library_calls_is_recorded_and_has_one_workspace) {
+  machine m;
+  m.cublaslt.times = {1};
+  graph g;
+  auto x = placeholder<float, dims<2, 6, 5, 3>>(g, "x");
+  auto w = variable<float, dims<3, 3, 3, 4>>(g, "w", init::normal{.stddev = 0.5});
+  auto v = variable<float, dims<120, 7>>(g, "v", init::normal{.stddev = 0.5});
+  auto images = let(conv2d(conv2d(x, w), variable<float, dims<3, 2, 4, 4>>(g, "w2", init::normal{.stddev = 0.5})));
+  auto y = let(matmul(reshape<dims<2, 120>>(images), v));
+  const auto of_w = std::get<0>(gradients(sum(y), w));
+  session s{g, {.threads = 1, .device = cuda{0}}}, host{g, {.threads = 1}};
+  auto step = s.prepare(fetch(y, of_w), feed(x));
+  tensor<float, dims<2, 6, 5, 3>> in;
+  for (int run = 0; run < 4; ++run) {
+    for (std::size_t i = 0; i < in.elements(); ++i) in.data()[i] = number(i + static_cast<std::size_t>(run));
+    const auto [value, gradient] = step(in);
+    const auto [same_value, same_gradient] = host.run(fetch(y, of_w), with(x, in));
+    for (std::size_t i = 0; i < value.elements(); ++i)
+      BOOST_CHECK_SMALL(double(value.data()[i]) - double(same_value.data()[i]), 1e-4);
+    for (std::size_t i = 0; i < gradient.elements(); ++i)
+      BOOST_CHECK_SMALL(double(gradient.data()[i]) - double(same_gradient.data()[i]), 1e-3);
+  }
+  const std::string text = step.explain();
+  BOOST_TEST(text.find("cuDNN conv2d") != std::string::npos);
+  BOOST_TEST(text.find("cublasLt 2x120x7") != std::string::npos);
+  BOOST_TEST(text.find("launched as a whole") != std::string::npos);
+  BOOST_TEST(text.find("bytes of workspace") != std::string::npos);
+  BOOST_TEST(m.cuda.count("cudaGraphLaunch") > 0u);
+}
+
+int main(int count, char** arguments) { return standin::run(count, arguments); }
