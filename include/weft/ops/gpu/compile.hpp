@@ -29,6 +29,8 @@ struct sparse_cross_entropies {};
 struct transposes {};
 struct argmaxes {};
 struct one_hots {};
+struct scans {};
+struct sorts {};
 struct additions {};
 struct gradient_descents {};
 struct momentums {};

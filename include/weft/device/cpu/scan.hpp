@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+
+#include <weft/device/axis_rows.hpp>
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/scan.hpp>
+
+/// Running sums along an axis. Every row is summed from its beginning to its end, so that bits do not depend on where
+/// the work was cut.
+namespace weft::device {
+
+/// How the sums run. Exclusive ones leave out the element itself; reversed ones begin at the end.
+struct scan_direction {
+  bool exclusive = false, reverse = false;
+};
+
+/// Columns that are summed side by side: their sums stay in the first-level cache.
+inline constexpr std::size_t scan_width = 256;
+
+template <class T>
+void scan_row(const T* x, T* y, std::size_t extent, scan_direction d) {
+  scan_sum<T> sum{};
+  for (std::size_t p = 0; p < extent; ++p) {
+    const std::size_t k = d.reverse ? extent - 1 - p : p;
+    const scan_sum<T> before = sum;
+    sum += static_cast<scan_sum<T>>(x[k]);
+    y[k] = static_cast<T>(d.exclusive ? before : sum);
+  }
+}
+
+/// `width` neighbouring columns, at most `scan_width`, of rows that lie `inner` elements apart.
+template <class T>
+struct scan_columns {
+  const T* x;
+  T* y;
+  std::size_t extent, inner, width;
+  scan_direction d;
+
+  WEFT_INLINE void operator()() const {
+    scan_sum<T> sums[scan_width] = {};
+    for (std::size_t p = 0; p < extent; ++p) {
+      const std::size_t k = d.reverse ? extent - 1 - p : p;
+      const T* const from = x + k * inner;
+      T* const to = y + k * inner;
+      if (d.exclusive) {
+        WEFT_VECTORIZE
+        for (std::size_t c = 0; c < width; ++c) {
+          const scan_sum<T> before = sums[c];
+          sums[c] += static_cast<scan_sum<T>>(from[c]);
+          to[c] = static_cast<T>(before);
+        }
+      } else {
+        WEFT_VECTORIZE
+        for (std::size_t c = 0; c < width; ++c) {
+          sums[c] += static_cast<scan_sum<T>>(from[c]);
+          to[c] = static_cast<T>(sums[c]);
+        }
+      }
+    }
+  }
+};
+
+/// Pieces that are independent of each other: rows, or groups of columns.
+inline std::size_t scan_pieces(const axis_rows& s) { return s.outer * ((s.inner + scan_width - 1) / scan_width); }
+
+/// Pieces [begin, end).
+template <class T>
+void scan(const axis_rows& s, scan_direction d, const T* x, T* y, std::size_t begin, std::size_t end) {
+  const std::size_t groups = (s.inner + scan_width - 1) / scan_width;
+  for (std::size_t piece = begin; piece < end; ++piece) {
+    const std::size_t first = piece % groups * scan_width, at = piece / groups * s.extent * s.inner + first;
+    const std::size_t width = s.inner - first < scan_width ? s.inner - first : scan_width;
+    if (s.inner == 1)
+      scan_row(x + at, y + at, s.extent, d);
+    else
+      multiversioned(scan_columns<T>{x + at, y + at, s.extent, s.inner, width, d});
+  }
+}
+
+}  // namespace weft::device

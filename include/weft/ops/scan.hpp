@@ -1,0 +1,106 @@
+#pragma once
+
+#include <weft/device/cpu/scan.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+
+/// Running sums. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
+namespace weft {
+
+/// The options of tf.math.cumsum. An exclusive sum leaves out the element itself: the first one is 0. A reversed one
+/// runs from the end of the axis to its beginning.
+using cumsum_options = device::scan_direction;
+
+namespace detail {
+
+template <class T>
+class cumsum_kernel final : public kernel {
+ public:
+  explicit cumsum_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]),
+        out_(p.output_slots[0]),
+        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
+        how_{p.c.attributes[1] != 0, p.c.attributes[2] != 0} {
+    pieces_ = rows_.extent ? device::scan_pieces(rows_) : 0;
+    chunks_ = p.inputs[0].extents.elements() / 16384 + 1;
+    if (chunks_ > pieces_) chunks_ = pieces_;
+  }
+  void run(const frame& f) override {
+    const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
+    T* y = reinterpret_cast<T*>(f.buffers[out_]);
+    const auto part = [&](std::size_t chunk) {
+      device::scan(rows_, how_, x, y, pieces_ * chunk / chunks_, pieces_ * (chunk + 1) / chunks_);
+    };
+    if (chunks_ == 1)
+      part(0);
+    else if (chunks_ > 1)
+      f.threads->parallel_for(chunks_, part);
+  }
+  std::string describe() const override { return concat({"cumsum over ", rows_.extent}); }
+
+ private:
+  std::uint32_t in_, out_;
+  axis_rows rows_;
+  device::scan_direction how_;
+  std::size_t pieces_, chunks_;
+};
+
+WEFT_COLD_BEGIN
+
+template <class T>
+kernel* prepare_cumsum(const prepare_context& p) {
+  return new cumsum_kernel<T>(p);
+}
+
+/// An element reaches all sums behind it, so what arrives is summed the other way round.
+inline void cumsum_gradient(gradient_context& g) {
+  const symbol up = g.upstream();
+  invocation c;
+  c.op = g.c.op;
+  c.inputs = {up.id()};
+  c.outputs = {up.info()};
+  c.attributes = {g.c.attributes[0], g.c.attributes[1], !g.c.attributes[2]};
+  g.gradient(0, up.where()->record(static_cast<invocation&&>(c)));
+}
+
+WEFT_COLD_END
+
+}  // namespace detail
+
+template <class T>
+inline constexpr operation cumsum_operation = {.name = "cumsum",
+                                               .prepare_cpu = detail::prepare_cumsum<T>,
+                                               .gpu = &gpu::preparation_of<detail::prepare_cumsum<T>>,
+                                               .gradient = detail::cumsum_gradient};
+
+/// The elements are no numbers.
+template <class T>
+struct elements_are_no_numbers : mistake<std::is_same_v<T, bool>> {};
+
+/// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
+/// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float and rounded once for
+/// each element, integers wrap around. On a GPU the sums are made in another order than on a CPU, in the same one every
+/// time. A row is summed by one block there: few long rows do not fill a GPU.
+template <int Axis = 0, Expression E>
+[[nodiscard]] auto cumsum(const E& e, cumsum_options options = {}) {
+  using T = value_t<E>;
+  using D = dims_t<E>;
+  static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: there is no such axis");
+  static_assert(correct<elements_are_no_numbers<T>>, "cumsum: use cast<float>(x) or cast<std::int32_t>(x)");
+  if constexpr (axis_out_of_range<D, Axis>::value || elements_are_no_numbers<T>::value) {
+    return detail::after_mistake<T, D>(e);
+  } else {
+    if constexpr (E::symbolic) gpu::compile_family<gpu::scans, T>();
+    const auto x = detail::settle(e);
+    return detail::record_or_run<T, D, device_t<E>>(
+        cumsum_operation<T>, detail::extents_of(x),
+        {__builtin_ctz(detail::axis_mask<Axis>(D::rank)), options.exclusive, options.reverse}, x);
+  }
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/scan.hpp>
+#endif

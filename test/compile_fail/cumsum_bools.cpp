@@ -1,0 +1,16 @@
+// Running sums of truth values.
+// error: elements_are_no_numbers
+// error: bool
+// error: cast<float>
+#include <weft/ops/scan.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<bool, dims<3>> x;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = cumsum<0>(x);
+#else
+  auto y = cumsum<0>(cast<float>(x));
+#endif
+}

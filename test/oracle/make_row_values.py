@@ -1,0 +1,45 @@
+"""Writes row_values.hpp: what TensorFlow computes along an axis, for test/oracle/rows.cpp to compare Weft with.
+
+usage: PYTHON make_row_values.py > row_values.hpp        with a PYTHON that has tensorflow
+
+All is computed in double, from fractions of 64: floats hold them and their sums exactly.
+"""
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+out = []
+
+
+def numbers(extents, which, levels=257):
+    i = np.arange(np.prod(extents))
+    return ((((i * 7919 + 31 * which) % levels) - levels // 2) / 64.0).reshape(extents)
+
+
+def emit(name, t):
+    out.append(f"inline const std::vector<double> {name}{{{', '.join(repr(float(v)) for v in np.asarray(t).flatten())}}};")
+
+
+def case(name, f, x):
+    """f's value, and the gradient of sum(value * weight)."""
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+        weighted = tf.reduce_sum(y * numbers(tuple(y.shape), 4))
+    emit(f"{name}_value", y)
+    emit(f"{name}_d_x", tape.gradient(weighted, x))
+
+
+x = numbers((2, 5, 3), 1)
+emit("x", x)
+for axis in range(3):
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            case(f"cumsum_{axis}_{exclusive:d}{reverse:d}",
+                 lambda v: tf.math.cumsum(v, axis, exclusive=exclusive, reverse=reverse), x)
+
+sys.stdout.write("#pragma once\n\n// Made by make_row_values.py with TensorFlow " + tf.__version__ +
+                 ".\n\n#include <vector>\n\nnamespace oracle::rows {\n\n" + "\n".join(out) +
+                 "\n\n}  // namespace oracle::rows\n")

@@ -1,0 +1,59 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE rows
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+#include <weft/ops/scan.hpp>
+#include <weft/weft.hpp>
+
+#include "oracle/compare.hpp"
+#include "oracle/row_values.hpp"
+
+using namespace weft;
+
+// Running sums against TensorFlow; see make_row_values.py. Floats hold all that is compared exactly.
+
+namespace {
+
+using oracle::as_tensor;
+using oracle::numbers;
+using block = dims<2, 5, 3>;
+
+template <class Y>
+tensor<float, dims_t<Y>> weight_of(const Y&) {
+  tensor<float, dims_t<Y>> t;
+  for (std::size_t i = 0; i < t.elements(); ++i)
+    t.data()[i] = static_cast<float>((static_cast<double>((i * 7919 + 124) % 257) - 128) / 64);
+  return t;
+}
+
+/// The value of f(x), and the gradient of sum(value * weight).
+template <class F>
+void check(const std::string& name, F f, const numbers& value, const numbers& d_x) {
+  graph g;
+  const auto x = variable<float, block>(g, "x", as_tensor<block>(oracle::rows::x));
+  const auto y = let(f(x));
+  const auto [dx] = gradients(sum(y * weight_of(y)), x);
+  session s{g};
+  const auto [found, found_x] = s.prepare(fetch(y, dx), feed())();
+  oracle::compare(name, found, value, 0);
+  oracle::compare(name + ", gradient", found_x, d_x, 0);
+  oracle::compare(name + " of a tensor", f(as_tensor<block>(oracle::rows::x)), value, 0);
+}
+
+}  // namespace
+
+#define CUMSUM(axis, exclusive, reverse)                          \
+  check(                                                          \
+      "cumsum<" #axis "> " #exclusive #reverse,                   \
+      [](const auto& x) {                                         \
+        return cumsum<axis>(x, {exclusive, reverse});             \
+      },                                                          \
+      oracle::rows::cumsum_##axis##_##exclusive##reverse##_value, \
+      oracle::rows::cumsum_##axis##_##exclusive##reverse##_d_x)
+
+BOOST_AUTO_TEST_CASE(running_sums) {
+  CUMSUM(0, 0, 0), CUMSUM(0, 0, 1), CUMSUM(0, 1, 0), CUMSUM(0, 1, 1);
+  CUMSUM(1, 0, 0), CUMSUM(1, 0, 1), CUMSUM(1, 1, 0), CUMSUM(1, 1, 1);
+  CUMSUM(2, 0, 0), CUMSUM(2, 0, 1), CUMSUM(2, 1, 0), CUMSUM(2, 1, 1);
+}
