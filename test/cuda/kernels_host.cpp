@@ -1,6 +1,8 @@
 // What nvcc makes of a program of many expressions: every one has its kernels, in the slots of its skeleton, and so has
 // every other operation. This needs no GPU: nothing runs.
 #include <weft/cuda.hpp>
+#include <weft/ops/scan.hpp>
+#include <weft/ops/sort.hpp>
 
 #include <cstdio>
 
@@ -59,6 +61,7 @@ int main() {
               sum(product<0>(a10));
   recorded(gradients(loss, b), softmax(x), log_softmax(d), argmax<1>(x), one_hot<10>(labels), transpose(x), shape_of(x),
            sum<0>(i), min(i), max<1>(d));
+  recorded(argsort<0>(i), gradients(sum(cumsum<1>(x) * sort<0>(x) * y), x), gradients(sum(top_k<3>(d).values), d));
   auto db = std::get<0>(gradients(loss, b));
   recorded(gradients(sum(square(db)), b), gradient_descent{.learning_rate = 0.1}.minimize(loss),
            momentum{.learning_rate = 0.1}.minimize(loss));

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/ops/sort.hpp>
 
 using namespace weft;
 using compare::input;
@@ -79,4 +80,110 @@ BOOST_AUTO_TEST_CASE(running_sums_by_threads_side_by_side) {
   recorded(cumsum<1>(input<float, 3, 50, 2000>(g, "x")), cumsum<0>(input<float, 20, 4096>(g, "y")),
            cumsum<1>(input<float, 700, 20>(g, "z")), cumsum<1>(input<float, 300, 5>(g, "short")));
   compare::run(g, options());
+}
+
+namespace {
+
+const std::vector<double> with_equals = {3,
+                                         -1,
+                                         0,
+                                         -0.0,
+                                         7,
+                                         std::numeric_limits<double>::quiet_NaN(),
+                                         3,
+                                         2.5,
+                                         -1,
+                                         -8,
+                                         -3,
+                                         7,
+                                         64,
+                                         -0.0,
+                                         0,
+                                         std::numeric_limits<double>::infinity(),
+                                         3,
+                                         -std::numeric_limits<double>::quiet_NaN(),
+                                         -std::numeric_limits<double>::infinity()};
+
+template <int K, class X>
+void sorts(const X& x) {
+  for (const direction d : {direction::ascending, direction::descending})
+    recorded(sort<0>(x, d), sort<1>(x, d), sort<2>(x, d));
+  recorded(top_k<K>(x));
+}
+
+compare::options exactly() {
+  compare::options o;
+  o.exact = {"sort", "gather_along", "scatter_along"};
+  return o;
+}
+
+template <class T, int N, int A = 2, int B = 3>
+void sorted_axis_of() {
+  graph g;
+  sorts<(B < 2 ? B : 2)>(input<T, N, A, B>(g, "first"));
+  sorts<(A < 1 ? A : 1)>(input<T, B, N, A>(g, "middle"));
+  sorts<(N < 33 ? N : 33)>(input<T, A, B, N>(g, "last"));
+  sorts<N>(input<T, 1, 1, N>(g, "one"));
+  for (const char* name : {"numbers", "equals"}) {
+    compare::options o = exactly();
+    if (std::string(name) == "equals")
+      for (const char* leaf : {"first", "middle", "last", "one"}) o.values[leaf] = with_equals;
+    compare::run(g, o);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sorts_of_every_length) {
+  sorted_axis_of<float, 0>();
+  sorted_axis_of<float, 1>();
+  sorted_axis_of<float, 4>();
+  sorted_axis_of<float, 31>();
+  sorted_axis_of<float, 32>();
+  sorted_axis_of<float, 33>();
+  sorted_axis_of<float, 64>();
+  sorted_axis_of<float, 65>();
+  sorted_axis_of<float, 255>();
+  sorted_axis_of<float, 256>();
+  sorted_axis_of<float, 257>();
+  sorted_axis_of<float, 1000>();
+  sorted_axis_of<float, 1024>();
+  sorted_axis_of<float, 1025>();
+  sorted_axis_of<float, 4096>();
+  sorted_axis_of<float, 4097>();
+  sorted_axis_of<float, 5000>();
+}
+
+BOOST_AUTO_TEST_CASE(sorts_of_many_short_rows) {
+  sorted_axis_of<float, 3, 40, 50>();
+  sorted_axis_of<float, 10, 33, 7>();
+  sorted_axis_of<std::int32_t, 40, 20, 9>();
+}
+
+BOOST_AUTO_TEST_CASE(sorts_of_every_type) {
+  const auto all = []<class T>(T) {
+    sorted_axis_of<T, 20>();
+    sorted_axis_of<T, 300>();
+    sorted_axis_of<T, 2000, 1, 2>();
+    sorted_axis_of<T, 4500, 1, 3>();
+  };
+  all(double{}), all(std::int32_t{}), all(std::int64_t{}), all(std::uint8_t{});
+  all(weft::half{}), all(bfloat16{});
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_sorts) {
+  graph g;
+  g.use(primitives<float>);
+  const auto check = [&](const auto& x, const auto& y) {
+    const auto [d] = gradients(sum(y * y), x);
+    recorded(gradients(sum(d * d * d), x));
+  };
+  auto a = input<float, 20, 3, 7>(g, "a");
+  check(a, sort<0>(a)), check(a, sort<1>(a)), check(a, sort<2>(a)), check(a, top_k<4>(a).values);
+  auto b = input<float, 2, 5000>(g, "b");
+  check(b, sort(b, direction::descending)), check(b, top_k<70>(b).values), check(b, top_k<0>(b).values);
+  auto c = input<double, 3, 0>(g, "c");
+  g.use(primitives<double>);
+  check(c, sort(c)), check(c, sort<0>(c)), check(c, top_k<0>(c).values);
+  compare::run(g);
 }

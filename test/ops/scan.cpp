@@ -182,3 +182,16 @@ BOOST_AUTO_TEST_CASE(gradients_of_dynamic_extents) {
   const auto x = check.input<dims<dyn<"rows">, 3>>(0.5, 1.5, shape(4, 3));
   check("cumsum of rows known at run time", square(cumsum(x * x)));
 }
+
+BOOST_AUTO_TEST_CASE(gradients_pass_through_narrow_types) {
+  const auto check = []<class T>(T) {
+    graph g;
+    const auto x = variable<float, dims<4>>(g, "x", tensor<float, dims<4>>{1, 2, 3, 4});
+    const auto [d] = gradients(sum(square(cast<float>(cumsum(cast<T>(x))))), x);
+    session s{g};
+    const auto found = s.eval(d);
+    const float expected[] = {40, 38, 32, 20};
+    for (int i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(found(i), expected[i]);
+  };
+  check(weft::half{}), check(bfloat16{});
+}

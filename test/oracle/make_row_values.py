@@ -40,6 +40,16 @@ for axis in range(3):
             case(f"cumsum_{axis}_{exclusive:d}{reverse:d}",
                  lambda v: tf.math.cumsum(v, axis, exclusive=exclusive, reverse=reverse), x)
 
+few = numbers((2, 5, 3), 3, levels=4)  # four numbers only, so that most are equal to others
+emit("few", few)
+for axis in range(3):
+    for d in ("ascending", "descending"):
+        case(f"sort_{axis}_{d}", lambda v: tf.sort(v, axis, d.upper()), x)
+        emit(f"argsort_{axis}_{d}", tf.argsort(few, axis, d.upper(), stable=True))
+case("top_2", lambda v: tf.math.top_k(v, 2).values, x)
+emit("top_2_indices", tf.math.top_k(x, 2).indices)
+emit("top_2_of_few", tf.math.top_k(few, 2).indices)
+
 sys.stdout.write("#pragma once\n\n// Made by make_row_values.py with TensorFlow " + tf.__version__ +
                  ".\n\n#include <vector>\n\nnamespace oracle::rows {\n\n" + "\n".join(out) +
                  "\n\n}  // namespace oracle::rows\n")

@@ -16,6 +16,20 @@ struct axis_rows {
       (i < axis ? outer : i == axis ? extent : inner) *= static_cast<std::size_t>(s[i]);
   }
   std::size_t rows() const { return outer * inner; }
+
+  /// Rows side by side that are walked together: (outer, first) ... (outer, first + width - 1).
+  struct group {
+    std::size_t outer, first, width;
+  };
+  static constexpr std::size_t width = 256;  ///< of a group, at most
+  std::size_t groups() const { return outer * groups_across(); }
+  group group_at(std::size_t i) const {
+    const std::size_t first = i % groups_across() * width;
+    return {i / groups_across(), first, inner - first < width ? inner - first : width};
+  }
+
+ private:
+  std::size_t groups_across() const { return (inner + width - 1) / width; }
 };
 
 }  // namespace weft

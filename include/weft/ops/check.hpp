@@ -16,6 +16,10 @@ struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == det
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
+/// The operation needs numbers, of any type.
+template <class T>
+struct elements_are_no_numbers : mistake<std::is_same_v<T, bool>> {};
+
 /// The operation needs a value of a graph, and this is one of tensors.
 template <class E>
 struct value_not_in_a_graph : mistake<!E::symbolic> {};

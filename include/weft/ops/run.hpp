@@ -33,9 +33,9 @@ symbol record_operation(const operation&, const value_info& output, sequence<std
                         const operand_source* operands, std::size_t count);
 
 /// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
-/// not equal.
+/// not equal. `buffers`: of the operands, then of the results.
 void run_operation(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
-                   const char* const* const* names, std::size_t count, const value_info& output,
+                   const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
                    std::byte* const* buffers);
 
 /// Throws invalid_argument, in the name of the `operation()`, if operands have different extents of one name. Over
@@ -89,17 +89,17 @@ WEFT_ONCE symbol record_operation(const operation& op, const value_info& output,
 }
 
 WEFT_ONCE void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
-                             const char* const* const* names, std::size_t count, const value_info& output,
-                             std::byte* const* buffers) {
+                             const char* const* const* names, std::size_t count, const value_info* outputs,
+                             std::size_t results, std::byte* const* buffers) {
   check_names(inputs, names, count, [&] { return op.name; });
   invocation c;
   c.op = &op;
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
   c.inputs.resize(count);
-  c.outputs = {output};
+  c.outputs.append(outputs, results);
   sequence<std::uint32_t> slots;
-  for (std::uint32_t i = 0; i <= count; ++i) slots.push_back(i);
-  kernel* k = op.prepare_cpu({c, inputs, &output, slots.data(), slots.data() + count});
+  for (std::uint32_t i = 0; i < count + results; ++i) slots.push_back(i);
+  kernel* k = op.prepare_cpu({c, inputs, outputs, slots.data(), slots.data() + count});
   struct release {
     kernel* k;
     ~release() { delete k; }
@@ -124,8 +124,9 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
     auto result = make_tensor<T, D, Dev>(extents, uninitialized{});
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
-    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands),
-                  {dtype_of<T>, extents}, buffers);
+    const value_info output{dtype_of<T>, extents};
+    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), &output, 1,
+                  buffers);
     return result;
   }
 }

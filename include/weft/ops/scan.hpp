@@ -22,15 +22,15 @@ class cumsum_kernel final : public kernel {
         out_(p.output_slots[0]),
         rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
         how_{p.c.attributes[1] != 0, p.c.attributes[2] != 0} {
-    pieces_ = rows_.extent ? device::scan_pieces(rows_) : 0;
+    groups_ = rows_.extent ? rows_.groups() : 0;
     chunks_ = p.inputs[0].extents.elements() / 16384 + 1;
-    if (chunks_ > pieces_) chunks_ = pieces_;
+    if (chunks_ > groups_) chunks_ = groups_;
   }
   void run(const frame& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     T* y = reinterpret_cast<T*>(f.buffers[out_]);
     const auto part = [&](std::size_t chunk) {
-      device::scan(rows_, how_, x, y, pieces_ * chunk / chunks_, pieces_ * (chunk + 1) / chunks_);
+      device::scan(rows_, how_, x, y, groups_ * chunk / chunks_, groups_ * (chunk + 1) / chunks_);
     };
     if (chunks_ == 1)
       part(0);
@@ -43,7 +43,7 @@ class cumsum_kernel final : public kernel {
   std::uint32_t in_, out_;
   axis_rows rows_;
   device::scan_direction how_;
-  std::size_t pieces_, chunks_;
+  std::size_t groups_, chunks_;
 };
 
 WEFT_COLD_BEGIN
@@ -73,10 +73,6 @@ inline constexpr operation cumsum_operation = {.name = "cumsum",
                                                .prepare_cpu = detail::prepare_cumsum<T>,
                                                .gpu = &gpu::preparation_of<detail::prepare_cumsum<T>>,
                                                .gradient = detail::cumsum_gradient};
-
-/// The elements are no numbers.
-template <class T>
-struct elements_are_no_numbers : mistake<std::is_same_v<T, bool>> {};
 
 /// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
 /// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float and rounded once for

@@ -9,7 +9,8 @@
 namespace weft {
 
 /// IEEE 754 binary16, a storage type: converts to and from float, round to nearest even. Storage types have `cast`,
-/// `matmul`, `conv2d`, pools, `reshape` and `transpose`, with gradients; arithmetic asks for `cast<float>(x)`.
+/// `matmul`, `conv2d`, pools, `reshape`, `transpose`, running sums and sorts, with gradients; arithmetic asks for
+/// `cast<float>(x)`.
 struct half {
   std::uint16_t bits = 0;
   half() = default;

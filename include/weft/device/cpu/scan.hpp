@@ -15,9 +15,6 @@ struct scan_direction {
   bool exclusive = false, reverse = false;
 };
 
-/// Columns that are summed side by side: their sums stay in the first-level cache.
-inline constexpr std::size_t scan_width = 256;
-
 template <class T>
 void scan_row(const T* x, T* y, std::size_t extent, scan_direction d) {
   scan_sum<T> sum{};
@@ -29,7 +26,7 @@ void scan_row(const T* x, T* y, std::size_t extent, scan_direction d) {
   }
 }
 
-/// `width` neighbouring columns, at most `scan_width`, of rows that lie `inner` elements apart.
+/// A group of rows side by side: their sums stay in the first-level cache.
 template <class T>
 struct scan_columns {
   const T* x;
@@ -38,7 +35,7 @@ struct scan_columns {
   scan_direction d;
 
   WEFT_INLINE void operator()() const {
-    scan_sum<T> sums[scan_width] = {};
+    scan_sum<T> sums[axis_rows::width] = {};
     for (std::size_t p = 0; p < extent; ++p) {
       const std::size_t k = d.reverse ? extent - 1 - p : p;
       const T* const from = x + k * inner;
@@ -61,20 +58,16 @@ struct scan_columns {
   }
 };
 
-/// Pieces that are independent of each other: rows, or groups of columns.
-inline std::size_t scan_pieces(const axis_rows& s) { return s.outer * ((s.inner + scan_width - 1) / scan_width); }
-
-/// Pieces [begin, end).
+/// Groups [begin, end) of rows.
 template <class T>
 void scan(const axis_rows& s, scan_direction d, const T* x, T* y, std::size_t begin, std::size_t end) {
-  const std::size_t groups = (s.inner + scan_width - 1) / scan_width;
-  for (std::size_t piece = begin; piece < end; ++piece) {
-    const std::size_t first = piece % groups * scan_width, at = piece / groups * s.extent * s.inner + first;
-    const std::size_t width = s.inner - first < scan_width ? s.inner - first : scan_width;
+  for (std::size_t i = begin; i < end; ++i) {
+    const axis_rows::group g = s.group_at(i);
+    const std::size_t at = g.outer * s.extent * s.inner + g.first;
     if (s.inner == 1)
       scan_row(x + at, y + at, s.extent, d);
     else
-      multiversioned(scan_columns<T>{x + at, y + at, s.extent, s.inner, width, d});
+      multiversioned(scan_columns<T>{x + at, y + at, s.extent, s.inner, g.width, d});
   }
 }
 

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/host_device.hpp>
+
+namespace weft {
+
+/// Which elements come first.
+enum class direction : unsigned char { ascending, descending };
+
+namespace detail {
+
+template <std::size_t Bytes>
+struct unsigned_of;
+template <>
+struct unsigned_of<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct unsigned_of<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct unsigned_of<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct unsigned_of<8> {
+  using type = std::uint64_t;
+};
+
+/// The bits of infinity; 0 for integers.
+template <class T>
+inline constexpr std::uint64_t infinity_bits = 0;
+template <>
+inline constexpr std::uint64_t infinity_bits<half> = 0x7c00;
+template <>
+inline constexpr std::uint64_t infinity_bits<bfloat16> = 0x7f80;
+template <>
+inline constexpr std::uint64_t infinity_bits<float> = 0x7f800000;
+template <>
+inline constexpr std::uint64_t infinity_bits<double> = 0x7ff0000000000000;
+
+}  // namespace detail
+
+/// What elements are sorted by: unsigned numbers.
+template <class T>
+using sort_key = typename detail::unsigned_of<sizeof(T)>::type;
+
+/// The key of an element; keys in ascending order are elements in the wanted one. -0 is 0, and every NaN the same,
+/// larger than all numbers. By bits alone: it holds under -ffast-math too.
+template <class T>
+WEFT_HOST_DEVICE constexpr sort_key<T> key_of(T x, direction d) {
+  using key = sort_key<T>;
+  constexpr key sign = static_cast<key>(key{1} << (8 * sizeof(T) - 1));
+  key k = __builtin_bit_cast(key, x);
+  if constexpr (detail::infinity_bits<T> != 0) {
+    const key magnitude = static_cast<key>(k & ~sign);
+    if (magnitude > static_cast<key>(detail::infinity_bits<T>))
+      k = static_cast<key>(~key{0});
+    else if (magnitude == 0)
+      k = sign;
+    else
+      k = static_cast<key>(k & sign ? ~k : k | sign);
+  } else if constexpr (std::is_signed_v<T>) {
+    k = static_cast<key>(k ^ sign);
+  }
+  return d == direction::descending ? static_cast<key>(~k) : k;
+}
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/device/gpu/sort_cub.hpp>
+#include <weft/ops/gpu/install.hpp>
+#include <weft/ops/sort.hpp>
+
+/// Sorts, prepared for a GPU.
+#if WEFT_COMPILES_FOR_GPU
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+inline namespace WEFT_GPU_FILE {
+
+template <class Body, class T>
+kernel* make_sort(const prepare_context& p, Body b, const sort_arguments<T>& s, const function& code,
+                  std::size_t blocks, std::string what) {
+  static_cast<sort_arguments<T>&>(b) = s;
+  auto* k = new launch_kernel(static_cast<std::string&&>(what));
+  auto& l = add_body(*k, b, code, blocks);
+  l.point(offset_in(b, b.x), p.input_slots[0]);
+  l.point(offset_in(b, b.values), p.output_slots[0]);
+  l.point(offset_in(b, b.indices), p.output_slots[1]);
+  return k;
+}
+
+template <class T>
+kernel* prepare_sort(const prepare_context& p, device& d) {
+  using counting = sort_by_counting<T>;
+  using small = sort_by_blocks<T, 4>;
+  using large = sort_by_blocks<T, 16>;
+  static const function by_counting = function_of<counting>("sort by counting");
+  static const function by_small_blocks = function_of_teams<small>("sort by blocks");
+  static const function by_large_blocks = function_of_teams<large>("sort by blocks");
+  weft::detail::check_sort(p);
+  const shape& x = p.inputs[0].extents;
+  check_size("sort", x);
+  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+  const axis_rows r(x, axis);
+  sort_arguments<T> s{};
+  s.rows = static_cast<std::uint32_t>(r.rows());
+  s.extent = static_cast<std::uint32_t>(r.extent);
+  s.first = static_cast<std::uint32_t>(p.outputs[0].extents[axis]);
+  s.order = static_cast<direction>(p.c.attributes[1]);
+  std::string what = "sort " + std::to_string(s.first) + " of " + std::to_string(s.extent);
+  if (s.rows == 0 || s.first == 0) return new launch_kernel(what);
+  s.inner = divisor(static_cast<std::uint32_t>(r.inner));
+  if (s.extent <= counting::longest) {
+    counting b{};
+    std::uint32_t lanes_log = 2;
+    while ((1u << lanes_log) < s.extent) ++lanes_log;
+    b.rows_log = 8 - lanes_log;
+    return make_sort(p, b, s, by_counting, (s.rows + (1u << b.rows_log) - 1) >> b.rows_log, what + " by counting");
+  }
+  if (s.extent <= small::longest) return make_sort(p, small{}, s, by_small_blocks, s.rows, what + " by blocks");
+  if (s.extent <= large::longest) return make_sort(p, large{}, s, by_large_blocks, s.rows, what + " by blocks");
+  return new long_sort_kernel<T>(what, s, d, p.input_slots[0], p.output_slots[0], p.output_slots[1]);
+}
+
+template <class T, bool Back>
+kernel* prepare_along(const prepare_context& p, device&) {
+  using body = along_body<T, Back>;
+  using zeros = zeros_body<T>;
+  static const function code = function_of<body>(Back ? "scatter along" : "gather along");
+  static const function clear = function_of<zeros>("zeros");
+  const shape& whole = (Back ? p.outputs[0] : p.inputs[0]).extents;
+  const shape& part = p.inputs[1].extents;
+  check_size(p.c.op->name, whole);
+  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+  auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(part[axis]) + " of " +
+                              std::to_string(whole[axis]));
+  const auto blocks = [](std::size_t elements) { return (elements + body::threads - 1) / body::threads; };
+  if (Back && part[axis] < whole[axis] && whole.elements() > 0) {
+    zeros b{nullptr, static_cast<std::uint32_t>(whole.elements())};
+    add_body(*k, b, clear, blocks(b.elements)).point(offset_in(b, b.y), p.output_slots[0]);
+  }
+  if (part.elements() == 0) return k;
+  body b{};
+  b.elements = static_cast<std::uint32_t>(part.elements());
+  b.extent = static_cast<std::uint32_t>(whole[axis]);
+  b.inner = divisor(static_cast<std::uint32_t>(axis_rows(whole, axis).inner));
+  b.count = divisor(static_cast<std::uint32_t>(part[axis]));
+  auto& l = add_body(*k, b, code, blocks(b.elements));
+  l.point(offset_in(b, b.x), p.input_slots[0]);
+  l.point(offset_in(b, b.indices), p.input_slots[1]);
+  l.point(offset_in(b, b.y), p.output_slots[0]);
+  return k;
+}
+
+}  // namespace WEFT_GPU_FILE
+
+template <class T>
+struct family_kernels<sorts, T> : installed<weft::detail::prepare_sort<T>, prepare_sort<T>>,
+                                  installed<weft::detail::prepare_gather_along<T>, prepare_along<T, false>>,
+                                  installed<weft::detail::prepare_scatter_along<T>, prepare_along<T, true>> {};
+
+}  // namespace weft::gpu
+WEFT_COLD_END
+#endif

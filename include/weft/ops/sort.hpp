@@ -1,0 +1,301 @@
+#pragma once
+
+#include <weft/device/cpu/sort.hpp>
+#include <weft/ops/array.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/enter.hpp>
+#include <weft/ops/run.hpp>
+
+/// Sorts. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
+///
+/// All are stable: of equal elements the lower index comes first, in both directions. A NaN is larger than every
+/// number, and equal to any other; -0 equals 0. On GPUs alike: they give the same bits as CPUs.
+namespace weft {
+namespace detail {
+
+/// Outputs: values and indices. Attributes: the axis, the direction. As many are wanted as the outputs have.
+template <class T>
+class sort_kernel final : public kernel {
+ public:
+  explicit sort_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]),
+        values_(p.output_slots[0]),
+        indices_(p.output_slots[1]),
+        name_(p.c.op->name),
+        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
+        first_(static_cast<std::size_t>(p.outputs[0].extents[static_cast<std::size_t>(p.c.attributes[0])])),
+        direction_(static_cast<direction>(p.c.attributes[1])) {
+    const std::size_t rows = first_ ? rows_.rows() : 0;
+    // Each has scratch memory of its own: more of them than this would take more than they are worth.
+    constexpr std::size_t most_chunks = 16;
+    chunks_ = rows * rows_.extent / 4096 + 1;
+    if (chunks_ > most_chunks) chunks_ = most_chunks;
+    if (chunks_ > rows) chunks_ = rows;
+    scratch_.resize(chunks_ * device::sort_scratch(rows_.extent, first_));
+  }
+  void run(const frame& f) override {
+    const std::size_t rows = rows_.rows(), scratch = device::sort_scratch(rows_.extent, first_);
+    const auto part = [&](std::size_t chunk) {
+      device::sort_rows(rows_, first_, direction_, reinterpret_cast<const T*>(f.buffers[in_]),
+                        reinterpret_cast<T*>(f.buffers[values_]), reinterpret_cast<std::int32_t*>(f.buffers[indices_]),
+                        scratch_.data() + chunk * scratch, rows * chunk / chunks_, rows * (chunk + 1) / chunks_);
+    };
+    if (chunks_ == 1)
+      part(0);
+    else if (chunks_ > 1)
+      f.threads->parallel_for(chunks_, part);
+  }
+  std::string describe() const override { return concat({name_, " ", first_, " of ", rows_.extent}); }
+
+ private:
+  std::uint32_t in_, values_, indices_;
+  const char* name_;
+  axis_rows rows_;
+  std::size_t first_;
+  direction direction_;
+  std::size_t chunks_;
+  sequence<device::sort_entry<sort_key<T>>> scratch_;
+};
+
+/// Inputs: x, and indices along the axis that is the attribute. `Back`: the transpose, of extents like the output's.
+template <class T, bool Back>
+class along_kernel final : public kernel {
+ public:
+  explicit along_kernel(const prepare_context& p)
+      : in_{p.input_slots[0], p.input_slots[1]},
+        out_(p.output_slots[0]),
+        name_(p.c.op->name),
+        rows_((Back ? p.outputs[0] : p.inputs[0]).extents, static_cast<std::size_t>(p.c.attributes[0])),
+        count_(static_cast<std::size_t>(p.inputs[1].extents[static_cast<std::size_t>(p.c.attributes[0])])) {
+    chunks_ = rows_.rows() * rows_.extent / 16384 + 1;
+    if (chunks_ > rows_.groups()) chunks_ = rows_.groups();
+  }
+  void run(const frame& f) override {
+    const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]);
+    const auto* indices = reinterpret_cast<const std::int32_t*>(f.buffers[in_[1]]);
+    T* y = reinterpret_cast<T*>(f.buffers[out_]);
+    const auto part = [&](std::size_t chunk) {
+      const std::size_t begin = rows_.groups() * chunk / chunks_, end = rows_.groups() * (chunk + 1) / chunks_;
+      if constexpr (Back)
+        device::scatter_along(rows_, count_, x, indices, y, begin, end);
+      else
+        device::gather_along(rows_, count_, x, indices, y, begin, end);
+    };
+    if (chunks_ == 1)
+      part(0);
+    else if (chunks_ > 1)
+      f.threads->parallel_for(chunks_, part);
+  }
+  std::string describe() const override { return concat({name_, " ", count_, " of ", rows_.extent}); }
+
+ private:
+  std::uint32_t in_[2], out_;
+  const char* name_;
+  axis_rows rows_;
+  std::size_t count_, chunks_;
+};
+
+WEFT_COLD_BEGIN
+
+/// Throws invalid_argument if more elements are wanted than there are, or if their numbers do not fit their type.
+inline void check_sort(const prepare_context& p) {
+  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+  const std::int64_t extent = p.inputs[0].extents[axis], first = p.outputs[0].extents[axis];
+  if (first > extent)
+    throw error(error_code::invalid_argument, "top_k",
+                {"the ", first, " largest are wanted of an axis of ", extent, ", the last of ",
+                 to_string(p.inputs[0].extents)});
+  if (extent > 0x7fffffff)
+    throw error(error_code::invalid_argument, p.c.op->name,
+                {"an axis of ", extent, " elements has numbers that std::int32_t does not hold"});
+}
+
+template <class T>
+kernel* prepare_sort(const prepare_context& p) {
+  check_sort(p);
+  return new sort_kernel<T>(p);
+}
+template <class T>
+kernel* prepare_gather_along(const prepare_context& p) {
+  return new along_kernel<T, false>(p);
+}
+template <class T>
+kernel* prepare_scatter_along(const prepare_context& p) {
+  return new along_kernel<T, true>(p);
+}
+
+template <class T>
+void sort_gradient(gradient_context&);
+template <class T>
+void gather_along_gradient(gradient_context&);
+template <class T>
+void scatter_along_gradient(gradient_context&);
+
+WEFT_COLD_END
+
+}  // namespace detail
+
+template <class T>
+inline constexpr operation sort_operation = {.name = "sort",
+                                             .prepare_cpu = detail::prepare_sort<T>,
+                                             .gpu = &gpu::preparation_of<detail::prepare_sort<T>>,
+                                             .gradient = detail::sort_gradient<T>};
+template <class T>
+inline constexpr operation gather_along_operation = {.name = "gather_along",
+                                                     .prepare_cpu = detail::prepare_gather_along<T>,
+                                                     .gpu = &gpu::preparation_of<detail::prepare_gather_along<T>>,
+                                                     .gradient = detail::gather_along_gradient<T>};
+template <class T>
+inline constexpr operation scatter_along_operation = {.name = "scatter_along",
+                                                      .prepare_cpu = detail::prepare_scatter_along<T>,
+                                                      .gpu = &gpu::preparation_of<detail::prepare_scatter_along<T>>,
+                                                      .gradient = detail::scatter_along_gradient<T>};
+
+namespace detail {
+
+WEFT_COLD_BEGIN
+
+inline symbol record_along(const operation& op, symbol x, symbol indices, const shape& extents, std::int64_t axis) {
+  invocation c;
+  c.op = &op;
+  c.inputs = {x.id(), indices.id()};
+  c.outputs = {{x.type(), extents}};
+  c.attributes = {axis};
+  return x.where()->record(static_cast<invocation&&>(c));
+}
+
+// What arrives at a value goes to where it came from; what is not among the values gets 0.
+template <class T>
+void sort_gradient(gradient_context& g) {
+  if (g.arrives(0))
+    g.gradient(0, record_along(scatter_along_operation<T>, g.upstream(0), g.output(1), g.input(0).extents(),
+                               g.c.attributes[0]));
+}
+template <class T>
+void gather_along_gradient(gradient_context& g) {
+  if (g.wanted(0))
+    g.gradient(
+        0, record_along(scatter_along_operation<T>, g.upstream(), g.input(1), g.input(0).extents(), g.c.attributes[0]));
+}
+template <class T>
+void scatter_along_gradient(gradient_context& g) {
+  if (g.wanted(0))
+    g.gradient(
+        0, record_along(gather_along_operation<T>, g.upstream(), g.input(1), g.input(1).extents(), g.c.attributes[0]));
+}
+
+WEFT_COLD_END
+
+}  // namespace detail
+
+/// Elements in order, and the numbers that they had along the axis, std::int32_t.
+template <class Values, class Indices>
+struct ordered {
+  Values values;
+  Indices indices;
+};
+
+namespace detail {
+constexpr bool last_axis_has(const shape& s, std::int64_t k) {
+  return k >= 0 && (s.rank == 0 || s[s.rank - 1] < 0 || k <= s[s.rank - 1]);
+}
+}  // namespace detail
+
+/// More elements are wanted than the last axis has, or fewer than none.
+template <class Dims, int K>
+struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
+
+/// What is wrong with the operand of a sort, if anything is.
+template <class E, int Axis>
+using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axis>::value, axis_out_of_range<dims_t<E>, Axis>,
+                                        elements_are_no_numbers<value_t<E>>>;
+
+namespace detail {
+
+template <class To, class E>
+auto sorted(const E& e, std::size_t axis, std::int64_t first, direction d) {
+  using T = value_t<E>;
+  using Dev = device_t<E>;
+  const auto x = settle(e);
+  shape extents = extents_of(x);
+  if (first >= 0) extents[axis] = first;
+  sequence<std::int64_t> attributes{static_cast<std::int64_t>(axis), static_cast<std::int64_t>(d)};
+  const value_info outputs[] = {{dtype_of<T>, extents}, {dtype::int32, extents}};
+  if constexpr (E::symbolic) {
+    gpu::compile_family<gpu::sorts, T>();
+    invocation c;
+    c.op = &sort_operation<T>;
+    c.outputs = {outputs[0], outputs[1]};
+    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+    const operand_source source = source_of(x);
+    const symbol values = record_operation(static_cast<invocation&&>(c), &source, 1);
+    const symbol indices(values.where(), {values.id().node, 1});
+    return ordered<decltype(make_node<T, To, Dev>(values)), decltype(make_node<std::int32_t, To, Dev>(indices))>{
+        make_node<T, To, Dev>(values), make_node<std::int32_t, To, Dev>(indices)};
+  } else {
+    const value_info input{dtype_of<T>, x.extents()};
+    auto values = make_tensor<T, To, Dev>(extents, uninitialized{});
+    auto indices = make_tensor<std::int32_t, To, Dev>(extents, uninitialized{});
+    std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(x.data())),
+                                  reinterpret_cast<std::byte*>(values.data()),
+                                  reinterpret_cast<std::byte*>(indices.data())};
+    const char* const* const names[] = {dims_t<E>::names};
+    run_operation(sort_operation<T>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs, 2,
+                  buffers);
+    return ordered<decltype(values), decltype(indices)>{values, indices};
+  }
+}
+
+template <class E>
+auto nothing_sorted(const E& e) {
+  auto values = after_mistake<value_t<E>, dims_t<E>>(e);
+  auto indices = after_mistake<std::int32_t, dims_t<E>>(e);
+  return ordered<decltype(values), decltype(indices)>{values, indices};
+}
+
+template <int Axis, class E>
+auto sorted_along(const E& e, direction d) {
+  if constexpr (sort_mistake<E, Axis>::value)
+    return nothing_sorted(e);
+  else
+    return sorted<dims_t<E>>(e, static_cast<std::size_t>(__builtin_ctz(axis_mask<Axis>(dims_t<E>::rank))), -1, d);
+}
+
+}  // namespace detail
+
+/// The elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. What arrives at one
+/// as a gradient goes to where it came from.
+template <int Axis = -1, Expression E>
+[[nodiscard]] auto sort(const E& e, direction d = direction::ascending) {
+  static_assert(correct<sort_mistake<E, Axis>>, "sort: an axis that is there, and elements that are numbers");
+  return detail::sorted_along<Axis>(e, d).values;
+}
+
+/// The numbers that the elements have along an axis, std::int32_t, in the elements' order (tf.argsort).
+template <int Axis = -1, Expression E>
+[[nodiscard]] auto argsort(const E& e, direction d = direction::ascending) {
+  static_assert(correct<sort_mistake<E, Axis>>, "argsort: an axis that is there, and elements that are numbers");
+  return detail::sorted_along<Axis>(e, d).indices;
+}
+
+/// The K largest elements of the last axis, the largest first, and their numbers (tf.math.top_k):
+/// `auto [values, indices] = top_k<5>(x)`. Throws invalid_argument, over tensors at once and in a graph when a step
+/// runs, if an axis whose extent is known at run time only is shorter.
+template <int K, Expression E>
+[[nodiscard]] auto top_k(const E& e) {
+  using D = dims_t<E>;
+  static_assert(correct<sort_mistake<E, -1>>, "top_k: no scalar, and elements that are numbers");
+  static_assert(correct<last_axis_is_shorter<D, K>>, "top_k: the last axis has fewer elements than are wanted");
+  if constexpr (sort_mistake<E, -1>::value || last_axis_is_shorter<D, K>::value) {
+    return detail::nothing_sorted(e);
+  } else {
+    using To = typename detail::append_extent<without_axes<D, std::uint32_t{1} << (D::rank - 1)>, K>::type;
+    return detail::sorted<To>(e, D::rank - 1, K, direction::descending);
+  }
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/sort.hpp>
+#endif

@@ -1,0 +1,228 @@
+#define BOOST_TEST_DYN_LINK
+#define BOOST_TEST_MODULE sort
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+#include <weft/ops/sort.hpp>
+
+#include "errors.hpp"
+#include "ops/gradient_check.hpp"
+
+using namespace weft;
+
+namespace {
+
+template <class E, class T, class Dims>
+constexpr bool is_of = std::is_same_v<value_t<E>, T>&& std::is_same_v<dims_t<E>, Dims>;
+
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+
+template <class T>
+bool less(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a < b;
+  } else {
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    return std::isnan(y) ? !std::isnan(x) : x < y;
+  }
+}
+
+/// Indices of a row by the standard library.
+template <class T>
+std::vector<std::int32_t> ordered_by_definition(const T* x, std::size_t n, std::size_t stride, direction d) {
+  std::vector<std::int32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  const auto at = [&](std::int32_t i) { return x[static_cast<std::size_t>(i) * stride]; };
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return d == direction::ascending ? less(at(a), at(b)) : less(at(b), at(a));
+  });
+  return order;
+}
+
+template <class X, class Values, class Indices>
+void check_sorted(const X& x, const Values& values, const Indices& indices, std::size_t axis, direction d) {
+  std::size_t inner = 1, outer = 1;
+  const auto extent = static_cast<std::size_t>(x.extents()[axis]),
+             first = static_cast<std::size_t>(values.extents()[axis]);
+  for (std::size_t i = 0; i < x.extents().rank; ++i)
+    if (i != axis) (i < axis ? outer : inner) *= static_cast<std::size_t>(x.extents()[i]);
+  std::size_t wrong = 0;
+  for (std::size_t o = 0; o < outer; ++o)
+    for (std::size_t i = 0; i < inner; ++i) {
+      const auto* const row = x.data() + o * extent * inner + i;
+      const auto order = ordered_by_definition(row, extent, inner, d);
+      for (std::size_t k = 0; k < first; ++k) {
+        const std::size_t at = (o * first + k) * inner + i;
+        const auto expected = row[static_cast<std::size_t>(order[k]) * inner];
+        wrong += indices.data()[at] != order[k] ||
+                 __builtin_memcmp(values.data() + at, &expected, sizeof expected) != 0;  // a NaN and -0, too
+      }
+    }
+  BOOST_CHECK_EQUAL(wrong, 0u);
+}
+
+template <class T>
+T number_at(std::size_t i) {
+  if constexpr (std::is_integral_v<T>) {
+    return i % 19 == 7    ? std::numeric_limits<T>::max()
+           : i % 19 == 12 ? std::numeric_limits<T>::min()
+                          : static_cast<T>(i * 7919 + 31 - (i * i) % 1009);
+  } else {
+    const float special[] = {no_number, -no_number, infinity, -infinity, 0.0f, -0.0f, 1e-7f, -1e-7f};
+    const float x = i % 5 == 3 ? special[i / 5 % 8] : static_cast<float>((i * 7919 + 31) % 211) / 8 - 13;
+    return static_cast<T>(x);
+  }
+}
+
+template <class T, int K, int... Extents>
+void check() {
+  using D = dims<Extents...>;
+  constexpr int last = static_cast<int>(D::rank) - 1;
+  tensor<T, D> x;
+  for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = number_at<T>(i);
+  graph g;
+  const auto fed = placeholder<T, D>(g);
+  session s{g};
+  for (const direction d : {direction::ascending, direction::descending}) {
+    const auto [v0, i0, v, i] =
+        s.prepare(fetch(sort<0>(fed, d), argsort<0>(fed, d), sort(fed, d), argsort(fed, d)), feed(fed))(x);
+    check_sorted(x, v0, i0, 0, d);
+    check_sorted(x, v, i, last, d);
+    check_sorted(x, sort(x, d), argsort(x, d), last, d);
+  }
+  const auto top = top_k<K>(fed);
+  const auto [values, indices] = s.prepare(fetch(top.values, top.indices), feed(fed))(x);
+  check_sorted(x, values, indices, last, direction::descending);
+  const auto now = top_k<K>(x);
+  check_sorted(x, now.values, now.indices, last, direction::descending);
+}
+
+template <class T>
+void check_type() {
+  check<T, 1, 1>();
+  check<T, 5, 37>();
+  check<T, 65, 4, 100>();
+  check<T, 3, 90, 2, 7>();
+  check<T, 64, 2, 3000>();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(types_of_results) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"batch">, 9>>(g);
+  static_assert(is_of<decltype(sort(x)), float, dims<dyn<"batch">, 9>>);
+  static_assert(is_of<decltype(argsort<0>(x)), std::int32_t, dims<dyn<"batch">, 9>>);
+  [[maybe_unused]] const auto [values, indices] = top_k<3>(x + 1.0f);
+  static_assert(is_of<decltype(values), float, dims<dyn<"batch">, 3>>);
+  static_assert(is_of<decltype(indices), std::int32_t, dims<dyn<"batch">, 3>>);
+  BOOST_CHECK(sort(x).id() == sort<1>(x).id());
+  BOOST_CHECK_EQUAL(sort(x).id().node, argsort(x).id().node);  // one sort gives both
+  BOOST_CHECK(!(sort(x).id() == sort<0>(x).id()));
+  BOOST_CHECK(!(sort(x).id() == sort(x, direction::descending).id()));
+  BOOST_CHECK(!(top_k<3>(x).values.id() == top_k<4>(x).values.id()));
+}
+
+BOOST_AUTO_TEST_CASE(every_type_is_the_definition) {
+  check_type<float>();
+  check_type<double>();
+  check_type<weft::half>();
+  check_type<bfloat16>();
+  check_type<std::int32_t>();
+  check_type<std::int64_t>();
+  check_type<std::int8_t>();
+  check_type<std::uint64_t>();
+}
+
+BOOST_AUTO_TEST_CASE(a_nan_is_larger_than_every_number) {
+  const tensor<float, dims<6>> x{no_number, 2, infinity, -no_number, -infinity, 2};
+  const auto up = argsort(x), down = argsort(x, direction::descending);
+  BOOST_CHECK(std::vector<std::int32_t>(up.begin(), up.end()) == (std::vector<std::int32_t>{4, 1, 5, 2, 0, 3}));
+  BOOST_CHECK(std::vector<std::int32_t>(down.begin(), down.end()) == (std::vector<std::int32_t>{0, 3, 2, 1, 5, 4}));
+}
+
+BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
+  using rows = dims<dyn<"rows">, dyn<"columns">>;
+  graph g;
+  const auto fed = placeholder<double, rows>(g);
+  const auto top = top_k<3>(fed);
+  session s{g};
+  auto step = s.prepare(fetch(sort<0>(fed), argsort<0>(fed), top.values, top.indices), feed(fed));
+  for (const int n : {3, 0, 70, 500}) {
+    tensor<double, rows> x(shape(n, 5));
+    for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = number_at<double>(i);
+    const auto [v, i, largest, where] = step(x);
+    check_sorted(x, v, i, 0, direction::ascending);
+    check_sorted(x, largest, where, 1, direction::descending);
+  }
+  const tensor<double, rows> narrow(shape(4, 2));
+  const std::string words = "the 3 largest are wanted of an axis of 2, the last of [4, 2]";
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { step(narrow); }), words);
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(top_k<3>(narrow)); }), words);
+}
+
+BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_threads) {
+  const auto sorts = [](int threads) {
+    graph g;
+    const auto x = placeholder<float, dims<60, 50, 20>>(g);
+    const auto top = top_k<7>(reshape<dims<30, 2000>>(x));
+    const auto y = sort<1>(x);
+    const auto [d] = gradients(sum(y * y * y) + sum(square(top.values)), x);
+    session s{g, {.threads = threads}};
+    tensor<float, dims<60, 50, 20>> t;
+    for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = static_cast<float>((i * 7919) % 3001) / 64;
+    const auto [a, b, c, e, f] = s.prepare(fetch(y, argsort<0>(x), top.values, top.indices, d), feed(x))(t);
+    std::vector<float> all(a.begin(), a.end());
+    for (const auto i : b) all.push_back(static_cast<float>(i));
+    all.insert(all.end(), c.begin(), c.end());
+    for (const auto i : e) all.push_back(static_cast<float>(i));
+    all.insert(all.end(), f.begin(), f.end());
+    return all;
+  };
+  const auto one = sorts(1);
+  BOOST_CHECK(one == sorts(2));
+  BOOST_CHECK(one == sorts(7));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_every_order) {
+  gradient_check check;
+  const auto x = check.input<dims<2, 4, 3>>(0.5, 1.5);
+  check("sort of the first axis", square(sort<0>(x * x)), 3);
+  check("sort of the middle axis", exp(sort<1>(x, direction::descending)) * x);
+  check("sort of the last axis", square(sort(x)) * sort(x, direction::descending));
+  check("the largest", square(top_k<2>(square(x)).values), 3);
+  check("values and what they are of", top_k<2>(x).values * cast<double>(top_k<2>(x).indices + 1));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_dynamic_extents) {
+  gradient_check check;
+  const auto x = check.input<dims<dyn<"rows">, dyn<"columns">>>(0.5, 1.5, shape(4, 3));
+  check("sort of rows known at run time", square(sort<0>(x * x)));
+  check("the largest of columns known at run time", square(top_k<2>(x * x).values));
+}
+
+BOOST_AUTO_TEST_CASE(indices_have_no_gradient) {
+  graph g;
+  const auto x = variable<float, dims<4>>(g, "x", init::zeros{});
+  const auto [d] = gradients(sum(cast<float>(argsort(x)) * x), x);
+  session s{g};
+  const auto found = s.eval(d);
+  for (int i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(found(i), i);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_pass_through_narrow_types) {
+  const auto check = []<class T>(T) {
+    graph g;
+    const auto x = variable<float, dims<3>>(g, "x", tensor<float, dims<3>>{3, 1, 2});
+    const auto [d] = gradients(sum(cast<float>(sort(cast<T>(x))) * tensor<float, dims<3>>{1, 10, 100}), x);
+    session s{g};
+    const auto found = s.eval(d);
+    const float expected[] = {100, 1, 10};
+    for (int i = 0; i < 3; ++i) BOOST_CHECK_EQUAL(found(i), expected[i]);
+  };
+  check(weft::half{}), check(bfloat16{});
+}
