@@ -69,10 +69,12 @@ WEFT_COLD_END
 }  // namespace detail
 
 template <class T>
-inline constexpr operation cumsum_operation = {.name = "cumsum",
-                                               .prepare_cpu = detail::prepare_cumsum<T>,
-                                               .gpu = &gpu::preparation_of<detail::prepare_cumsum<T>>,
-                                               .gradient = detail::cumsum_gradient};
+inline constexpr operation cumsum_operation = [] {
+  return operation{.name = "cumsum",
+                   .prepare_cpu = detail::prepare_cumsum<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_cumsum<T>>,
+                   .gradient = detail::cumsum_gradient};
+}();
 
 /// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
 /// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float and rounded once for

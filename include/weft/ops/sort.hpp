@@ -136,20 +136,26 @@ WEFT_COLD_END
 }  // namespace detail
 
 template <class T>
-inline constexpr operation sort_operation = {.name = "sort",
-                                             .prepare_cpu = detail::prepare_sort<T>,
-                                             .gpu = &gpu::preparation_of<detail::prepare_sort<T>>,
-                                             .gradient = detail::sort_gradient<T>};
+inline constexpr operation sort_operation = [] {
+  return operation{.name = "sort",
+                   .prepare_cpu = detail::prepare_sort<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_sort<T>>,
+                   .gradient = detail::sort_gradient<T>};
+}();
 template <class T>
-inline constexpr operation gather_along_operation = {.name = "gather_along",
-                                                     .prepare_cpu = detail::prepare_gather_along<T>,
-                                                     .gpu = &gpu::preparation_of<detail::prepare_gather_along<T>>,
-                                                     .gradient = detail::gather_along_gradient<T>};
+inline constexpr operation gather_along_operation = [] {
+  return operation{.name = "gather_along",
+                   .prepare_cpu = detail::prepare_gather_along<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_gather_along<T>>,
+                   .gradient = detail::gather_along_gradient<T>};
+}();
 template <class T>
-inline constexpr operation scatter_along_operation = {.name = "scatter_along",
-                                                      .prepare_cpu = detail::prepare_scatter_along<T>,
-                                                      .gpu = &gpu::preparation_of<detail::prepare_scatter_along<T>>,
-                                                      .gradient = detail::scatter_along_gradient<T>};
+inline constexpr operation scatter_along_operation = [] {
+  return operation{.name = "scatter_along",
+                   .prepare_cpu = detail::prepare_scatter_along<T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_scatter_along<T>>,
+                   .gradient = detail::scatter_along_gradient<T>};
+}();
 
 namespace detail {
 
