@@ -62,6 +62,9 @@ int main() {
   recorded(gradients(loss, b), softmax(x), log_softmax(d), argmax<1>(x), one_hot<10>(labels), transpose(x), shape_of(x),
            sum<0>(i), min(i), max<1>(d));
   recorded(argsort<0>(i), gradients(sum(cumsum<1>(x) * sort<0>(x) * y), x), gradients(sum(top_k<3>(d).values), d));
+  // Dims that are written down only after an operation has made them.
+  recorded(one_hot<4>(labels), placeholder<float, dims<dyn<"batch">, 4>>(g, "hot"), top_k<2>(x).indices,
+           placeholder<float, dims<dyn<"batch">, 2>>(g, "top"));
   auto db = std::get<0>(gradients(loss, b));
   recorded(gradients(sum(square(db)), b), gradient_descent{.learning_rate = 0.1}.minimize(loss),
            momentum{.learning_rate = 0.1}.minimize(loss));

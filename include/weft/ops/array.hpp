@@ -333,12 +333,16 @@ template <int Axis, Expression E>
 }
 
 namespace detail {
-template <class Dims, int Depth>
-struct append_extent;
-template <auto... E, int Depth>
-struct append_extent<dims<E...>, Depth> {
-  using type = dims<E..., Depth>;
+// Extents by their places: of a pack of them nvcc makes a name that the host's compiler does not know, wherever the
+// same dims are written down later.
+template <class Dims, int Depth, class Indices>
+struct append_to;
+template <class Dims, int Depth, std::size_t... I>
+struct append_to<Dims, Depth, indices<I...>> {
+  using type = dims<extent_at<Dims, I>::value..., Depth>;
 };
+template <class Dims, int Depth>
+using append_extent = append_to<Dims, Depth, typename make_indices<Dims::rank>::type>;
 }  // namespace detail
 
 /// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
