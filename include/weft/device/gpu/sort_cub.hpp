@@ -290,9 +290,9 @@ class long_sort_kernel final : public kernel {
     s.x = reinterpret_cast<const T*>(f.buffers[in_]);
     s.values = reinterpret_cast<T*>(f.buffers[values_]);
     s.indices = reinterpret_cast<std::int32_t*>(f.buffers[indices_]);
-    const std::size_t n = std::size_t{s.rows} * s.extent, keys = aligned(8 * n), elements = aligned(4 * n);
+    const std::size_t n = count(), keys = aligned(8 * n), elements = aligned(4 * n);
     sort_pairs pairs{nullptr, nullptr, nullptr, nullptr, static_cast<std::uint32_t>(n)};
-    std::byte* const at = q.workspace(2 * keys + 2 * elements + room_);
+    std::byte* const at = q.workspace(workspace_bytes());
     pairs.keys = reinterpret_cast<std::uint64_t*>(at);
     pairs.other_keys = reinterpret_cast<std::uint64_t*>(at + keys);
     pairs.elements = reinterpret_cast<std::uint32_t*>(at + 2 * keys);
@@ -307,10 +307,12 @@ class long_sort_kernel final : public kernel {
     }
     launch_each(q, "results of a sort", write_sorted<T>{s, pairs, divisor(s.first)}, std::size_t{s.rows} * s.first);
   }
+  std::size_t workspace_bytes() const override { return 2 * aligned(8 * count()) + 2 * aligned(4 * count()) + room_; }
   std::string describe() const override { return description_; }
 
  private:
   static constexpr bool with_row = fill_sort_pairs<T>::with_row;
+  std::size_t count() const { return std::size_t{s_.rows} * s_.extent; }
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   std::string description_;
