@@ -23,6 +23,18 @@ std::string failure(weft::error_code code, F f) {
   return "";
 }
 
+/// The code of the error that `f` throws, and what it says; 0 if it throws none.
+template <class F>
+weft::error_code code_of(F f, std::string* sentence = nullptr) {
+  try {
+    f();
+  } catch (const weft::error& e) {
+    if (sentence) *sentence = e.what();
+    return e.code();
+  }
+  return static_cast<weft::error_code>(0);
+}
+
 /// For BOOST_CHECK_EXCEPTION: whether an error has the code and the words.
 inline auto says(weft::error_code code, const std::string& words = "") {
   return [=](const weft::error& e) {

@@ -8,46 +8,14 @@
 #include <vector>
 #include <weft/cuda.hpp>
 
-#include "cublaslt.hpp"
-#include "cudnn.hpp"
+#include "library_machine.hpp"
 
 using namespace weft;
+using test::array;
+using test::machine;
+using test::number;
 
 namespace {
-
-/// A machine with a GPU and its libraries, installed as long as it lives. At its end nothing is left, and no mistake
-/// was made.
-struct machine {
-  standin::cuda_runtime cuda;
-  standin::cudnn_library cudnn;
-  standin::cublaslt_library cublaslt;
-  std::unique_ptr<gpu::cuda_platform> gpus = std::make_unique<gpu::cuda_platform>();
-  gpu::device& d = gpus->at(0);
-  gpu::owned<gpu::queue> q = d.make_queue();
-
-  machine() { gpu::installed_platform = gpus.get(); }
-  ~machine() {
-    gpu::installed_platform = nullptr;
-    q = {};
-    gpus.reset();
-    for (const auto& all : {cuda.mistakes, cudnn.mistakes, cublaslt.mistakes, cuda.left()})
-      for (const std::string& m : all) BOOST_ERROR(m);
-    BOOST_CHECK_EQUAL(cublaslt.handles, 0);
-  }
-};
-
-// Halves of small integers: exact in every type, and in any order.
-float number(std::size_t i) { return static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 2; }
-
-template <class T>
-struct array {
-  gpu::device_memory memory;
-  std::size_t elements;
-  array(gpu::device& d, std::size_t n, std::size_t seed) : memory(d, (n ? n : 1) * sizeof(T), "an array"), elements(n) {
-    for (std::size_t i = 0; i < n; ++i) data()[i] = T(number(i + seed));
-  }
-  T* data() const { return reinterpret_cast<T*>(memory.data()); }
-};
 
 struct call {
   matmul_shape s;
@@ -58,7 +26,11 @@ struct call {
 
   template <class T>
   void check(machine& m) const {
-    const array<T> a(m.d, s.m * s.k, 0), b(m.d, s.k * s.n, 3), c(m.d, s.m * s.n, 5), bias(m.d, s.n, 1);
+    const array<T> a(m.d, s.m * s.k), b(m.d, s.k * s.n), c(m.d, s.m * s.n), bias(m.d, s.n);
+    const auto fill = [](const array<T>& to, std::size_t seed) {
+      for (std::size_t i = 0; i < to.elements; ++i) to.data()[i] = T(number(i + seed));
+    };
+    fill(a, 0), fill(b, 3), fill(c, 5), fill(bias, 1);
     std::byte* buffers[] = {a.memory.data(), b.memory.data(), c.memory.data(), bias.memory.data()};
     const gpu::cublaslt_problem p{s, dtype_of<T>, after, accumulate, false, workspace};
     gpu::owned<kernel> nothing;

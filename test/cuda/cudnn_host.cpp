@@ -8,41 +8,14 @@
 #include <vector>
 #include <weft/cuda.hpp>
 
-#include "cudnn.hpp"
+#include "library_machine.hpp"
 
 using namespace weft;
+using test::array;
+using test::machine;
+using test::number;
 
 namespace {
-
-/// A machine with a GPU and cuDNN. At its end nothing is left, and no mistake was made.
-struct machine {
-  standin::cuda_runtime cuda;
-  standin::cudnn_library cudnn;
-  std::unique_ptr<gpu::cuda_platform> gpus = std::make_unique<gpu::cuda_platform>();
-  gpu::device& d = gpus->at(0);
-  gpu::owned<gpu::queue> q = d.make_queue();
-
-  ~machine() {
-    q = {};
-    gpus.reset();
-    for (const auto& all : {cuda.mistakes, cudnn.mistakes, cuda.left()})
-      for (const std::string& m : all) BOOST_ERROR(m);
-    BOOST_CHECK_EQUAL(cudnn.descriptors, 0);
-    BOOST_CHECK_EQUAL(cudnn.handles, 0);
-  }
-};
-
-/// Images, filters and results in memory of the GPU.
-template <class T>
-struct array {
-  gpu::device_memory memory;
-  std::size_t elements;
-  array(gpu::device& d, std::size_t n) : memory(d, n * sizeof(T), "an array"), elements(n) {}
-  T* data() const { return reinterpret_cast<T*>(memory.data()); }
-};
-
-// Halves of small integers: exact in every type, and in any order.
-float number(std::size_t i) { return static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 2; }
 
 shape images_of(const convolution_shape& s) { return shape(s.batch, s.height, s.width, s.channels); }
 shape results_of(const convolution_shape& s) { return shape(s.batch, s.out_height, s.out_width, s.filters); }
@@ -183,7 +156,7 @@ struct counting final : kernel {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(floats_are_the_cpus) { check_all<float>(); }
-BOOST_AUTO_TEST_CASE(halves_are_the_cpus) { check_all<half>(); }
+BOOST_AUTO_TEST_CASE(halves_are_the_cpus) { check_all<weft::half>(); }
 BOOST_AUTO_TEST_CASE(bfloat16s_are_the_cpus) { check_all<bfloat16>(); }
 
 BOOST_AUTO_TEST_CASE(a_bias_and_relu_are_taken_in) {

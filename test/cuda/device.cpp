@@ -11,7 +11,10 @@
   #include <weft/device/gpu/matmul_cublaslt.hpp>
 #endif
 
+#include "errors.hpp"
+
 using namespace weft;
+using test::code_of;
 
 namespace {
 
@@ -35,17 +38,6 @@ std::vector<float> counted(std::size_t n) {
   std::vector<float> v(n);
   for (std::size_t i = 0; i < n; ++i) v[i] = static_cast<float>(i % 1000);
   return v;
-}
-
-template <class F>
-error_code code_of(F f, std::string* sentence = nullptr) {
-  try {
-    f();
-  } catch (const error& e) {
-    if (sentence) *sentence = e.what();
-    return e.code();
-  }
-  return static_cast<error_code>(0);
 }
 
 }  // namespace

@@ -11,24 +11,13 @@
 #include <weft/weft.hpp>
 
 #include "cuda_runtime.hpp"
+#include "errors.hpp"
 
 using namespace weft;
 using standin::cuda_runtime;
+using test::code_of;
 
 namespace {
-
-template <class F>
-error_code code_of(F f, std::string* sentence = nullptr) {
-  try {
-    f();
-  } catch (const error& e) {
-    if (sentence) *sentence = e.what();
-    return e.code();
-  }
-  return static_cast<error_code>(0);
-}
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A machine with GPUs, installed as long as it lives. At its end nothing is left, and no mistake was made.
 struct machine {
@@ -322,16 +311,16 @@ BOOST_AUTO_TEST_CASE(a_full_card_is_an_error_with_a_table_of_who_holds_it) {
     const gpu::device_memory others(d, std::size_t{200} << 20, "others");
     const auto next = [&] { gpu::device_memory(memory, std::size_t{200} << 20, "a step's intermediate values"); };
     BOOST_CHECK(code_of(next, &text) == error_code::resource_exhausted);
-    BOOST_CHECK(says(text, "a step's intermediate values"));
-    BOOST_CHECK(says(text, "needs 209715200 bytes on /device:GPU:0"));
-    BOOST_CHECK(says(text, "734003200 bytes  hidden/weights"));
-    BOOST_CHECK(says(text, "1024 bytes  bias"));
-    BOOST_CHECK(says(text, "no block of that size is free"));
+    BOOST_CHECK(test::contains(text, "a step's intermediate values"));
+    BOOST_CHECK(test::contains(text, "needs 209715200 bytes on /device:GPU:0"));
+    BOOST_CHECK(test::contains(text, "734003200 bytes  hidden/weights"));
+    BOOST_CHECK(test::contains(text, "1024 bytes  bias"));
+    BOOST_CHECK(test::contains(text, "no block of that size is free"));
   }
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 0u);
   BOOST_CHECK(code_of([&] { gpu::device_memory(d, std::size_t{2} << 30, "all"); }, &text) ==
               error_code::resource_exhausted);
-  BOOST_CHECK(says(text, "no room for 2147483648 bytes on GPU 0"));
+  BOOST_CHECK(test::contains(text, "no room for 2147483648 bytes on GPU 0"));
   BOOST_CHECK(code_of([&] { gpu_memory(d, std::size_t{2} << 30, false); }, &text) == error_code::resource_exhausted);
 }
 
@@ -376,18 +365,18 @@ BOOST_AUTO_TEST_CASE(a_launch_that_cannot_be_names_the_kernel_and_the_next_call_
   std::byte* const p = m.d.allocate(8);
   std::string text;
   BOOST_CHECK(code_of([&] { launch_doubling(*m.q, p, 2, 5000); }, &text) == error_code::internal);
-  BOOST_CHECK(says(text, "doubling"));
-  BOOST_CHECK(says(text, "1x1 blocks of 5000 threads"));
+  BOOST_CHECK(test::contains(text, "doubling"));
+  BOOST_CHECK(test::contains(text, "1x1 blocks of 5000 threads"));
   BOOST_CHECK_EQUAL(m.cuda.last_error, cudaSuccess);
   const gpu::function absent{.name = "absent"};
   const gpu::function foreign{.name = "foreign", .device = &text};
   void* none[] = {nullptr};
   BOOST_CHECK(code_of([&] { m.q->launch(absent, {}, none); }, &text) == error_code::unimplemented);
-  BOOST_CHECK(says(text, "absent"));
+  BOOST_CHECK(test::contains(text, "absent"));
   BOOST_CHECK(code_of([&] { m.q->launch(foreign, {}, none); }) == error_code::unimplemented);
   m.cuda.fail(1, cudaErrorIllegalAddress);
   BOOST_CHECK(code_of([&] { m.q->synchronize(); }, &text) == error_code::internal);
-  BOOST_CHECK(says(text, "The device is lost to this process"));
+  BOOST_CHECK(test::contains(text, "The device is lost to this process"));
   launch_doubling(*m.q, p, 0);
   standin::doubling d{reinterpret_cast<float*>(p), 2};
   void* arguments[] = {&d};
@@ -485,8 +474,8 @@ BOOST_AUTO_TEST_CASE(a_step_runs_is_recorded_and_launched_without_a_use_out_of_o
         BOOST_CHECK_EQUAL(late.data()[0], 16.f * static_cast<float>(i));
         BOOST_CHECK_EQUAL(other.data()[500], 4.f * static_cast<float>(i));
       }
-      BOOST_CHECK(says(step.explain(), "launched as a whole"));
-      BOOST_CHECK(says(step.explain(), "gpu:0  4000 bytes of workspace for libraries' calls"));
+      BOOST_CHECK(test::contains(step.explain(), "launched as a whole"));
+      BOOST_CHECK(test::contains(step.explain(), "gpu:0  4000 bytes of workspace for libraries' calls"));
     }
     BOOST_CHECK_EQUAL(m.cuda.count("cudaStreamBeginCapture"), 1u);
     BOOST_CHECK_EQUAL(m.cuda.count("cudaGraphInstantiate"), 1u);

@@ -133,16 +133,16 @@ BOOST_AUTO_TEST_CASE(training_is_the_same_in_either_layout) {
   BOOST_TEST(count(first_text, "to channels last") == 3u);
 }
 
+#if defined(WEFT_GPU_EMULATION)
 BOOST_AUTO_TEST_CASE(the_planner_takes_channels_last_where_nothing_is_gained) {
   const some_gpu here;
   network m;
   session s{m.g, on_gpu};
   auto step = s.prepare(fetch(m.loss), feed(m.x));
   step(waves<network::images>(0.7f));
-#if defined(WEFT_GPU_EMULATION)
   BOOST_TEST(count(step.explain(), "channels first") == 0u);
-#endif
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(images_in_variables_on_other_devices_and_under_other_extents_lie_channels_last) {
   const some_gpu here;

@@ -18,15 +18,8 @@ namespace {
 
 using oracle::as_tensor;
 using oracle::numbers;
+using oracle::weight_of;
 using block = dims<2, 5, 3>;
-
-template <class Y>
-tensor<float, dims_t<Y>> weight_of(const Y&) {
-  tensor<float, dims_t<Y>> t;
-  for (std::size_t i = 0; i < t.elements(); ++i)
-    t.data()[i] = static_cast<float>((static_cast<double>((i * 7919 + 124) % 257) - 128) / 64);
-  return t;
-}
 
 /// The value of f(x), and the gradient of sum(value * weight).
 template <class F>

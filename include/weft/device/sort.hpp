@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <weft/device/unsigned_of.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/host_device.hpp>
 
@@ -13,25 +14,6 @@ namespace weft {
 enum class direction : unsigned char { ascending, descending };
 
 namespace detail {
-
-template <std::size_t Bytes>
-struct unsigned_of;
-template <>
-struct unsigned_of<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct unsigned_of<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct unsigned_of<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct unsigned_of<8> {
-  using type = std::uint64_t;
-};
 
 /// The bits of infinity; 0 for integers.
 template <class T>
@@ -49,7 +31,7 @@ inline constexpr std::uint64_t infinity_bits<double> = 0x7ff0000000000000;
 
 /// What elements are sorted by: unsigned numbers.
 template <class T>
-using sort_key = typename detail::unsigned_of<sizeof(T)>::type;
+using sort_key = unsigned_of<sizeof(T)>;
 
 /// The key of an element; keys in ascending order are elements in the wanted one. -0 is 0, and every NaN the same,
 /// larger than all numbers. By bits alone: it holds under -ffast-math too.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/device/axis_rows.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/run.hpp>
@@ -75,28 +76,27 @@ symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 template <class T>
 class argmax_kernel final : public kernel {
  public:
-  explicit argmax_kernel(const prepare_context& p) : in_(p.input_slots[0]), out_(p.output_slots[0]) {
-    const shape& s = p.inputs[0].extents;
-    const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
-    for (std::size_t i = 0; i < s.rank; ++i)
-      (i < axis ? outer_ : i == axis ? extent_ : inner_) *= static_cast<std::size_t>(s[i]);
-  }
+  explicit argmax_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]),
+        out_(p.output_slots[0]),
+        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])) {}
   void run(const frame& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     auto* to = reinterpret_cast<std::int32_t*>(f.buffers[out_]);
-    for (std::size_t o = 0; o < outer_; ++o, x += extent_ * inner_)
-      for (std::size_t i = 0; i < inner_; ++i) {
+    const std::size_t extent = rows_.extent, inner = rows_.inner;
+    for (std::size_t o = 0; o < rows_.outer; ++o, x += extent * inner)
+      for (std::size_t i = 0; i < inner; ++i) {
         std::size_t best = 0;
-        for (std::size_t k = 1; k < extent_; ++k)
-          if (x[k * inner_ + i] > x[best * inner_ + i]) best = k;
+        for (std::size_t k = 1; k < extent; ++k)
+          if (x[k * inner + i] > x[best * inner + i]) best = k;
         *to++ = static_cast<std::int32_t>(best);
       }
   }
-  std::string describe() const override { return concat({"argmax over ", extent_}); }
+  std::string describe() const override { return concat({"argmax over ", rows_.extent}); }
 
  private:
   std::uint32_t in_, out_;
-  std::size_t outer_ = 1, extent_ = 1, inner_ = 1;
+  axis_rows rows_;
 };
 
 /// Throws invalid_argument if there is nothing along the axis to be the largest.

@@ -14,7 +14,7 @@ namespace weft {
 /// than it takes to copy what comes from elsewhere, or is needed there, into the other layout, each value once.
 class layout_choice {
  public:
-  explicit layout_choice(std::size_t values) : seconds_(values, 0), used_elsewhere_(values, false) {
+  explicit layout_choice(std::size_t values) : seconds_(values, 0) {
     for (std::uint32_t v = 0; v < values; ++v) parent_.push_back(v);
   }
 
@@ -30,16 +30,12 @@ class layout_choice {
     parent_[root(value)] = root(first_value_[kernel]);
   }
   /// What has its images channels last whatever happens reads or writes the value; a copy of it takes so many seconds.
-  void used_elsewhere(std::uint32_t value, double seconds) {
-    used_elsewhere_[value] = true;
-    seconds_[value] = seconds;
-  }
+  void used_elsewhere(std::uint32_t value, double seconds) { seconds_[value] = seconds; }
 
   /// For each kernel.
   sequence<bool> channels_first() const {
     sequence<double> balance(parent_.size(), 0);
-    for (std::uint32_t v = 0; v < parent_.size(); ++v)
-      if (used_elsewhere_[v]) balance[root(v)] -= seconds_[v];
+    for (std::uint32_t v = 0; v < parent_.size(); ++v) balance[root(v)] -= seconds_[v];
     for (std::size_t k = 0; k < gain_.size(); ++k)
       if (first_value_[k] != no_value) balance[root(first_value_[k])] += gain_[k];
     sequence<bool> first(gain_.size(), false);
@@ -57,8 +53,7 @@ class layout_choice {
   }
 
   sequence<std::uint32_t> parent_;  // of each value in the tree of its group
-  sequence<double> seconds_;
-  sequence<bool> used_elsewhere_;
+  sequence<double> seconds_;        // of a copy, where one is needed
   sequence<std::uint32_t> first_value_;
   sequence<double> gain_;
 };

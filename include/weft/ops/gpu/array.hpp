@@ -2,6 +2,7 @@
 
 #include <weft/device/gpu/arrays.hpp>
 #include <weft/device/gpu/updates.hpp>
+#include <weft/device/unsigned_of.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/gpu/fused.hpp>
 
@@ -93,18 +94,15 @@ kernel* prepare_argmax(const prepare_context& p, device&) {
   static const function code = function_of<body_type>("argmax");
   const shape& s = p.inputs[0].extents;
   check_size("argmax", s);
-  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
-  std::size_t outer = 1, inner = 1;
-  for (std::size_t i = 0; i < s.rank; ++i)
-    if (i != axis) (i < axis ? outer : inner) *= static_cast<std::size_t>(s[i]);
+  const axis_rows rows(s, static_cast<std::size_t>(p.c.attributes[0]));
   body_type b{};
-  b.extent = static_cast<std::uint32_t>(s[axis]);
-  b.results = static_cast<std::uint32_t>(outer * inner);
+  b.extent = static_cast<std::uint32_t>(rows.extent);
+  b.results = static_cast<std::uint32_t>(rows.rows());
   auto* k = new launch_kernel("argmax over " + std::to_string(b.extent));
   if (b.results == 0) return k;
-  b.inner = divisor(static_cast<std::uint32_t>(inner));
+  b.inner = divisor(static_cast<std::uint32_t>(rows.inner));
   std::uint32_t lanes_log = 2;
-  while (lanes_log < (inner > 1 ? 3u : 8u) && (4u << lanes_log) < b.extent) ++lanes_log;
+  while (lanes_log < (rows.inner > 1 ? 3u : 8u) && (4u << lanes_log) < b.extent) ++lanes_log;
   b.results_log = 8 - lanes_log;
   auto& l = add_body(*k, b, code, (b.results + (1u << b.results_log) - 1) >> b.results_log);
   l.point(offset_in(b, b.x), p.input_slots[0]);
@@ -147,24 +145,12 @@ inline kernel* prepare_size(const prepare_context& p, device&) {
 inline const bool extents_are_installed = install<weft::detail::prepare_shape>({.prepare = prepare_shape}) &&
                                           install<weft::detail::prepare_size>({.prepare = prepare_size});
 
-template <std::size_t Bytes>
-constexpr auto bits_of_size() {
-  if constexpr (Bytes == 1)
-    return std::uint8_t{};
-  else if constexpr (Bytes == 2)
-    return std::uint16_t{};
-  else if constexpr (Bytes == 4)
-    return std::uint32_t{};
-  else
-    return std::uint64_t{};
-}
-
 }  // namespace detail
 
 template <class T>
 struct family_kernels<transposes, T> {
   family_kernels() {
-    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<decltype(detail::bits_of_size<sizeof(T)>())>;
+    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<unsigned_of<sizeof(T)>>;
     install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
     copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
   }
