@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE dataset
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/dataset.hpp>

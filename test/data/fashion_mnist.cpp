@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE fashion_mnist
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/fashion_mnist.hpp>

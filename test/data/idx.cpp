@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE idx
 #include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE thread_pool
 #include <sys/wait.h>
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>

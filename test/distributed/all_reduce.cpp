@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE all_reduce
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>

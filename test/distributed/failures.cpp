@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE failures
 // Tasks as processes of their own, which are killed and stopped.
 #include <atomic>
 #include <boost/test/unit_test.hpp>

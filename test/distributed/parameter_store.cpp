@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE parameter_store
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,4 @@
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE replicated_session
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>

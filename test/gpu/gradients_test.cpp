@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE gradients
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 

@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE gpu_layouts
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -38,7 +36,7 @@ struct with_layouts {
   ~with_layouts() { gpu::math.layouts = gpu::layout_policy::automatic; }
 };
 
-const session_options on_gpu{.threads = 1, .device = cuda{0}};
+const session_options on_gpu{.threads = 1, .device = weft::cuda{0}};
 
 template <class D>
 tensor<float, D> waves(float frequency, float phase = 0) {

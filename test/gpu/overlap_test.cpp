@@ -1,7 +1,5 @@
 // Copies between the host and a GPU beside its kernels: the queues of an emulated GPU work in one order and in another
 // one, so that a queue that does not wait for what it needs gives wrong values in one of them.
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE overlap
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstddef>

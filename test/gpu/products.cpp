@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE gpu_products
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -142,7 +140,7 @@ struct call {
 // What is recognised in the last node of an expression, as a plan would put it: the product in slot 7, other operands
 // from 8 on.
 template <class T, class Product, class E>
-gpu::known_epilogue recognised(const graph& g, const Product& product, const E& e) {
+gpu::known_epilogue recognised_in(const graph& g, const Product& product, const E& e) {
   const auto n = let(e);
   const invocation& c = g[n.id().node].what;
   std::vector<value_info> in;
@@ -162,10 +160,10 @@ void check_epilogues_of_storage() {
   const auto product = matmul(placeholder<T, dims<4, 3>>(g), placeholder<T, dims<3, 5>>(g));
   const auto bias = placeholder<float, dims<5>>(g);
   const auto wide = cast<float>(product);
-  const auto e = recognised<T>(g, product, cast<T>(relu(wide)));
+  const auto e = recognised_in<T>(g, product, cast<T>(relu(wide)));
   BOOST_CHECK(e.known && e.relu && !e.has_bias);
-  BOOST_CHECK(!recognised<T>(g, product, cast<T>(relu(wide + bias))).known);
-  BOOST_CHECK(!recognised<T>(g, product, cast<T>(wide * 2.0f)).known);
+  BOOST_CHECK(!recognised_in<T>(g, product, cast<T>(relu(wide + bias))).known);
+  BOOST_CHECK(!recognised_in<T>(g, product, cast<T>(wide * 2.0f)).known);
 }
 
 template <class T>
@@ -291,7 +289,7 @@ BOOST_AUTO_TEST_CASE(epilogues_are_recognised) {
   auto b = placeholder<float, dims<5>>(g);
   auto full = placeholder<float, dims<4, 5>>(g);
   const auto product = matmul(x, w);
-  const auto recognised = [&](const auto& e) { return ::recognised<float>(g, product, e); };
+  const auto recognised = [&](const auto& e) { return recognised_in<float>(g, product, e); };
   const std::uint32_t bias = 8 + b.id().node;
   auto e = recognised(product + b);
   BOOST_CHECK(e.known && e.has_bias && !e.relu && e.bias == bias);

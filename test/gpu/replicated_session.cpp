@@ -1,6 +1,4 @@
 // Workers whose variables and kernels are on GPUs, beside workers on CPUs: the same cluster, the same values.
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE gpu_replicated_session
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <string>

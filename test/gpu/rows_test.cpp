@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE rows
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 #include <weft/ops/scan.hpp>

@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE graph
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <weft/weft.hpp>

@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE elementwise_gradients
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"
 

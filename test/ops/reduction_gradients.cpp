@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE reduction_gradients
 #include "ops/gradient_check.hpp"
 
 using namespace weft;

@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE sort
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

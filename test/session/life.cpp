@@ -1,6 +1,4 @@
 // Graphs that grow, extents that change and values that end while a session and its steps live on.
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE life
 #include <boost/test/unit_test.hpp>
 #include <weft/weft.hpp>
 

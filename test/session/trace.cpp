@@ -1,6 +1,4 @@
 // What a trace records, and that others can read it.
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE trace
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>

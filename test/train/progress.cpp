@@ -1,4 +1,3 @@
-#define BOOST_TEST_MODULE progress
 #include <boost/test/unit_test.hpp>
 
 #include <weft/train/progress.hpp>

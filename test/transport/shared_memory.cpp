@@ -1,5 +1,3 @@
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE shared_memory
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
