@@ -24,6 +24,9 @@ header() {
 # library NAME: whether the linker finds it.
 library() { echo 'int main() {}' | g++ -x c++ - -l"$1" -o /dev/null; }
 
+# sanitizers: whether clang++ has the run-time libraries of its own.
+sanitizers() { echo 'int main() {}' | clang++ -fsanitize=address -x c++ - -o /dev/null; }
+
 # install_missing: installs what `need` has noted.
 install_missing() {
   [ ${#missing_packages[@]} -eq 0 ] && return
@@ -66,6 +69,7 @@ need_tests() {
   need_examples
   need libboost-test-dev "runs the tests" library boost_unit_test_framework
   need clang "the second compiler that everything is checked with" command -v clang++
+  need libclang-rt-dev "clang's sanitizers" sanitizers
   need libopenblas-dev "a CBLAS, the alternative to oneDNN" header cblas.h
   need python3 "runs the checks of headers and error messages" command -v python3
 }
