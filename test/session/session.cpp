@@ -487,14 +487,14 @@ BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {
     return t;
   };
   step(ones(5));
-  const plan* full = step.prepared().current();
+  const binding* full = step.prepared().plan().current();
   step(ones(3));
-  const plan* ragged = step.prepared().current();
+  const binding* ragged = step.prepared().plan().current();
   BOOST_CHECK_NE(full, ragged);
   BOOST_CHECK_EQUAL(step(ones(5))(0), 5);
-  BOOST_CHECK_EQUAL(step.prepared().current(), full);  // the old plan, not a new one
+  BOOST_CHECK_EQUAL(step.prepared().plan().current(), full);  // the old plan, not a new one
   BOOST_CHECK_EQUAL(step(ones(3))(1), 3);
-  BOOST_CHECK_EQUAL(step.prepared().current(), ragged);
+  BOOST_CHECK_EQUAL(step.prepared().plan().current(), ragged);
   BOOST_CHECK_EQUAL(step(ones(1))(1), 1);
 }
 
