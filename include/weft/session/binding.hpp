@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/session/extent_bindings.hpp>
+#include <weft/graph/extent_bindings.hpp>
 #include <weft/session/memory_plan.hpp>
 #include <weft/session/program.hpp>
 

@@ -6,7 +6,7 @@
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/session/device_number.hpp>
-#include <weft/session/extent_bindings.hpp>
+#include <weft/graph/extent_bindings.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 

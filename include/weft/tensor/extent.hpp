@@ -148,6 +148,30 @@ constexpr bool divide(extent_definition::term& t, const extent_definition::term&
   return true;
 }
 
+constexpr int compare_text(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return static_cast<unsigned char>(*a) - static_cast<unsigned char>(*b);
+}
+/// The names in a term, in the order of the alphabet; null behind them.
+constexpr void names_of(const extent_definition& d, const extent_definition::term& t, const char** names) {
+  std::size_t n = 0;
+  for (const std::int64_t atom : t.atoms)
+    for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i) {
+      if (d.atoms[i]->code != atom) continue;
+      std::size_t k = n++;
+      for (; k > 0 && compare_text(names[k - 1], d.atoms[i]->text) > 0; --k) names[k] = names[k - 1];
+      names[k] = d.atoms[i]->text;
+    }
+}
+constexpr bool reads_before(const extent_definition& d, const extent_definition::term& a,
+                            const extent_definition::term& b) {
+  const char *x[extent_definition::term::max_atoms + 1]{}, *y[extent_definition::term::max_atoms + 1]{};
+  names_of(d, a, x), names_of(d, b, y);
+  for (std::size_t i = 0; x[i] && y[i]; ++i)
+    if (const int order = compare_text(x[i], y[i])) return order < 0;
+  return false;
+}
+
 /// A polynomial's code and text, from its terms.
 constexpr void finish(extent_definition& d) {
   extent_text text(d);
@@ -162,22 +186,31 @@ constexpr void finish(extent_definition& d) {
     hash = hash_word(hash, static_cast<std::uint64_t>(d.terms[k].factor));
     for (const std::int64_t atom : d.terms[k].atoms) hash = hash_word(hash, static_cast<std::uint64_t>(atom));
   }
-  bool any = false;
-  for (int pass = 0; pass < 3; ++pass)  // what is added, what is subtracted, the number
-    for (std::size_t k = 0; k < d.term_count; ++k) {
-      const auto& t = d.terms[k];
-      if (pass != (t.atoms[0] == 0 ? 2 : t.factor < 0 ? 1 : 0)) continue;
+  // For people: what is added, what is subtracted, the number; names in the order of the alphabet.
+  bool any = false, written[extent_definition::max_terms]{};
+  for (int pass = 0; pass < 3; ++pass)
+    for (;;) {
+      std::size_t next = d.term_count;
+      for (std::size_t k = 0; k < d.term_count; ++k) {
+        const auto& t = d.terms[k];
+        if (written[k] || pass != (t.atoms[0] == 0 ? 2 : t.factor < 0 ? 1 : 0)) continue;
+        if (next == d.term_count || reads_before(d, t, d.terms[next])) next = k;
+      }
+      if (next == d.term_count) break;
+      written[next] = true;
+      const auto& t = d.terms[next];
       const std::int64_t factor = t.factor < 0 ? -t.factor : t.factor;
       text.add(t.factor < 0 ? (any ? " - " : "-") : (any ? " + " : ""));
       any = true;
       bool first = factor == 1 && t.atoms[0] != 0;
       if (!first) text.add(factor);
-      for (const std::int64_t atom : t.atoms) {
-        if (atom == 0) break;
+      const char* names[extent_definition::term::max_atoms]{};
+      names_of(d, t, names);
+      for (const char* name : names) {
+        if (!name) break;
         if (!first) text.add(" * ");
         first = false;
-        for (std::size_t i = 0; i < d.atom_count; ++i)
-          if (d.atoms[i]->code == atom) text.add(d.atoms[i]->text);
+        text.add(name);
       }
     }
   const bool is_atom = d.term_count == 1 && d.terms[0].factor == 1 && d.terms[0].atoms[1] == 0;

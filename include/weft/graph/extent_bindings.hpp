@@ -64,7 +64,8 @@ class extent_bindings {
 
  private:
   bool evaluate(const extent_definition& d, std::int64_t& value) const {
-    if (!polynomial(d, value)) return false;
+    // What was given for a quotient is not to be taken for its value.
+    if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
     if (value < 0)
       throw error(error_code::invalid_argument, d.text, {"the extent comes out as ", value, ": extents are not negative"});
     return true;
