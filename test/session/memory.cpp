@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(buffers_are_reused) {
   session s{g, {.threads = 1}};
   auto step = s.prepare(fetch(sum(y)), feed(x));
   step(tensor<float, dims<64, 64>>());
-  const plan& p = *step.prepared().current();
+  const step_plan& p = step.prepared().plan();
   BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // of forty values
   BOOST_CHECK_GE(p.kernels(), 21u);
 }
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_elementwise_nodes_works_in_place) {
   session s{g, {.threads = 1}};
   auto step = s.prepare(fetch(sum(y)), feed(x));
   step(tensor<float, dims<1000>>());
-  BOOST_CHECK_LE(step.prepared().current()->arena_bytes(), 4096u + 64);
+  BOOST_CHECK_LE(step.prepared().plan().arena_bytes(), 4096u + 64);
 }
 
 // The training step of a deep net must keep its activations, but not its gradients.
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(training_needs_less_than_all_values) {
   auto step = s.prepare(fetch(train), feed(x));
   step(tensor<float, dims<32, 64>>());
   const std::size_t activation = 32 * 64 * sizeof(float), weights = 64 * 64 * sizeof(float);
-  BOOST_CHECK_LE(step.prepared().current()->arena_bytes(), 11 * activation + 3 * activation + 2 * weights);
+  BOOST_CHECK_LE(step.prepared().plan().arena_bytes(), 11 * activation + 3 * activation + 2 * weights);
 }
 
 BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {

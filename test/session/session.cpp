@@ -133,6 +133,39 @@ BOOST_AUTO_TEST_CASE(unequal_named_extents_are_named) {
   for (const char* part : {"batch", "7", "3"}) CHECK_SAYS(text, part);
 }
 
+BOOST_AUTO_TEST_CASE(extents_that_are_computed) {
+  constexpr auto a = dyn<"a">;
+  constexpr auto b = dyn<"b">;
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"a">>>(g, "x");
+  const auto y = placeholder<float, dims<b>>(g, "y");
+  const auto both = placeholder<float, dims<a + b>>(g, "both");
+  const auto half = placeholder<float, dims<ceil_quotient(b + a, extent<2>)>>(g, "half");
+  const auto exact = placeholder<float, dims<(a * b) / extent<3>>>(g, "exact");
+  const auto z = sum(x) + sum(y) + sum(both) + sum(half);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(z), feed(x, y, both, half));
+  const auto ones = [](std::int64_t n) {
+    tensor<float, dims<dyn<"any">>> t(shape{n});
+    for (std::int64_t i = 0; i < n; ++i) t.data()[i] = 1;
+    return t;
+  };
+  for (const auto& [p, q] : {std::pair{2, 3}, {3, 4}, {0, 5}, {2, 3}})
+    BOOST_CHECK_EQUAL(step(ones(p), ones(q), ones(p + q), ones((p + q + 1) / 2)), 2 * (p + q) + (p + q + 1) / 2);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { step(ones(2), ones(3), ones(6), ones(3)); }),
+             "a + b: the extent is 6 but comes out as 5");
+  // Of the names alone what is computed is known; a quotient must be whole.
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { variable<float, dims<a * b>>(g, "v", init::ones{}); }),
+             "the extent a * b has no value yet: g.set(dyn<\"...\">, n) of the names in it comes before the variable");
+  g.set(a, 4);
+  g.set(b, 5);
+  const auto w = variable<float, dims<b * a>>(g, "w", init::ones{});
+  session fixed{g, {.threads = 1}};
+  BOOST_CHECK_EQUAL(fixed.eval(sum(w)), 20);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { fixed.eval(sum(exact), with(exact, ones(7))); }),
+             "the extent is 20 / 3, which is not a whole number");
+}
+
 BOOST_AUTO_TEST_CASE(an_uninitialised_variable_is_named) {
   graph g;
   const auto v = variable<float, dims<3>>(g, "restored", init::none{});
@@ -485,14 +518,14 @@ BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {
     return t;
   };
   step(ones(5));
-  const plan* full = step.prepared().current();
+  const binding* full = step.prepared().plan().current();
   step(ones(3));
-  const plan* ragged = step.prepared().current();
+  const binding* ragged = step.prepared().plan().current();
   BOOST_CHECK_NE(full, ragged);
   BOOST_CHECK_EQUAL(step(ones(5))(0), 5);
-  BOOST_CHECK_EQUAL(step.prepared().current(), full);  // the old plan, not a new one
+  BOOST_CHECK_EQUAL(step.prepared().plan().current(), full);  // the old plan, not a new one
   BOOST_CHECK_EQUAL(step(ones(3))(1), 3);
-  BOOST_CHECK_EQUAL(step.prepared().current(), ragged);
+  BOOST_CHECK_EQUAL(step.prepared().plan().current(), ragged);
   BOOST_CHECK_EQUAL(step(ones(1))(1), 1);
 }
 

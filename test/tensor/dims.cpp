@@ -23,6 +23,22 @@ static_assert(dims<n, 3>::spec[0] < 0 && dims<n>::spec[0] == dims<3, n>::spec[1]
 static_assert(dims<n, 3>::names[1] == nullptr && dims<n, 3>::names[0][0] == 'n');
 static_assert(shape(2, 3, 4).elements() == 24 && shape().elements() == 1 && shape(2, 0).elements() == 0);
 
+// Extents that are computed: one normal form for all ways to write one.
+template <auto... E>
+constexpr shape spec_of = dims<E...>::spec;
+static_assert(spec_of<n + m> == spec_of<m + n> && spec_of<n + m> != spec_of<n + n>);
+static_assert(spec_of<n + n> == spec_of<n * extent<2>> && spec_of<n + m - m> == spec_of<n>);
+static_assert(spec_of<(n + m) * (n + m)> == spec_of<n * n + extent<2> * (m * n) + m * m>);
+static_assert(spec_of<(n * m) / m> == spec_of<n> && spec_of<(n * extent<6> + extent<9>) / extent<3>> ==
+                                                        spec_of<extent<2> * n + extent<3>>);
+static_assert(spec_of<floor_quotient(n, extent<2>)> != spec_of<ceil_quotient(n, extent<2>)>);
+static_assert(spec_of<floor_quotient(n, extent<2>) + extent<1>> == spec_of<extent<1> + floor_quotient(n, extent<2>)>);
+static_assert(spec_of<n + extent<3> - n> == shape(3) && dims<n + extent<3> - n>::is_static);
+static_assert(!dims<n + m>::is_static && dims<n + m>::is_computed && !dims<n>::is_computed && !dims<3>::is_computed);
+static_assert(same<broadcast_dims<dims<n + m, 1>, dims<m + n, 4>>, dims<m + n, 4>> ||
+              same<broadcast_dims<dims<n + m, 1>, dims<m + n, 4>>, dims<n + m, 4>>);
+static_assert(Broadcastable<dims<n + m>, dims<m + n>> && !Broadcastable<dims<n + m>, dims<n>>);
+
 // Broadcasting, from the last axis on.
 static_assert(same<broadcast_dims<dims<2, 3>, dims<2, 3>>, dims<2, 3>>);
 static_assert(same<broadcast_dims<dims<2, 3>, dims<3>>, dims<2, 3>>);
@@ -83,6 +99,14 @@ static_assert(same<value_t<decltype(std::declval<matrix>() < 1)>, bool>);
 static_assert(same<value_t<decltype(cast<double>(std::declval<matrix>()))>, double>);
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(computed_extents_in_words) {
+  const auto text = [](auto d) { return std::string(decltype(d)::names[0]); };
+  BOOST_CHECK_EQUAL(text(dims<extent<2> * m + n - extent<1>>{}), "2 * m + n - 1");
+  BOOST_CHECK_EQUAL(text(dims<n * m - m + n * n>{}), "m * n + n * n - m");
+  BOOST_CHECK_EQUAL(text(dims<ceil_quotient(n + extent<1>, extent<2>)>{}), "ceil((n + 1) / 2)");
+  BOOST_CHECK_EQUAL(text(dims<n / m>{}), "n / m");
+}
 
 BOOST_AUTO_TEST_CASE(extents_print_with_their_names) {
   BOOST_CHECK_EQUAL(to_string(shape(2, 3)), "[2, 3]");

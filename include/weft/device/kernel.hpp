@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include <weft/device/cpu/thread_pool.hpp>
@@ -31,6 +32,35 @@ class kernel {
   virtual std::size_t workspace_bytes() const { return 0; }
   /// One line for `explain`: the routine, and what it fuses.
   virtual std::string describe() const = 0;
+
+ private:
+  friend class kernel_handle;
+  std::uint32_t owners_ = 0;
+};
+
+/// Shares a kernel with others.
+class kernel_handle {
+ public:
+  kernel_handle() = default;
+  explicit kernel_handle(kernel* k) : kernel_(k) {
+    if (kernel_) ++kernel_->owners_;
+  }
+  kernel_handle(const kernel_handle& o) : kernel_handle(o.kernel_) {}
+  kernel_handle(kernel_handle&& o) noexcept : kernel_(o.kernel_) { o.kernel_ = nullptr; }
+  kernel_handle& operator=(kernel_handle o) noexcept {
+    kernel* const mine = kernel_;
+    kernel_ = o.kernel_;
+    o.kernel_ = mine;
+    return *this;
+  }
+  ~kernel_handle() {
+    if (kernel_ && --kernel_->owners_ == 0) delete kernel_;
+  }
+  kernel* operator->() const { return kernel_; }
+  kernel* get() const { return kernel_; }
+
+ private:
+  kernel* kernel_ = nullptr;
 };
 
 }  // namespace weft

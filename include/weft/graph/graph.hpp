@@ -165,6 +165,17 @@ class graph final : public recorder {
       if (known.first == code) return;
     extent_names_.push_back({code, name});
   }
+  /// What a computed extent is made of; null for a name.
+  const extent_definition* extent_formula(std::int64_t code) const {
+    for (const extent_definition* d : extent_formulas_)
+      if (d->code == code) return d;
+    return nullptr;
+  }
+  void remember_extent(const extent_definition& d) override {
+    if (extent_formula(d.code)) return;
+    extent_formulas_.push_back(&d);
+    remember_name(d.code, d.text);
+  }
   std::string to_string(const weft::shape& s) const {
     const char* names[max_rank + 1]{};
     for (std::size_t i = 0; i < s.rank; ++i)
@@ -432,6 +443,7 @@ class graph final : public recorder {
   sequence<std::uint32_t> colocated_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
+  sequence<const extent_definition*> extent_formulas_;
   sequence<const primitive_table*> primitives_;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/graph/extent_bindings.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/tensor/tensor.hpp>
@@ -93,6 +94,18 @@ inline void remember_names(graph& g, const shape& spec, const char* const* names
     if (names[i]) g.remember_name(spec[i], names[i]);
 }
 
+template <auto... Extents>
+void remember_formulas(graph& g, dims<Extents...>) {
+  const extent_definition* const formulas[] = {extent_formula(Extents)...};
+  for (const extent_definition* const f : formulas)
+    if (f) g.remember_extent(*f);
+}
+/// Extents that are computed: how.
+template <class Dims>
+void remember_formulas(graph& g) {
+  if constexpr (Dims::is_computed) remember_formulas(g, Dims{});
+}
+
 symbol record_leaf(graph&, const operation&, std::string_view name, dtype, const shape&, const char* const* names);
 
 #if WEFT_BODIES
@@ -151,15 +164,17 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
 WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                                  first_value first) {
   const shape spec = extents;
+  extent_bindings known;
+  for (const auto& [code, size] : g.fixed_extents()) known.bind(code, size);
   for (std::size_t i = 0; i < extents.rank; ++i) {
     if (extents[i] >= 0) continue;
-    const std::int64_t code = extents[i];
-    for (const auto& [known, size] : g.fixed_extents())
-      if (known == code) extents[i] = size;
-    if (extents[i] < 0)
-      throw error(
-          error_code::failed_precondition, std::string(name),
-          {"the extent ", names[i], " has no value yet: g.set(dyn<\"", names[i], "\">, n) comes before the variable"});
+    const std::int64_t* const size = known.compute(g, extents[i]);
+    if (!size)
+      throw error(error_code::failed_precondition, std::string(name),
+                  {"the extent ", names[i], " has no value yet: g.set(dyn<\"",
+                   g.extent_formula(extents[i]) ? "...\">, n) of the names in it" : names[i],
+                   g.extent_formula(extents[i]) ? "" : "\">, n)", " comes before the variable"});
+    extents[i] = *size;
   }
   initializer value = first.make(first.init, extents);
   check_first_value(name, type, value);
@@ -185,6 +200,7 @@ WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, co
 template <Element T, class Dims = dims<>>
 node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
   static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
+  detail::remember_formulas<Dims>(g);
   return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
 }
 
@@ -194,6 +210,7 @@ template <Element T, class Dims = dims<>, class Init = init::zeros>
 requires requires(const Init& i, const shape& s) { initializer(i(s)); }
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
   static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
+  detail::remember_formulas<Dims>(g);
   return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
                                                         {&first, detail::make_first_value<Init>}));
 }
@@ -201,6 +218,7 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& fir
 /// A variable that starts as the given tensor.
 template <Element T, class Dims>
 variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims>& first) {
+  detail::remember_formulas<Dims>(g);
   return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
                                                         first.elements() * sizeof(T)));
 }
@@ -209,6 +227,7 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T,
 template <Element T, class Dims>
 node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
   detail::remember_names(g, Dims::spec, Dims::names);
+  detail::remember_formulas<Dims>(g);
   return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
 }
 template <Element T>

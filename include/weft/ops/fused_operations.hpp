@@ -262,7 +262,7 @@ WEFT_ONCE kernel* prepare_fill(const prepare_context& p) { return new fill_kerne
 /// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
 WEFT_ONCE bool stores_every_element(const invocation& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
-  return broadcast_space(inputs, arguments).elements() == output.extents.elements();
+  return broadcast_space(inputs, arguments) == output.extents;
 }
 
 // ---- symbols ----

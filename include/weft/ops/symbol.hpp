@@ -59,6 +59,8 @@ class recorder {
   virtual const value_info& info(value) const = 0;
   /// `extents` are those of the data; of `declared`, some may be names for them.
   virtual symbol record_constant(const void* data, const value_info& declared, const shape& extents) = 0;
+  /// Says what an extent is that is computed from others.
+  virtual void remember_extent(const extent_definition&) = 0;
   /// The value under a name of the caller's: its node's, or an identity's where the node has a name already.
   virtual value with_name(value, const char* name) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass

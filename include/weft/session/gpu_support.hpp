@@ -24,15 +24,41 @@ struct gpu_options {
   bool synchronous = false;
 };
 
-class graph;
-class schedule;
-class extent_bindings;
-class plan;
-struct step_request;
-struct variable_state;
-struct session_devices;
+struct arena_info;
+struct binding;
+struct instruction;
+struct prepare_context;
+struct product_fusion;
+struct program;
+struct step_times;
+struct value_info;
+class kernel;
+class thread_pool;
 
-/// What a session does with GPUs. Programs that know no GPU do not pay for it: gpu_session.hpp is behind this.
+/// The part that GPUs play in a step: passes over its program, and what each binding of it needs.
+class gpu_step {
+ public:
+  virtual ~gpu_step() = default;
+
+  /// Passes. `infos`: of each buffer, what it is when the step first runs.
+  virtual void assign_layouts(program&, const value_info* infos) = 0;
+  virtual void insert_copies(program&) = 0;
+  virtual void list_stages(const program&) = 0;
+
+  /// A block of memory for an arena, in place of the one that it had before.
+  virtual std::byte* allocate(const program&, std::size_t arena, std::size_t bytes) = 0;
+  virtual kernel* prepare(const program&, std::uint32_t node, const prepare_context&, const product_fusion*) = 0;
+  virtual kernel* prepare_copy(const program&, const instruction&, const value_info* infos) = 0;
+  /// When a binding has its kernels and addresses.
+  virtual void bind(const program&, binding&, const value_info* infos) = 0;
+  /// When its addresses have changed.
+  virtual void rebind(binding&) = 0;
+  /// Runs it. `times`: where to measure; null: not at all.
+  virtual void run(const program&, binding&, thread_pool&, step_times* times) = 0;
+  virtual void describe(const program&, const binding&, std::string& text) const = 0;
+};
+
+/// What a session does with GPUs. Programs that contain no GPU code do not pay for it: gpu_session.hpp is behind this.
 class gpu_support {
  public:
   virtual ~gpu_support() = default;
@@ -41,8 +67,7 @@ class gpu_support {
   virtual std::byte* allocate(std::size_t gpu, std::size_t bytes, const std::string& owner) = 0;
   /// To or from a variable's memory; waits until it is done.
   virtual void copy(std::size_t gpu, void* to, const void* from, std::size_t bytes) = 0;
-  virtual plan* new_plan(const graph&, const schedule&, const step_request&, const extent_bindings&,
-                         sequence<variable_state>&, const session_devices&) = 0;
+  virtual gpu_step* new_step() = 0;
 };
 
 /// Makes it for a session. Set when the program starts by a file that includes <weft/cuda.hpp>; null in others.

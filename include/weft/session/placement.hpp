@@ -6,22 +6,12 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/session/device_number.hpp>
 #include <weft/session/gpu_support.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
-
-/// One device of a session: CPU devices and GPUs are numbered apart.
-struct device_number {
-  bool gpu = false;
-  std::uint32_t ordinal = 0;
-  friend bool operator==(device_number, device_number) = default;
-};
-
-inline std::string to_string(device_number d) {
-  return concat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
-}
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
 /// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own

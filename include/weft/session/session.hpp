@@ -13,7 +13,7 @@
 #include <weft/ops/enter.hpp>
 #include <weft/session/gpu_support.hpp>
 #include <weft/session/initialize.hpp>
-#include <weft/session/plan.hpp>
+#include <weft/session/step_plan.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
@@ -94,12 +94,6 @@ struct fetched_value<effect> {
   using type = nothing;
 };
 
-/// A value on its way into a step: where its elements are, and their extents.
-struct fed_value {
-  const void* data;
-  shape extents;
-};
-
 template <class X>
 inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
@@ -165,62 +159,26 @@ auto with(const P& placeholder, const X& value) {
 
 class session;
 
-/// A prepared run without its types: one plan per set of dynamic extents, made when first met. The plans of the last
-/// `most_plans` sets are kept: each has memory of its own.
+/// A prepared run without its types.
 class prepared_step {
  public:
-  static constexpr std::size_t most_plans = 16;
-
   prepared_step(session& s, step_request request);
   prepared_step(prepared_step&&) noexcept = default;
-  prepared_step& operator=(prepared_step&&) = delete;
-  ~prepared_step();
 
-  prepared_step(const prepared_step&) = delete;
-
-  /// Runs with the given values; fetched values land at `results`, which has room as `fetched_extents` says.
-  /// `place(i, extents)` returns the memory for fetched value i.
+  /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value i.
   template <class Place>
   void run(const detail::fed_value* fed, Place place);
 
-  std::string explain() const;
-  plan* current() const { return state_->current; }
-  const step_request& request() const { return state_->request; }
+  std::string explain() const { return plan_->describe(); }
+  const step_plan& plan() const { return *plan_; }
+  const step_request& request() const { return plan_->request(); }
 
  private:
-  struct planned {
-    sequence<shape> fed;
-    extent_bindings extents;
-    plan* code = nullptr;
-    ~planned() { delete code; }
-  };
-  struct state {
-    state(session& s, step_request r) : owner(s), request(std::move(r)) {}
-    ~state() {
-      for (planned* p : plans) delete p;
-      delete order;
-    }
-    session& owner;
-    step_request request;
-    schedule* order = nullptr;
-    sequence<planned*> plans;  // the one that was met last first
-    plan* current = nullptr;
-    sequence<shape>* current_fed = nullptr;
-  };
+  void execute(binding&);
 
-  static bool is_for(const sequence<shape>& known, const detail::fed_value* fed);
-  void choose_plan(const detail::fed_value* fed);
-  void make_plan(const detail::fed_value* fed);
-  void execute();
-  void run_plan(plan&);
-
-  struct state_pointer {
-    state* p;
-    state_pointer(state* s) : p(s) {}
-    state_pointer(state_pointer&& o) noexcept : p(o.p) { o.p = nullptr; }
-    state* operator->() const { return p; }
-    operator state*() const { return p; }
-  } state_;
+  session* owner_;
+  gpu::owned<step_plan> plan_;
+  bool logged_ = false;
 };
 
 /// A prepared run: call it with the fed values, get the fetched ones. Must not outlive its session.
@@ -389,7 +347,8 @@ class session {
   }
   value_info variable_info(std::uint32_t node) const {
     value_info info = graph_[node].what.outputs[0];
-    info.extents = extents_.resolve(graph_, graph_[node].name, info.extents);
+    extent_bindings known = extents_;
+    info.extents = known.resolve(graph_, graph_[node].name, info.extents);
     return info;
   }
 
@@ -422,6 +381,7 @@ class session {
   extent_bindings extents_;
   sequence<variable_state> variables_;
   step_observer* observer_ = nullptr;
+  session_resources resources_;
 };
 
 #if WEFT_BODIES
@@ -432,7 +392,9 @@ WEFT_ONCE session::session(const graph& g, session_options options, const memory
       memory_(memory),
       gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
       place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
-             options_.allow_soft_placement) {
+             options_.allow_soft_placement),
+      resources_{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
+                 pools_, nullptr, cores_} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
@@ -450,6 +412,7 @@ WEFT_ONCE session::session(const graph& g, session_options options, const memory
   }
   const int lanes = options_.devices * options_.inter_op_threads;
   if (lanes > 1) lanes_ = gpu::owned(new thread_pool(lanes));
+  resources_.lane_threads = lanes_.get();
   adopt_extents();
   variables_.resize(g.size());
   for (std::uint32_t n = 0; n < g.size(); ++n)
@@ -479,167 +442,40 @@ WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
   gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
 }
 
-WEFT_ONCE prepared_step::prepared_step(session& s, step_request request) : state_(new state(s, std::move(request))) {
-  try {
-    s.adopt_new_variables();
-    state_->order = new schedule(s.graph_, state_->request.fetches, state_->request.targets, state_->request.feeds);
-  } catch (...) {
-    delete state_.p;
-    state_.p = nullptr;
-    throw;
-  }
+WEFT_ONCE prepared_step::prepared_step(session& s, step_request request) : owner_(&s) {
+  s.adopt_new_variables();
+  plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
-WEFT_ONCE prepared_step::~prepared_step() { delete state_; }
-
-WEFT_ONCE void prepared_step::make_plan(const detail::fed_value* fed) {
-  state& s = *state_.p;
-  const graph& g = s.owner.graph_;
-  auto* made = new planned;
-  struct guard {
-    planned* p;
-    ~guard() { delete p; }
-  } unless_kept{made};
-  made->extents = s.owner.extents_;
-  sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
-  const auto bind = [&](value v, const shape& given, const char* what) {
-    const shape& declared = g.info(v).extents;
-    bool fits = declared.rank == given.rank;
-    for (std::size_t a = 0; fits && a < declared.rank; ++a) {
-      if (declared[a] >= 0) {
-        fits = declared[a] == given[a];
-        continue;
-      }
-      const std::int64_t* known = made->extents.find(declared[a]);
-      if (!known) {
-        made->extents.bind(declared[a], given[a]);
-        bound_by.push_back({declared[a], v.node});
-      } else if (*known != given[a]) {
-        const char* other = "the graph";
-        for (const auto& [code, node] : bound_by)
-          if (code == declared[a]) other = g[node].name.c_str();
-        throw error(error_code::invalid_argument, g[v.node].name,
-                    {"the extent ", g.extent_name(declared[a]), " is ", given[a], " here but ", *known, " in ", other,
-                     ": ", what, weft::to_string(given), " for ", g.to_string(declared)});
-      }
-    }
-    if (!fits)
-      throw error(error_code::invalid_argument, g[v.node].name,
-                  {what, weft::to_string(given), " for ", g.to_string(declared)});
-  };
-  for (const std::uint32_t n : s.order->order())
-    if (g[n].what.op == &constant_operation && !s.order->is_fed(n)) {
-      const auto& sizes = g[n].what.attributes;
-      shape extents;
-      for (const std::int64_t size : sizes) extents.push_back(size);
-      bind({n, 0}, extents, "a constant of ");
-    }
-  for (std::size_t i = 0; i < s.request.feeds.size(); ++i) {
-    bind(s.request.feeds[i], fed[i].extents, "fed ");
-    made->fed.push_back(fed[i].extents);
-  }
-  const session_devices devices{s.owner.place_, s.owner.pools_.size(),
-                                static_cast<std::size_t>(s.owner.options_.inter_op_threads), s.owner.memory_};
-  gpu_support* gpus = s.owner.gpus_.get();
-  made->code = gpus ? gpus->new_plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices)
-                    : new plan(g, *s.order, s.request, made->extents, s.owner.variables_, devices);
-  made->code->make();
-  s.plans.insert(0, made);
-  unless_kept.p = nullptr;
-  if (s.plans.size() > most_plans) {
-    delete s.plans.back();
-    s.plans.pop_back();
-  }
-  if (s.owner.options_.log_device_placement) std::fputs(made->code->placement_log().c_str(), stderr);
-  s.current = made->code;
-  s.current_fed = &made->fed;
-}
-
-WEFT_ONCE std::string prepared_step::explain() const {
-  if (state_->current) return state_->current->describe();
-  std::string text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
-  for (const std::uint32_t n : state_->order->order()) append(text, {"  ", state_->owner.graph_[n].name, "\n"});
-  return text;
+WEFT_ONCE void prepared_step::execute(binding& b) {
+  if (owner_->options_.log_device_placement && !logged_)
+    std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
+  step_observer* const observer = owner_->observer_;
+  if (!observer) return plan_->run(b, nullptr);
+  step_times times;
+  times.of.resize(plan_->kernels());
+  plan_->run(b, &times);
+  plan_->report(times, *observer);
 }
 
 #endif
 
 WEFT_COLD_END
 
-#if WEFT_BODIES
-
-WEFT_ONCE bool prepared_step::is_for(const sequence<shape>& known, const detail::fed_value* fed) {
-  for (std::size_t i = 0; i < known.size(); ++i)
-    if (!(known[i] == fed[i].extents)) return false;
-  return true;
-}
-
-WEFT_ONCE void prepared_step::choose_plan(const detail::fed_value* fed) {
-  state& s = *state_.p;
-  if (s.current && is_for(*s.current_fed, fed)) return;
-  for (std::size_t i = 0; i < s.plans.size(); ++i) {
-    planned* const p = s.plans[i];
-    if (!is_for(p->fed, fed)) continue;
-    s.plans.erase(i);
-    s.plans.insert(0, p);
-    s.current = p->code;
-    s.current_fed = &p->fed;
-    return;
-  }
-  make_plan(fed);
-}
-
-WEFT_ONCE void prepared_step::execute() {
-  plan& p = *state_->current;
-  step_observer* const observer = state_->owner.observer_;
-  p.check_initialized();
-  p.measure(observer != nullptr);
-  run_plan(p);
-  p.mark_written();
-  if (observer) p.report(*observer);
-}
-
-WEFT_ONCE void prepared_step::run_plan(plan& p) {
-  session& owner = state_->owner;
-  if (p.run_by_itself(*owner.pools_[0])) return;
-  if (p.lanes() == 1) {
-    p.run_lane(0, *owner.pools_[0]);
-  } else if (detail::inside_parallel_for) {
-    p.run_in_order(*owner.pools_[0]);
-  } else {
-    p.begin();
-    owner.lanes_->parallel_for(p.lanes(), [&](std::size_t lane) {
-      // Inside a device the intra-op threads are its own: they may be used although this thread already shares work.
-      const bool outer = detail::inside_parallel_for;
-      detail::inside_parallel_for = false;
-      struct restore {
-        bool to;
-        ~restore() { detail::inside_parallel_for = to; }
-      } guard{outer};
-      const std::size_t device = lane / static_cast<std::size_t>(owner.options_.inter_op_threads);
-      const detail::stay_on_cores here(owner.cores_[device]);
-      p.run_lane(lane, *owner.pools_[device]);
-    });
-  }
-}
-
-#endif
-
 template <class Place>
 void prepared_step::run(const detail::fed_value* fed, Place place) {
-  choose_plan(fed);
-  plan& p = *state_->current;
-  const step_request& r = state_->request;
+  step_plan& p = *plan_;
+  binding& b = p.bind(fed);
+  const step_request& r = p.request();
   for (std::size_t i = 0; i < r.feeds.size(); ++i)
-    p.buffer(p.slot_of(r.feeds[i])) = static_cast<std::byte*>(const_cast<void*>(fed[i].data));
+    p.fed_address(b, i) = static_cast<std::byte*>(const_cast<void*>(fed[i].data));
   for (std::size_t i = 0; i < r.fetches.size(); ++i)
-    if (p.is_written_to_caller(i))
-      p.buffer(p.fetch_slot(i)) = static_cast<std::byte*>(place(i, p.info(r.fetches[i]).extents));
-  execute();
+    if (p.is_written_to_caller(i)) p.fetched_address(b, i) = static_cast<std::byte*>(place(i, b.fetched[i].extents));
+  execute(b);
   for (std::size_t i = 0; i < r.fetches.size(); ++i)
     if (!p.is_written_to_caller(i))
-      if (void* to = place(i, p.info(r.fetches[i]).extents))
-        __builtin_memcpy(to, p.buffer(p.fetch_slot(i)), p.info(r.fetches[i]).bytes());
+      if (void* to = place(i, b.fetched[i].extents))
+        __builtin_memcpy(to, p.fetched_address(b, i), b.fetched[i].bytes());
 }
 
 /// Kernels in order, fused regions, memory and placement of a step.

@@ -3,62 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/tensor/extent.hpp>
+
 namespace weft {
-
-/// A string that can be a template argument: the name of a dynamic extent.
-template <std::size_t N>
-struct fixed_string {
-  char text[N]{};
-  constexpr fixed_string(const char (&literal)[N]) {
-    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
-  }
-};
-
-/// An extent that is known at run time only. Extents of the same name are equal: the compiler unifies them in types, a
-/// step checks their values once per call.
-template <fixed_string Name>
-struct dyn_extent {
-  static constexpr const char* name = Name.text;
-  /// The name as a number: the extent's run-time form.
-  static constexpr std::int64_t code = [] {
-    std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-    for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
-    return -1 - static_cast<std::int64_t>(hash >> 2);
-  }();
-};
-
-// A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
-template <fixed_string Name>
-inline constexpr dyn_extent<fixed_string(Name)> dyn{};
-
-namespace detail {
-
-// Asked of the members, because nvcc cannot deduce a template argument of class type.
-template <class E>
-concept named_extent = requires {
-  E::code;
-};
-
-/// The run-time form of an extent: its value, or for a named dynamic extent a negative number made from the name.
-constexpr std::int64_t code(std::int64_t extent) { return extent; }
-template <named_extent E>
-constexpr std::int64_t code(E) {
-  return E::code;
-}
-
-constexpr bool is_dynamic(std::int64_t) { return false; }
-template <named_extent E>
-constexpr bool is_dynamic(E) {
-  return true;
-}
-
-constexpr const char* extent_name(std::int64_t) { return nullptr; }
-template <named_extent E>
-constexpr const char* extent_name(E) {
-  return E::name;
-}
-
-}  // namespace detail
 
 inline constexpr std::size_t max_rank = 8;
 
@@ -112,6 +59,7 @@ struct dims {
   }();
   static constexpr bool is_static = spec.is_static();
   static constexpr const char* names[rank + 1] = {detail::extent_name(Extents)..., nullptr};
+  static constexpr bool is_computed = ((detail::extent_formula(Extents) != nullptr) || ...);
 };
 
 namespace detail {
@@ -139,16 +87,6 @@ template <std::size_t... I>
 struct make_indices<0, I...> {
   using type = indices<I...>;
 };
-
-template <auto Value>
-constexpr auto canonical() {
-  if constexpr (is_dynamic(Value))
-    return Value;
-  else if constexpr (Value <= 0x7fffffff)
-    return static_cast<int>(Value);
-  else
-    return static_cast<long long>(Value);
-}
 
 // ---- broadcasting ----
 

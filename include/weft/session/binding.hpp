@@ -1,0 +1,114 @@
+#pragma once
+
+#include <weft/graph/extent_bindings.hpp>
+#include <weft/session/memory_plan.hpp>
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A value on its way into a step: where its elements are, and their extents.
+namespace detail {
+struct fed_value {
+  const void* data;
+  shape extents;
+};
+}  // namespace detail
+
+/// What a GPU keeps for a binding; see gpu_step.
+class gpu_binding {
+ public:
+  virtual ~gpu_binding() = default;
+};
+
+/// A program for known extents: a kernel for each instruction, and an address for each buffer.
+struct binding {
+  sequence<shape> fed;            ///< the extents of what is fed, which it is for
+  std::uint64_t hash = 0;         ///< of those
+  std::uint64_t last_used = 0;
+  extent_bindings extents;
+  sequence<std::int64_t> names;   ///< the values of program_extents::names
+  sequence<kernel_handle> kernels;  ///< of each instruction
+  sequence<std::byte*> addresses;   ///< of each buffer
+  sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
+  sequence<std::size_t> arena_bytes;
+  sequence<value_info> fetched;   ///< what is fetched
+  gpu::owned<gpu_binding> on_gpus;
+};
+
+/// The names in a program's extents that are known when it runs, and which of them each instruction depends on.
+class program_extents {
+ public:
+  program_extents(const program& p, const extent_bindings& fixed) {
+    masks_.resize(p.instructions.size());
+    for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+      const instruction& in = p.instructions[i];
+      const auto add = [&](const value_info& v) {
+        for (std::size_t a = 0; a < v.extents.rank; ++a)
+          if (v.extents[a] < 0 && !fixed.find(v.extents[a])) masks_[i] |= std::uint64_t{1} << number_of(v.extents[a]) % 64;
+      };
+      for (const std::uint32_t b : in.reads) add(p.buffers[b].declared);
+      for (const std::uint32_t b : in.writes) add(p.buffers[b].declared);
+      for (const std::uint32_t n : {in.node, in.leader}) {
+        if (n == none) continue;
+        for (const value& v : p.def(n).inputs) add(p.g.info(v));
+        for (const value_info& v : p.def(n).outputs) add(v);
+      }
+    }
+  }
+
+  const sequence<std::int64_t>& names() const { return names_; }
+
+  /// Whether an instruction's extents are the same under two sets of values of the names.
+  bool same(std::uint32_t i, const sequence<std::int64_t>& a, const sequence<std::int64_t>& b) const {
+    for (std::size_t k = 0; masks_[i] && k < a.size(); ++k)
+      if ((masks_[i] >> k % 64) & 1 && a[k] != b[k]) return false;
+    return true;
+  }
+
+ private:
+  std::size_t number_of(std::int64_t code) {
+    std::size_t k = 0;
+    while (k < names_.size() && names_[k] != code) ++k;
+    if (k == names_.size()) names_.push_back(code);
+    return k;
+  }
+
+  sequence<std::int64_t> names_;
+  sequence<std::uint64_t> masks_;
+};
+
+/// Gives buffers that are never needed at the same time the same place. Returns the offset of each in its arena.
+class buffer_assignment {
+ public:
+  buffer_assignment(const program& p, const value_info* infos) : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0) {
+    sequence<std::uint32_t> ends(p.buffers.size(), none), last(p.instructions.size(), none);  // lists by instruction
+    for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
+      const step_buffer& buffer = p.buffers[b];
+      if (buffer.kind != buffer_kind::arena) continue;
+      if (buffer.reserved) offsets_[b] = plans_[buffer.arena].allocate(infos[b].bytes());
+      if (buffer.last != none) ends[b] = last[buffer.last], last[buffer.last] = b;
+    }
+    for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+      for (const std::uint32_t b : p.instructions[i].writes) {
+        const step_buffer& buffer = p.buffers[b];
+        if (buffer.kind != buffer_kind::arena || buffer.first != i || buffer.reserved) continue;
+        offsets_[b] = buffer.forwarded_from != none ? offsets_[buffer.forwarded_from]
+                                                    : plans_[buffer.arena].allocate(infos[b].bytes());
+      }
+      for (std::uint32_t b = last[i]; b != none; b = ends[b])
+        plans_[p.buffers[b].arena].release(offsets_[b], infos[b].bytes());
+    }
+  }
+
+  std::size_t offset(std::uint32_t b) const { return offsets_[b]; }
+  std::size_t bytes(std::size_t arena) const { return plans_[arena].total(); }
+
+ private:
+  sequence<memory_plan> plans_;
+  sequence<std::size_t> offsets_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

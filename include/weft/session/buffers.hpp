@@ -1,0 +1,55 @@
+#pragma once
+
+#include <weft/session/placement.hpp>
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Says where each node runs. `where(n)`: of a node of the graph, the device on which its variable lies or, of one that
+/// writes none, the placement's decision.
+template <class Where>
+void place(program& p, const Where& where) {
+  for (std::uint32_t n = 0; n < p.running; ++n) {
+    step_node& node = p.nodes[n];
+    const operation* const o = p.def(n).op;
+    if (o == &placeholder_operation || o == &constant_operation || o == &group_operation || o->alias) continue;
+    node.on = where(node.number);
+    if (node.on.gpu && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
+  }
+}
+
+/// Gives every value a buffer, and those that are the same elements one: a reshaped value that of its operand, what a
+/// write yields that of the variable.
+inline void number_buffers(program& p) {
+  for (std::uint32_t n = 0; n < p.nodes.size(); ++n) {
+    step_node& node = p.nodes[n];
+    const invocation& c = p.def(n);
+    node.first_buffer = static_cast<std::uint32_t>(p.buffers.size());
+    for (const value_info& v : c.outputs) {
+      step_buffer b;
+      b.declared = v;
+      b.root = static_cast<std::uint32_t>(p.buffers.size());
+      if (node.fed)
+        b.kind = buffer_kind::fed;
+      else if (node.runs && c.op == &variable_operation)
+        b.kind = buffer_kind::variable, b.space = program::space_of(node.on);
+      else if (node.runs && c.op == &constant_operation)
+        b.kind = buffer_kind::constant;
+      p.buffers.push_back(b);
+    }
+  }
+  for (std::uint32_t n = 0; n < p.running; ++n) {  // operands come first
+    const invocation& c = p.def(n);
+    if (c.op->alias || c.op->writes) p.buffers[p.nodes[n].first_buffer].root = p.root_of(c.inputs[0]);
+  }
+  for (program::snapshot_reader& s : p.snapshot_readers) {
+    step_node& variable = p.nodes[s.variable];
+    if (variable.snapshot == none) variable.snapshot = p.add_buffer(variable.first_buffer);
+  }
+  for (const value& v : p.request.feeds) p.feed_buffers.push_back(p.buffer_of(v));
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/tensor/expression.hpp>
+#include <weft/text.hpp>
+
+namespace weft {
+
+/// One device of a session: CPU devices and GPUs are numbered apart.
+struct device_number {
+  bool gpu = false;
+  std::uint32_t ordinal = 0;
+  friend bool operator==(device_number, device_number) = default;
+};
+
+inline std::string to_string(device_number d) {
+  return concat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
+}
+
+}  // namespace weft

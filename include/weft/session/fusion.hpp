@@ -1,0 +1,93 @@
+#pragma once
+
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Chooses which nodes run as one kernel with the node before them, which reads as `leader` and `follower`:
+///
+/// - an expression with the product whose result it alone reads; on a CPU the gradient of one with what brings its
+///   upstream;
+/// - a gradient-descent update with the product that is its gradient, which is then added to the variable and never
+///   stored.
+class fusion {
+ public:
+  static void of(program& p) { fusion(p).run(); }
+
+ private:
+  explicit fusion(program& p) : p_(p), uses_(p.buffers.size(), 0) {}
+
+  void run() {
+    for (std::uint32_t n = 0; n < p_.running; ++n)
+      for (std::size_t k = 0; k < p_.def(n).inputs.size() && !p_.op(n).alias; ++k)
+        if (program::reads(p_.def(n), k)) ++uses_[p_.read_buffer(n, p_.def(n).inputs[k])];
+    for (const value& f : p_.request.fetches) uses_[p_.root_of(f)] += 2;
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      const std::uint32_t leader = p_.op(n).part == role::descent ? product_of_update(n) : leader_of(n);
+      if (leader == none) continue;
+      p_.nodes[n].leader = leader;
+      p_.nodes[leader].follower = n;
+    }
+  }
+
+  /// What an expression or a gradient can follow, in the place of its result: one of its operands that is there for it
+  /// alone, when all its other operands are there before.
+  std::uint32_t leader_of(std::uint32_t n) const {
+    const role part = p_.op(n).part;
+    const bool gradient = part == role::gradient && !p_.nodes[n].on.gpu && works_in_place(p_, n);
+    if (part != role::expression && !gradient) return none;
+    for (const value& in : p_.def(n).inputs) {
+      const std::uint32_t m = p_.index_of(in);
+      if (!is_private(in) || p_.nodes[m].follower != none || !(p_.nodes[m].on == p_.nodes[n].on)) continue;
+      if (gradient ? !p_.op(m).takes_gradients : p_.op(m).part != role::product) continue;
+      if (!(p_.g.info(in) == p_.def(n).outputs[0])) continue;
+      bool ready = true;
+      for (const value& other : p_.def(n).inputs)
+        if (!(other == in) && is_computed_after(other, m)) ready = false;
+      if (ready) return m;
+    }
+    return none;
+  }
+
+  std::uint32_t product_of_update(std::uint32_t n) const {
+    const value gradient = p_.def(n).inputs[1];
+    const std::uint32_t m = p_.index_of(gradient);
+    const bool possible = p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on &&
+                          !reads_variable(m);
+    return possible ? m : none;
+  }
+
+  /// Computed in the step, and for one reader.
+  bool is_private(value v) const {
+    return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1;
+  }
+  bool is_computed_after(value v, std::uint32_t than) const {
+    const std::uint32_t n = p_.computed_by(v);
+    return p_.computes(n) && n > than;
+  }
+  /// An update comes late, when variables may have been written.
+  bool reads_variable(std::uint32_t n) const {
+    for (const value& v : p_.def(n).inputs)
+      if (p_.buffers[p_.root_of(v)].kind == buffer_kind::variable) return true;
+    return false;
+  }
+
+ public:
+  /// Whether a node may write its first output over an operand of the same extents.
+  static bool works_in_place(const program& p, std::uint32_t n) {
+    const invocation& c = p.def(n);
+    if (!c.op->in_place) return false;
+    sequence<value_info> inputs;
+    for (const value& v : c.inputs) inputs.push_back(p.g.info(v));
+    return c.op->in_place(c, inputs.data(), c.outputs[0]);
+  }
+
+ private:
+  program& p_;
+  sequence<std::uint32_t> uses_;  // of each root buffer; what is fetched counts as read by others
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,321 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/session/executor.hpp>
+#include <weft/session/gpu_copies.hpp>
+#include <weft/session/gpu_memory.hpp>
+#include <weft/session/placement.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Instructions [first, last) that follow one another on one device.
+struct gpu_stage {
+  device_number on;
+  std::uint32_t first = 0, last = 0;
+  sequence<std::uint32_t> waits;  // GPUs
+};
+
+/// What the GPUs keep for a binding: how their queues wait for one another, and what was recorded.
+struct stages_of_binding final : gpu_binding {
+  struct stage {
+    per_gpu_work<bool> uses;  // queues
+    gpu::owned<gpu::recording> recorded;
+    bool has_run = false, unrecordable = false;
+  };
+  sequence<stage> stages;
+  sequence<sequence<std::uint32_t>> dependencies;  // of each instruction: those in other queues that it waits for
+  sequence<std::size_t> staged_bytes;
+};
+
+/// Runs a program in which GPUs take part. Kernels that follow one another on a GPU are a stage, recorded once and
+/// launched as a whole from its second run on. One thread goes through the stages in order, and waits for a GPU where
+/// another device needs its results.
+///
+/// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
+/// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
+/// be it the same value or another one in the same place.
+class gpu_executor {
+ public:
+  gpu_executor(session_gpus& gpus, const sequence<outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
+
+  /// Once for a program.
+  void list_stages(const program& p) {
+    sequence<std::uint32_t> writer(p.buffers.size(), none);
+    sequence<sequence<std::uint32_t>> readers(p.buffers.size());  // since it was written
+    for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+      const instruction& in = p.instructions[i];
+      if (stages_.empty() || !(stages_.back().on == in.on)) {
+        gpu_stage next;
+        next.on = in.on;
+        next.first = i;
+        stages_.push_back(static_cast<gpu_stage&&>(next));
+      }
+      gpu_stage& here = stages_.back();
+      here.last = i + 1;
+      if (in.on.gpu) add_once(used_gpus_, in.on.ordinal);
+      const auto follow = [&](std::uint32_t j) {
+        const device_number other = j == none ? device_number{} : p.instructions[j].on;
+        if (other.gpu && !(other == in.on)) add_once(here.waits, other.ordinal);
+      };
+      for (const std::uint32_t b : in.reads) follow(writer[b]), readers[b].push_back(i);
+      for (const std::uint32_t b : in.writes) {
+        follow(writer[b]);
+        for (const std::uint32_t r : readers[b]) follow(r);
+        writer[b] = i;
+        readers[b].clear();
+      }
+    }
+  }
+
+  gpu::owned<gpu_binding> bind(const program& p, const binding& b, const value_info* infos) const {
+    auto* made = new stages_of_binding;
+    made->stages.resize(stages_.size());
+    made->dependencies.resize(p.instructions.size());
+    for (const outside_copy& c : staged_) made->staged_bytes.push_back(infos[c.from].bytes());
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      if (stages_[s].on.gpu) order_queues(p, b, infos, stages_[s], made->stages[s], made->dependencies);
+    return gpu::owned<gpu_binding>(made);
+  }
+
+  void run(const program& p, const binding& b, thread_pool& threads, step_times* times) {
+    auto& state = static_cast<stages_of_binding&>(*b.on_gpus);
+    stage_feeds(b, state, threads);
+    try {
+      for (std::size_t s = 0; s < stages_.size(); ++s)
+        run_stage(p, b, stages_[s], state.stages[s], state.dependencies, {b.addresses.data(), &threads}, times);
+      for (const std::uint32_t g : used_gpus_) gpus_.at(g).queue().synchronize();
+    } catch (...) {
+      // The next run writes what GPUs may still be reading, and no queue has waited for the others.
+      for (const std::uint32_t g : used_gpus_)
+        for (const gpu_work w : gpu_works) {
+          try {
+            gpus_.at(g).queue(w).synchronize();
+          } catch (const error&) {
+          }
+        }
+      throw;
+    }
+  }
+
+  const sequence<std::uint32_t>& used_gpus() const { return used_gpus_; }
+  void describe(const program& p, const binding& b, std::string& text) const;
+
+ private:
+  static void add_once(sequence<std::uint32_t>& to, std::uint32_t x) {
+    if (!contains(to, x)) to.push_back(x);
+  }
+
+  static gpu_work work_of(const program& p, const instruction& i) {
+    if (!i.copies) return gpu_work::compute;
+    const std::uint32_t from = p.buffers[i.reads[0]].space, to = p.buffers[i.writes[0]].space;
+    return from == to ? gpu_work::compute : to == 0 ? gpu_work::download : gpu_work::upload;
+  }
+
+  /// Lets each instruction of a stage wait for the last one in each other queue that it must follow, unless its queue
+  /// has waited for that already. A wait is for all that the other queue was given before.
+  void order_queues(const program& p, const binding& b, const value_info* infos, const gpu_stage& s,
+                    stages_of_binding::stage& state, sequence<sequence<std::uint32_t>>& dependencies) const {
+    per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // how many of the other queue's instructions
+    per_gpu_work<sequence<std::uint32_t>> given;
+    for (std::uint32_t i = s.first; i < s.last; ++i) {
+      const instruction& in = p.instructions[i];
+      const gpu_work mine = work_of(p, in);
+      state.uses[mine] = true;
+      for (const gpu_work other : gpu_works) {
+        if (other == mine) continue;
+        std::uint32_t& until = waited[mine][other];
+        for (auto k = static_cast<std::uint32_t>(given[other].size()); k > until; --k) {
+          const std::uint32_t j = given[other][k - 1];
+          if (!conflict(p.instructions[j], in) && !takes_place_of(p, b, infos, in, p.instructions[j])) continue;
+          dependencies[i].push_back(j);
+          until = k;
+        }
+      }
+      given[mine].push_back(i);
+    }
+  }
+
+  static bool overlap(const sequence<std::uint32_t>& a, const sequence<std::uint32_t>& b) {
+    for (const std::uint32_t x : a)
+      if (contains(b, x)) return true;
+    return false;
+  }
+  static bool conflict(const instruction& first, const instruction& second) {
+    return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) ||
+           overlap(first.reads, second.writes);
+  }
+  /// Whether an instruction writes where an earlier one reads or writes another value.
+  static bool takes_place_of(const program& p, const binding& b, const value_info* infos, const instruction& in,
+                             const instruction& earlier) {
+    const auto overlaps = [&](std::uint32_t x, std::uint32_t y) {
+      if (p.buffers[x].kind != buffer_kind::arena || p.buffers[y].kind != buffer_kind::arena ||
+          p.buffers[x].arena != p.buffers[y].arena)
+        return false;
+      const std::byte *const at = b.addresses[x], *const other = b.addresses[y];
+      return at < other + infos[y].bytes() && other < at + infos[x].bytes();
+    };
+    for (const std::uint32_t w : in.writes) {
+      for (const std::uint32_t r : earlier.reads)
+        if (overlaps(w, r)) return true;
+      for (const std::uint32_t r : earlier.writes)
+        if (overlaps(w, r)) return true;
+    }
+    return false;
+  }
+
+  /// Copies what is fed to where GPUs read it. A megabyte takes a thread as long as another one takes to wake up.
+  void stage_feeds(const binding& b, const stages_of_binding& state, thread_pool& threads) const {
+    for (std::size_t f = 0; f < staged_.size(); ++f) {
+      const std::size_t bytes = state.staged_bytes[f];
+      const std::size_t size = static_cast<std::size_t>(threads.size()), megabytes = bytes >> 20;
+      const std::size_t parts = megabytes < 2 ? 1 : megabytes < size ? megabytes : size;
+      threads.parallel_for(parts, [&](std::size_t i) {
+        const std::size_t from = bytes * i / parts, to = bytes * (i + 1) / parts;
+        __builtin_memcpy(b.addresses[staged_[f].to] + from, b.addresses[staged_[f].from] + from, to - from);
+      });
+    }
+  }
+
+  void run_stage(const program& p, const binding& b, const gpu_stage& s, stages_of_binding::stage& state,
+                 const sequence<sequence<std::uint32_t>>& dependencies, const frame& host, step_times* times) {
+    for (const std::uint32_t g : s.waits) {
+      if (s.on.gpu)
+        gpus_.at(s.on.ordinal).queue().wait_for(gpus_.at(g).queue());
+      else
+        gpus_.at(g).queue().synchronize();
+    }
+    if (!s.on.gpu) {
+      for (std::uint32_t i = s.first; i < s.last; ++i) run_instruction(p, b, i, host, times);
+      return;
+    }
+    // The first run is launched kernel by kernel: libraries make ready then, by calls that cannot be recorded, and a
+    // step that runs once is spared the making of a recording.
+    session_gpu& g = gpus_.at(s.on.ordinal);
+    const bool one_by_one = g.options.synchronous || times;  // each kernel is waited for
+    const auto fill = [&] { fill_queues(p, b, s, state, dependencies, g, one_by_one, times); };
+    const bool whole = state.has_run && g.options.record_steps && !one_by_one;
+    if (whole && !state.recorded && !state.unrecordable) record(state, g, fill);
+    if (whole && state.recorded) return g.queue().launch(*state.recorded);
+    fill();
+    join_queues(state, g);
+    state.has_run = true;
+  }
+
+  /// A call of a library may be one that cannot be recorded. The recording is broken then, nothing is done yet, and the
+  /// stage is launched kernel by kernel, now and later.
+  template <class Fill>
+  static void record(stages_of_binding::stage& state, session_gpu& g, const Fill& fill) {
+    g.queue().begin_recording();
+    try {
+      fill();
+    } catch (...) {
+      if (end_recording(state, g)) throw;  // a sound recording: what went wrong would go wrong without it
+      state.unrecordable = true;
+      return;
+    }
+    state.recorded = end_recording(state, g);
+    state.unrecordable = !state.recorded;
+  }
+
+  /// Null if the recording is broken.
+  static gpu::owned<gpu::recording> end_recording(const stages_of_binding::stage& state, session_gpu& g) {
+    gpu::owned<gpu::recording> all;
+    try {
+      join_queues(state, g);
+    } catch (const error&) {  // the end tells
+    }
+    try {
+      all = g.queue().end_recording();
+    } catch (const error&) {
+    }
+    return all;
+  }
+
+  /// The queues for copies begin after all earlier work of the GPU; join_queues() ends the one for kernels after them.
+  void fill_queues(const program& p, const binding& b, const gpu_stage& s, const stages_of_binding::stage& state,
+                   const sequence<sequence<std::uint32_t>>& dependencies, session_gpu& g, bool one_by_one,
+                   step_times* times) {
+    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
+      if (state.uses[w]) g.queue(w).wait_for(g.queue());
+    for (std::uint32_t i = s.first; i < s.last; ++i) {
+      gpu::queue& q = g.queue(work_of(p, p.instructions[i]));
+      for (const std::uint32_t w : dependencies[i]) q.wait_for(g.queue(work_of(p, p.instructions[w])));
+      run_instruction(p, b, i, {b.addresses.data(), nullptr, &q}, times, one_by_one ? &q : nullptr);
+    }
+  }
+
+  static void join_queues(const stages_of_binding::stage& state, session_gpu& g) {
+    for (const gpu_work w : {gpu_work::upload, gpu_work::download})
+      if (state.uses[w]) g.queue().wait_for(g.queue(w));
+  }
+
+  static void run_instruction(const program& p, const binding& b, std::uint32_t i, const frame& f, step_times* times,
+                              gpu::queue* wait_for = nullptr) {
+    if (times) times->of[i].began = detail::nanoseconds();
+    try {
+      b.kernels[i]->run(f);
+      if (wait_for) wait_for->synchronize();
+    } catch (const error& e) {
+      throw error(e.code(), detail::name_of(p, p.instructions[i]), e.sentence());
+    }
+    if (times) times->of[i].ended = detail::nanoseconds();
+  }
+
+  void describe_overlaps(const program& p, const gpu_stage& s, const sequence<sequence<std::uint32_t>>& dependencies,
+                         std::string& text) const;
+
+  session_gpus& gpus_;
+  const sequence<outside_copy>& staged_;
+  sequence<gpu_stage> stages_;
+  sequence<std::uint32_t> used_gpus_;
+};
+
+inline void gpu_executor::describe(const program& p, const binding& b, std::string& text) const {
+  const auto& state = static_cast<const stages_of_binding&>(*b.on_gpus);
+  for (std::size_t k = 0; k < stages_.size(); ++k) {
+    const gpu_stage& s = stages_[k];
+    append(text, {"stage ", (s.on.gpu ? "gpu:" : "cpu:"), s.on.ordinal, "  kernels ", s.first, " to ", s.last - 1,
+                  (state.stages[k].recorded       ? ", launched as a whole"
+                   : state.stages[k].unrecordable ? ", launched one by one: it cannot be recorded"
+                                                  : ""),
+                  "\n"});
+    if (s.on.gpu) describe_overlaps(p, s, state.dependencies, text);
+  }
+  for (const std::uint32_t g : used_gpus_)
+    if (const std::size_t bytes = gpus_.at(g).queue().workspace_bytes())
+      append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});
+}
+
+/// The kernels that may run at the same time as a copy: from its queue's last wait for kernels to their next one for
+/// its queue.
+inline void gpu_executor::describe_overlaps(const program& p, const gpu_stage& s,
+                                            const sequence<sequence<std::uint32_t>>& dependencies,
+                                            std::string& text) const {
+  const auto work = [&](std::uint32_t i) { return work_of(p, p.instructions[i]); };
+  const auto waits_for = [&](std::uint32_t i, gpu_work queue) {
+    for (const std::uint32_t w : dependencies[i])
+      if (work(w) == queue) return true;
+    return false;
+  };
+  for (std::uint32_t i = s.first; i < s.last; ++i) {
+    const gpu_work mine = work(i);
+    if (mine == gpu_work::compute) continue;
+    std::uint32_t from = i, to = i + 1;
+    while (from > s.first && !(work(from) == mine && waits_for(from, gpu_work::compute))) --from;
+    while (to < s.last && !(work(to) == gpu_work::compute && waits_for(to, mine))) ++to;
+    std::uint32_t first = none, last = none;
+    for (std::uint32_t k = from; k < to; ++k)
+      if (work(k) == gpu_work::compute) first = first == none ? k : first, last = k;
+    if (first == none) continue;
+    append(text, {"  copy ", i, " runs beside ", (first == last ? "kernel " : "kernels "), first});
+    if (first != last) append(text, {" to ", last});
+    text += "\n";
+  }
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

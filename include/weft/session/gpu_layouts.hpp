@@ -1,0 +1,113 @@
+#pragma once
+
+#include <weft/session/gpu_memory.hpp>
+#include <weft/session/layout_choice.hpp>
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Chooses how the images of each node that runs on a GPU lie: channels last, unless kernels gain more by the other
+/// layout than copies into it cost. On the host, in variables and in what is fetched they always lie channels last.
+class gpu_layouts {
+ public:
+  gpu_layouts(session_gpus& gpus, program& p, const value_info* infos)
+      : gpus_(gpus), p_(p), infos_(infos), offers_(p.nodes.size()) {}
+
+  void assign() {
+    double rate = 1;
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      if (!p_.nodes[n].on.gpu || !can_have_layout(n)) continue;
+      offers_[n] = offer_of(n);
+      rate = gpus_.at(p_.nodes[n].on.ordinal).device.info().bytes_per_second;
+    }
+    sequence<std::uint32_t> kernel(p_.nodes.size(), none);
+    layout_choice choice(p_.buffers.size());
+    double most = 0;  // that a kernel gains
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      const std::uint32_t leader = p_.nodes[n].leader, other = leader != none ? leader : p_.nodes[n].follower;
+      if (!offers_[n].possible || (other != none && !offers_[other].possible)) continue;
+      most = offers_[n].gain > most ? offers_[n].gain : most;
+      kernel[n] = leader != none ? kernel[leader] : choice.add_kernel(offers_[n].gain);
+      for_each_image(n, [&](std::uint32_t b) { choice.uses(kernel[n], b); });
+    }
+    if (most <= 0) return;
+    sequence<bool> written(p_.buffers.size(), false);
+    for (std::uint32_t n = 0; n < p_.running; ++n)
+      for (std::uint32_t o = 0; kernel[n] != none && o < p_.def(n).outputs.size(); ++o)
+        written[p_.nodes[n].first_buffer + o] = true;
+    const auto used_elsewhere = [&](std::uint32_t b) {
+      constexpr double launch = 3e-6, never = 1e9;
+      const bool possible = gpu::copy_into_layout[size_of(infos_[b].type)] != nullptr;
+      choice.used_elsewhere(b, possible ? launch + 2 * static_cast<double>(infos_[b].bytes()) / rate : never);
+    };
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      if (!p_.computes(n)) continue;
+      for_each_image(n, [&](std::uint32_t b) {
+        if (kernel[n] == none || !written[b]) used_elsewhere(b);
+      });
+    }
+    for (const value& f : p_.request.fetches) used_elsewhere(p_.read_buffer(none, f));
+    const sequence<bool> first = choice.channels_first();
+    for (std::uint32_t n = 0; n < p_.running; ++n)
+      if (kernel[n] != none && first[kernel[n]]) p_.nodes[n].layout = image_layout::channels_first;
+  }
+
+  /// Of an instruction: whether a buffer holds images of the nodes that it runs.
+  bool is_image(const instruction& i, std::uint32_t buffer) const {
+    bool found = false;
+    const auto look = [&](std::uint32_t b) { found = found || b == buffer; };
+    for_each_image(i.node, look);
+    if (i.leader != none) for_each_image(i.leader, look);
+    return found;
+  }
+
+ private:
+  /// Calls back with the buffers of images that a node reads or writes, where they lie differently in the two layouts.
+  template <class F>
+  void for_each_image(std::uint32_t n, F&& f) const {
+    const gpu::layout_offer& offer = offers_[n];
+    const invocation& c = p_.def(n);
+    for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+      if (!program::reads(c, k) || (offer.other_operands >> k) & 1) continue;
+      const std::uint32_t b = p_.read_buffer(n, c.inputs[k]);
+      if (has_layout(infos_[b].extents)) f(b);
+    }
+    for (std::uint32_t o = 0; o < c.outputs.size() && !offer.other_result; ++o)
+      if (const std::uint32_t b = p_.buffers[p_.nodes[n].first_buffer + o].root; has_layout(infos_[b].extents)) f(b);
+  }
+
+  /// Not where a value's own extents are others than those of the memory that it shares.
+  bool can_have_layout(std::uint32_t n) const {
+    const gpu::preparation* const how = p_.op(n).gpu;
+    if (!p_.computes(n) || p_.op(n).writes || !how || !how->channels_first) return false;
+    for (const value& v : p_.def(n).inputs)
+      if (!(infos_[p_.buffer_of(v)].extents == infos_[p_.root_of(v)].extents)) return false;
+    return true;
+  }
+
+  gpu::layout_offer offer_of(std::uint32_t n) const {
+    const invocation& c = p_.def(n);
+    sequence<value_info> in;
+    sequence<std::uint32_t> in_slots, out_slots;
+    for (const value& v : c.inputs) in.push_back(infos_[p_.buffer_of(v)]), in_slots.push_back(p_.read_buffer(n, v));
+    for (std::uint32_t o = 0; o < c.outputs.size(); ++o) out_slots.push_back(p_.nodes[n].first_buffer + o);
+    session_gpu& on = gpus_.at(p_.nodes[n].on.ordinal);
+    const prepare_context context{c,         in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(),
+                                  &on.memory};
+    gpu::layout_offer offer = c.op->gpu->channels_first(context, on.device);
+    for (std::size_t k = 0; k < in_slots.size(); ++k)  // what is an image and something else is in one place
+      for (std::size_t l = 0; l < k; ++l)
+        if (in_slots[k] == in_slots[l] && ((offer.other_operands >> k) ^ (offer.other_operands >> l)) & 1) return {};
+    return offer;
+  }
+
+  session_gpus& gpus_;
+  program& p_;
+  const value_info* infos_;
+  sequence<gpu::layout_offer> offers_;  // of each node
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <weft/session/fusion.hpp>
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Lists what runs: the step's nodes in order, those that run as one as one, and copies of values that are needed after
+/// they are overwritten.
+class instruction_list {
+ public:
+  static void of(program& p) { instruction_list(p).run(); }
+
+ private:
+  explicit instruction_list(program& p) : p_(p), kept_(p.nodes.size(), none) {}
+
+  void run() {
+    keep_overwritten();
+    for (std::uint32_t n = 0; n < p_.running; ++n)
+      if (const step_node& v = p_.nodes[n]; v.snapshot != none) copy(n, p_.buffers[v.first_buffer].root, v.snapshot);
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      if (!p_.computes(n)) continue;
+      const step_node& node = p_.nodes[n];
+      // An update comes as late as it is listed, an expression as early as the product that it follows.
+      const bool late = node.follower != none && p_.op(node.follower).part == role::descent;
+      if (late || (node.leader != none && p_.op(n).part != role::descent)) continue;
+      instruction i;
+      i.node = node.follower != none ? node.follower : n;
+      i.leader = p_.nodes[i.node].leader;
+      i.on = p_.nodes[i.node].on;
+      add_reads(i, i.node, i.leader);
+      add_writes(i);
+      if (i.leader != none) add_reads(i, i.leader, none);
+      const std::uint32_t written = i.node;
+      p_.instructions.push_back(static_cast<instruction&&>(i));
+      if (kept_[written] != none) copy(written, p_.buffers[p_.nodes[written].first_buffer].root, kept_[written]);
+    }
+    for (const value& f : p_.request.fetches) {
+      const std::uint32_t writer = p_.writer_behind(f);
+      p_.fetch_buffers.push_back(writer != none && kept_[writer] != none ? kept_[writer] : p_.read_buffer(none, f));
+    }
+  }
+
+  /// What a write yields is the variable itself: where it is fetched and written over later in the step, it is copied.
+  void keep_overwritten() {
+    sequence<std::uint32_t> last_writer(p_.buffers.size(), none);
+    for (std::uint32_t n = 0; n < p_.running; ++n)
+      for (std::size_t i = 0; i < p_.def(n).inputs.size() && program::writes(p_.def(n), i); ++i)
+        last_writer[p_.root_of(p_.def(n).inputs[i])] = n;
+    for (const value& f : p_.request.fetches) {
+      const std::uint32_t writer = p_.writer_behind(f), variable = p_.root_of(f);
+      if (writer != none && kept_[writer] == none && last_writer[variable] != writer)
+        kept_[writer] = p_.add_buffer(variable);
+    }
+  }
+
+  void copy(std::uint32_t node, std::uint32_t from, std::uint32_t to) {
+    instruction i;
+    i.node = node;
+    i.copies = true;
+    i.on = p_.nodes[node].on;
+    i.reads = {from};
+    i.writes = {to};
+    p_.instructions.push_back(static_cast<instruction&&>(i));
+  }
+
+  void add_reads(instruction& i, std::uint32_t n, std::uint32_t taken_in) {
+    const invocation& c = p_.def(n);
+    for (std::size_t k = 0; k < c.inputs.size(); ++k)
+      if (program::reads(c, k) && p_.index_of(c.inputs[k]) != taken_in)
+        i.reads.push_back(p_.read_buffer(n, c.inputs[k]));
+  }
+
+  void add_writes(instruction& i) {
+    const invocation& c = p_.def(i.node);
+    for (std::size_t k = 0; k < c.inputs.size() && program::writes(c, k); ++k) {
+      i.writes.push_back(p_.root_of(c.inputs[k]));
+      p_.written_variables.push_back(p_.nodes[p_.variable_behind(c.inputs[k])].number);
+    }
+    for (std::uint32_t o = c.op->writes ? 1 : 0; o < c.outputs.size(); ++o)
+      i.writes.push_back(p_.nodes[i.node].first_buffer + o);
+  }
+
+  program& p_;
+  sequence<std::uint32_t> kept_;  // of a write whose result is fetched and will not last: the buffer of a copy
+};
+
+/// A value that is there to be assigned is computed in the variable's place, unless what is there is needed in between.
+/// Not one of integers: a division by zero would leave the variable half written.
+class in_place_assignment {
+ public:
+  static void of(program& p) { in_place_assignment(p).run(); }
+
+ private:
+  explicit in_place_assignment(program& p) : p_(p), writer_(p.buffers.size(), none), readers_(p.buffers.size(), 0) {}
+
+  void run() {
+    bool any = false;
+    for (const instruction& i : p_.instructions) any = any || is_assignment(i);
+    if (!any) return;
+    sequence<std::uint32_t> last_use(p_.buffers.size(), none);  // of each buffer: the instruction
+    for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) {
+      const instruction& in = p_.instructions[i];
+      if (is_assignment(in)) try_to_omit(i, last_use);
+      for (const std::uint32_t b : in.reads) ++readers_[b], last_use[b] = i;
+      for (const std::uint32_t b : in.writes) writer_[b] = i, last_use[b] = i;
+    }
+    confirm();
+  }
+  bool is_assignment(const instruction& i) const { return !i.copies && p_.op(i.node).part == role::assignment; }
+
+  /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
+  /// all instructions have been seen.
+  void try_to_omit(std::uint32_t a, const sequence<std::uint32_t>& last_use) {
+    const instruction& assignment = p_.instructions[a];
+    const std::uint32_t from = assignment.reads[0], variable = assignment.writes[0], by = writer_[from];
+    const step_buffer &value = p_.buffers[from], &target = p_.buffers[variable];
+    if (by == none || !is_floating(value.declared.type) || !(value.declared.extents == target.declared.extents)) return;
+    const instruction& source = p_.instructions[by];
+    if (source.copies || p_.op(source.node).part != role::expression || !(source.on == assignment.on)) return;
+    if (last_use[variable] != none && last_use[variable] > by) return;
+    if (contains(source.reads, variable) && (source.leader != none || !fusion::works_in_place(p_, source.node))) return;
+    if (!contains(p_.fetch_buffers, from)) omitted_.push_back({a, by});
+  }
+
+  void confirm() {
+    sequence<char> gone(p_.instructions.size(), 0);
+    for (const pair& o : omitted_) {
+      const instruction& assignment = p_.instructions[o.assignment];
+      const std::uint32_t from = assignment.reads[0];
+      if (readers_[from] != 1) continue;
+      instruction& source = p_.instructions[o.source];
+      source.writes[0] = assignment.writes[0];
+      source.assigned = p_.index_of(p_.def(assignment.node).inputs[0]);
+      p_.buffers[from].root = assignment.writes[0];
+      gone[o.assignment] = 1;
+    }
+    sequence<instruction> left;
+    left.reserve(p_.instructions.size());
+    for (std::size_t i = 0; i < p_.instructions.size(); ++i)
+      if (!gone[i]) left.push_back(static_cast<instruction&&>(p_.instructions[i]));
+    p_.instructions.swap(left);
+  }
+
+  struct pair {
+    std::uint32_t assignment, source;
+  };
+
+  program& p_;
+  sequence<std::uint32_t> writer_, readers_;
+  sequence<pair> omitted_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

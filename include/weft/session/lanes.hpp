@@ -1,0 +1,94 @@
+#pragma once
+
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// One block of memory for each lane and, of a GPU's, one on the host for what it copies there. What GPUs copy from and
+/// to is page-locked.
+inline void list_arenas(program& p) {
+  const std::size_t lanes = p.lanes.size(), cpu_lanes = lanes - p.gpus;
+  p.arenas.resize(p.gpus ? 2 * lanes : lanes);
+  for (std::size_t l = 0; l < p.arenas.size() && p.gpus; ++l) p.arenas[l].kind = arena_info::kind_type::pinned;
+  for (std::uint32_t g = 0; g < p.gpus; ++g) p.arenas[cpu_lanes + g] = {arena_info::kind_type::gpu, g};
+}
+
+/// Gives each instruction the lane of its device on which it can start first, by what kernels are expected to take: one
+/// unit for an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane. Lanes of a GPU
+/// come after those of the CPU devices, one for each. `info(b)`: what is known of a buffer when the step first runs.
+template <class Info>
+void assign_lanes(program& p, const Info& info) {
+  constexpr double hand_over = 2000;
+  p.lanes.resize(p.cpus * p.lanes_per_device + p.gpus);
+  list_arenas(p);
+  const auto first_lane = [&](device_number d) {
+    return static_cast<std::uint32_t>(d.gpu ? p.cpus * p.lanes_per_device + d.ordinal : d.ordinal * p.lanes_per_device);
+  };
+  const auto elements = [&](std::uint32_t b) { return static_cast<double>(info(b).extents.elements()); };
+  const auto multiply_adds = [&](std::uint32_t n) {
+    if (p.op(n).part != role::product) return 0.0;
+    const shape c = info(p.nodes[n].first_buffer).extents;
+    return elements(p.nodes[n].first_buffer) * elements(p.buffer_of(p.def(n).inputs[0])) /
+           static_cast<double>(c[0] ? c[0] : 1);
+  };
+  sequence<double> lane_free(p.lanes.size(), 0), available(p.buffers.size(), 0);
+  sequence<std::uint32_t> made_on(p.buffers.size(), none);
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+    instruction& in = p.instructions[i];
+    const std::uint32_t first = first_lane(in.on), count = in.on.gpu ? 1 : static_cast<std::uint32_t>(p.lanes_per_device);
+    in.lane = first;
+    if (p.lanes.size() > 1) {
+      double cost = 0, best = 0;
+      for (const std::uint32_t b : in.reads) cost += elements(b);
+      for (const std::uint32_t b : in.writes) cost += elements(b);
+      if (!in.copies) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
+      for (std::uint32_t l = first; l < first + count; ++l) {
+        double start = lane_free[l];
+        for (const std::uint32_t b : in.reads) {
+          const double ready = available[b] + (made_on[b] != none && made_on[b] != l ? hand_over : 0);
+          start = ready > start ? ready : start;
+        }
+        if (l == first || start < best) in.lane = l, best = start;
+      }
+      lane_free[in.lane] = best + cost;
+      for (const std::uint32_t b : in.writes) available[b] = best + cost, made_on[b] = in.lane;
+    }
+    p.lanes[in.lane].push_back(i);
+  }
+}
+
+/// Lets each instruction wait for the last one in each other lane that it must follow: who wrote what it reads or
+/// writes, and who read what it writes since it was written.
+inline void add_dependencies(program& p) {
+  const std::size_t lanes = p.lanes.size();
+  if (lanes < 2) return;
+  // Of each buffer: who wrote it last, and for each lane who read it last since then.
+  sequence<std::uint32_t> writer(p.buffers.size(), none), readers(p.buffers.size() * lanes, none);
+  sequence<std::uint32_t> latest(lanes, none);
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+    instruction& in = p.instructions[i];
+    latest.assign(lanes, none);
+    const auto follow = [&](std::uint32_t j) {
+      if (j == none || p.instructions[j].lane == in.lane) return;
+      std::uint32_t& last = latest[p.instructions[j].lane];
+      if (last == none || last < j) last = j;
+    };
+    for (const std::uint32_t b : in.reads) follow(writer[b]);
+    for (const std::uint32_t b : in.writes) {
+      follow(writer[b]);
+      for (std::size_t l = 0; l < lanes; ++l) follow(readers[b * lanes + l]);
+    }
+    for (const std::uint32_t b : in.reads) readers[b * lanes + in.lane] = i;
+    for (const std::uint32_t b : in.writes) {
+      writer[b] = i;
+      for (std::size_t l = 0; l < lanes; ++l) readers[b * lanes + l] = none;
+    }
+    for (const std::uint32_t j : latest)
+      if (j != none) in.dependencies.push_back(j);
+  }
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

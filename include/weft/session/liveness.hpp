@@ -1,0 +1,88 @@
+#pragma once
+
+#include <weft/session/fusion.hpp>
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Finds from which instruction to which each buffer is needed, which are the caller's own memory, and which results
+/// are written over an operand that nobody needs any more.
+class liveness {
+ public:
+  static void of(program& p) { liveness(p).run(); }
+
+ private:
+  explicit liveness(program& p)
+      : p_(p), lane_(p.buffers.size(), none), forwarded_(p.buffers.size(), 0), shared_(p.buffers.size(), 0) {}
+
+  void run() {
+    for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) {
+      const instruction& in = p_.instructions[i];
+      for (const std::uint32_t b : in.writes) {
+        step_buffer& buffer = p_.buffers[b];
+        if (buffer.first == none) buffer.first = i;
+        if (buffer.kind == buffer_kind::unused) buffer.kind = buffer_kind::arena;
+        if (lane_[b] != none && lane_[b] != in.lane) shared_[b] = 1;
+        lane_[b] = in.lane;
+        buffer.last = i;
+      }
+      for (const std::uint32_t b : in.reads) {
+        p_.buffers[b].last = i;
+        if (lane_[b] != none && lane_[b] != in.lane) shared_[b] = 1;
+      }
+    }
+    give_to_caller();
+    for (const std::uint32_t b : p_.fetch_buffers) p_.buffers[b].last = none;
+    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b) {
+      step_buffer& buffer = p_.buffers[b];
+      if (buffer.kind != buffer_kind::arena) continue;
+      buffer.arena = p_.arena_of(lane_[b] != none ? lane_[b] : 0, buffer.space);
+      if (buffer.reserved) buffer.last = none;
+    }
+    for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) forward_operand(i);
+    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)  // what others read at their own pace stays until the end
+      if (shared_[b] || forwarded_[b] || p_.buffers[b].pinned) p_.buffers[b].last = none;
+  }
+
+  /// The caller's memory takes a fetched value directly, unless it is fetched twice or under another name.
+  void give_to_caller() {
+    sequence<char> times(p_.buffers.size(), 0);
+    for (const std::uint32_t b : p_.fetch_buffers)
+      if (times[b] < 2) ++times[b];
+    for (std::size_t f = 0; f < p_.fetch_buffers.size(); ++f) {
+      const std::uint32_t b = p_.fetch_buffers[f];
+      step_buffer& buffer = p_.buffers[b];
+      if (times[b] == 1 && buffer.kind == buffer_kind::arena && !buffer.pinned &&
+          b == p_.buffer_of(p_.request.fetches[f]))
+        buffer.kind = buffer_kind::caller;
+    }
+  }
+
+  /// Lets an elementwise result take over the place of an operand.
+  void forward_operand(std::uint32_t i) {
+    const instruction& in = p_.instructions[i];
+    if (in.copies || in.leader != none || in.writes.empty()) return;
+    step_buffer& to = p_.buffers[in.writes[0]];
+    if (to.kind != buffer_kind::arena || to.first != i || to.reserved || !p_.op(in.node).in_place ||
+        !fusion::works_in_place(p_, in.node))
+      return;
+    for (const std::uint32_t b : in.reads) {
+      const step_buffer& from = p_.buffers[b];
+      if (from.kind != buffer_kind::arena || from.last != i || from.pinned || shared_[b] || forwarded_[b] ||
+          lane_[b] != in.lane || from.space != to.space || !(from.declared == to.declared))
+        continue;
+      to.forwarded_from = b;
+      forwarded_[b] = 1;
+      return;
+    }
+  }
+
+  program& p_;
+  sequence<std::uint32_t> lane_;
+  sequence<char> forwarded_, shared_;  // its place goes to another buffer; lanes share it
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Finds the nodes that a step needs for what is fetched, given what is fed. They are numbered as in the graph: not in
+/// the order in which they run. Throws invalid_argument if a placeholder that is needed is not fed, or a value twice.
+inline void prune(program& p) {
+  const graph& g = p.g;
+  p.index.assign(g.size(), none);
+  sequence<std::uint32_t> pending;
+  sequence<char> state(g.size(), 0);
+  enum : char { unknown, mentioned, fed, needed };
+  const auto mention = [&](std::uint32_t n) {  // and what it is another name of
+    for (; state[n] == unknown; n = g[n].what.inputs[0].node) {
+      state[n] = mentioned;
+      if (!g[n].what.op->alias) break;
+    }
+  };
+  const auto need = [&](std::uint32_t n) {
+    if (state[n] == needed || state[n] == fed) return;
+    state[n] = needed;
+    pending.push_back(n);
+  };
+  const auto need_value = [&](value v) {
+    if (state[v.node] != fed) return need(v.node);
+    for (const value& f : p.request.feeds)
+      if (f == v) return;
+    throw error(error_code::unimplemented, g[v.node].name, "one of its outputs is fed and another one is needed");
+  };
+  for (std::size_t i = 0; i < p.request.feeds.size(); ++i) {
+    const value v = p.request.feeds[i];
+    for (std::size_t j = 0; j < i; ++j)
+      if (v == p.request.feeds[j])
+        throw error(error_code::invalid_argument, g[v.node].name, "is fed twice, and can have one value");
+    state[v.node] = fed;
+  }
+  for (const value& v : p.request.fetches) need_value(v);
+  for (const std::uint32_t n : p.request.targets) need(n);
+  while (!pending.empty()) {
+    const graph_node& node = g[pending.back()];
+    pending.pop_back();
+    if (node.what.op == &placeholder_operation)
+      throw error(error_code::invalid_argument, node.name,
+                  {"the placeholder of ", name(node.what.outputs[0].type), " ",
+                   g.to_string(node.what.outputs[0].extents), " is needed but not fed"});
+    for (std::size_t i = 0; i < node.what.inputs.size(); ++i)
+      if (program::reads(node.what, i) || program::writes(node.what, i))
+        need_value(node.what.inputs[i]);
+      else
+        mention(node.what.inputs[i].node);
+    for (const std::uint32_t c : node.control) need(c);
+  }
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    if (state[n] == unknown) continue;
+    step_node node;
+    node.number = n;
+    node.runs = state[n] == needed;
+    node.fed = state[n] == fed;
+    p.index[n] = static_cast<std::uint32_t>(p.nodes.size());
+    p.nodes.push_back(node);
+  }
+}
+
+}  // namespace weft
+
+WEFT_COLD_END

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <weft/device/cpu/thread_pool.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/session/device_number.hpp>
+#include <weft/graph/extent_bindings.hpp>
+#include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+class graph;
+class placement;
+class gpu_support;
+
+/// Where a session keeps a variable: on the host, or on the GPU that it is placed on.
+struct variable_state {
+  storage data;
+  std::byte* on_gpu = nullptr;
+  device_number where;
+  bool initialized = false;
+  std::byte* address() const { return where.gpu ? on_gpu : data.data(); }
+};
+
+/// Receives each kernel's start and end times (monotonic nanoseconds).
+class step_observer {
+ public:
+  virtual void kernel_ran(const std::string& device, const std::string& node, const std::string& kernel,
+                          std::uint64_t began, std::uint64_t ended) = 0;
+  virtual void step_ended() = 0;
+
+ protected:
+  ~step_observer() = default;
+};
+
+/// What a session has that its steps use.
+struct session_resources {
+  const placement& place;
+  sequence<variable_state>& variables;
+  const extent_bindings& extents;  ///< that the graph has given values to
+  const memory_source& memory;
+  gpu_support* gpus;               ///< null in programs without GPUs
+  std::size_t lanes_per_device;
+  const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
+  thread_pool* lane_threads;                       ///< one for each lane, where there are several
+  const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
+};
+
+}  // namespace weft
+
+WEFT_COLD_END

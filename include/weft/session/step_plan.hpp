@@ -1,0 +1,493 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include <weft/session/binding.hpp>
+#include <weft/session/buffers.hpp>
+#include <weft/session/executor.hpp>
+#include <weft/session/fusion.hpp>
+#include <weft/session/gpu_support.hpp>
+#include <weft/session/instructions.hpp>
+#include <weft/session/lanes.hpp>
+#include <weft/session/liveness.hpp>
+#include <weft/session/ordering.hpp>
+#include <weft/session/prune.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A prepared step: its program, and a binding for each set of extents that it was called with. The passes that look at
+/// extents to weigh one way against another run when the first are known; what they decide stays. Running a step that
+/// is bound allocates nothing.
+///
+/// Bindings share one block of memory for each arena, as large as the largest needs, and the kernels whose extents are
+/// the same. Those that were used last are kept.
+class step_plan {
+ public:
+  step_plan(const session_resources& s, const graph& g, step_request request)
+      : s_(s), program_(new program(g, std::move(request))) {
+    prune(*program_);
+    ordering::of(*program_);
+  }
+  step_plan(const step_plan&) = delete;
+  step_plan& operator=(const step_plan&) = delete;
+  ~step_plan() {
+    for (binding* b : bindings_) delete b;
+  }
+
+  /// The binding for what is fed, which is made if there is none.
+  binding& bind(const detail::fed_value* fed) {
+    if (current_ && is_for(*current_, fed)) return *current_;
+    const std::uint64_t hash = hash_of(fed);
+    current_ = nullptr;
+    for (binding* const b : bindings_)
+      if (b->hash == hash && is_for(*b, fed)) current_ = b;
+    if (!current_) make_binding(fed, hash);
+    current_->last_used = ++uses_;
+    refresh(*current_);
+    return *current_;
+  }
+
+  void run(binding& b, step_times* times) {
+    check_initialized();
+    if (gpu_)
+      gpu_->run(*program_, b, *s_.pools[0], times);
+    else
+      executor_->run(b, s_, times);
+    for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
+    program_->written_variables.clear();
+  }
+
+  void report(const step_times& times, step_observer& to) const {
+    for (std::size_t i = 0; i < times.of.size(); ++i)
+      if (times.of[i].ended) {
+        const instruction& in = program_->instructions[i];
+        to.kernel_ran(detail::lane_name(*program_, in), detail::name_of(*program_, in), current_->kernels[i]->describe(),
+                      times.of[i].began, times.of[i].ended);
+      }
+    to.step_ended();
+  }
+
+  const step_request& request() const { return program_->request; }
+  std::byte*& fed_address(binding& b, std::size_t feed) { return b.addresses[program_->feed_buffers[feed]]; }
+  std::byte*& fetched_address(binding& b, std::size_t fetch) { return b.addresses[program_->fetch_buffers[fetch]]; }
+  /// Whether a fetched value is computed in memory that the caller provides.
+  bool is_written_to_caller(std::size_t fetch) const {
+    return program_->buffers[program_->fetch_buffers[fetch]].kind == buffer_kind::caller;
+  }
+
+  // ---- what it is, for tests and `explain` ----
+
+  std::size_t kernels() const { return program_->instructions.size(); }
+  std::size_t bindings() const { return bindings_.size(); }
+  std::size_t arena_bytes() const {
+    std::size_t bytes = 0;
+    for (const std::size_t b : current_->arena_bytes) bytes += b;
+    return bytes;
+  }
+  const binding* current() const { return current_; }
+  std::string describe() const;
+  /// Where each operation runs, in TensorFlow's form.
+  std::string placement_log() const;
+
+ private:
+  static constexpr std::size_t min_bindings = 16, max_bindings = 1024, max_entries = std::size_t{1} << 20;
+
+  static bool is_for(const binding& b, const detail::fed_value* fed) {
+    for (std::size_t i = 0; i < b.fed.size(); ++i)
+      if (!(b.fed[i] == fed[i].extents)) return false;
+    return true;
+  }
+  std::uint64_t hash_of(const detail::fed_value* fed) const {
+    detail::hasher h;
+    for (std::size_t i = 0; i < program_->request.feeds.size(); ++i)
+      for (std::size_t a = 0; a < fed[i].extents.rank; ++a) h.add(static_cast<std::uint64_t>(fed[i].extents[a]));
+    return h.result();
+  }
+
+  void make_binding(const detail::fed_value* fed, std::uint64_t hash);
+  void bind_extents(binding& b, const detail::fed_value* fed) const;
+  void resolve(binding& b, std::uint32_t from = 0);
+  void make_program(binding& b);
+  void assign_addresses(binding& b);
+  void reserve(const binding& b);
+  void prepare_kernels(binding& b, const binding* like);
+  void refresh(binding& b);
+  void drop_oldest();
+
+  struct operands {
+    sequence<value_info> in, out;
+    sequence<std::uint32_t> in_slots, out_slots;
+  };
+  operands operands_of(std::uint32_t n, const instruction& reader) const;
+  prepare_context context_of(std::uint32_t n, const operands& o) const {
+    return {program_->def(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data(), nullptr,
+            program_->nodes[n].layout};
+  }
+  kernel* prepare(std::uint32_t n, const operands& o, const product_fusion* fusion = nullptr) const;
+  kernel* prepare(const instruction& i) const;
+  void check_initialized();
+  /// Of a buffer in the binding that ran last.
+  std::size_t bytes_of(std::uint32_t b) const {
+    value_info v = program_->buffers[b].declared;
+    v.extents = current_->extents.resolve(program_->g, "step", v.extents);
+    return v.bytes();
+  }
+
+  const session_resources& s_;
+  gpu::owned<program> program_;
+  gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
+  gpu::owned<cpu_executor> executor_;
+  gpu::owned<program_extents> extents_;
+  sequence<value_info> infos_;  // of each buffer, for the binding that is made
+  sequence<binding*> bindings_;
+  binding* current_ = nullptr;
+  sequence<storage> blocks_;  // of each arena on the host
+  sequence<std::byte*> bases_;
+  sequence<std::size_t> block_bytes_;
+  std::uint64_t uses_ = 0;
+  bool checked_ = false;
+};
+
+#if WEFT_BODIES
+
+namespace detail {
+
+class copy_kernel final : public kernel {
+ public:
+  copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
+  void run(const frame& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
+  std::string describe() const override { return concat({"snapshot of a variable, ", bytes_, " bytes"}); }
+
+ private:
+  std::uint32_t from_, to_;
+  std::size_t bytes_;
+};
+
+}  // namespace detail
+
+WEFT_ONCE void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash) {
+  auto made = gpu::owned(new binding);
+  made->hash = hash;
+  bind_extents(*made, fed);
+  if (executor_)
+    resolve(*made);
+  else
+    make_program(*made);
+  for (const std::int64_t code : extents_->names()) {
+    const std::int64_t* const value = made->extents.compute(program_->g, code);
+    made->names.push_back(value ? *value : -1);
+  }
+  assign_addresses(*made);
+  prepare_kernels(*made, bindings_.empty() ? nullptr : bindings_.back());
+  for (const value& v : program_->request.fetches) made->fetched.push_back(infos_[program_->buffer_of(v)]);
+  if (gpu_) gpu_->bind(*program_, *made, infos_.data());
+  const std::size_t entries = program_->buffers.size() + program_->instructions.size();
+  const std::size_t most = max_entries / entries < min_bindings ? min_bindings : max_entries / entries;
+  if (bindings_.size() >= (most < max_bindings ? most : max_bindings)) drop_oldest();
+  bindings_.push_back(made.get());
+  current_ = made.release();
+}
+
+WEFT_ONCE void step_plan::drop_oldest() {
+  std::size_t oldest = 0;
+  for (std::size_t i = 1; i < bindings_.size(); ++i)
+    if (bindings_[i]->last_used < bindings_[oldest]->last_used) oldest = i;
+  delete bindings_[oldest];
+  bindings_.erase(oldest);
+}
+
+/// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
+WEFT_ONCE void step_plan::bind_extents(binding& b, const detail::fed_value* fed) const {
+  const graph& g = program_->g;
+  b.extents = s_.extents;
+  sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
+  const auto bind = [&](value v, const shape& given, const char* what) {
+    const shape& declared = g.info(v).extents;
+    bool fits = declared.rank == given.rank;
+    for (std::size_t a = 0; fits && a < declared.rank; ++a) {
+      if (declared[a] >= 0) {
+        fits = declared[a] == given[a];
+        continue;
+      }
+      const std::int64_t* known = b.extents.find(declared[a]);
+      if (!known) {
+        b.extents.bind(declared[a], given[a]);
+        bound_by.push_back({declared[a], v.node});
+      } else if (*known != given[a]) {
+        const char* other = "the graph";
+        for (const auto& [code, node] : bound_by)
+          if (code == declared[a]) other = g[node].name.c_str();
+        throw error(error_code::invalid_argument, g[v.node].name,
+                    {"the extent ", g.extent_name(declared[a]), " is ", given[a], " here but ", *known, " in ", other,
+                     ": ", what, weft::to_string(given), " for ", g.to_string(declared)});
+      }
+    }
+    if (!fits)
+      throw error(error_code::invalid_argument, g[v.node].name,
+                  {what, weft::to_string(given), " for ", g.to_string(declared)});
+  };
+  for (std::uint32_t n = 0; n < program_->running; ++n)
+    if (program_->def(n).op == &constant_operation) {
+      shape extents;
+      for (const std::int64_t size : program_->def(n).attributes) extents.push_back(size);
+      bind({program_->nodes[n].number, 0}, extents, "a constant of ");
+    }
+  for (std::size_t i = 0; i < program_->request.feeds.size(); ++i) {
+    bind(program_->request.feeds[i], fed[i].extents, "fed ");
+    b.fed.push_back(fed[i].extents);
+  }
+  b.extents.check_computed(g);
+}
+
+/// Makes out what the buffers from this number on are. The extents of values that are not computed may be asked for all
+/// the same; an unknown one is an error only if it is used.
+WEFT_ONCE void step_plan::resolve(binding& b, std::uint32_t from) {
+  const program& p = *program_;
+  infos_.resize(p.buffers.size());
+  const auto known = [&](const shape& s) {
+    for (std::size_t i = 0; i < s.rank; ++i)
+      if (s[i] < 0 && !b.extents.compute(p.g, s[i])) return false;
+    return true;
+  };
+  std::uint32_t of_nodes = from;
+  for (std::uint32_t n = 0; from == 0 && n < p.nodes.size(); ++n)
+    for (std::uint32_t o = 0; o < p.def(n).outputs.size(); ++o) {
+      value_info& info = infos_[p.nodes[n].first_buffer + o];
+      info = p.def(n).outputs[o];
+      if (p.nodes[n].runs || known(info.extents)) info.extents = b.extents.resolve(p.g, p.name(n), info.extents);
+      of_nodes = p.nodes[n].first_buffer + o + 1;
+    }
+  for (std::uint32_t i = of_nodes; i < p.buffers.size(); ++i) {  // copies
+    infos_[i] = p.buffers[i].declared;
+    infos_[i].extents = b.extents.resolve(p.g, "a copy", infos_[i].extents);
+  }
+}
+
+WEFT_ONCE void step_plan::make_program(binding& b) {
+  struct restart {  // the passes change what they find
+    step_plan* plan;
+    ~restart() {
+      if (!plan) return;
+      plan->program_ = gpu::owned(new program(plan->program_->g, plan->program_->request));
+      plan->gpu_ = {};
+      plan->executor_ = {};
+      prune(*plan->program_);
+      ordering::of(*plan->program_);
+    }
+  } unless_made{this};
+  program& p = *program_;
+  place(p, [&](std::uint32_t n) {
+    const operation* const o = p.g[n].what.op;
+    if (o == &variable_operation) return s_.variables[n].where;
+    if (!o->writes) return s_.place.of(n);
+    do n = p.g[n].what.inputs[0].node;
+    while (p.g[n].what.op->alias);
+    return s_.variables[n].where;
+  });
+  p.cpus = s_.pools.size();
+  p.lanes_per_device = p.gpus ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
+  if (p.gpus) gpu_ = gpu::owned(s_.gpus->new_step());
+  number_buffers(p);
+  resolve(b);
+  fusion::of(p);
+  if (gpu_) gpu_->assign_layouts(p, infos_.data());
+  instruction_list::of(p);
+  if (gpu_) gpu_->insert_copies(p);
+  in_place_assignment::of(p);
+  resolve(b, static_cast<std::uint32_t>(infos_.size()));
+  assign_lanes(p, [&](std::uint32_t i) -> const value_info& { return infos_[i]; });
+  liveness::of(p);
+  if (gpu_)
+    gpu_->list_stages(p);
+  else
+    add_dependencies(p);
+  extents_ = gpu::owned(new program_extents(p, s_.extents));
+  executor_ = gpu::owned(new cpu_executor(p));
+  unless_made.plan = nullptr;
+}
+
+WEFT_ONCE void step_plan::assign_addresses(binding& b) {
+  const program& p = *program_;
+  const buffer_assignment assigned(p, infos_.data());
+  for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
+  reserve(b);
+  b.bases = bases_;
+  b.addresses.resize(p.buffers.size());
+  for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
+    if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = bases_[p.buffers[i].arena] + assigned.offset(i);
+  for (std::uint32_t n = 0; n < p.running; ++n) {
+    const std::uint32_t at = p.nodes[n].first_buffer;
+    if (p.def(n).op == &variable_operation) b.addresses[at] = s_.variables[p.nodes[n].number].address();
+    if (p.def(n).op == &constant_operation) b.addresses[at] = p.node_of(n).init.data.data();
+  }
+}
+
+/// Makes the arenas large enough.
+WEFT_ONCE void step_plan::reserve(const binding& b) {
+  const program& p = *program_;
+  blocks_.resize(p.arenas.size());
+  bases_.resize(p.arenas.size());
+  block_bytes_.resize(p.arenas.size());
+  for (std::size_t a = 0; a < p.arenas.size(); ++a) {
+    if (b.arena_bytes[a] <= block_bytes_[a]) continue;
+    block_bytes_[a] = 0;
+    if (p.arenas[a].kind == arena_info::kind_type::host) {
+      blocks_[a] = {};
+      blocks_[a] = storage(b.arena_bytes[a], s_.memory);
+      bases_[a] = blocks_[a].data();
+    } else {
+      bases_[a] = gpu_->allocate(p, a, b.arena_bytes[a]);
+    }
+    block_bytes_[a] = b.arena_bytes[a];
+  }
+}
+
+/// A block may have moved since a binding was last used: another one needed more of it.
+WEFT_ONCE void step_plan::refresh(binding& b) {
+  reserve(b);
+  if (b.bases == bases_) return;
+  const program& p = *program_;
+  for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
+    if (p.buffers[i].kind == buffer_kind::arena)
+      b.addresses[i] = bases_[p.buffers[i].arena] + (b.addresses[i] - b.bases[p.buffers[i].arena]);
+  b.bases = bases_;
+  if (gpu_) gpu_->rebind(b);
+}
+
+// ---- kernels ----
+
+/// The operands of a node as its kernel sees them: `reader` may read copies of some.
+WEFT_ONCE step_plan::operands step_plan::operands_of(std::uint32_t n, const instruction& reader) const {
+  const program& p = *program_;
+  const invocation& c = p.def(n);
+  operands o;
+  for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+    o.in.push_back(infos_[p.buffer_of(c.inputs[k])]);
+    std::uint32_t b = program::writes(c, k) ? p.root_of(c.inputs[k]) : p.read_buffer(n, c.inputs[k]);
+    for (std::size_t r = 0; r < reader.read_for.size() && !program::writes(c, k); ++r)
+      if (reader.read_for[r] == b) {
+        b = reader.reads[r];
+        break;
+      }
+    o.in_slots.push_back(b);
+  }
+  for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
+    o.out.push_back(infos_[p.nodes[n].first_buffer + k]);
+    o.out_slots.push_back(p.buffers[p.nodes[n].first_buffer + k].root);
+  }
+  return o;
+}
+
+WEFT_ONCE kernel* step_plan::prepare(std::uint32_t n, const operands& o, const product_fusion* fusion) const {
+  const operation& op = program_->op(n);
+  if (program_->nodes[n].on.gpu) return gpu_->prepare(*program_, n, context_of(n, o), fusion);
+  if (fusion) return op.prepare_fused(context_of(n, o), *fusion);
+  if (!op.prepare_cpu)
+    throw error(error_code::unimplemented, program_->name(n), {op.name, " has no kernel for the CPU"});
+  return op.prepare_cpu(context_of(n, o));
+}
+
+WEFT_ONCE kernel* step_plan::prepare(const instruction& i) const {
+  const program& p = *program_;
+  if (i.copies) {
+    if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
+    return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
+  }
+  operands own = operands_of(i.node, i);
+  if (i.leader == none) return prepare(i.node, own);
+  const operands leading = operands_of(i.leader, i);
+  const prepare_context following = context_of(i.node, own);
+  product_fusion fusion;
+  if (p.op(i.node).part == role::descent) {
+    fusion = {own.in_slots[0], -detail::literal_value<double>(p.def(i.node).literals[0]), true};
+  } else {
+    for (std::size_t k = 0; k < own.in_slots.size(); ++k)
+      if (p.index_of(p.def(i.node).inputs[k]) == i.leader) own.in_slots[k] = own.out_slots[0];
+    fusion = {own.out_slots[0], 1, false, prepare(i.node, own), &following};
+  }
+  return prepare(i.leader, leading, &fusion);
+}
+
+/// `like`: a binding whose kernels serve where the extents are the same.
+WEFT_ONCE void step_plan::prepare_kernels(binding& b, const binding* like) {
+  const auto count = static_cast<std::uint32_t>(program_->instructions.size());
+  b.kernels.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (like && extents_->same(i, like->names, b.names))
+      b.kernels.push_back(like->kernels[i]);
+    else
+      b.kernels.push_back(kernel_handle(prepare(program_->instructions[i])));
+}
+
+/// Throws failed_precondition if a variable that the step reads has no value.
+WEFT_ONCE void step_plan::check_initialized() {
+  if (checked_) return;
+  const program& p = *program_;
+  const auto check = [&](value v) {
+    const std::uint32_t n = p.variable_behind(v);
+    if (n != none && !s_.variables[p.nodes[n].number].initialized)
+      throw error(error_code::failed_precondition, p.name(n),
+                  "the variable is read but has no value: give it an initializer, or assign it first");
+  };
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    for (std::size_t i = 0; i < p.def(n).inputs.size(); ++i)
+      if (program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
+  for (const value& v : p.request.fetches) check(v);
+  checked_ = true;
+}
+
+// ---- explain ----
+
+WEFT_ONCE std::string step_plan::placement_log() const {
+  const program& p = *program_;
+  std::string text;
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    if (p.computes(n) || p.def(n).op == &variable_operation)
+      append(text, {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
+  return text;
+}
+
+WEFT_ONCE std::string step_plan::describe() const {
+  const program& p = *program_;
+  std::string text;
+  if (!current_) {
+    text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
+    for (std::uint32_t n = 0; n < p.running; ++n) append(text, {"  ", p.name(n), "\n"});
+    return text;
+  }
+  std::size_t fused = 0, forwarded = 0, separate = 0, assigned = 0, copies = 0;
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+    const instruction& in = p.instructions[i];
+    append(text, {i, "  ", detail::lane_name(p, in), "  ", p.name(in.node), "  ", current_->kernels[i]->describe()});
+    if (in.assigned != none) append(text, {" into ", p.name(in.assigned)});
+    if (!in.dependencies.empty()) {
+      text += "  waits for";
+      for (const std::uint32_t w : in.dependencies) append(text, {" ", w});
+    }
+    text += "\n";
+    fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
+  }
+  for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
+    if (p.buffers[b].kind == buffer_kind::arena) separate += bytes_of(b);
+    forwarded += p.buffers[b].forwarded_from != none;
+  }
+  if (gpu_) gpu_->describe(p, *current_, text);
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    if (p.computes(n) && (gpu_ ? !p.nodes[n].on.gpu : s_.place.moved(p.nodes[n].number)))
+      append(text, {p.name(n), " ", s_.place.explain(p.nodes[n].number), "\n"});
+  append(text, {"prune: ", p.running, " of ", p.g.size(), " nodes; order: ", p.snapshot_readers.size(),
+                " reads of old values; fusion: ", fused, " kernels take in another; copies: ", copies,
+                "; in-place assignment: ", assigned, "; forwarding: ", forwarded, " buffers; lanes: ", p.lanes.size(),
+                "; bindings: ", bindings_.size(), "\n"});
+  append(text, {p.instructions.size(), " kernels; ", arena_bytes(), " bytes of memory for ", separate,
+                " bytes of intermediate values\n"});
+  return text;
+}
+
+#endif
+
+}  // namespace weft
+
+WEFT_COLD_END

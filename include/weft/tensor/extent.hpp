@@ -1,0 +1,498 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Extents that are known at run time only: named ones, and what is computed from them.
+namespace weft {
+
+/// A string that can be a template argument: the name of a dynamic extent.
+template <std::size_t N>
+struct fixed_string {
+  char text[N]{};
+  constexpr fixed_string(const char (&literal)[N]) {
+    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  }
+};
+
+namespace detail {
+
+constexpr std::uint64_t hash_word(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+/// A code is how a dynamic extent is written into a shape at run time: negative, and the same wherever the extent is.
+constexpr std::int64_t code_of(std::uint64_t hash) { return -1 - static_cast<std::int64_t>(hash >> 2); }
+
+}  // namespace detail
+
+/// What a dynamic extent is: a name, a quotient, or a polynomial in those.
+struct extent_definition {
+  enum class rounding : unsigned char { exact, down, up };
+
+  /// factor * atom * atom ...; atoms by their codes, in order, 0 where there are no more.
+  struct term {
+    static constexpr std::size_t max_atoms = 4;
+    std::int64_t factor = 0;
+    std::int64_t atoms[max_atoms]{};
+  };
+  static constexpr std::size_t max_terms = 8, max_text = 96;
+
+  char text[max_text]{};  ///< "batch", "a + 2 * b", "ceil(height / 2)"
+  std::int64_t code = 0;  ///< the extent itself where it is a number
+  const extent_definition* numerator = nullptr;  ///< of a quotient
+  const extent_definition* denominator = nullptr;
+  rounding round = rounding::exact;
+  term terms[max_terms]{};  ///< of a polynomial
+  std::size_t term_count = 0;
+  const extent_definition* atoms[max_terms]{};  ///< the names and quotients in the terms
+  std::size_t atom_count = 0;
+
+  constexpr bool is_number() const { return term_count == 0 || (term_count == 1 && terms[0].atoms[0] == 0); }
+  constexpr std::int64_t number() const { return term_count == 0 ? 0 : terms[0].factor; }
+};
+
+namespace detail {
+
+class extent_text {
+ public:
+  constexpr explicit extent_text(extent_definition& to) : to_(to) {}
+  constexpr void add(const char* words) {
+    while (*words && size_ + 1 < extent_definition::max_text) to_.text[size_++] = *words++;
+  }
+  constexpr void add(std::int64_t number) {
+    char digits[24]{};
+    std::size_t n = 0;
+    do digits[n++] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    while (n > 0 && size_ + 1 < extent_definition::max_text) to_.text[size_++] = digits[--n];
+  }
+
+ private:
+  extent_definition& to_;
+  std::size_t size_ = 0;
+};
+
+constexpr bool same_atoms(const extent_definition::term& a, const extent_definition::term& b) {
+  for (std::size_t i = 0; i < extent_definition::term::max_atoms; ++i)
+    if (a.atoms[i] != b.atoms[i]) return false;
+  return true;
+}
+constexpr bool before(const extent_definition::term& a, const extent_definition::term& b) {
+  for (std::size_t i = 0; i < extent_definition::term::max_atoms; ++i)
+    if (a.atoms[i] != b.atoms[i]) return a.atoms[i] < b.atoms[i];
+  return false;
+}
+
+/// Adds a term to a polynomial in normal form: terms of equal atoms are one, in order. False if there are too many.
+constexpr bool add_term(extent_definition& to, const extent_definition::term& t) {
+  std::size_t i = 0;
+  while (i < to.term_count && before(to.terms[i], t)) ++i;
+  if (i < to.term_count && same_atoms(to.terms[i], t)) {
+    to.terms[i].factor += t.factor;
+    if (to.terms[i].factor != 0) return true;
+    for (--to.term_count; i < to.term_count; ++i) to.terms[i] = to.terms[i + 1];
+    to.terms[to.term_count] = {};
+    return true;
+  }
+  if (t.factor == 0) return true;
+  if (to.term_count == extent_definition::max_terms) return false;
+  for (std::size_t k = to.term_count++; k > i; --k) to.terms[k] = to.terms[k - 1];
+  to.terms[i] = t;
+  return true;
+}
+
+constexpr bool take_atoms(extent_definition& to, const extent_definition& from) {
+  for (std::size_t k = 0; k < from.atom_count; ++k) {
+    bool known = false;
+    for (std::size_t i = 0; i < to.atom_count; ++i) known = known || to.atoms[i]->code == from.atoms[k]->code;
+    if (known) continue;
+    if (to.atom_count == extent_definition::max_terms) return false;
+    to.atoms[to.atom_count++] = from.atoms[k];
+  }
+  return true;
+}
+
+constexpr extent_definition::term multiply(const extent_definition::term& a, const extent_definition::term& b,
+                                           bool& fits) {
+  extent_definition::term product{a.factor * b.factor, {}};
+  std::size_t n = 0;
+  const extent_definition::term* const both[] = {&a, &b};
+  for (const auto* t : both)
+    for (const std::int64_t atom : t->atoms) {
+      if (atom == 0) continue;
+      if (n == extent_definition::term::max_atoms) return fits = false, product;
+      std::size_t i = n++;
+      for (; i > 0 && product.atoms[i - 1] > atom; --i) product.atoms[i] = product.atoms[i - 1];
+      product.atoms[i] = atom;
+    }
+  // Atoms are in order with the absent ones behind.
+  return product;
+}
+
+/// One term divided by another; false if it does not go.
+constexpr bool divide(extent_definition::term& t, const extent_definition::term& by) {
+  if (by.factor == 0 || t.factor % by.factor != 0) return false;
+  extent_definition::term quotient{t.factor / by.factor, {}};
+  std::size_t n = 0, k = 0;
+  for (const std::int64_t atom : t.atoms) {
+    if (atom == 0) break;
+    if (k < extent_definition::term::max_atoms && by.atoms[k] == atom)
+      ++k;
+    else
+      quotient.atoms[n++] = atom;
+  }
+  if (k < extent_definition::term::max_atoms && by.atoms[k] != 0) return false;
+  t = quotient;
+  return true;
+}
+
+constexpr int compare_text(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return static_cast<unsigned char>(*a) - static_cast<unsigned char>(*b);
+}
+/// The names in a term, in the order of the alphabet; null behind them.
+constexpr void names_of(const extent_definition& d, const extent_definition::term& t, const char** names) {
+  std::size_t n = 0;
+  for (const std::int64_t atom : t.atoms)
+    for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i) {
+      if (d.atoms[i]->code != atom) continue;
+      std::size_t k = n++;
+      for (; k > 0 && compare_text(names[k - 1], d.atoms[i]->text) > 0; --k) names[k] = names[k - 1];
+      names[k] = d.atoms[i]->text;
+    }
+}
+constexpr bool reads_before(const extent_definition& d, const extent_definition::term& a,
+                            const extent_definition::term& b) {
+  const char *x[extent_definition::term::max_atoms + 1]{}, *y[extent_definition::term::max_atoms + 1]{};
+  names_of(d, a, x), names_of(d, b, y);
+  for (std::size_t i = 0; x[i] && y[i]; ++i)
+    if (const int order = compare_text(x[i], y[i])) return order < 0;
+  return false;
+}
+
+/// A polynomial's code and text, from its terms.
+constexpr void finish(extent_definition& d) {
+  extent_text text(d);
+  if (d.is_number()) {
+    d.code = d.number();
+    d.atom_count = 0;
+    if (d.number() < 0) text.add("-");
+    return text.add(d.number() < 0 ? -d.number() : d.number());
+  }
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (std::size_t k = 0; k < d.term_count; ++k) {
+    hash = hash_word(hash, static_cast<std::uint64_t>(d.terms[k].factor));
+    for (const std::int64_t atom : d.terms[k].atoms) hash = hash_word(hash, static_cast<std::uint64_t>(atom));
+  }
+  // For people: what is added, what is subtracted, the number; names in the order of the alphabet.
+  bool any = false, written[extent_definition::max_terms]{};
+  for (int pass = 0; pass < 3; ++pass)
+    for (;;) {
+      std::size_t next = d.term_count;
+      for (std::size_t k = 0; k < d.term_count; ++k) {
+        const auto& t = d.terms[k];
+        if (written[k] || pass != (t.atoms[0] == 0 ? 2 : t.factor < 0 ? 1 : 0)) continue;
+        if (next == d.term_count || reads_before(d, t, d.terms[next])) next = k;
+      }
+      if (next == d.term_count) break;
+      written[next] = true;
+      const auto& t = d.terms[next];
+      const std::int64_t factor = t.factor < 0 ? -t.factor : t.factor;
+      text.add(t.factor < 0 ? (any ? " - " : "-") : (any ? " + " : ""));
+      any = true;
+      bool first = factor == 1 && t.atoms[0] != 0;
+      if (!first) text.add(factor);
+      const char* names[extent_definition::term::max_atoms]{};
+      names_of(d, t, names);
+      for (const char* name : names) {
+        if (!name) break;
+        if (!first) text.add(" * ");
+        first = false;
+        text.add(name);
+      }
+    }
+  const bool is_atom = d.term_count == 1 && d.terms[0].factor == 1 && d.terms[0].atoms[1] == 0;
+  d.code = is_atom ? d.terms[0].atoms[0] : code_of(hash);
+}
+
+/// a + factor * b
+constexpr extent_definition sum_of(const extent_definition& a, const extent_definition& b, std::int64_t factor,
+                                   bool& fits) {
+  extent_definition d;
+  fits = take_atoms(d, a) && take_atoms(d, b);
+  for (std::size_t k = 0; fits && k < a.term_count; ++k) fits = add_term(d, a.terms[k]);
+  for (std::size_t k = 0; fits && k < b.term_count; ++k) {
+    extent_definition::term t = b.terms[k];
+    t.factor *= factor;
+    fits = add_term(d, t);
+  }
+  finish(d);
+  return d;
+}
+
+constexpr extent_definition product_of(const extent_definition& a, const extent_definition& b, bool& fits) {
+  extent_definition d;
+  fits = take_atoms(d, a) && take_atoms(d, b);
+  for (std::size_t i = 0; i < a.term_count; ++i)
+    for (std::size_t k = 0; fits && k < b.term_count; ++k) {
+      const auto t = multiply(a.terms[i], b.terms[k], fits);
+      fits = fits && add_term(d, t);
+    }
+  finish(d);
+  return d;
+}
+
+/// What divides term by term is a polynomial again; all else is an atom of its own.
+constexpr extent_definition quotient_of(const extent_definition& a, const extent_definition& b,
+                                        extent_definition::rounding round, bool& fits) {
+  extent_definition d;
+  fits = take_atoms(d, a) && b.term_count > 0;
+  bool divides = fits && b.term_count == 1;
+  for (std::size_t k = 0; divides && k < a.term_count; ++k) {
+    extent_definition::term t = a.terms[k];
+    divides = divide(t, b.terms[0]) && add_term(d, t);
+  }
+  if (divides) {
+    finish(d);
+    return d;
+  }
+  if (fits && a.is_number() && b.is_number()) {
+    const std::int64_t n = a.number(), by = b.number();
+    fits = round != extent_definition::rounding::exact && n >= 0 && by > 0;
+    d = {};
+    if (fits) add_term(d, {round == extent_definition::rounding::up ? (n + by - 1) / by : n / by, {}});
+    finish(d);
+    return d;
+  }
+  d = {};
+  d.numerator = &a;
+  d.denominator = &b;
+  d.round = round;
+  std::uint64_t hash = hash_word(0x84222325u, static_cast<std::uint64_t>(round));
+  hash = hash_word(hash_word(hash, static_cast<std::uint64_t>(a.code)), static_cast<std::uint64_t>(b.code));
+  d.code = code_of(hash);
+  extent_text text(d);
+  const auto operand = [&](const extent_definition& x) {
+    const bool simple = x.is_number() || x.numerator || x.term_count == 0 || (x.term_count == 1 && x.terms[0].factor == 1);
+    if (!simple) text.add("(");
+    text.add(x.text);
+    if (!simple) text.add(")");
+  };
+  if (round == extent_definition::rounding::up) text.add("ceil(");
+  if (round == extent_definition::rounding::down) text.add("floor(");
+  operand(a), text.add(" / "), operand(b);
+  if (round != extent_definition::rounding::exact) text.add(")");
+  return d;
+}
+
+/// An atom as the polynomial that it is.
+constexpr void make_atom(extent_definition& d, const extent_definition* self) {
+  d.terms[0] = {1, {d.code}};
+  d.term_count = 1;
+  d.atoms[0] = self;
+  d.atom_count = 1;
+}
+
+}  // namespace detail
+
+/// An extent that is known at run time only. Extents of the same name are equal: the compiler unifies them in types, a
+/// step checks their values once per call.
+template <fixed_string Name>
+struct dyn_extent {
+  static constexpr const char* name = Name.text;
+  /// The name as a number: the extent's run-time form.
+  static constexpr std::int64_t code = [] {
+    std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+    for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+    return detail::code_of(hash);
+  }();
+};
+
+// A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
+template <fixed_string Name>
+inline constexpr dyn_extent<fixed_string(Name)> dyn{};
+
+/// A number among computed extents: `dyn<"n"> + extent<1>`.
+template <std::int64_t Value>
+struct fixed_extent {
+  static constexpr std::int64_t code = Value;
+  static constexpr const char* name = nullptr;
+};
+template <std::int64_t Value>
+inline constexpr fixed_extent<Value> extent{};
+
+/// A sum, difference, product or quotient of two extents, by their types.
+template <char Op, class A, class B>
+struct computed_extent;
+
+namespace detail {
+
+// Asked of the members, because nvcc cannot deduce a template argument of class type.
+template <class E>
+concept extent_like = requires {
+  E::code;
+};
+/// A named extent, or what is computed from named ones.
+template <class E>
+concept named_extent = extent_like<E>;
+
+template <class E>
+struct define_extent;
+template <fixed_string Name>
+struct define_extent<dyn_extent<Name>> {
+  static constexpr extent_definition make(const extent_definition* self, bool&) {
+    extent_definition d;
+    extent_text(d).add(Name.text);
+    d.code = dyn_extent<Name>::code;
+    make_atom(d, self);
+    return d;
+  }
+};
+template <std::int64_t Value>
+struct define_extent<fixed_extent<Value>> {
+  static constexpr extent_definition make(const extent_definition*, bool& fits) {
+    extent_definition d;
+    fits = add_term(d, {Value, {}});
+    finish(d);
+    return d;
+  }
+};
+
+template <class E>
+struct extent_and_fit {
+  extent_definition definition;
+  bool fits = true;
+};
+template <class E>
+inline constexpr extent_and_fit<E> defined_extent = [] {
+  extent_and_fit<E> result;
+  result.definition = define_extent<E>::make(&defined_extent<E>.definition, result.fits);
+  return result;
+}();
+
+template <class A, class B>
+struct define_extent<computed_extent<'+', A, B>> {
+  static constexpr extent_definition make(const extent_definition*, bool& fits) {
+    return sum_of(defined_extent<A>.definition, defined_extent<B>.definition, 1, fits);
+  }
+};
+template <class A, class B>
+struct define_extent<computed_extent<'-', A, B>> {
+  static constexpr extent_definition make(const extent_definition*, bool& fits) {
+    return sum_of(defined_extent<A>.definition, defined_extent<B>.definition, -1, fits);
+  }
+};
+template <class A, class B>
+struct define_extent<computed_extent<'*', A, B>> {
+  static constexpr extent_definition make(const extent_definition*, bool& fits) {
+    return product_of(defined_extent<A>.definition, defined_extent<B>.definition, fits);
+  }
+};
+template <class A, class B, extent_definition::rounding Round>
+struct define_quotient {
+  static constexpr extent_definition make(const extent_definition* self, bool& fits) {
+    extent_definition d = quotient_of(defined_extent<A>.definition, defined_extent<B>.definition, Round, fits);
+    if (d.numerator) make_atom(d, self);
+    return d;
+  }
+};
+template <class A, class B>
+struct define_extent<computed_extent<'/', A, B>> : define_quotient<A, B, extent_definition::rounding::exact> {};
+template <class A, class B>
+struct define_extent<computed_extent<'d', A, B>> : define_quotient<A, B, extent_definition::rounding::down> {};
+template <class A, class B>
+struct define_extent<computed_extent<'u', A, B>> : define_quotient<A, B, extent_definition::rounding::up> {};
+
+}  // namespace detail
+
+/// `+`, `-`, `*`, `/` without rest, or a quotient rounded down ('d') or up ('u').
+template <char Op, class A, class B>
+struct computed_extent {
+  static_assert(detail::defined_extent<computed_extent>.fits,
+                "a computed extent has at most 8 terms of 4 factors, and divides by nothing that is 0");
+  static constexpr std::int64_t code = detail::defined_extent<computed_extent>.definition.code;
+  static constexpr const char* name = detail::defined_extent<computed_extent>.definition.text;
+};
+
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto operator+(A, B) {
+  return computed_extent<'+', A, B>{};
+}
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto operator-(A, B) {
+  return computed_extent<'-', A, B>{};
+}
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto operator*(A, B) {
+  return computed_extent<'*', A, B>{};
+}
+/// A quotient without rest: one that leaves a rest is an error when a step runs.
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto operator/(A, B) {
+  return computed_extent<'/', A, B>{};
+}
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto floor_quotient(A, B) {
+  return computed_extent<'d', A, B>{};
+}
+template <detail::extent_like A, detail::extent_like B>
+constexpr auto ceil_quotient(A, B) {
+  return computed_extent<'u', A, B>{};
+}
+
+namespace detail {
+
+/// The run-time form of an extent: its value, or for a dynamic extent a negative number made from what it is.
+constexpr std::int64_t code(std::int64_t extent) { return extent; }
+template <extent_like E>
+constexpr std::int64_t code(E) {
+  return E::code;
+}
+
+constexpr bool is_dynamic(std::int64_t) { return false; }
+template <extent_like E>
+constexpr bool is_dynamic(E) {
+  return E::code < 0;
+}
+
+constexpr const char* extent_name(std::int64_t) { return nullptr; }
+template <extent_like E>
+constexpr const char* extent_name(E) {
+  return E::code < 0 ? E::name : nullptr;
+}
+
+/// Null for numbers and names.
+constexpr const extent_definition* extent_formula(std::int64_t) { return nullptr; }
+template <extent_like E>
+constexpr const extent_definition* extent_formula(E) {
+  return nullptr;
+}
+template <char Op, class A, class B>
+constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
+  return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
+}
+
+/// What is only a number is one; numbers of one value are of one type.
+template <auto Value>
+constexpr auto canonical() {
+  if constexpr (code(Value) < 0)
+    return Value;
+  else if constexpr (code(Value) <= 0x7fffffff)
+    return static_cast<int>(code(Value));
+  else
+    return static_cast<long long>(code(Value));
+}
+
+/// An extent of a dims, as something to compute with.
+template <auto Value>
+constexpr auto operand_extent() {
+  if constexpr (extent_like<decltype(Value)>)
+    return Value;
+  else
+    return fixed_extent<Value>{};
+}
+
+}  // namespace detail
+}  // namespace weft
