@@ -351,9 +351,12 @@ class plan {
     for (const std::uint32_t n : order_.order()) {
       const invocation& w = what(n);
       if (can_follow(n)) {
-        for (const value& in : w.inputs) {
+        for (std::size_t k = 0; k < w.inputs.size(); ++k) {
+          const value in = w.inputs[k];
           const std::uint32_t m = in.node;
-          if (!is_private(in, uses) || epilogue_of_[m] != none || !(on_[m] == on_[n])) continue;
+          // Of what a gradient does not read, the one reader is somebody else.
+          if (!schedule::reads(w, k) || !is_private(in, uses)) continue;
+          if (epilogue_of_[m] != none || !(on_[m] == on_[n])) continue;
           if (w.op->part == role::gradient ? !what(m).op->takes_gradients : what(m).op->part != role::product) continue;
           if (!(info(in).extents == info({n, 0}).extents) || info(in).type != info({n, 0}).type) continue;
           bool ready = true;  // all else that it needs is there when the product runs
