@@ -81,11 +81,11 @@ struct pool_image {
     }
   }
 
-  // The first of equals stays; what is no number wins, so that it shows.
-  static WEFT_INLINE bool beats(T later, T earlier) { return (later > earlier) | (later != later); }
+  // The first of equals stays; what is no number wins, so that it shows, and of several the last.
+  static WEFT_INLINE bool beats(T later, T earlier) { return (later > earlier) | is_nan(later); }
   static WEFT_INLINE T later_if(T later, T earlier, T yes, T no) {
     const T chosen = later > earlier ? yes : no;
-    return later != later ? yes : chosen;
+    return is_nan(later) ? yes : chosen;
   }
 
   WEFT_INLINE void window(std::int64_t y, std::int64_t x) const {

@@ -138,7 +138,7 @@ struct pool {
     return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
             right < s.width ? right : s.width};
   }
-  /// The first of equals stays; what is no number wins, so that it shows.
+  /// The first of equals stays; what is no number wins, so that it shows, and of several the last.
   WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
     std::int32_t where = at(n, w.row0, w.column0, k);
     sum_type best = static_cast<sum_type>(a[where]);
