@@ -95,9 +95,12 @@ struct pool {
       const window w = window_at(p.row, p.column);
       if constexpr (Kind == pool_kind::average) {
         sum_type sum = 0;
-        for (std::int32_t r = w.row0; r < w.row1; ++r)
+        for (std::int32_t r = w.row0; r < w.row1; ++r) {
+          sum_type row = 0;
           for (std::int32_t c = w.column0; c < w.column1; ++c)
-            sum += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
+            row += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
+          sum += row;
+        }
         out[i] = static_cast<T>(sum / w.count());
       } else {
         const std::int32_t best = maximum_of(w, p.image, p.channel);
