@@ -204,7 +204,7 @@ struct random_sums {
       space.push_back(n);
       left /= static_cast<std::size_t>(n);
     }
-    const std::uint32_t all = (1u << rank) - 1, some = random() & all;
+    const std::uint32_t all = (1u << rank) - 1, some = static_cast<std::uint32_t>(random()) & all;
     x.resize(results(space, all)), y.resize(results(space, some));
     const auto number = [&] {
       return whole ? static_cast<float>(random() % 3) : static_cast<float>(random() % 4096 + 1) / 4096;
@@ -215,7 +215,7 @@ struct random_sums {
     outputs = 3;
     text = to_string(space);
     for (std::size_t k = 0; k < outputs; ++k) {
-      const std::uint32_t kept = random() % 5 == 0 ? all : random() & all;
+      const std::uint32_t kept = random() % 5 == 0 ? all : static_cast<std::uint32_t>(random()) & all;
       out[k] = operand_of(kept);
       const bool stored = results(space, kept) == space.elements();
       how[k] = stored ? dev::combine::store : random() % 6 == 0 ? dev::combine::discard : dev::combine::sum;

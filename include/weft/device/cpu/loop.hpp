@@ -378,8 +378,9 @@ class cascade {
       sum = level;
     }
     if (sum) add(sum, to);
-    count_ = 0;
+    restart();
   }
+  void restart() { count_ = 0; }
 
  private:
   static std::size_t step_of(std::size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -132,8 +132,8 @@ class loop_kernel final : public kernel {
 
   /// Of what the calls of run_part add to.
   struct sum_of_calls {
-    std::size_t offset;
-    cascade sum;
+    std::size_t offset = 0;
+    cascade sum = {};
   };
 
   loop body_;
@@ -174,7 +174,10 @@ WEFT_ONCE void loop_kernel::run(const frame& f) {
 WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
   operands at = operands_in(f);
   const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < most_parts ? n : most_parts;
-  if (begin == 0) clear_combined(at.out);
+  if (begin == 0) {
+    clear_combined(at.out);
+    for (sum_of_calls& s : sums_) s.sum.restart();  // a step before may have ended in an error
+  }
   void* to[max_operands];
   for (std::size_t k = 0; k < body_.outputs(); ++k) {
     to[k] = at.out[k];
