@@ -6,7 +6,7 @@ using namespace weft;
 
 template <int From, int To>
 auto weights(graph& g) {
-  return variable<float, dims<From, To>>(g, "weights", init::glorot_normal{});
+  return variable<float, dims<From, To>>(g, "weights/" + std::to_string(From), init::glorot_normal{});
 }
 
 effect dense(graph& g, const node<float, dims<dyn<"batch">, 10>>& x0) {

@@ -32,7 +32,7 @@ void recorded(const Nodes&...) {}
 template <class T>
 void record_windows(graph& g) {
   auto images = placeholder<T, dims<dyn<"batch">, 8, 8, 3>>(g);
-  auto filters = variable<T, dims<3, 3, 3, 4>>(g, "filters", init::zeros{});
+  auto filters = variable<T, dims<3, 3, 3, 4>>(g, std::string("filters/") + name(dtype_of<T>), init::zeros{});
   auto seen = average_pool2d<2>(max_pool2d<2>(conv2d(images, filters)));
   auto d = gradients(sum(cast<float>(seen)), images, filters);
   auto squares = sum(square(cast<float>(std::get<0>(d)))) + sum(square(cast<float>(std::get<1>(d))));

@@ -50,4 +50,10 @@ BOOST_AUTO_TEST_CASE(not_a_number_stays_one) {
   BOOST_CHECK(larger(0) == 2 && is_nan(larger(1)) && larger(2) == 5);
   for (const auto& y : {eval(exp(x)), eval(log(x)), eval(tanh(x)), eval(sigmoid(x)), eval(relu(x))})
     BOOST_CHECK(!is_nan(y(0)) && is_nan(y(1)) && !is_nan(y(2)));
+  tensor<float, dims<1, 4, 4, 1>> image;
+  image.data()[0] = image.data()[11] = x(1);
+  const auto halved = max_pool2d<2>(image);
+  BOOST_CHECK(is_nan(halved.data()[0]) && !is_nan(halved.data()[1]) && is_nan(halved.data()[3]));
+  const auto overlapping = max_pool2d<3, 1>(image);
+  BOOST_CHECK(is_nan(overlapping.data()[0]) && is_nan(overlapping.data()[3]));
 }

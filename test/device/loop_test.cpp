@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <random>
 #include <vector>
 #include <weft/weft.hpp>
 
@@ -156,6 +157,258 @@ BOOST_AUTO_TEST_CASE(large_sums_lose_nothing) {
   std::fill_n(m.data(), m.elements(), 0.3f);
   const float all = sum(m - tensor<float, dims<200>>());
   BOOST_CHECK_CLOSE(double{all}, double{0.3f} * 1e7, 1e-4);
+}
+
+namespace {
+
+/// A kernel of random axes: in0 has all of them, in1 some; of up to three results each has others, and none or all.
+struct random_sums {
+  std::mt19937 random;
+  shape space;
+  std::vector<float> x, y;
+  dev::operand in[2], out[3];
+  dev::combine how[3];
+  const dev::arithmetic* of[3];
+  std::size_t outputs;
+  std::vector<double> expected[3];
+  std::string text;
+
+  static void both(const void* const* from, void* const* to, std::size_t n, const std::uint64_t*) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const float v = static_cast<const float*>(from[0])[i] + static_cast<const float*>(from[1])[i];
+      static_cast<float*>(to[0])[i] = v, static_cast<float*>(to[1])[i] = 2 * v, static_cast<float*>(to[2])[i] = -v;
+    }
+  }
+
+  static std::size_t results(const shape& s, std::uint32_t kept) {
+    std::size_t n = 1;
+    for (std::size_t i = 0; i < s.rank; ++i)
+      if ((kept >> i) & 1) n *= static_cast<std::size_t>(s[i]);
+    return n;
+  }
+  dev::operand operand_of(std::uint32_t kept) const {
+    bool keeps[max_rank];
+    for (std::size_t i = 0; i < max_rank; ++i) keeps[i] = (kept >> i) & 1;
+    return dev::reduced_operand(dtype::float32, space, keeps);
+  }
+
+  /// `whole`: of small whole numbers, whose sums are exact.
+  random_sums(unsigned seed, bool whole) : random(seed) {
+    constexpr std::int64_t extents[] = {1, 2, 3, 7, 16, 17, 40, 300, 1100, 5000, 20000, 70000};
+    const auto rank = 1 + random() % 4;
+    for (std::size_t left = 200'000; space.rank < rank;) {
+      const std::int64_t n = extents[random() % 12];
+      if (static_cast<std::size_t>(n) > left) continue;
+      space.push_back(n);
+      left /= static_cast<std::size_t>(n);
+    }
+    const std::uint32_t all = (1u << rank) - 1, some = static_cast<std::uint32_t>(random()) & all;
+    x.resize(results(space, all)), y.resize(results(space, some));
+    const auto number = [&] {
+      return whole ? static_cast<float>(random() % 3) : static_cast<float>(random() % 4096 + 1) / 4096;
+    };
+    for (float& v : x) v = number();
+    for (float& v : y) v = number();
+    in[0] = operand_of(all), in[1] = operand_of(some);
+    outputs = 3;
+    text = to_string(space);
+    for (std::size_t k = 0; k < outputs; ++k) {
+      const std::uint32_t kept = random() % 5 == 0 ? all : static_cast<std::uint32_t>(random()) & all;
+      out[k] = operand_of(kept);
+      const bool stored = results(space, kept) == space.elements();
+      how[k] = stored ? dev::combine::store : random() % 6 == 0 ? dev::combine::discard : dev::combine::sum;
+      of[k] = &dev::arithmetic_of<float>;
+      expected[k].assign(results(space, kept), 0);
+      text += ", " + std::to_string(kept) + (stored ? " stored" : how[k] == dev::combine::discard ? " dropped" : "");
+    }
+    std::size_t index[max_rank]{}, at[5]{};
+    for (std::size_t i = 0; i < space.elements(); ++i) {
+      const double v = double{x[at[0]]} + double{y[at[1]]};
+      for (std::size_t k = 0; k < 3; ++k) expected[k][at[2 + k]] += k == 0 ? v : k == 1 ? 2 * v : -v;
+      for (std::size_t axis = rank; axis-- > 0;) {
+        const auto step = [&](std::int64_t by) {
+          const dev::operand* operands[] = {&in[0], &in[1], &out[0], &out[1], &out[2]};
+          for (int o = 0; o < 5; ++o) at[o] += static_cast<std::size_t>(operands[o]->stride[axis] * by);
+        };
+        step(1);
+        if (++index[axis] < static_cast<std::size_t>(space[axis])) break;
+        step(-space[axis]);
+        index[axis] = 0;
+      }
+    }
+  }
+
+  /// By a kernel: as a whole on so many threads, or in so many calls for rows, or so many pieces.
+  std::vector<std::vector<float>> found(int threads, std::size_t calls, std::size_t pieces) {
+    std::vector<std::vector<float>> to;
+    dev::loop_kernel::buffers where{{0, 1}, {2, 3, 4}, {}};
+    for (std::size_t k = 0; k < 3; ++k) {
+      to.emplace_back(expected[k].size(), 77.0f);
+      where.out_elements.push_back(to[k].size());
+    }
+    dev::loop_kernel kernel(dev::loop(space, 2, in, 3, out, how, of, both, nullptr), where, {}, "");
+    std::byte* buffers[5] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
+    for (std::size_t k = 0; k < 3; ++k) buffers[2 + k] = reinterpret_cast<std::byte*>(to[k].data());
+    thread_pool pool(threads);
+    const frame f{buffers, &pool};
+    const auto rows = static_cast<std::size_t>(space[0]);
+    if (calls > 0) {
+      BOOST_REQUIRE(kernel.prepare_pieces(dev::loop_kernel::most_parts, calls));
+      for (std::size_t c = 0; c < calls; ++c) kernel.run_part(f, rows * c / calls, rows * (c + 1) / calls, rows);
+    } else if (pieces > 0) {
+      BOOST_REQUIRE(kernel.prepare_pieces(pieces));
+      kernel.clear_pieces(f);
+      for (std::size_t p = 0; p < pieces; ++p) kernel.run_piece(f, p, rows * p / pieces, rows * (p + 1) / pieces, rows);
+      kernel.merge_pieces(f, pieces);
+    } else {
+      kernel.run(f);
+    }
+    return to;
+  }
+
+  void check(const std::vector<std::vector<float>>& to, double tolerance, const std::string& what) const {
+    for (std::size_t k = 0; k < 3; ++k) {
+      if (how[k] == dev::combine::discard) continue;
+      std::size_t wrong = 0, first = 0;
+      for (std::size_t i = 0; i < to[k].size(); ++i)
+        if (!(std::abs(double{to[k][i]} - expected[k][i]) <= tolerance * std::abs(expected[k][i])) && wrong++ == 0)
+          first = i;
+      BOOST_REQUIRE_MESSAGE(wrong == 0, what << " of " << text << ", result " << k << ": " << wrong << " elements, "
+                                             << first << " is " << to[k][first] << ", not " << expected[k][first]);
+    }
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sums_along_any_axes) {
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    random_sums r(seed, seed % 2 == 0);
+    const double tolerance = seed % 2 == 0 ? 0 : 1e-6;
+    const auto whole = r.found(1, 0, 0);
+    r.check(whole, tolerance, "whole");
+    const auto shared = r.found(3, 0, 0);
+    for (std::size_t k = 0; k < 3; ++k)
+      if (r.how[k] != dev::combine::discard) BOOST_REQUIRE_MESSAGE(whole[k] == shared[k], r.text << ", result " << k);
+    const auto rows = static_cast<std::size_t>(r.space[0]);
+    r.check(r.found(2, std::min<std::size_t>(rows, 40), 0), tolerance, "in calls");
+    r.check(r.found(1, 0, std::min<std::size_t>(rows, 5)), tolerance, "in pieces");
+  }
+}
+
+namespace {
+
+using matrix = tensor<float, dims<dyn<"n">, dyn<"c">>>;
+
+void close_to(const char* what, const float* found, std::size_t n, double expected) {
+  double worst = 0;
+  for (std::size_t i = 0; i < n; ++i) worst = std::max(worst, std::abs(double{found[i]} / expected - 1));
+  BOOST_CHECK_MESSAGE(worst < 1.5e-6, what << ": off by " << worst << " of " << expected);
+}
+
+}  // namespace
+
+// Rounding of equal terms has one direction, so a running sum is off by parts in a thousand; eager and in a graph.
+BOOST_AUTO_TEST_CASE(sums_over_leading_axes_lose_nothing) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"n">, dyn<"c">>>(g);
+  for (const auto& [n, c] : {std::pair{2'000'000, 4}, {300'000, 33}, {30'000, 300}, {4000, 2000}, {150, 40'000}}) {
+    matrix m(shape(n, c));
+    std::fill_n(m.data(), m.elements(), 0.1f);
+    const auto now = sum<0>(m), means = mean<0>(m), products = sum<0>(m * tensor<float>(0.5f));
+    close_to("sum<0>", now.data(), now.elements(), double{0.1f} * n);
+    close_to("mean<0>", means.data(), means.elements(), double{0.1f});
+    close_to("sum<0> of an expression", products.data(), products.elements(), double{0.05f} * n);
+    for (const int threads : {1, 2}) {
+      session s{g, {.threads = threads}};
+      const auto step = s.eval(sum<0>(x), with(x, m));
+      BOOST_CHECK(std::equal(now.begin(), now.end(), step.begin()));
+    }
+  }
+  tensor<float, dims<64, 64, 32, 3>> images;
+  std::fill_n(images.data(), images.elements(), 0.1f);
+  const auto of_channels = mean<0, 1, 2>(images);
+  close_to("mean<0, 1, 2>", of_channels.data(), 3, double{0.1f});
+  const auto of_columns = mean<0, 1, 3>(images);
+  close_to("mean<0, 1, 3>", of_columns.data(), 32, double{0.1f});
+  const auto of_rows = mean<0, 2, 3>(images);
+  close_to("mean<0, 2, 3>", of_rows.data(), 64, double{0.1f});
+  const tensor<float, dims<64, 64, 32, 1>> zero;
+  const auto outer = sum<0, 2>(images + zero);
+  close_to("sum<0, 2>", outer.data(), outer.elements(), double{0.1f} * 64 * 32);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_what_is_broadcast_lose_nothing) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"n">, dyn<"c">>>(g);
+  const auto row = placeholder<float, dims<dyn<"c">>>(g);
+  const auto column = placeholder<float, dims<dyn<"n">, 1>>(g);
+  const auto one = placeholder<float, dims<>>(g);
+  const auto loss = sum((x + row + column + one) * 0.1f);
+  const auto [d_x, d_row, d_column, d_one] = gradients(loss, x, row, column, one);
+  for (const auto& [n, c] : {std::pair{1'000'000, 4}, {60'000, 33}, {2000, 1500}, {150, 20'000}}) {
+    const matrix m(shape(n, c));
+    const tensor<float, dims<dyn<"c">>> r{shape(c)};
+    const tensor<float, dims<dyn<"n">, 1>> k(shape(n, 1));
+    std::vector<float> first;
+    for (const int threads : {1, 3}) {
+      session s{g, {.threads = threads}};
+      auto all = s.prepare(fetch(d_x, d_row, d_column, d_one), feed(x, row, column, one));
+      const auto [of_x, of_row, of_column, of_one] = all(m, r, k, 1.0f);
+      close_to("of the row", of_row.data(), of_row.elements(), double{0.1f} * n);
+      close_to("of the column", of_column.data(), of_column.elements(), double{0.1f} * c);
+      close_to("of the number", &of_one, 1, double{0.1f} * n * c);
+      close_to("of all", of_x.data(), of_x.elements(), double{0.1f});
+      std::vector<float> seen(of_row.begin(), of_row.end());
+      seen.insert(seen.end(), of_column.begin(), of_column.end());
+      seen.push_back(of_one);
+      if (first.empty()) first = seen;
+      BOOST_CHECK(first == seen);
+    }
+  }
+}
+
+// The gradient of a bias runs with the product, or the pool, that brings what arrives: panel by panel.
+BOOST_AUTO_TEST_CASE(gradients_of_biases_lose_nothing) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"n">, 64>>(g);
+  const auto b = variable<float, dims<64>>(g, "b", init::ones{});
+  const auto w = variable<float, dims<64, 16>>(g, "w", init::constant{0.1 / 16});
+  const auto [of_x, d] = gradients(sum(matmul(relu(x + b), w)), x, b);
+  const auto images = placeholder<float, dims<dyn<"images">, 32, 32, 8>>(g);
+  const auto channels = variable<float, dims<8>>(g, "channels", init::ones{});
+  const auto [of_images, of_channels] = gradients(sum(max_pool2d<2>(relu(images + channels)) * 0.1f), images, channels);
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(d, of_x), feed(x));
+  const auto [found, of_zeros] = step(tensor<float, dims<dyn<"n">, 64>>(shape(100'000, 64)));
+  BOOST_CHECK(explain(step).find("then gradient of") != std::string::npos);
+  close_to("of a product's bias", found.data(), 64, 1e4);
+  auto pool = s.prepare(fetch(of_channels, of_images), feed(images));
+  const auto [sums, of_pixels] = pool(tensor<float, dims<dyn<"images">, 32, 32, 8>>(shape(100, 32, 32, 8)));
+  BOOST_CHECK(explain(pool).find("then gradient of") != std::string::npos);
+  close_to("of a pool's bias", sums.data(), 8, double{0.1f} * 100 * 256);
+}
+
+BOOST_AUTO_TEST_CASE(long_rows_of_a_softmax_lose_nothing) {
+  constexpr std::size_t n = 3'000'000;
+  vec x{shape(n)};
+  std::fill_n(x.data(), n, -2.3025851f);
+  x.data()[0] = 0;
+  const double all = 1 + (n - 1) * std::exp(double{-2.3025851f});
+  const vec p = softmax(x), logarithm = log_softmax(x);
+  BOOST_CHECK_CLOSE(double{p.data()[0]}, 1 / all, 1e-4);
+  BOOST_CHECK_SMALL(double{logarithm.data()[0]} + std::log(all), 2e-6);
+  graph g;
+  const auto logits = placeholder<float, dims<dyn<"n">>>(g), labels = placeholder<float, dims<dyn<"n">>>(g);
+  session s{g, {.threads = 1}};
+  vec even{shape(n)};
+  std::fill_n(even.data(), n, 1.0f / n);
+  const float loss = s.eval(softmax_cross_entropy(logits, labels), with(logits, x), with(labels, even));
+  BOOST_CHECK_CLOSE(double{loss}, std::log(all) + 2.3025851 * (n - 1) / n, 1e-4);
+  tensor<float, dims<1, 400, 500, 2>> image;
+  std::fill_n(image.data(), image.elements(), 0.1f);
+  const auto mean_of_image = average_pool2d<size2d{400, 500}>(image);
+  close_to("average_pool2d", mean_of_image.data(), 2, double{0.1f});
 }
 
 // Every length of a tail, and both sides of every block.

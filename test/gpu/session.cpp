@@ -200,6 +200,10 @@ BOOST_AUTO_TEST_CASE(variables_live_where_they_are_placed_and_keep_the_rules_of_
     BOOST_TEST(now.data()[2] == value);
   }
   BOOST_TEST(s.eval(v).data()[0] == value);
+  BOOST_TEST(s.get(v)(3) == value);
+  s.set(v, tensor<float, dims<4>>{1, 2, 3, 4});
+  BOOST_TEST(std::get<3>(step())(2) == 13);
+  BOOST_TEST(s.get(v)(3) == 9);
 }
 
 BOOST_AUTO_TEST_CASE(what_reads_a_value_written_in_the_same_step_gets_the_new_one_on_any_device) {

@@ -115,10 +115,85 @@ BOOST_AUTO_TEST_CASE(name_scopes_nest) {
     BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/w");
     const name_scope inner(g, "norm");
     BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/norm/w");
-    BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer/norm/w_1");
+    BOOST_CHECK_EQUAL(name_of(g, placeholder<float>(g, "w")), "layer/norm/w_1");
   }
   const name_scope again(g, "layer");
   BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "w")), "layer_1/w");
+}
+
+namespace {
+
+// Three variables, two of them in scopes of one name.
+node<float, dims<4, 2>> model(graph& g, const node<float, dims<4, 3>>& x) {
+  const auto layer = [&](const node<float, dims<4, 2>>& h) {
+    const name_scope scope(g, "dense");
+    return let(matmul(h, variable<float, dims<2, 2>>(g, "w", init::normal{})));
+  };
+  return layer(layer(let(matmul(x, variable<float, dims<3, 2>>(g, "w", init::normal{})))));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_second_variable_of_a_name_is_an_error) {
+  graph g;
+  const auto x = placeholder<float, dims<4, 3>>(g, "x"), y = placeholder<float, dims<4, 3>>(g, "y");
+  static_cast<void>(model(g, x));
+  const std::string text = refusal([&] { model(g, y); });
+  CHECK_SAYS(text, "w: there is a variable of this name, made in no scope, and a second one is asked for in no scope");
+  CHECK_SAYS(text, "another name");
+  CHECK_SAYS(text, "variable_scope(g, reuse::yes)");
+  BOOST_CHECK_EQUAL(parameter_count(g), 14u);
+  const auto in_tower = [&] {
+    const variable_scope tower(g, "tower");
+    return model(g, x);
+  };
+  static_cast<void>(in_tower());
+  BOOST_CHECK_EQUAL(parameter_count(g), 28u);
+  CHECK_SAYS(refusal(in_tower), "tower/w: there is a variable of this name, made in the scope tower, and a second one");
+  BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "x")), "x_1");  // x is a placeholder
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_is_made_twice_shares_its_variables_where_that_is_said) {
+  graph g;
+  const auto x = placeholder<float, dims<4, 3>>(g, "x"), y = placeholder<float, dims<4, 3>>(g, "y");
+  const auto in = [&](const char* scope, reuse mode, const node<float, dims<4, 3>>& images) {
+    const variable_scope named(g, scope, mode);
+    return model(g, images);
+  };
+  const auto trained = model(g, x);
+  const auto tested = [&] {
+    const variable_scope again(g, reuse::yes);
+    return model(g, y);
+  }();
+  const auto left = in("tower", reuse::automatic, x), right = in("tower", reuse::automatic, y);
+  const auto third = in("tower", reuse::yes, y);
+  BOOST_CHECK_EQUAL(parameter_count(g), 28u);
+  const auto train = gradient_descent{.learning_rate = 0.1}.minimize(mean(square(trained)) + mean(square(left)));
+  session s{g, {.threads = 1}};
+  tensor<float, dims<4, 3>> images;
+  for (int i = 0; i < 12; ++i) images.data()[i] = static_cast<float>(i % 5) - 1;
+  const auto before = s.eval(tested, with(y, images));
+  s.run(fetch(train), with(x, images));
+  const auto [a, b, c, d, e] = s.run(fetch(trained, tested, left, right, third), with(x, images), with(y, images));
+  BOOST_CHECK(before(3, 1) != b(3, 1) && a(3, 1) != c(3, 1));
+  for (std::size_t i = 0; i < 8; ++i) {
+    BOOST_CHECK_EQUAL(a.data()[i], b.data()[i]);
+    BOOST_CHECK_EQUAL(c.data()[i], d.data()[i]);
+    BOOST_CHECK_EQUAL(c.data()[i], e.data()[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_is_used_again_as_what_it_is) {
+  graph g;
+  const auto w = variable<float, dims<3, 2>>(g, "w");
+  const variable_scope again(g, reuse::yes);
+  BOOST_CHECK((variable<float, dims<3, 2>>(g, "w").id() == w.id()));
+  BOOST_CHECK((variable(g, "w", tensor<float, dims<3, 2>>()).id() == w.id()));
+  CHECK_SAYS(refusal([&] { variable<double, dims<3, 2>>(g, "w"); }), "as double [3, 2] that is float [3, 2]");
+  CHECK_SAYS(refusal([&] { variable<float, dims<2, 3>>(g, "w"); }), "as float [2, 3] that is float [3, 2]");
+  CHECK_SAYS(failure(error_code::not_found, [&] { variable<float>(g, "v"); }), "v: a variable is to be used again");
+  const name_scope within(g, "inner");
+  CHECK_SAYS(failure(error_code::not_found, [&] { variable<float>(g, "w"); }), "in the scope inner");
 }
 
 BOOST_AUTO_TEST_CASE(device_scopes_nest) {

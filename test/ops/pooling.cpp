@@ -116,17 +116,58 @@ BOOST_AUTO_TEST_CASE(the_first_of_equals_gets_the_gradient) {
   check_values(e, {1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
 }
 
+namespace {
+
+/// 40 channels, so that vectors of them and what remains are met; NaNs where `nans` says, row by row.
+template <class T, size2d Window, size2d Stride, class Images>
+void check_nans(std::initializer_list<int> nans, std::initializer_list<int> windows,
+                std::initializer_list<int> reached) {
+  constexpr int channels = 40;
+  Images x(Images::dims_type::spec);
+  const int pixels = static_cast<int>(x.elements()) / channels;
+  for (int p = 0; p < pixels; ++p)
+    for (int c = 0; c < channels; ++c) x.data()[p * channels + c] = T(-p);
+  for (const int p : nans)
+    for (int c = 0; c < channels; ++c) x.data()[p * channels + c] = T(std::numeric_limits<float>::quiet_NaN());
+  graph g;
+  const auto images = placeholder<T, typename Images::dims_type>(g, "images");
+  const auto y = max_pool2d<Window, Stride>(images);
+  const auto [d] = gradients(sum(cast<float>(y)), images);
+  session s{g};
+  const auto [value, gradient] = s.prepare(fetch(y, d), feed(images))(x);
+  const auto now = max_pool2d<Window, Stride>(x);
+  std::vector<int> found_windows, found_reached;
+  for (std::size_t i = 0; i < value.elements(); ++i) {
+    const bool nan = std::isnan(static_cast<float>(value.data()[i]));
+    BOOST_CHECK_EQUAL(std::isnan(static_cast<float>(now.data()[i])), nan);
+    if (nan && i % channels == 0) found_windows.push_back(static_cast<int>(i) / channels);
+    BOOST_CHECK_EQUAL(nan, std::isnan(static_cast<float>(value.data()[i / channels * channels])));
+  }
+  for (std::size_t i = 0; i < gradient.elements(); ++i) {
+    if (i % channels == 0 && static_cast<float>(gradient.data()[i]) != 0)
+      found_reached.push_back(static_cast<int>(i) / channels);
+    BOOST_CHECK_EQUAL(static_cast<float>(gradient.data()[i]),
+                      static_cast<float>(gradient.data()[i / channels * channels]));
+  }
+  BOOST_CHECK(found_windows == std::vector<int>(windows));
+  BOOST_CHECK(found_reached == std::vector<int>(reached));
+}
+
+template <class T>
+void check_nans_of() {
+  // Windows side by side: {0, 1, 6, 7}, {2, 3, 8, 9}, {4, 5, 10, 11}; the last NaN of a window is its largest element.
+  check_nans<T, 2, 2, tensor<T, dims<1, 2, 6, 40>>>({0, 3, 8}, {0, 1}, {0, 4, 8});
+  check_nans<T, 2, 2, tensor<T, dims<1, 2, 6, 40>>>({1, 7, 10}, {0, 2}, {2, 7, 10});
+  check_nans<T, size2d{1, 3}, size2d{1, 3}, tensor<T, dims<1, 2, 6, 40>>>({1, 2, 9}, {0, 3}, {2, 3, 6, 9});
+  check_nans<T, size2d{2, 2}, size2d{1, 1}, tensor<T, dims<1, 2, 4, 40>>>({1, 5}, {0, 1}, {2, 5});
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(what_is_no_number_shows) {
-  tensor<float, dims<1, 2, 6, 1>> x(shape(1, 2, 6, 1));
-  for (int i = 0; i < 12; ++i) x.data()[i] = -static_cast<float>(i);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  x.data()[0] = nan, x.data()[3] = nan;
-  const auto y = max_pool2d<2>(x);
-  BOOST_CHECK(std::isnan(y.data()[0]) && std::isnan(y.data()[1]));
-  BOOST_CHECK_EQUAL(y.data()[2], -4);
-  const auto z = max_pool2d<size2d{1, 3}>(x);
-  BOOST_CHECK(std::isnan(z.data()[0]) && std::isnan(z.data()[1]));
-  BOOST_CHECK_EQUAL(z.data()[2], -6);
+  check_nans_of<float>();
+  check_nans_of<double>();
+  check_nans_of<half>();
 }
 
 BOOST_AUTO_TEST_CASE(padding_is_not_counted) {

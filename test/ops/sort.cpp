@@ -167,6 +167,22 @@ BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(top_k<3>(narrow)); }), words);
 }
 
+// 2^31 elements have numbers, one more has not. Nothing is read: the operand's memory is not even touched.
+BOOST_AUTO_TEST_CASE(an_axis_of_more_elements_than_have_numbers) {
+  using column = dims<dyn<"rows">>;
+  const std::int64_t many = 2'200'000'000;
+  const std::string words = "[2200000000] has more elements than std::int32_t can number, 2147483648: reshape it";
+  const tensor<std::int8_t, column> x(shape(many), uninitialized{});
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(argmax<0>(x)); }), words);
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(argsort(x)); }), words);
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(top_k<2>(x)); }), words);
+  graph g;
+  const auto fed = placeholder<std::int8_t, column>(g);
+  session s{g, {.threads = 1}};
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { s.eval(argmax<0>(fed), with(fed, x)); }), words);
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { s.eval(argsort(fed), with(fed, x)); }), words);
+}
+
 BOOST_AUTO_TEST_CASE(bits_do_not_depend_on_threads) {
   const auto sorts = [](int threads) {
     graph g;

@@ -143,8 +143,9 @@ template <class T>
 void check_second_gradients() {
   graph g;
   const auto make = [&]<class E>(E) {
-    const auto x = variable<E>(g, "x", eval(cast<E>(numbers<float, dims<4, 5, 4, 3>>(1))));
-    const auto w = variable<E>(g, "w", eval(cast<E>(numbers<float, dims<3, 3, 3, 2>>(2, 32))));
+    const auto x = variable<E>(g, name(dtype_of<E>), eval(cast<E>(numbers<float, dims<4, 5, 4, 3>>(1))));
+    const auto w = variable<E>(g, std::string("filters of ") + name(dtype_of<E>),
+                               eval(cast<E>(numbers<float, dims<3, 3, 3, 2>>(2, 32))));
     const auto v = let(cast<E>(constant(g, numbers<float, dims<4, 5, 4, 2>>(3, 32))));
     const auto y = conv2d(x, w);
     const auto [dx, dw] = gradients(sum(cast<float>(y) * cast<float>(v)), x, w);

@@ -23,7 +23,7 @@ std::vector<float> train(session_options options, int first = 0, int second = 0,
   const auto layer = [&](auto in, auto weights_dims, const char* name, int device) {
     const device_scope there(g, cpu{device});
     const auto w = variable<float, decltype(weights_dims)>(g, name, init::glorot_uniform{});
-    const auto b = variable<float, dims<decltype(weights_dims)::spec[1]>>(g, name);
+    const auto b = variable<float, dims<decltype(weights_dims)::spec[1]>>(g, name + std::string("/bias"));
     return let(tanh(matmul(in, w) + b) * 0.9f);
   };
   const auto h1 = layer(x, dims<64, 256>{}, "h1", first);

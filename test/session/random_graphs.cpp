@@ -99,7 +99,7 @@ struct random_graph {
     const auto m = pick(matrices), n = pick(matrices);
     const auto r = pick(rows);
     const auto w = pick(weights);
-    switch (random() % 13) {
+    switch (random() % 14) {
       case 0:
         matrices.push_back(let(m * n + r));
         break;
@@ -136,6 +136,11 @@ struct random_graph {
       case 11:
         weights.push_back(let(reshape<dims<4, 4>>(tanh(reshape<dims<16>>(w))) + w));
         break;
+      case 12: {  // what follows the product needs what is computed after it
+        const auto p = matmul(m, w);
+        matrices.push_back(let(tanh(p + mean<0>(m * n))));
+        break;
+      }
       default:
         rows.push_back(max<0>(m));
         break;
@@ -189,13 +194,32 @@ BOOST_AUTO_TEST_CASE(plans_compute_the_gradients_of_any_graph) {
   for (unsigned seed = 1000; seed < 1100; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       random_graph r(seed);
-      const auto loss = mean(r.matrices.back() * r.rows.back()) + sum(r.weights.back());
+      const auto loss = let(mean(r.matrices.back() * r.rows.back()) + sum(r.weights.back()));
       const auto [a, b, c, d] = gradients(loss, r.matrices[0], r.matrices[1], r.rows[0], r.weights[0]);
       sequence<value> fetches{a.id(), b.id(), c.id(), d.id()};
+      if (seed % 3 == 0) fetches.push_back(loss.id());
       if (seed % 2 == 0) {
         const auto [second] = gradients(sum(square(a)) + sum(b), r.weights[0]);
         fetches.push_back(second.id());
       }
+      check_same(r.g, fetches, r.fed, 1);
+    }
+  }
+}
+
+// What arrives at the last operation is one number: a product's gradient of it does not read the product.
+BOOST_AUTO_TEST_CASE(plans_compute_the_gradients_of_sums) {
+  for (unsigned seed = 3000; seed < 3100; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      random_graph r(seed);
+      const auto m = r.matrices.back();
+      const auto loss = seed % 4 == 0   ? sum(m)
+                        : seed % 4 == 1 ? mean(matmul(m, r.weights.back()))
+                        : seed % 4 == 2 ? sum(matmul(m, r.weights.back()) + r.rows.back())
+                                        : mean(matmul<transpose_of::b>(m, r.weights.back()));
+      const auto [a, b, c] = gradients(loss, r.matrices[0], r.rows[0], r.weights[0]);
+      sequence<value> fetches{a.id(), b.id(), c.id()};
+      if (seed % 3 != 0) fetches.push_back(loss.id());
       check_same(r.g, fetches, r.fed, 1);
     }
   }

@@ -267,7 +267,8 @@ BOOST_AUTO_TEST_CASE(what_is_computed_to_be_assigned_is_computed_in_the_variable
   BOOST_TEST(in_place(product));
   BOOST_CHECK(list(s.eval(p)) == list(squares) && squares(0, 0) == 4 * 4 + 6 * 6 + 8 * 8 + 1);
   const tensor<float, dims<3, 3>> fourth = s.eval(assign(p, matmul(p, p) - 1.0f));
-  BOOST_TEST(fourth(2, 0) == squares(2, 0) * squares(0, 0) + squares(2, 1) * squares(1, 0) + squares(2, 2) * squares(2, 0) - 1);
+  BOOST_TEST(fourth(2, 0) ==
+             squares(2, 0) * squares(0, 0) + squares(2, 1) * squares(1, 0) + squares(2, 2) * squares(2, 0) - 1);
 }
 
 BOOST_AUTO_TEST_CASE(old_and_new_value_in_one_expression) {
@@ -489,7 +490,8 @@ BOOST_AUTO_TEST_CASE(where_a_node_runs_and_why) {
   session s{g, {.threads = 1, .allow_soft_placement = true}};
   auto step = s.prepare(fetch(moved));
   step();
-  const std::string why = "moved on /device:CPU:0: it was asked to be on a CPU device, and there is none of that number";
+  const std::string why =
+      "moved on /device:CPU:0: it was asked to be on a CPU device, and there is none of that number";
   CHECK_SAYS(explain(step), why);
   BOOST_TEST(s.explain(moved) == why);
   session wide{g, {.threads = 1, .devices = 6}};
@@ -631,4 +633,64 @@ BOOST_AUTO_TEST_CASE(a_node_can_have_a_name) {
   auto z = let(exp(x) + 1.0f, "growth");
   BOOST_TEST(g[y.id().node].name == "growth");
   BOOST_TEST(g[z.id().node].name == "growth_1");
+}
+
+BOOST_AUTO_TEST_CASE(variables_are_set_and_got_without_a_step) {
+  graph g;
+  g.set(dyn<"n">, 2);
+  const auto v = variable<float, dims<3>>(g, "v"), w = variable<float, dims<3>>(g, "w", init::none{});
+  const auto count = variable<std::int64_t>(g, "count", init::constant{7});
+  const auto narrow = variable<half, dims<2>>(g, "narrow");
+  const auto open = variable<float, dims<dyn<"n">>>(g, "open");
+  session s{g, {.threads = 1, .devices = 2}};
+  auto step = s.prepare(fetch(assign_add(v, v)));
+  const std::size_t size = g.size();
+  const tensor<float, dims<3>> numbers{1, 2, 3};
+  s.set(v, numbers);
+  BOOST_TEST(list(step()) == (floats{2, 4, 6}));
+  BOOST_TEST(list(s.get(v)) == (floats{2, 4, 6}));
+  s.set(v, numbers * 3.0f);
+  BOOST_TEST(list(s.get(v)) == (floats{3, 6, 9}));
+  s.set(v, tensor_view<const float, dims<3>>(numbers));
+  const tensor<float, dims<3>> kept = s.get(v);
+  step();
+  BOOST_TEST(list(kept) == (floats{1, 2, 3}));
+  BOOST_TEST(list(numbers) == (floats{1, 2, 3}));
+  BOOST_TEST(s.get(count) == 7);
+  s.set(count, std::int64_t{1} << 40);
+  BOOST_TEST(s.get(count) == std::int64_t{1} << 40);
+  s.set(narrow, tensor<half, dims<2>>{1, 2});
+  BOOST_TEST(static_cast<float>(s.get(narrow)(1)) == 2);
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { s.get(w); }), "w: the variable has no value yet");
+  s.set(w, numbers);
+  BOOST_TEST(s.eval(sum(w)) == 6);
+  using vector = tensor<float, dims<dyn<"n">>>;
+  s.set(open, vector(shape(2), {4, 5}));
+  BOOST_TEST(s.get(open)(1) == 5);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(open, vector(shape(3))); }),
+             "open: a value of extents [3] is set, the variable has [2]");
+  graph h;
+  const auto other = variable<float, dims<3>>(h, "v");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(other, numbers); }), "another graph");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.get(other); }), "another graph");
+  BOOST_TEST(g.size() == size + 1);  // the sum
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_records_for_each_run_is_told) {
+  graph g;
+  const auto v = variable<float>(g, "v");
+  session s{g, {.threads = 1}};
+  int runs = 0;
+  const auto assigned = [&] { s.run(fetch(assign(v, tensor<float>(static_cast<float>(++runs))))); };
+  const std::string text = failure(error_code::resource_exhausted, [&] {
+    while (runs < 10'000) assigned();
+  });
+  CHECK_SAYS(text, "s.set(v, value)");
+  CHECK_SAYS(text, "placeholder");
+  BOOST_TEST(runs < 3000);
+  const std::size_t size = g.size();
+  for (int i = 0; i < 1000; ++i) BOOST_REQUIRE_THROW(assigned(), error);
+  BOOST_TEST(g.size() == size);
+  for (int i = 0; i < 10'000; ++i) s.set(v, static_cast<float>(i));
+  BOOST_TEST(s.eval(v) == 9999);  // what is recorded can be run
 }

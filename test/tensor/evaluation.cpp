@@ -266,6 +266,9 @@ BOOST_AUTO_TEST_CASE(arrays) {
   BOOST_CHECK(list(argmax<0>(tensor<float, dims<2, 3>>{1, 5, 5, 9, 0, 3})) == (ints{1, 0, 0}));
   BOOST_CHECK_EXCEPTION(eval(argmax<1>(tensor<float, dims<2, 0>>())), error,
                         says(error_code::invalid_argument, "argmax: axis 1 of [2, 0] is empty"));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  BOOST_CHECK(list(argmax<1>(tensor<float, dims<2, 3>>{nan, 5, 7, 1, nan, 0})) == (ints{2, 0}));
+  BOOST_CHECK(list(argmax<0>(tensor<float, dims<2, 3>>{nan, nan, 7, 1, nan, nan})) == (ints{1, 0, 0}));
   BOOST_CHECK_EQUAL(argmax<1>(tensor<float, dims<0, 0>>()).elements(), 0u);
   BOOST_CHECK(list(one_hot<3>(tensor<std::int32_t, dims<3>>{2, -1, 0})) == (floats{0, 0, 1, 0, 0, 0, 1, 0, 0}));
   BOOST_CHECK(list(shape_of(m)) == (std::vector<std::int64_t>{2, 3}));

@@ -1,3 +1,4 @@
+#define WEFT_CHECKED 1
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -159,4 +160,26 @@ BOOST_AUTO_TEST_CASE(two_long_expressions_meet) {
     const double cv = (bv > av ? bv * av : av) + (av > v ? av : bv);
     BOOST_CHECK_CLOSE(eval(c)(i), cv, 1e-12);
   }
+}
+
+BOOST_AUTO_TEST_CASE(indices_are_checked) {
+  using matrix = tensor<float, dims<2, 3>>;
+  matrix a{0, 1, 2, 3, 4, 5};
+  const matrix& b = a;
+  const auto refuses = [](auto access, const std::string& words) {
+    BOOST_CHECK_EXCEPTION(static_cast<void>(access()), error, says(error_code::out_of_range, words));
+  };
+  refuses([&] { return a(50, 7) = 1; }, "(50, 7) of the extents [2, 3], where axis 0 has 2: extents() says how many");
+  refuses([&] { return b(1, 3); }, "(1, 3) of the extents [2, 3], where axis 1 has 3");
+  refuses([&] { return b(-1, 0); }, "(-1, 0)");
+  refuses([&] { return b(~std::size_t{0}, 0); }, "(-1, 0)");
+  refuses([&] { return tensor_view<const float, dims<2, 3>>(b)(2, 0); }, "(2, 0)");
+  refuses([&] { return tensor_view<float, dims<2, 3>>(a)(0, 3) = 1; }, "(0, 3)");
+  const tensor<float, dims<dyn<"n">>> open(shape(3)), none(shape(0));
+  refuses([&] { return open(3); }, "(3) of the extents [3]");
+  refuses([&] { return none(0); }, "(0) of the extents [0]");
+  BOOST_CHECK_EQUAL(b(1u, std::int8_t{2}), 5);
+  BOOST_CHECK_EQUAL(b(std::integral_constant<int, 1>(), std::integral_constant<std::size_t, 0>()), 3);
+  BOOST_CHECK_EQUAL(tensor<float>(8)(), 8);
+  for (int i = 0; i < 6; ++i) BOOST_CHECK_EQUAL(b.data()[i], i);
 }

@@ -13,18 +13,26 @@ using matrix = tensor<double, dims<3, 4>>;
 
 const matrix start = {0.3, -0.7, 1.1, 0.4, -0.2, 0.9, 0.5, -1.3, 0.8, 0.1, -0.6, 1.7};
 
-/// One step of rate 1 changes a variable by the gradient, which differences of the loss confirm.
+/// One step of rate 1 changes a variable by the gradient, which differences of the loss confirm, whether the loss is
+/// fetched beside it or not.
 template <class Loss>
 void check(const char* what, const Loss& loss) {
   graph g;
   const auto w = variable<double, dims<3, 4>>(g, "w", init::zeros{});
-  const auto train = gradient_descent{.learning_rate = 1}.minimize(loss(g, w));
+  const auto trained_loss = let(loss(g, w));
+  const auto train = gradient_descent{.learning_rate = 1}.minimize(trained_loss);
   const auto x = placeholder<double, dims<3, 4>>(g, "x");
   const auto cost = let(loss(g, x));
   session s{g};
-  s.run(fetch(assign(w, x)), with(x, start));
+  const auto set = assign(w, x);
+  s.run(fetch(set), with(x, start));
   s.run(fetch(train));
   const matrix trained = s.eval(w);
+  s.run(fetch(set), with(x, start));
+  const auto [before, nothing_] = s.run(fetch(trained_loss, train));
+  BOOST_CHECK_CLOSE(before, s.eval(cost, with(x, start)), 1e-10);
+  const matrix again = s.eval(w);
+  for (int i = 0; i < 12; ++i) BOOST_CHECK_EQUAL(again.data()[i], trained.data()[i]);
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 4; ++j) {
       constexpr double h = 1e-5;
@@ -45,6 +53,22 @@ BOOST_AUTO_TEST_CASE(reductions) {
   check("max", [](graph&, const auto& w) { return sum(square(weft::max<1>(exp(w) * 2.0))); });
   check("min", [](graph&, const auto& w) { return sum(square(weft::min<0>(tanh(w) - w))); });
   check("product", [](graph&, const auto& w) { return sum(square(product<1>(w + 2.0))); });
+}
+
+// What arrives at the product is one number, and its gradient does not read the product itself.
+BOOST_AUTO_TEST_CASE(sums_of_products) {
+  const tensor<double, dims<4, 2>> right = {0.5, -1.5, 2.0, 0.25, -0.75, 1.0, 0.125, -2.0};
+  const tensor<double, dims<2, 2, 1, 3>> filters = {0.5, -1.5, 2.0, 0.25, -0.75, 1.0, 0.125, -2.0, 0.1, 0.7, 0.3, 1.1};
+  const auto image = [](const auto& w) { return reshape<dims<1, 3, 4, 1>>(w); };
+  check("mean of a product", [&](graph&, const auto& w) { return mean(matmul(w, right)); });
+  check("sum of a product", [&](graph&, const auto& w) { return sum(matmul(w, right)); });
+  check("sum of a product by itself", [&](graph&, const auto& w) { return sum(matmul<transpose_of::a>(w, w)); });
+  check("mean of columns", [&](graph&, const auto& w) { return sum(mean<0>(matmul(w, right))); });
+  check("mean of a convolution", [&](graph&, const auto& w) { return mean(conv2d(image(w), filters)); });
+  check("sum of a pool", [&](graph&, const auto& w) { return sum(average_pool2d<2>(image(w))); });
+  check("mean of a softmax", [&](graph&, const auto& w) { return mean(softmax(w) * w); });
+  check("sum of a transposed matrix", [&](graph&, const auto& w) { return sum(transpose(w)); });
+  check("largest element of a product", [&](graph&, const auto& w) { return weft::max(matmul(w, right)); });
 }
 
 BOOST_AUTO_TEST_CASE(softmaxes) {

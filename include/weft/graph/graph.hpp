@@ -123,6 +123,13 @@ inline constexpr operation constant_operation = {.name = "constant", .stateful =
 /// Runs its control inputs and yields nothing (tf.group).
 inline constexpr operation group_operation = {.name = "group", .stateful = true};
 
+/// Whether variables of a `variable_scope` are made, or are those that are there (tf.variable_scope's reuse).
+enum class reuse : unsigned char {
+  no,        ///< made; a second one of a name is an error
+  yes,       ///< those that are there; it is an error if one is not
+  automatic  ///< those that are there, else made (tf.AUTO_REUSE)
+};
+
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
 class graph final : public recorder {
@@ -181,6 +188,14 @@ class graph final : public recorder {
     for (std::size_t i = 0; i < s.rank; ++i)
       if (s[i] < 0) names[i] = extent_name(s[i]);
     return weft::to_string(s, names);
+  }
+
+  /// Sessions tell of each run that they plan. What is recorded stays: a program that records for each run takes more
+  /// memory with each, and more time. After so many runs for which the graph has grown it grows no more.
+  static constexpr std::size_t most_growing_runs = 2000;
+  void note_planned_run() const {
+    if (nodes_.size() != planned_size_) ++growing_runs_;
+    planned_size_ = nodes_.size();
   }
 
   // ---- recording ----
@@ -244,6 +259,26 @@ class graph final : public recorder {
     return made;
   }
 
+  /// The variable of this name in the scopes that are entered, if they say that it is to be used again, or none: then
+  /// one may be made, under the name that is given. Throws invalid_argument if there is one that is not to be used, or
+  /// that has other elements; not_found if one is asked for that is not there.
+  std::uint32_t reused_variable(std::string_view name, const value_info& declared) const;
+
+  /// A variable, of a name that no other one has.
+  std::uint32_t add_variable(invocation what, std::string_view name) {
+    const std::string prefix = static_cast<std::string&&>(prefix_);
+    prefix_ = variables_.prefix;
+    struct restore {
+      std::string& to;
+      const std::string& from;
+      ~restore() { to = from; }
+    } after{prefix_, prefix};
+    const std::uint32_t node = add(std::move(what), std::string(name));
+    names_.back().variable = node;
+    names_.back().scope = variables_.prefix;
+    return node;
+  }
+
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
@@ -293,21 +328,83 @@ class graph final : public recorder {
 
   // ---- names and places ----
 
-  /// Prefixes the names of nodes made while it lives (tf.name_scope).
+  /// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
+  /// layer_1/. Where variables are reused, in the order in which it is entered there.
   class name_scope {
    public:
-    name_scope(graph& g, const std::string& name) : graph_(g), length_(g.prefix_.size()) {
+    name_scope(graph& g, const std::string& name)
+        : graph_(g), length_(g.prefix_.size()), variables_length_(g.variables_.prefix.size()) {
       const std::string full = g.free_name(name);
       g.take_name(full);
       g.prefix_ = full + "/";
+      g.variables_.prefix = g.variables_.mode == reuse::no ? g.prefix_ : g.variables_.enter(name);
     }
-    ~name_scope() { graph_.prefix_.resize(length_); }
+    ~name_scope() {
+      graph_.prefix_.resize(length_);
+      graph_.variables_.prefix.resize(variables_length_);
+    }
     name_scope(const name_scope&) = delete;
     name_scope& operator=(const name_scope&) = delete;
 
    private:
     graph& graph_;
-    std::size_t length_;
+    std::size_t length_, variables_length_;
+  };
+
+ private:
+  // How variables are named: as other nodes are, but where they are reused.
+  struct variable_names {
+    reuse mode = reuse::no;
+    std::string prefix;
+    sequence<std::string> entered;  // name scopes, since they are reused
+
+    std::string enter(const std::string& name) {
+      std::string full = prefix + name;
+      for (int i = 1; is_entered(full); ++i) full = concat({prefix, name, "_", i});
+      entered.push_back(full);
+      return full + "/";
+    }
+    bool is_entered(const std::string& full) const {
+      for (const std::string& e : entered)
+        if (e == full) return true;
+      return false;
+    }
+  };
+
+ public:
+  /// Prefixes the names of nodes made while it lives as they are given, entered again too, and says what a variable is
+  /// whose name is taken (tf.variable_scope): with reuse::yes or reuse::automatic it is the one that has the name, if
+  /// that has the same elements and extents. So a function that makes a model can be called twice, and means one model:
+  ///
+  ///     const auto trained = [&] { variable_scope first(g, "model"); return model(g, x); }();
+  ///     const auto tested = [&] { variable_scope again(g, "model", reuse::yes); return model(g, images); }();
+  ///
+  /// Scopes in one that reuses do so too.
+  class variable_scope {
+   public:
+    variable_scope(graph& g, const std::string& name, reuse mode = reuse::no) : variable_scope(g, mode) {
+      g.variables_.prefix += name + "/";
+      g.prefix_ = g.variables_.prefix;
+      const std::string full(g.prefix_, 0, g.prefix_.size() - 1);
+      if (g.find_name(full) == detail::index_set::none) g.take_name(full);
+    }
+    /// The scope that is entered already, with reuse.
+    variable_scope(graph& g, reuse mode) : graph_(g), prefix_(g.prefix_), outer_(g.variables_) {
+      if (mode != reuse::no) g.variables_.mode = mode;
+      g.variables_.entered.clear();
+    }
+    ~variable_scope() {
+      graph_.prefix_ = std::move(prefix_);
+      graph_.variables_ = std::move(outer_);
+    }
+    variable_scope(const variable_scope&) = delete;
+    variable_scope& operator=(const variable_scope&) = delete;
+
+   private:
+    friend class graph;
+    graph& graph_;
+    std::string prefix_;
+    variable_names outer_;
   };
 
   /// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is
@@ -375,7 +472,15 @@ class graph final : public recorder {
     std::uint32_t beside = graph_node::no_node;
   };
 
+  [[noreturn]] static void refuse_growth(const std::string& name) {
+    throw error(error_code::resource_exhausted, name,
+                {"the graph has grown for each of ", most_growing_runs,
+                 " runs, and all that is recorded stays: record once, and feed what changes to a placeholder of a step "
+                 "that is prepared; s.set(v, value) writes a variable and records nothing"});
+  }
+
   std::uint32_t append(invocation what, std::string name, const location& here, bool named) {
+    if (growing_runs_ > most_growing_runs) refuse_growth(name);
     take_name(name);
     graph_node n;
     n.what = std::move(what);
@@ -420,7 +525,7 @@ class graph final : public recorder {
     return taken_.find(hash_of(full), [&](std::uint32_t i) { return names_[i].name == full; });
   }
   void take_name(const std::string& full) {
-    names_.push_back({full, 1});
+    names_.push_back({full, 1, graph_node::no_node, {}});
     taken_.insert(hash_of(full), static_cast<std::uint32_t>(names_.size() - 1));
   }
   static std::uint64_t hash_of(const std::string& name) {
@@ -432,13 +537,17 @@ class graph final : public recorder {
   struct taken_name {
     std::string name;
     int next;
+    std::uint32_t variable = graph_node::no_node;  // that has it, made in this scope
+    std::string scope = {};
   };
 
   std::uint64_t seed_ = 87654321;
+  mutable std::size_t planned_size_ = 0, growing_runs_ = 0;
   sequence<graph_node> nodes_;
   detail::index_set shared_, taken_;
   sequence<taken_name> names_;
   std::string prefix_;
+  variable_names variables_;
   sequence<place> places_;
   sequence<std::uint32_t> colocated_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
@@ -448,6 +557,34 @@ class graph final : public recorder {
 };
 
 #if WEFT_BODIES
+
+WEFT_ONCE std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared) const {
+  const std::string full = variables_.prefix + std::string(name);
+  const auto within = [](const std::string& prefix) {
+    return prefix.empty() ? "in no scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
+  };
+  const std::string here = within(variables_.prefix);
+  const std::uint32_t taken = find_name(full);
+  const std::uint32_t known = taken == detail::index_set::none ? graph_node::no_node : names_[taken].variable;
+  if (known == graph_node::no_node) {
+    if (variables_.mode != reuse::yes) return known;
+    throw error(error_code::not_found, full,
+                {"a variable is to be used again that is not there, ", here,
+                 ": it is made before, in a scope of the same name, or reuse::automatic makes it"});
+  }
+  const value_info& there = nodes_[known].what.outputs[0];
+  const std::string first = within(names_[taken].scope);
+  if (variables_.mode == reuse::no)
+    throw error(error_code::invalid_argument, full,
+                {"there is a variable of this name, made ", first, ", and a second one is asked for ", here,
+                 ": give it another name or name_scope; or make variables once, in an object that is called twice; or "
+                 "share them: variable_scope(g, reuse::yes) around the second use"});
+  if (there.type != declared.type || !(there.extents == declared.extents))
+    throw error(error_code::invalid_argument, full,
+                {"a variable is to be used again as ", weft::name(declared.type), " ", to_string(declared.extents),
+                 " that is ", weft::name(there.type), " ", to_string(there.extents)});
+  return known;
+}
 
 /// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
 WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
@@ -511,6 +648,7 @@ WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
 #endif
 
 using name_scope = graph::name_scope;
+using variable_scope = graph::variable_scope;
 using device_scope = graph::device_scope;
 
 /// A device scope to keep: `auto on_gpu = with_device(g, cuda{0});`

@@ -133,6 +133,12 @@ initializer make_first_value(const void* init, const shape& s) {
   return (*static_cast<const Init*>(init))(s);
 }
 
+/// The variable that is to be used again, or a new one, which has no first value yet.
+struct recorded_variable {
+  symbol it;
+  bool is_new;
+};
+recorded_variable find_or_record(graph&, std::string_view name, dtype, const shape&, const char* const* names);
 symbol record_variable(graph&, std::string_view name, dtype, shape, const char* const* names, first_value);
 symbol record_variable(graph&, std::string_view name, dtype, const shape&, const char* const* names, const void* data,
                        std::size_t bytes);
@@ -161,6 +167,18 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
   if (first.kind == kind::uniform) check(first.b, true);
 }
 
+WEFT_ONCE recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
+                                           const char* const* names) {
+  if (name.empty()) name = variable_operation.name;
+  const std::uint32_t known = g.reused_variable(name, {type, spec});
+  if (known != graph_node::no_node) return {{&g, {known, 0}}, false};
+  remember_names(g, spec, names);
+  invocation c;
+  c.op = &variable_operation;
+  c.outputs = {{type, spec}};
+  return {{&g, {g.add_variable(static_cast<invocation&&>(c), name), 0}}, true};
+}
+
 WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                                  first_value first) {
   const shape spec = extents;
@@ -178,18 +196,19 @@ WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, sh
   }
   initializer value = first.make(first.init, extents);
   check_first_value(name, type, value);
-  const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
-  g.initialize(s.id().node, static_cast<initializer&&>(value));
-  return s;
+  const recorded_variable v = find_or_record(g, name, type, spec, names);
+  if (v.is_new) g.initialize(v.it.id().node, static_cast<initializer&&>(value));
+  return v.it;
 }
 
 WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec,
                                  const char* const* names, const void* data, std::size_t bytes) {
-  const symbol s = record_leaf(g, variable_operation, name, type, spec, names);
+  const recorded_variable v = find_or_record(g, name, type, spec, names);
+  if (!v.is_new) return v.it;
   storage copy(bytes);
   __builtin_memcpy(copy.data(), data, bytes);
-  g.initialize(s.id().node, {initializer::kind_type::value, 0, 0, copy});
-  return s;
+  g.initialize(v.it.id().node, {initializer::kind_type::value, 0, 0, copy});
+  return v.it;
 }
 
 #endif
@@ -205,14 +224,16 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
 }
 
 /// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
-/// seed, the variable's name and the element alone.
+/// seed, the variable's name and the element alone. In a `variable_scope` with reuse it is the variable that is there,
+/// and `first` is passed over. Throws invalid_argument if the name is that of another variable, or if the one to be
+/// reused has other elements or extents; not_found if there is none to be reused.
 template <Element T, class Dims = dims<>, class Init = init::zeros>
 requires requires(const Init& i, const shape& s) { initializer(i(s)); }
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
   static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
   detail::remember_formulas<Dims>(g);
-  return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
-                                                        {&first, detail::make_first_value<Init>}));
+  return variable_node<T, Dims>(
+      detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, {&first, detail::make_first_value<Init>}));
 }
 
 /// A variable that starts as the given tensor.

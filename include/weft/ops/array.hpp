@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/device/argmax.hpp>
 #include <weft/device/axis_rows.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/enter.hpp>
@@ -86,9 +87,10 @@ class argmax_kernel final : public kernel {
     const std::size_t extent = rows_.extent, inner = rows_.inner;
     for (std::size_t o = 0; o < rows_.outer; ++o, x += extent * inner)
       for (std::size_t i = 0; i < inner; ++i) {
+        T largest = device::below_all<T>();
         std::size_t best = 0;
-        for (std::size_t k = 1; k < extent; ++k)
-          if (x[k * inner + i] > x[best * inner + i]) best = k;
+        for (std::size_t k = 0; k < extent; ++k)
+          if (const T value = x[k * inner + i]; value > largest) largest = value, best = k;
         *to++ = static_cast<std::int32_t>(best);
       }
   }
@@ -99,8 +101,11 @@ class argmax_kernel final : public kernel {
   axis_rows rows_;
 };
 
-/// Throws invalid_argument if there is nothing along the axis to be the largest.
+/// Throws invalid_argument if there is nothing along the axis to be the largest, and what check_indices throws.
 void check_argmax(const prepare_context&);
+
+/// Throws out_of_range if std::int32_t does not hold the numbers that elements have along the axis.
+void check_indices(const prepare_context&);
 
 template <class T>
 kernel* prepare_argmax(const prepare_context& p) {
@@ -195,7 +200,18 @@ namespace detail {
 
 #if WEFT_BODIES
 
+WEFT_ONCE void check_indices(const prepare_context& p) {
+  const auto axis = p.c.attributes[0];
+  const std::int64_t extent = p.inputs[0].extents[static_cast<std::size_t>(axis)];
+  if (extent > std::int64_t{1} << 31)
+    throw error(error_code::out_of_range, p.c.op->name,
+                {"axis ", axis, " of ", to_string(p.inputs[0].extents),
+                 " has more elements than std::int32_t can number, 2147483648: reshape it into shorter rows, and "
+                 "compare what they yield"});
+}
+
 WEFT_ONCE void check_argmax(const prepare_context& p) {
+  check_indices(p);
   const auto axis = p.c.attributes[0];
   if (p.inputs[0].extents[static_cast<std::size_t>(axis)] == 0 && p.outputs[0].extents.elements() > 0)
     throw error(error_code::invalid_argument, "argmax",
@@ -311,8 +327,10 @@ template <int... Axes, Expression E>
   }
 }
 
-/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). Throws invalid_argument,
-/// over tensors at once and in a graph when a step runs, if the axis is empty.
+/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). A NaN is passed over,
+/// wherever it stands; where no element is larger than the lowest finite number the index is 0. Throws, over tensors at
+/// once and in a graph when a step runs: invalid_argument if the axis is empty, out_of_range if it has more than 2^31
+/// elements.
 template <int Axis, Expression E>
 [[nodiscard]] auto argmax(const E& e) {
   using D = dims_t<E>;

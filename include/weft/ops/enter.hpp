@@ -185,8 +185,10 @@ struct tensor_leaves {
 };
 
 shape broadcast_leaves(const tensor_leaves&, const fused&);
+/// The same cuts, and so the same bits, as in a step.
 void loop_over(const tensor_leaves&, bool light, const shape& space, const device::operand& out, void* to,
-               device::combine, const device::arithmetic*, device::block_function map, device::block_function reduce);
+               std::size_t results, device::combine, const device::arithmetic*, device::block_function map,
+               device::block_function reduce);
 
 /// What the operands are walked over. Throws invalid_argument if extents of one name are not equal.
 struct iteration_space {
@@ -207,7 +209,7 @@ void map_now(const fused&, const tensor_leaves&, const iteration_space&, dtype, 
 WEFT_ONCE void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
   const shape& extents = space.extents;
   if (space.plain) return version(f.map)(x.data, &to, extents.elements(), x.literals);
-  loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to,
+  loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to, 0,
             device::combine::store, nullptr, version(f.map), nullptr);
 }
 
@@ -221,11 +223,21 @@ WEFT_ONCE shape broadcast_leaves(const tensor_leaves& x, const fused& f) {
 }
 
 WEFT_ONCE void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
-                         device::combine how, const device::arithmetic* arithmetic, device::block_function map,
-                         device::block_function reduce) {
+                         std::size_t results, device::combine how, const device::arithmetic* arithmetic,
+                         device::block_function map, device::block_function reduce) {
   device::operand in[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
-  device::loop(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light).run(x.data, &to, x.literals);
+  const device::loop body(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light);
+  if (how == device::combine::store) return body.run(x.data, &to, x.literals);
+  const std::size_t chunks = body.chunks(), scratch = body.scratch_bytes();
+  const bool apart = chunks != 1 && body.chunks_share_output(0);
+  const storage memory(scratch + (apart ? results * size_of(out.type) : 0));
+  for (std::size_t c = 0; c < chunks; ++c) {
+    void* into = apart ? memory.data() + scratch : to;
+    if (apart) arithmetic->fill_identity(how, into, results);
+    body.run(x.data, &into, x.literals, c, chunks, memory.data());
+    if (apart) arithmetic->merge_tile(how, into, to, 1, results, 0, 1);
+  }
 }
 
 WEFT_COLD_END

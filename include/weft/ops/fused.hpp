@@ -218,49 +218,48 @@ std::uint32_t gradient_reads() {
   return sink.mask;
 }
 
-/// Sum, product, maximum or minimum of the skeleton over a run, `lanes` partial results at a time: some elements to
-/// each, then some of those, then two by two, so that nothing small is lost on a large sum.
+/// Sum, product, maximum or minimum of the skeleton over a run, in `lanes` partial results: some elements to each, some
+/// of those, then those, and all two by two, so that nothing small is lost on a large sum. The first half of the lanes
+/// walks the first half of the run, the second half the other: memory is fetched from two places at a time.
 template <class S, device::combine How>
 void reduce_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
-  constexpr std::size_t lanes = 256 / sizeof(T), few = (How == device::combine::sum ? 64 : 512) * lanes,
-                        many = 16 * few;
+  constexpr std::size_t lanes = 256 / sizeof(T), half = lanes / 2, few = How == device::combine::sum ? 32 : 512,
+                        many = 32 * few;
   const T identity = device::detail::identity<T>(How);
   element_context_of<S> c(in, literals);
-  T lane[lanes], total[lanes], pairs[48][lanes];
-  for (std::size_t l = 0; l < lanes; ++l) total[l] = identity;
-  std::size_t i = 0, blocks = 0;
-  while (n - i >= lanes) {
-    if (i > 0) {
-      std::size_t level = 0;
-      for (std::size_t count = ++blocks; count % 2 == 0; count /= 2, ++level)
-        for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, pairs[level][l], total[l]);
-      for (std::size_t l = 0; l < lanes; ++l) pairs[level][l] = total[l], total[l] = identity;
-    }
-    const std::size_t end = n - i > many ? i + many : n;
-    while (end - i >= lanes) {
-      const std::size_t stop = end - i > few ? i + few : end;
+  T lane[lanes], some[lanes], total[lanes];
+  const std::size_t rounds = n / lanes, second = rounds * half;
+  for (std::size_t l = 0; rounds == 0 && l < lanes; ++l) total[l] = identity;
+  for (std::size_t begin = 0, end; begin < rounds; begin = end) {
+    end = rounds - begin < many ? rounds : begin + many;
+    for (std::size_t from = begin, to; from < end; from = to) {
+      to = end - from < few ? end : from + few;
       for (std::size_t l = 0; l < lanes; ++l) lane[l] = identity;
-      for (; stop - i >= lanes; i += lanes) {
+      std::size_t r = from;
+      do {
         WEFT_VECTORIZE
-        for (std::size_t l = 0; l < lanes; ++l) {
-          c.i = i + l;
+        for (std::size_t l = 0; l < half; ++l) {
+          c.i = r * half + l;
           lane[l] = device::detail::merge<T>(How, lane[l], S::eval(c));
         }
-        asm volatile("");  // g++ would interleave two rounds, and read memory out of order
-      }
-      for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, total[l], lane[l]);
+        WEFT_VECTORIZE
+        for (std::size_t l = 0; l < half; ++l) {
+          c.i = second + r * half + l;
+          lane[half + l] = device::detail::merge<T>(How, lane[half + l], S::eval(c));
+        }
+      } while (++r < to);
+      for (std::size_t l = 0; l < lanes; ++l)
+        some[l] = from == begin ? lane[l] : device::detail::merge<T>(How, some[l], lane[l]);
     }
+    for (std::size_t l = 0; l < lanes; ++l)
+      total[l] = begin == 0 ? some[l] : device::detail::merge<T>(How, total[l], some[l]);
   }
-  for (std::size_t l = 0; i + l < n; ++l) {
-    c.i = i + l;
+  for (std::size_t l = 0; rounds * lanes + l < n; ++l) {
+    c.i = rounds * lanes + l;
     total[l] = device::detail::merge<T>(How, total[l], S::eval(c));
   }
-  for (std::size_t level = 0; blocks >> level != 0; ++level)
-    if ((blocks >> level) & 1)
-      for (std::size_t l = 0; l < lanes; ++l) total[l] = device::detail::merge<T>(How, pairs[level][l], total[l]);
-  for (std::size_t half = lanes / 2; half > 0; half /= 2)
-    for (std::size_t l = 0; l < half; ++l) total[l] = device::detail::merge<T>(How, total[l], total[l + half]);
+  device::detail::fold<How, half>(total);
   T* to = static_cast<T*>(out[0]);
   *to = device::detail::merge<T>(How, *to, total[0]);
 }

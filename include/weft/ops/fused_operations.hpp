@@ -27,6 +27,9 @@ inline const fused* reduced_expression(const void* detail) { return static_cast<
 /// The common iteration space of operands that broadcast. Throws invalid_argument if run-time extents do not.
 shape broadcast_space(const value_info* operands, std::size_t count);
 
+/// What evaluates an expression before it is reduced: nothing, where it is an operand as it is.
+inline device::block_function evaluation(const fused& f) { return f.signature.operations ? version(f.map) : nullptr; }
+
 /// A kernel's words: what it does, the expression, its elements and the instruction set.
 std::string describe_fused(const char* what, const fused&);
 const char* reduction_name(device::combine, bool mean);
@@ -160,7 +163,7 @@ WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
   const auto how = static_cast<device::combine>(p.c.attributes[1]);
   const bool mean = p.c.attributes[2] != 0;
-  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, version(r.body->map), version(r.reduce),
+  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
                           r.body->signature.light);
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},

@@ -250,7 +250,9 @@ auto pool(const operation& op, const E& images) {
 
 /// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
 /// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
-/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does.
+/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a window
+/// is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
+/// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
 [[nodiscard]] auto max_pool2d(const E& images) {
   using mistaken = pool_mistake<E, Window, Stride, Padding>;

@@ -36,12 +36,13 @@ inline void reduce_now(const fused_reduction& r, device::combine how, std::int64
                        const iteration_space& space, dtype type, void* to, std::size_t results) {
   const shape& extents = space.extents;
   r.arithmetic->fill_identity(how, to, results);
-  if (space.plain && reduced + 1 == std::int64_t{1} << extents.rank)
+  const bool light = r.body->signature.light, all = reduced + 1 == std::int64_t{1} << extents.rank;
+  if (space.plain && all && device::loop::is_one_call(extents.elements(), light))
     return version(r.reduce)(x.data, &to, extents.elements(), x.literals);
   bool kept[max_rank];
   kept_axes(reduced, extents.rank, kept);
-  loop_over(x, r.body->signature.light, extents, device::reduced_operand(type, extents, kept), to, how, r.arithmetic,
-            version(r.body->map), version(r.reduce));
+  loop_over(x, light, extents, device::reduced_operand(type, extents, kept), to, results, how, r.arithmetic,
+            evaluation(*r.body), version(r.reduce));
 }
 
 template <class T, class D, class Dev, class S, device::combine How, class E>

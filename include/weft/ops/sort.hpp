@@ -97,7 +97,7 @@ class along_kernel final : public kernel {
 
 WEFT_COLD_BEGIN
 
-/// Throws invalid_argument if more elements are wanted than there are, or if their numbers do not fit their type.
+/// Throws invalid_argument if more elements are wanted than there are, and what check_indices throws.
 inline void check_sort(const prepare_context& p) {
   const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
   const std::int64_t extent = p.inputs[0].extents[axis], first = p.outputs[0].extents[axis];
@@ -105,9 +105,7 @@ inline void check_sort(const prepare_context& p) {
     throw error(error_code::invalid_argument, "top_k",
                 {"the ", first, " largest are wanted of an axis of ", extent, ", the last of ",
                  to_string(p.inputs[0].extents)});
-  if (extent > 0x7fffffff)
-    throw error(error_code::invalid_argument, p.c.op->name,
-                {"an axis of ", extent, " elements has numbers that std::int32_t does not hold"});
+  check_indices(p);
 }
 
 template <class T>

@@ -37,9 +37,11 @@ class fusion {
     const role part = p_.op(n).part;
     const bool gradient = part == role::gradient && !p_.nodes[n].on.gpu && works_in_place(p_, n);
     if (part != role::expression && !gradient) return none;
-    for (const value& in : p_.def(n).inputs) {
+    for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
+      const value in = p_.def(n).inputs[k];
       const std::uint32_t m = p_.index_of(in);
-      if (!is_private(in) || p_.nodes[m].follower != none || !(p_.nodes[m].on == p_.nodes[n].on)) continue;
+      // Of what a gradient does not read, the one reader is somebody else.
+      if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none || !(p_.nodes[m].on == p_.nodes[n].on)) continue;
       if (gradient ? !p_.op(m).takes_gradients : p_.op(m).part != role::product) continue;
       if (!(p_.g.info(in) == p_.def(n).outputs[0])) continue;
       bool ready = true;

@@ -46,8 +46,8 @@ struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Plac
 
 /// A number is fed to a placeholder that is not a scalar of its type; half and bfloat16 are numbers too.
 template <class Number, class Placeholder>
-struct fed_number_differs
-    : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {};
+struct fed_number_differs : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {
+};
 
 /// Tensors have their values without a session.
 template <class F>
@@ -122,7 +122,8 @@ fed_value as_fed(const X& x) {
 /// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
 template <class... F>
 auto fetch(const F&... f) {
-  static_assert((correct<fetched_value_is_in_no_graph<F>> && ...), "fetch: a tensor needs no session, it has its value");
+  static_assert((correct<fetched_value_is_in_no_graph<F>> && ...),
+                "fetch: a tensor needs no session, it has its value");
   if constexpr ((correct<fetched_value_is_in_no_graph<F>> && ...))
     return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
   else
@@ -147,8 +148,7 @@ struct fed_pair {
   X value;  // by value: a number, or a tensor, which shares its storage
 };
 template <class P, class X>
-  requires(is_node<P>)
-auto with(const P& placeholder, const X& value) {
+requires(is_node<P>) auto with(const P& placeholder, const X& value) {
   using mistake = decltype(detail::find_feed_mistake<X, P>());
   static_assert(correct<mistake>, "with: the value does not fit the node: it has other extents or elements");
   if constexpr (correct<mistake>)
@@ -288,6 +288,7 @@ class session {
     const auto check = [&](const auto&... v) { (check_graph(v.erased()), ...); };
     std::apply(check, fetches.fetched);
     std::apply(check, feeds.fed);
+    graph_.note_planned_run();
     return step<fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
   template <class... F>
@@ -309,11 +310,41 @@ class session {
     return run(fetch(e), fed...);
   }
 
+  /// Writes a variable, on whatever device it lies, and records nothing (tf.Variable.load): a tensor or a view of its
+  /// elements and extents, or a number for one that is a scalar. Throws invalid_argument if extents that are known at
+  /// run time alone differ.
+  template <class T, class D, class Dev, class X>
+  void set(const variable_node<T, D, Dev>& v, const X& value) {
+    using mistake = decltype(detail::find_feed_mistake<X, node<T, D, Dev>>());
+    static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
+    if constexpr (correct<mistake>) {
+      if constexpr (requires { value.data(); } || detail::is_number<X>)
+        set_variable(v.erased(), detail::as_fed<node<T, D, Dev>>(value));
+      else
+        set(v, tensor<value_t<X>, dims_t<X>>(value));
+    }
+  }
+
+  /// The value of a variable: a tensor, or a number if it is a scalar. Throws failed_precondition if it has none yet.
+  template <class T, class D, class Dev>
+  auto get(const variable_node<T, D, Dev>& v) {
+    const std::uint32_t n = variable_to_read(v.erased());
+    if constexpr (D::rank == 0) {
+      T value;
+      read_variable(n, &value);
+      return value;
+    } else {
+      tensor<T, D> value(variable_info(n).extents, uninitialized{});
+      read_variable(n, value.data());
+      return value;
+    }
+  }
+
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
   /// device". What soft placement did not have to move, a step's `explain` leaves out.
   template <class E>
-    requires(is_node<E>)
-  std::string explain(const E& node) const {
+  requires(is_node<E>) std::string explain(const E& node)
+  const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return concat({graph_[n].name, " ", place_.explain(n)});
@@ -369,6 +400,8 @@ class session {
   session(const graph& g, session_options options, const memory_source& memory);
   void adopt_new_variables();
   void initialize_variable(std::uint32_t n);
+  void set_variable(const symbol& variable, const detail::fed_value& value);
+  std::uint32_t variable_to_read(const symbol& variable);
 
   const graph& graph_;
   session_options options_;
@@ -440,6 +473,26 @@ WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
   }
   v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
   gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
+}
+
+WEFT_ONCE void session::set_variable(const symbol& variable, const detail::fed_value& value) {
+  check_graph(variable);
+  const std::uint32_t n = variable.id().node;
+  state_of(n);
+  const shape extents = variable_info(n).extents;
+  if (!(value.extents == extents))
+    throw error(error_code::invalid_argument, graph_[n].name,
+                {"a value of extents ", to_string(value.extents), " is set, the variable has ", to_string(extents)});
+  write_variable(n, value.data);
+}
+
+WEFT_ONCE std::uint32_t session::variable_to_read(const symbol& variable) {
+  check_graph(variable);
+  const std::uint32_t n = variable.id().node;
+  if (!state_of(n).initialized)
+    throw error(error_code::failed_precondition, graph_[n].name,
+                "the variable has no value yet: set() writes one, or a step that assigns to it");
+  return n;
 }
 
 WEFT_ONCE prepared_step::prepared_step(session& s, step_request request) : owner_(&s) {

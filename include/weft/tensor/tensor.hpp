@@ -12,6 +12,16 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/storage.hpp>
 
+/// Whether access to single elements checks its indices: 1 or 0; unless said, where NDEBUG is not defined, as assert
+/// does. It changes no layout: parts of a program may differ.
+#if !defined(WEFT_CHECKED)
+  #if defined(NDEBUG)
+    #define WEFT_CHECKED 0
+  #else
+    #define WEFT_CHECKED 1
+  #endif
+#endif
+
 namespace weft {
 
 WEFT_COLD_BEGIN
@@ -38,6 +48,9 @@ std::size_t checked_bytes(const char* what, const shape& extents, std::size_t el
 /// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
 storage storage_of(const char* what, const shape& extents, std::size_t element,
                    const memory_source& source = memory_source_of<>);
+
+/// Throws out_of_range unless there is an element of these indices, one for each axis.
+void check_indices(const shape& extents, const std::int64_t* indices);
 
 #if WEFT_BODIES
 
@@ -84,6 +97,17 @@ WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t
   }
 }
 
+WEFT_ONCE void check_indices(const shape& extents, const std::int64_t* indices) {
+  for (std::size_t axis = 0; axis < extents.rank; ++axis) {
+    if (indices[axis] >= 0 && indices[axis] < extents[axis]) continue;
+    std::string given;
+    for (std::size_t i = 0; i < extents.rank; ++i) append(given, {i ? ", " : "(", indices[i]});
+    throw error(error_code::out_of_range, "element",
+                {"an index is at least 0 and less than its extent: ", given, ") of the extents ", to_string(extents),
+                 ", where axis ", axis, " has ", extents[axis], ": extents() says how many there are"});
+  }
+}
+
 #endif
 
 }  // namespace detail
@@ -95,12 +119,34 @@ namespace detail {
 /// Where an element lies, in row-major order.
 template <class... Index>
 std::size_t offset(const shape& extents, Index... index) {
+#if WEFT_CHECKED
+  const std::int64_t indices[] = {static_cast<std::int64_t>(index)..., 0};
+  check_indices(extents, indices);
+#endif
   std::size_t at = 0, axis = 0;
   ((at = at * static_cast<std::size_t>(extents[axis++]) + static_cast<std::size_t>(index)), ...);
   return at;
 }
 
+/// Whether an index is constant, a std::integral_constant, and beyond an extent that is constant too.
+template <class Index>
+constexpr bool is_beyond(std::int64_t extent) {
+  if constexpr (requires { std::bool_constant<(Index::value < 0)>(); })
+    return Index::value < 0 || (extent >= 0 && static_cast<std::int64_t>(Index::value) >= extent);
+  else
+    return false;
+}
+template <class Dims, class... Index>
+constexpr bool any_is_beyond() {
+  std::size_t axis = 0;
+  return (is_beyond<Index>(Dims::spec[axis++]) || ... || false);
+}
+
 }  // namespace detail
+
+/// An index that is a constant, as `std::integral_constant<int, 5>()` is, is negative or not less than its extent.
+template <class Dims, class... Index>
+struct index_out_of_range : mistake<detail::any_is_beyond<Dims, Index...>()> {};
 
 template <class T, class Dims>
 class tensor_view;
@@ -150,15 +196,13 @@ class tensor {
 
   /// Evaluates the expression in one pass.
   template <Expression E>
-    requires(!std::is_same_v<E, tensor> && !E::symbolic)
-  tensor(const E& e) {
+  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor(const E& e) {
     static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
                   "tensor: the expression has other extents or elements");
     assign(e);
   }
   template <Expression E>
-    requires(!std::is_same_v<E, tensor> && !E::symbolic)
-  tensor& operator=(const E& e) {
+  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor& operator=(const E& e) {
     static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
                   "tensor: the expression has other extents or elements");
     assign(e);
@@ -181,7 +225,7 @@ class tensor {
 
   /// A copy of the elements that a view looks at. Throws invalid_argument if its extents do not fit `Dims`.
   template <class U, class D>
-    requires std::is_same_v<std::remove_const_t<U>, T>
+  requires std::is_same_v<std::remove_const_t<U>, T>
   explicit tensor(const tensor_view<U, D>& elements) : tensor(elements.extents(), uninitialized{}) {
     static_assert(correct<assigned_extents_differ<D, Dims>>, "tensor: the view has other extents");
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
@@ -205,14 +249,20 @@ class tensor {
   const T* begin() const { return data(); }
   const T* end() const { return data() + elements(); }
 
+  /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
   template <class... Index>
-    requires(sizeof...(Index) == Dims::rank)
-  T operator()(Index... index) const { return data()[detail::offset(shape_, index...)]; }
+  requires(sizeof...(Index) == Dims::rank) T operator()(Index... index) const {
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
+    return data()[detail::offset(shape_, index...)];
+  }
   /// For writing, at once: as with `data()`, a reference that is kept while the tensor is copied or used in an
   /// expression writes to what they share.
   template <class... Index>
-    requires(sizeof...(Index) == Dims::rank)
-  T& operator()(Index... index) { return data()[detail::offset(shape_, index...)]; }
+  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) {
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
+    const std::size_t at = detail::offset(shape_, index...);  // throws before storage is left
+    return data()[at];
+  }
 
   /// The value of a scalar.
   operator T() const requires(Dims::rank == 0) { return data()[0]; }
@@ -283,9 +333,12 @@ class tensor_view {
   T* begin() const { return data_; }
   T* end() const { return data_ + elements(); }
 
+  /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
   template <class... Index>
-    requires(sizeof...(Index) == Dims::rank)
-  T& operator()(Index... index) const { return data_[detail::offset(shape_, index...)]; }
+  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) const {
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index is not less than its extent");
+    return data_[detail::offset(shape_, index...)];
+  }
 
  private:
   T* data_;

@@ -72,7 +72,7 @@ constexpr bool exceeds_caches(std::size_t bytes) { return bytes > std::size_t{64
 
 namespace detail {
 
-inline constexpr std::size_t fetched_ahead = 1024;
+inline constexpr std::size_t tile_bytes = 4096, fetched_ahead = 1024;
 
 /// Asks for the first bytes of what is read next: the processor itself does not look beyond a page.
 inline void fetch(const std::byte* from) {
@@ -152,18 +152,25 @@ WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
   }
 }
 
-inline constexpr std::size_t lanes = 16;
+/// The elements of an array, combined two by two.
+template <combine How, std::size_t Half, class T>
+WEFT_INLINE void fold(T* x) {
+  if constexpr (Half > 0) {
+    for (std::size_t l = 0; l < Half; ++l) x[l] = merge<T>(How, x[l], x[l + Half]);
+    fold<How, Half / 2>(x);
+  }
+}
 
-/// Adds n elements to n others: the one combination that is worth vectors of its own.
 template <class T>
 void add_run(const T* x, T* to, std::size_t n) {
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(wrapping(to[i]) + wrapping(x[i]));
 }
 
-/// Sum of n elements, in an order that depends on n alone: the bits are the same whatever the vectors' width.
+/// Sum of n elements of a tile, in an order that depends on n alone: the bits are the same whatever the vectors' width.
 template <class T>
 T sum_run(const T* x, std::size_t n) {
+  constexpr std::size_t lanes = 16;
   T lane[lanes]{};
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -187,24 +194,56 @@ WEFT_TARGET_AVX2 WEFT_LOOPS T sum_run_avx2(const T* x, std::size_t n) {
 }
 #endif
 
+/// The two for this processor.
 template <class T>
-void add_row(const T* x, T* to, std::size_t n) {
+struct sums_of_runs {
+  void (*add)(const T* x, T* to, std::size_t n) = add_run<T>;
+  T (*sum)(const T* x, std::size_t n) = sum_run<T>;
+
+  sums_of_runs() {
 #if defined(__x86_64__)
-  if constexpr (T(0.5) != T(0))
-    if (detected_isa() != isa::baseline) return add_run_avx2(x, to, n);
+    if constexpr (T(0.5) != T(0))
+      if (detected_isa() != isa::baseline) add = add_run_avx2<T>, sum = sum_run_avx2<T>;
 #endif
-  add_run(x, to, n);
+  }
+};
+
+WEFT_COLD_BEGIN
+
+/// Adds all rows of a tile to one: so many of them side by side that a vector has work, and those two by two.
+template <class T>
+void sum_rows(const sums_of_runs<T>& by, const T* x, T* to, std::size_t rows, std::size_t columns) {
+  constexpr std::size_t room = tile_bytes / 2 / sizeof(T);
+  if (rows == 1) return by.add(x, to, columns);
+  T sums[room];
+  std::size_t together = room / 2 / columns;
+  together = together < 1 ? 1 : together < rows ? together : rows;
+  const std::size_t run = together * columns, n = rows * columns;
+  __builtin_memcpy(sums, x, run * sizeof(T));
+  for (std::size_t i = run; i < n; i += run) by.add(x + i, sums, n - i < run ? n - i : run);
+  while (together > 1) {
+    const std::size_t half = (together + 1) / 2;
+    by.add(sums + half * columns, sums, (together - half) * columns);
+    together = half;
+  }
+  by.add(sums, to, columns);
+}
+
+template <class T>
+void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
+              std::int64_t column_stride) {
+  const sums_of_runs<T> by;
+  if (row_stride == 0 && column_stride != 0) return sum_rows(by, x, to, rows, columns);
+  if (row_stride == 0) columns *= rows, rows = 1;
+  for (; rows > 0; --rows, x += columns, to += row_stride)
+    if (column_stride == 0)
+      *to = static_cast<T>(wrapping(*to) + wrapping(by.sum(x, columns)));
+    else
+      by.add(x, to, columns);
 }
 
 template <class T>
 T merge_row(combine how, const T* x, std::size_t n) {
-  if (how == combine::sum) {
-#if defined(__x86_64__)
-    if constexpr (T(0.5) != T(0))
-      if (detected_isa() != isa::baseline) return sum_run_avx2(x, n);
-#endif
-    return sum_run(x, n);
-  }
   T result = x[0];
   for (std::size_t i = 1; i < n; ++i) result = merge(how, result, x[i]);
   return result;
@@ -216,18 +255,28 @@ void merge_tile(combine how, const void* tile, void* into, std::size_t rows, std
                 std::int64_t row_stride, std::int64_t column_stride) {
   const T* x = static_cast<const T*>(tile);
   T* to = static_cast<T*>(into);
-  if (column_stride == 0 && row_stride == 0) {
-    *to = merge(how, *to, merge_row(how, x, rows * columns));
-    return;
-  }
-  for (std::size_t r = 0; r < rows; ++r, x += columns, to += row_stride) {
+  if (how == combine::sum) return sum_tile(x, to, rows, columns, row_stride, column_stride);
+  if (column_stride == 0 && row_stride == 0) columns *= rows, rows = 1;
+  for (; rows > 0; --rows, x += columns, to += row_stride)
     if (column_stride == 0)
       *to = merge(how, *to, merge_row(how, x, columns));
-    else if (how == combine::sum)
-      add_row(x, to, columns);
     else
       for (std::size_t c = 0; c < columns; ++c) to[c] = merge(how, to[c], x[c]);
+}
+
+WEFT_COLD_END
+
+/// Sum of n elements that lie side by side, in halves down to tiles.
+template <class T>
+T sum_of(const T* x, std::size_t n) {
+  constexpr std::size_t tile = tile_bytes / sizeof(T);
+  if (n > tile) {
+    const std::size_t half = (n / tile + 1) / 2 * tile;
+    return sum_of(x, half) + sum_of(x + half, n - half);
   }
+  T sum{};
+  if (n > 0) merge_tile<T>(combine::sum, x, &sum, 1, n, 0, 0);
+  return sum;
 }
 
 template <class T>
@@ -259,6 +308,7 @@ WEFT_HOST_DEVICE T identity(combine how) {
 
 template <class T>
 void fill_identity(combine how, void* to, std::size_t n) {
+  if (how == combine::sum) return static_cast<void>(__builtin_memset(to, 0, n * sizeof(T)));
   const T value = identity<T>(how);
   for (std::size_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = value;
 }
@@ -283,21 +333,89 @@ struct arithmetic {
 template <class T>
 inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill_identity<T>, detail::divide<T>};
 
+WEFT_COLD_BEGIN
+
+/// Sums in levels: sixteen terms are added one after another, sixteen of these sums, and so on, so that what is small
+/// is not lost on what is large. A term is an array of elements; the order depends on the number of terms alone.
+class cascade {
+ public:
+  static constexpr std::size_t terms = 16;
+
+  /// Memory for so many terms of so many bytes.
+  static std::size_t room(std::size_t count, std::size_t bytes) {
+    std::size_t levels = 1;
+    for (; count >= terms; count /= terms) ++levels;
+    return levels * step_of(bytes);
+  }
+
+  cascade() = default;
+  /// Of terms of so many bytes at most.
+  cascade(const arithmetic& of, std::size_t bytes, std::byte* memory)
+      : of_(&of), count_(0), step_(step_of(bytes)), memory_(memory) {}
+
+  /// Where the next term, of so many elements as those before it, is to be added; `close` when it is.
+  std::byte* open(std::size_t elements) {
+    elements_ = elements;
+    if (count_ % terms == 0) __builtin_memset(memory_, 0, step_);
+    return memory_;
+  }
+  void close() {
+    std::byte* from = memory_;
+    for (std::size_t n = ++count_; n % terms == 0; from += step_) {
+      n /= terms;
+      if (n % terms == 1)
+        __builtin_memcpy(from + step_, from, step_);
+      else
+        add(from, from + step_);
+    }
+  }
+  /// Adds all of them to `to`, the smaller sums first, and begins anew.
+  void finish(void* to) {
+    std::byte *sum = nullptr, *level = memory_;
+    for (std::size_t n = count_; n != 0; n /= terms, level += step_) {
+      if (n % terms == 0) continue;
+      if (sum) add(sum, level);
+      sum = level;
+    }
+    if (sum) add(sum, to);
+    restart();
+  }
+  void restart() { count_ = 0; }
+
+ private:
+  static std::size_t step_of(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  void add(const void* from, void* to) const { of_->merge_tile(combine::sum, from, to, 1, elements_, 0, 1); }
+
+  const arithmetic* of_;
+  std::size_t elements_, count_, step_;
+  std::byte* memory_;
+};
+
+WEFT_COLD_END
+
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
 /// Axes that every operand walks alike are merged first, so that most loops are one long run. What is left is cut into
 /// tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged in a
 /// buffer, which the first-level cache holds. The function itself sees contiguous runs only.
 ///
-/// Where the operands of a light function together exceed the caches, all is cut into small tiles: while one is computed
-/// the next is fetched, and results are staged too, to be streamed to where they belong.
+/// What is summed is summed in levels: within a tile, over the tiles that share results, over each axis outside of
+/// them, and over the pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
+///
+/// Where the operands of a light function together exceed the caches and results are stored, all is cut into small
+/// tiles: while one is computed the next is fetched, and results are staged too, to be streamed to where they belong.
 class loop {
  public:
-  static constexpr std::size_t tile_bytes = 4096;
+  /// Elements that are reduced by one call at most. Each call has to find its way in memory again, so they are many.
+  static constexpr std::size_t piece = 262144;
+
+  /// Whether the sum of all n elements of contiguous operands is one such call.
+  static bool is_one_call(std::size_t n, bool light) { return light ? n <= piece : n < 2 * chunk_elements; }
 
   loop() = default;
 
-  /// `elements[k]` combines output k; it is not asked for outputs that are stored whole, and may then be null.
+  /// `elements[k]` combines output k; it is not asked for outputs that are stored whole, and may then be null. A null
+  /// `block` combines the one input as it is.
   /// `reduce`, when given, is a block function that combines all n elements into the one at out[0]; it is used where
   /// whole runs fall on one result. `light` says that memory takes longer than the function.
   loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
@@ -306,37 +424,37 @@ class loop {
 
   std::size_t elements() const { return space_.elements(); }
 
-  /// How many pieces the outermost axis is cut into: from the extents alone, so that threads do not change bits.
+  /// How many chunks it is cut into: from the extents alone, so that threads do not change bits.
   std::size_t chunks() const {
-    const std::size_t n = elements();
-    if (n < 2 * chunk_elements) return 1;
-    const std::size_t wanted = n / chunk_elements, most = static_cast<std::size_t>(space_[0]);
-    return wanted < 16 ? (wanted < most ? wanted : most) : (most < 16 ? most : 16);
+    const std::size_t n = elements(), most = extent(cut_axis_);
+    const std::size_t least = light_ && reduce_runs_ && space_.rank == 1 ? piece : chunk_elements;
+    if (n < 2 * least) return 1;
+    const std::size_t wanted = n / least < most_chunks ? n / least : most_chunks;
+    if (cuts_columns() && most / wanted > narrow) return most / narrow;
+    return wanted < most ? wanted : most;
   }
 
-  /// Whether pieces share results, so that each needs its own copy of them.
-  bool chunks_share_outputs() const {
-    for (std::size_t k = 0; k < outputs_; ++k)
-      if (how_[k] != combine::store && how_[k] != combine::discard && operands_[inputs_ + k].stride[0] == 0)
-        return true;
-    return false;
-  }
+  /// Whether an output is combined, and whether chunks of an axis share it, so that each needs its own copy: of the one
+  /// that `run` cuts, or of the outermost, that of rows.
+  bool combines(std::size_t output) const { return how_[output] != combine::store && how_[output] != combine::discard; }
+  bool chunks_share_output(std::size_t output) const { return combines(output) && stride(output, cut_axis_) == 0; }
+  bool rows_share_output(std::size_t output) const { return combines(output) && stride(output, 0) == 0; }
 
-  /// Runs piece `chunk` of `chunks`. Combining outputs must hold their identity (or a value to add to) before.
+  /// Memory in which a call of `run`, or of `run_rows`, keeps sums.
+  std::size_t scratch_bytes() const;
+  std::size_t rows_scratch_bytes() const { return scratch_bytes({0, 0, extent(0)}); }
+
+  /// Runs one of `chunks`. Combining outputs must hold their identity (or a value to add to) before.
   void run(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t chunk = 0,
-           std::size_t chunks = 1) const {
-    const auto n0 = static_cast<std::size_t>(space_[0]);
-    // No piece begins inside a line or, where it is fetched ahead page by page, inside a page.
-    const std::size_t unit = space_.rank > 1 ? 1 : far_ ? page : cache_line;
-    const auto cut = [&](std::size_t c) { return c == chunks ? n0 : n0 * c / chunks / unit * unit; };
-    run_range(in, out, literals, cut(chunk), cut(chunk + 1));
+           std::size_t chunks = 1, std::byte* scratch = nullptr) const {
+    run_range(in, out, literals, {cut_axis_, cut(chunk, chunks), cut(chunk + 1, chunks)}, scratch);
   }
 
   /// Runs rows [begin, end) where the outermost axis was `rows` long before axes were merged.
   void run_rows(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
-                std::size_t end, std::size_t rows) const {
-    const std::size_t unit = static_cast<std::size_t>(space_[0]) / rows;
-    run_range(in, out, literals, begin * unit, end * unit);
+                std::size_t end, std::size_t rows, std::byte* scratch) const {
+    const std::size_t unit = extent(0) / rows;
+    run_range(in, out, literals, {0, begin * unit, end * unit}, scratch);
   }
 
   combine how(std::size_t output) const { return how_[output]; }
@@ -345,11 +463,16 @@ class loop {
   std::size_t outputs() const { return outputs_; }
 
  private:
-  static constexpr std::size_t chunk_elements = 32768;
+  static constexpr std::size_t tile_bytes = detail::tile_bytes, chunk_elements = 32768, most_chunks = 16;
   static constexpr std::size_t page = 4096, cache_line = 64;
   static constexpr std::size_t long_row = 128;  // below this many elements a call per row costs more than staging
+  // From so many columns on what is summed over rows is cut into columns, so narrow that the first caches hold the
+  // sums.
+  static constexpr std::size_t many_columns = 16384, narrow = 8192;
 
   std::size_t count() const { return inputs_ + outputs_; }
+  std::size_t extent(std::size_t axis) const { return static_cast<std::size_t>(space_[axis]); }
+  std::int64_t stride(std::size_t output, std::size_t axis) const { return operands_[inputs_ + output].stride[axis]; }
   std::int64_t inner_stride(std::size_t k) const { return operands_[k].stride[space_.rank - 1]; }
   std::int64_t row_stride(std::size_t k) const { return space_.rank > 1 ? operands_[k].stride[space_.rank - 2] : 0; }
   bool contiguous_inner(std::size_t k) const { return inner_stride(k) == 1 || space_[space_.rank - 1] == 1; }
@@ -360,7 +483,7 @@ class loop {
     for (std::size_t k = 0; k < count(); ++k) {
       std::size_t own = sizes_[k];
       for (std::size_t axis = 0; axis < space_.rank; ++axis)
-        if (operands_[k].stride[axis] != 0) own *= static_cast<std::size_t>(space_[axis]);
+        if (operands_[k].stride[axis] != 0) own *= extent(axis);
       all += own;
     }
     return all;
@@ -371,24 +494,56 @@ class loop {
     std::byte* out[max_operands];
   };
 
-  void run_range(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
-                 std::size_t end) const;
+  /// The part of the space where one axis runs from `begin` to `end`.
+  struct part {
+    std::size_t axis, begin, end;
+  };
+  std::size_t extent_in(const part& p, std::size_t axis) const {
+    return axis == p.axis ? p.end - p.begin : extent(axis);
+  }
+
+  std::size_t choose_cut() const;
+  bool cuts_columns() const { return cut_axis_ != 0 && cut_axis_ + 1 == space_.rank; }
+  std::size_t cut(std::size_t chunk, std::size_t chunks) const {
+    // No chunk begins inside a line or, where it is fetched ahead page by page, inside a page.
+    const std::size_t n = extent(cut_axis_);
+    const std::size_t unit = cut_axis_ + 1 < space_.rank ? 1 : far_ ? page : cache_line;
+    return chunk == chunks ? n : n * chunk / chunks / unit * unit;
+  }
+
+  std::size_t scratch_bytes(const part&) const;
+  void run_range(const void* const* in, void* const* out, const std::uint64_t* literals, const part&,
+                 std::byte* scratch) const;
 
   std::ptrdiff_t bytes(std::size_t k, std::int64_t stride, std::size_t steps) const {
     return stride * static_cast<std::int64_t>(steps * sizes_[k]);
   }
 
-  void move(position& at, std::size_t axis, std::int64_t steps) const {
-    for (std::size_t k = 0; k < inputs_; ++k)
-      at.in[k] += operands_[k].stride[axis] * steps * static_cast<std::int64_t>(sizes_[k]);
-    for (std::size_t k = 0; k < outputs_; ++k)
-      at.out[k] += operands_[inputs_ + k].stride[axis] * steps * static_cast<std::int64_t>(sizes_[inputs_ + k]);
+  void move(position& at, std::size_t axis, std::size_t steps) const {
+    for (std::size_t k = 0; k < inputs_; ++k) at.in[k] += bytes(k, operands_[k].stride[axis], steps);
+    for (std::size_t k = 0; k < outputs_; ++k) at.out[k] += bytes(inputs_ + k, stride(k, axis), steps);
   }
 
-  void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns) const;
+  /// Whether an axis outside of the tiles has so many terms of a sum that they are added in levels; and over how many
+  /// elements of the result that is.
+  bool sums_along(std::size_t output, const part& p, std::size_t axis) const {
+    return how_[output] == combine::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
+  }
+  std::size_t summed_along(std::size_t output, const part& p, std::size_t axis) const {
+    std::size_t n = 1;
+    while (++axis < space_.rank)
+      if (stride(output, axis) != 0) n *= extent_in(p, axis);
+    return n;
+  }
 
-  void reduce_rows(const position& at, std::size_t first, std::size_t rows, std::size_t columns,
-                   const std::uint64_t* literals) const;
+  void walk(const position& from, const std::uint64_t* literals, const part&, std::size_t axis,
+            std::byte* scratch) const;
+
+  void run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
+                 std::byte* scratch) const;
+
+  void reduce_rows(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
+                   std::byte* scratch) const;
 
   void store_tile(std::size_t k, const void* tile, std::byte* to, std::size_t rows, std::size_t columns) const {
     const std::size_t o = inputs_ + k;
@@ -412,8 +567,10 @@ class loop {
   combine how_[max_operands]{};
   const arithmetic* elements_[max_operands]{};
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
+  std::size_t cut_axis_ = 0;    // that chunks are cut from
+  std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
   block_function block_ = nullptr, reduce_ = nullptr;
-  bool direct_ = false, reduces_ = false, reduce_runs_ = false, far_ = false;
+  bool direct_ = false, reduces_ = false, reduce_runs_ = false, light_ = true, far_ = false;
 };
 
 WEFT_COLD_BEGIN
@@ -421,7 +578,7 @@ WEFT_COLD_BEGIN
 inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
                   const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
                   bool light)
-    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce) {
+    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce), light_(light) {
   std::size_t widest = 1;
   for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
   for (std::size_t k = 0; k < outputs; ++k) {
@@ -439,106 +596,131 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
     space_.push_back(1);
     for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
   }
-  far_ = light && exceeds_caches(bytes());
+  bool stores = false;
+  for (std::size_t k = 0; k < outputs; ++k) {
+    reduces_ = reduces_ || how_[k] != combine::store;
+    stores = stores || how_[k] == combine::store;
+  }
+  far_ = light && stores && exceeds_caches(bytes());
   tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
-  reduces_ = false;
-  for (std::size_t k = 0; k < outputs; ++k) reduces_ = reduces_ || how_[k] != combine::store;
   direct_ = true;
   for (std::size_t k = 0; k < count(); ++k) direct_ = direct_ && contiguous_inner(k);
   reduce_runs_ = reduce_ && outputs_ == 1 && inner_stride(inputs_) == 0;
   for (std::size_t k = 0; k < inputs_; ++k) reduce_runs_ = reduce_runs_ && contiguous_inner(k);
-  reduce_runs_ = reduce_runs_ && (space_.rank == 1 || space_[space_.rank - 1] >= static_cast<std::int64_t>(long_row));
+  reduce_runs_ = reduce_runs_ && (space_.rank == 1 || extent(space_.rank - 1) >= long_row);
+
+  // Rows that are longer than tiles are terms of a sum one by one.
+  bool row_by_row = space_.rank == 1;
+  for (std::size_t k = 0; k < outputs_ && extent(space_.rank - 1) > tile_; ++k)
+    if (how_[k] == combine::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
+  inner_axis_ = space_.rank - (row_by_row ? 1 : 2);
+  cut_axis_ = choose_cut();
 }
 
-inline void loop::run_range(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
-                            std::size_t end) const {
-  if (elements() == 0 || begin >= end) return;
-  position at;
-  for (std::size_t k = 0; k < inputs_; ++k)
-    at.in[k] = static_cast<const std::byte*>(in[k]) + bytes(k, operands_[k].stride[0], begin);
-  for (std::size_t k = 0; k < outputs_; ++k)
-    at.out[k] = static_cast<std::byte*>(out[k]) + bytes(inputs_ + k, operands_[inputs_ + k].stride[0], begin);
-  const std::size_t rank = space_.rank;
-  if (rank == 1) return run_tiles(at, literals, 1, end - begin);
-  if (rank == 2) return run_tiles(at, literals, end - begin, static_cast<std::size_t>(space_[1]));
+// The outermost axis, unless every result has to be summed over it: then the first one that they are not summed over,
+// where that is long, so that no two chunks share a result.
+inline std::size_t loop::choose_cut() const {
+  for (std::size_t axis = 0; axis < space_.rank; ++axis) {
+    std::size_t combined = 0, kept = 0;
+    for (std::size_t k = 0; k < outputs_; ++k)
+      if (combines(k)) ++combined, kept += stride(k, axis) != 0;
+    if (kept == 0 && combined != 0) continue;
+    const bool is_long = extent(axis) >= (axis + 1 < space_.rank ? most_chunks : many_columns);
+    return kept == combined && is_long ? axis : 0;
+  }
+  return 0;
+}
 
-  const auto rows = static_cast<std::size_t>(space_[rank - 2]), columns = static_cast<std::size_t>(space_[rank - 1]);
-  std::size_t index[max_rank]{};
-  const std::size_t outer = rank - 2;
-  index[0] = begin;
-  for (;;) {
-    run_tiles(at, literals, rows, columns);
-    std::size_t axis = outer;
-    while (axis-- > 0) {
-      const std::size_t limit = axis == 0 ? end : static_cast<std::size_t>(space_[axis]);
-      const std::size_t from = axis == 0 ? begin : 0;
-      move(at, axis, 1);
-      if (++index[axis] < limit) break;
-      move(at, axis, -static_cast<std::int64_t>(index[axis] - from));
-      index[axis] = from;
-      if (axis == 0) return;
+inline std::size_t loop::scratch_bytes() const {
+  const std::size_t n = chunks();
+  std::size_t longest = 0;
+  for (std::size_t c = 0; c < n; ++c)
+    if (cut(c + 1, n) - cut(c, n) > longest) longest = cut(c + 1, n) - cut(c, n);
+  return scratch_bytes({cut_axis_, 0, longest});
+}
+
+inline std::size_t loop::scratch_bytes(const part& p) const {
+  std::size_t bytes = 0;
+  for (std::size_t k = 0; k < outputs_; ++k) {
+    if (how_[k] != combine::sum) continue;
+    for (std::size_t axis = 0; axis < inner_axis_; ++axis)
+      if (sums_along(k, p, axis)) bytes += cascade::room(extent(axis), summed_along(k, p, axis) * sizes_[inputs_ + k]);
+    bytes += cascade::room(elements(), reduce_runs_ ? sizes_[inputs_ + k] : tile_ * sizes_[inputs_ + k]);
+  }
+  return bytes;
+}
+
+inline void loop::run_range(const void* const* in, void* const* out, const std::uint64_t* literals, const part& p,
+                            std::byte* scratch) const {
+  if (elements() == 0 || p.begin >= p.end) return;
+  position at;
+  for (std::size_t k = 0; k < inputs_; ++k) at.in[k] = static_cast<const std::byte*>(in[k]);
+  for (std::size_t k = 0; k < outputs_; ++k) at.out[k] = static_cast<std::byte*>(out[k]);
+  move(at, p.axis, p.begin);
+  walk(at, literals, p, 0, scratch);
+}
+
+inline void loop::walk(const position& from, const std::uint64_t* literals, const part& p, std::size_t axis,
+                       std::byte* scratch) const {
+  const std::size_t n = extent_in(p, axis);
+  if (axis == inner_axis_)
+    return run_tiles(from, literals, axis + 1 < space_.rank ? n : 1, extent_in(p, space_.rank - 1), scratch);
+  cascade sums[max_operands];
+  std::size_t results[max_operands];  // 0: not summed here
+  for (std::size_t k = 0; k < outputs_; ++k) {
+    results[k] = sums_along(k, p, axis) ? summed_along(k, p, axis) : 0;
+    if (results[k] == 0) continue;
+    const std::size_t bytes = results[k] * sizes_[inputs_ + k];
+    sums[k] = cascade(*elements_[k], bytes, scratch);
+    scratch += cascade::room(n, bytes);
+  }
+  position at = from;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < outputs_; ++k)
+      if (results[k] != 0) at.out[k] = sums[k].open(results[k]);
+    walk(at, literals, p, axis + 1, scratch);
+    for (std::size_t k = 0; k < outputs_; ++k)
+      if (results[k] != 0) sums[k].close();
+    move(at, axis, 1);
+  }
+  for (std::size_t k = 0; k < outputs_; ++k)
+    if (results[k] != 0) sums[k].finish(from.out[k]);
+}
+
+inline void loop::reduce_rows(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
+                              std::byte* scratch) const {
+  const bool shared = row_stride(inputs_) == 0;
+  const std::size_t terms = (shared ? rows : 1) * ((columns + piece - 1) / piece);
+  cascade sum(*elements_[0], sizes_[inputs_], scratch);
+  const void* in[max_operands];
+  for (std::size_t r = 0; r < rows; ++r) {
+    void* const to = at.out[0] + bytes(inputs_, row_stride(inputs_), r);
+    for (std::size_t c = 0; c < columns; c += piece) {
+      for (std::size_t k = 0; k < inputs_; ++k)
+        in[k] = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
+      const bool in_levels = how_[0] == combine::sum && terms > 1;
+      void* const into = in_levels ? sum.open(1) : to;
+      reduce_(in, &into, columns - c < piece ? columns - c : piece, literals);
+      if (in_levels) sum.close();
     }
+    if (!shared || r + 1 == rows) sum.finish(to);
   }
 }
 
 WEFT_COLD_END
 
-// Reduces rows to the one result that they share, sixteen pieces at a time and those two by two: what is added to a
-// large sum is large, and the order depends on the extents alone.
-inline void loop::reduce_rows(const position& at, std::size_t first, std::size_t rows, std::size_t columns,
-                              const std::uint64_t* literals) const {
-  const arithmetic& of = *elements_[0];
-  const auto merge = [&](const void* from, void* into) { of.merge_tile(how_[0], from, into, 1, 1, 0, 0); };
-  std::uint64_t partial, pairs[48];  // each large enough for an element of any type
-  std::size_t pieces = 0;
-  void* const to = &partial;
-  const void* in[max_operands];
-  const auto reduce = [&](std::size_t n) {
-    if (pieces % 16 == 0) of.fill_identity(how_[0], to, 1);
-    reduce_(in, &to, n, literals);
-    if (++pieces % 16 != 0) return;
-    std::size_t level = 0;
-    for (std::size_t sixteens = pieces / 16; sixteens % 2 == 0; sixteens /= 2, ++level) merge(&pairs[level], to);
-    pairs[level] = partial;
-  };
-  for (std::size_t r = first; r < first + rows; ++r) {
-    for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
-    if (!far_) {
-      reduce(columns);
-      continue;
-    }
-    const std::size_t piece = tile_ * (2 * page / detail::fetched_ahead);
-    for (std::size_t n = columns, m; n > 0; n -= m) {
-      m = n < piece ? n : piece;
-      for (std::size_t k = 0; k < inputs_; ++k)
-        for (std::size_t ahead = 0; ahead < m * sizes_[k]; ahead += page)
-          detail::fetch(static_cast<const std::byte*>(in[k]) + m * sizes_[k] + ahead);
-      reduce(m);
-      for (std::size_t k = 0; k < inputs_; ++k) in[k] = static_cast<const std::byte*>(in[k]) + m * sizes_[k];
-    }
-  }
-  void* const result = at.out[0] + bytes(inputs_, row_stride(inputs_), first);
-  if (pieces % 16 != 0) merge(to, result);
-  for (std::size_t level = 0; (pieces / 16) >> level != 0; ++level)
-    if (((pieces / 16) >> level) & 1) merge(&pairs[level], result);
-}
-
 // Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.
-inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows,
-                            std::size_t columns) const {
+inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
+                            std::byte* scratch) const {
+  if (reduce_runs_) return reduce_rows(at, literals, rows, columns, scratch);
   const void* in[max_operands];
   void* out[max_operands];
-  if (reduce_runs_ && (far_ || (rows > 1 && row_stride(inputs_) == 0))) {
-    const std::size_t together = row_stride(inputs_) == 0 ? rows : 1;
-    for (std::size_t r = 0; r < rows; r += together) reduce_rows(at, r, together, columns, literals);
-    return;
-  }
   const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
-  if (whole_rows || reduce_runs_) {
+  if (whole_rows) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
       for (std::size_t k = 0; k < outputs_; ++k) out[k] = at.out[k] + bytes(inputs_ + k, row_stride(inputs_ + k), r);
-      (reduce_runs_ ? reduce_ : block_)(in, out, columns, literals);
+      block_(in, out, columns, literals);
     }
     return;
   }
@@ -555,6 +737,20 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
   const std::size_t tile_columns = columns < tile_ ? columns : tile_;
   const std::size_t tile_rows = columns < tile_ ? tile_ / columns : 1;
+  const std::size_t down = (rows + tile_rows - 1) / tile_rows, across = (columns + tile_columns - 1) / tile_columns;
+
+  // Of each sum: how many tiles in a row are terms of the same results.
+  cascade sums[max_operands];
+  std::size_t terms[max_operands];
+  for (std::size_t k = 0; k < outputs_; ++k) {
+    const std::size_t o = inputs_ + k;
+    terms[k] = how_[k] != combine::sum ? 1 : (row_stride(o) == 0 ? down : 1) * (inner_stride(o) == 0 ? across : 1);
+    if (terms[k] == 1) continue;
+    sums[k] = cascade(*elements_[k], tile_ * sizes_[o], scratch);
+    scratch += cascade::room(elements(), tile_ * sizes_[o]);
+  }
+
+  std::size_t tile = 0;
   for (std::size_t r = 0; r < rows; r += tile_rows) {
     const std::size_t nr = rows - r < tile_rows ? rows - r : tile_rows;
     for (std::size_t c = 0; c < columns; c += tile_columns) {
@@ -587,13 +783,23 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
         out[k] = how_[k] == combine::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
       }
-      block_(in, out, nr * nc, literals);
+      if (block_)
+        block_(in, out, nr * nc, literals);
+      else
+        out[0] = const_cast<void*>(in[0]);
+      ++tile;
       for (std::size_t k = 0; k < outputs_; ++k) {
         if (out[k] == to[k] || how_[k] == combine::discard) continue;
-        if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns))
+        if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns)) {
           detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
-        else
+        } else if (terms[k] == 1) {
           store_tile(k, out[k], to[k], nr, nc);
+        } else {
+          const std::size_t o = inputs_ + k;
+          store_tile(k, out[k], sums[k].open(inner_stride(o) != 0 ? nc : row_stride(o) != 0 ? nr : 1), nr, nc);
+          sums[k].close();
+          if (tile % terms[k] == 0) sums[k].finish(to[k]);
+        }
       }
     }
   }

@@ -23,17 +23,16 @@ class loop_kernel final : public kernel {
         literals_(static_cast<sequence<std::uint64_t>&&>(literals)),
         description_(static_cast<std::string&&>(description)) {
     chunks_ = body_.chunks();
-    if (chunks_ != 1 && body_.chunks_share_outputs()) take_partials(chunks_);
+    for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = chunks_ != 1 && body_.chunks_share_output(k);
+    take_memory(chunks_, body_.scratch_bytes(), 1);
   }
 
-  /// Takes memory for what so many pieces combine, each for itself. False if the loop cannot be run in pieces of rows.
-  bool prepare_pieces(std::size_t pieces) {
+  /// Takes memory for what so many pieces combine, each for itself, in so many calls of run_part. False if the loop
+  /// cannot be run in pieces of rows: a divisor is for all of it.
+  bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) {
     if (output_divisor_ != 1 || divided_input_ >= 0) return false;
-    if (body_.chunks_share_outputs())
-      take_partials(pieces);
-    else
-      for (std::size_t k = 0; k < body_.outputs(); ++k)
-        if (combines(k)) return false;
+    for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = body_.rows_share_output(k);
+    take_memory(pieces, body_.rows_scratch_bytes(), calls);
     return true;
   }
 
@@ -56,9 +55,10 @@ class loop_kernel final : public kernel {
   void run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows);
   static constexpr std::size_t most_parts = 16;
 
-  /// Runs them as one of the pieces that were prepared, on any thread; then what all combined has to be merged.
+  /// Runs them as one of the pieces that were prepared, on any thread: between these two.
+  void clear_pieces(const frame& f) { clear_combined(operands_in(f).out); }
+  void merge_pieces(const frame& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
   void run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
-  void merge_pieces(const frame& f, std::size_t pieces);
 
   std::string describe() const override { return description_; }
 
@@ -67,22 +67,35 @@ class loop_kernel final : public kernel {
     std::byte bytes[64];
   };
 
-  bool combines(std::size_t k) const { return body_.how(k) != combine::store && body_.how(k) != combine::discard; }
+  std::size_t bytes_of(std::size_t k) const { return where_.out_elements[k] * size_of(body_.output_type(k)); }
 
-  void take_partials(std::size_t pieces) {
+  /// For each of so many pieces memory in which it keeps sums and, where they share results, what it combines.
+  void take_memory(std::size_t pieces, std::size_t scratch_bytes, std::size_t calls) {
+    std::size_t bytes = (scratch_bytes + 63) / 64 * 64;
     partial_offsets_.clear();
-    std::size_t bytes = 0;
     for (std::size_t k = 0; k < body_.outputs(); ++k) {
       partial_offsets_.push_back(bytes);
-      if (combines(k)) bytes += (where_.out_elements[k] * size_of(body_.output_type(k)) + 63) / 64 * 64;
+      if (apart_[k]) bytes += (bytes_of(k) + 63) / 64 * 64;
     }
-    partial_bytes_ = bytes;
-    partials_.resize(bytes * pieces / sizeof(cache_line));
+    piece_bytes_ = bytes;
+    bytes *= pieces;
+    sums_.clear();
+    for (std::size_t k = 0; calls > 1 && k < body_.outputs(); ++k) {
+      sums_.push_back({bytes});
+      if (apart_[k]) bytes += cascade::room(calls, bytes_of(k));
+    }
+    memory_.resize(bytes / sizeof(cache_line));
+    for (std::size_t k = 0; k < sums_.size(); ++k)
+      if (apart_[k]) sums_[k].sum = cascade(*body_.elements_of(k), bytes_of(k), memory(sums_[k].offset));
   }
+  std::byte* memory(std::size_t offset) { return reinterpret_cast<std::byte*>(memory_.data()) + offset; }
 
+  void clear(std::size_t k, void* out) const {
+    body_.elements_of(k)->fill_identity(body_.how(k), out, where_.out_elements[k]);
+  }
   void clear_combined(void* const* out) const {
     for (std::size_t k = 0; k < body_.outputs(); ++k)
-      if (combines(k)) body_.elements_of(k)->fill_identity(body_.how(k), out[k], where_.out_elements[k]);
+      if (body_.combines(k)) clear(k, out[k]);
   }
 
   struct operands {
@@ -102,27 +115,36 @@ class loop_kernel final : public kernel {
   };
   outputs outputs_of(std::size_t piece, void* const* out) {
     outputs own;
-    for (std::size_t k = 0; k < body_.outputs(); ++k) own.out[k] = combines(k) ? partial(piece, k) : out[k];
-    clear_combined(own.out);
+    for (std::size_t k = 0; k < body_.outputs(); ++k) {
+      own.out[k] = apart_[k] ? partial(piece, k) : out[k];
+      if (apart_[k]) clear(k, own.out[k]);
+    }
     return own;
   }
   void merge(void* const* out, std::size_t pieces) {
     for (std::size_t c = 0; c < pieces; ++c)
       for (std::size_t k = 0; k < body_.outputs(); ++k)
-        if (combines(k))
+        if (apart_[k])
           body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
   }
-  void* partial(std::size_t chunk, std::size_t k) {
-    return reinterpret_cast<std::byte*>(partials_.data()) + chunk * partial_bytes_ + partial_offsets_[k];
-  }
+  std::byte* scratch(std::size_t piece) { return memory(piece * piece_bytes_); }
+  void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + partial_offsets_[k]; }
+
+  /// Of what the calls of run_part add to.
+  struct sum_of_calls {
+    std::size_t offset = 0;
+    cascade sum = {};
+  };
 
   loop body_;
   buffers where_;
   sequence<std::uint64_t> literals_;
   std::string description_;
-  std::size_t chunks_ = 1, partial_bytes_ = 0, divided_elements_ = 0;
+  std::size_t chunks_ = 1, piece_bytes_ = 0, divided_elements_ = 0;
+  bool apart_[max_operands]{};  // whether pieces combine this output each for itself
   sequence<std::size_t> partial_offsets_;
-  sequence<cache_line> partials_, divided_;
+  sequence<sum_of_calls> sums_;
+  sequence<cache_line> memory_, divided_;
   double output_divisor_ = 1, input_divisor_ = 1;
   int divided_input_ = -1;
   const arithmetic* divided_arithmetic_ = nullptr;
@@ -138,44 +160,49 @@ WEFT_ONCE void loop_kernel::run(const frame& f) {
     at.in[k] = divided_.data();
   }
   clear_combined(at.out);
-  const bool apart = chunks_ != 1 && !partials_.empty();
   const auto chunk = [&](std::size_t c) {
-    body_.run(at.in, apart ? outputs_of(c, at.out).out : at.out, literals_.data(), c, chunks_);
+    body_.run(at.in, outputs_of(c, at.out).out, literals_.data(), c, chunks_, scratch(c));
   };
   if (chunks_ == 1)
     chunk(0);
   else
     f.threads->parallel_for(chunks_, chunk);
-  if (apart) merge(at.out, chunks_);
+  merge(at.out, chunks_);
   if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, at.out[0], at.out[0], where_.out_elements[0]);
 }
 
 WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
-  const operands at = operands_in(f);
+  operands at = operands_in(f);
   const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < most_parts ? n : most_parts;
-  if (begin == 0) clear_combined(at.out);
-  const bool apart = parts != 1 && !partials_.empty();
+  if (begin == 0) {
+    clear_combined(at.out);
+    for (sum_of_calls& s : sums_) s.sum.restart();  // a step before may have ended in an error
+  }
+  void* to[max_operands];
+  for (std::size_t k = 0; k < body_.outputs(); ++k) {
+    to[k] = at.out[k];
+    if (apart_[k] && k < sums_.size()) at.out[k] = sums_[k].sum.open(where_.out_elements[k]);
+  }
   const auto part = [&](std::size_t c) {
-    body_.run_rows(at.in, apart ? outputs_of(c, at.out).out : at.out, literals_.data(), begin + n * c / parts,
-                   begin + n * (c + 1) / parts, rows);
+    body_.run_rows(at.in, outputs_of(c, at.out).out, literals_.data(), begin + n * c / parts,
+                   begin + n * (c + 1) / parts, rows, scratch(c));
   };
   if (parts == 1)
     part(0);
   else
     f.threads->parallel_for(parts, part);
-  if (apart) merge(at.out, parts);
+  merge(at.out, parts);
+  for (std::size_t k = 0; k < sums_.size(); ++k) {
+    if (!apart_[k]) continue;
+    sums_[k].sum.close();
+    if (end == rows) sums_[k].sum.finish(to[k]);
+  }
 }
 
 WEFT_ONCE void loop_kernel::run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end,
                                       std::size_t rows) {
   const operands at = operands_in(f);
-  body_.run_rows(at.in, outputs_of(piece, at.out).out, literals_.data(), begin, end, rows);
-}
-
-WEFT_ONCE void loop_kernel::merge_pieces(const frame& f, std::size_t pieces) {
-  const operands at = operands_in(f);
-  clear_combined(at.out);
-  merge(at.out, pieces);
+  body_.run_rows(at.in, outputs_of(piece, at.out).out, literals_.data(), begin, end, rows, scratch(piece));
 }
 
 #endif

@@ -22,7 +22,7 @@ class matmul_kernel final : public kernel {
       : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
     // A storage type would be widened anew for each panel.
     in_panels_ = epilogue_ && product.m > 2 * panel_rows() && !product.transpose_a && !is_storage_type<T> &&
-                 epilogue_->prepare_pieces(loop_kernel::most_parts);
+                 epilogue_->prepare_pieces(loop_kernel::most_parts, product.m / panel_rows());
   }
   ~matmul_kernel() override { delete epilogue_; }
 

@@ -81,11 +81,11 @@ struct pool_image {
     }
   }
 
-  // The first of equals stays; what is no number wins, so that it shows.
-  static WEFT_INLINE bool beats(T later, T earlier) { return (later > earlier) | (later != later); }
+  // The first of equals stays; what is no number wins, so that it shows, and of several the last.
+  static WEFT_INLINE bool beats(T later, T earlier) { return (later > earlier) | is_nan(later); }
   static WEFT_INLINE T later_if(T later, T earlier, T yes, T no) {
     const T chosen = later > earlier ? yes : no;
-    return later != later ? yes : chosen;
+    return is_nan(later) ? yes : chosen;
   }
 
   WEFT_INLINE void window(std::int64_t y, std::int64_t x) const {
@@ -121,6 +121,21 @@ struct pool_image {
     }
     T best[32];
     std::int32_t where[32];
+    if constexpr (Kind == pool_kind::average) {  // row by row, so that large windows lose nothing
+      for (std::int64_t k = 0; k < n; ++k) best[k] = 0;
+      for (std::int64_t i = row0; i < row1; ++i) {
+        T row[32];
+        for (std::int64_t k = 0; k < n; ++k) row[k] = 0;
+        for (std::int64_t j = column0; j < column1; ++j) {
+          const T* const from = a + at(i, j);
+          WEFT_VECTORIZE
+          for (std::int64_t k = 0; k < n; ++k) row[k] += from[k];
+        }
+        for (std::int64_t k = 0; k < n; ++k) best[k] += row[k];
+      }
+      for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k] / count;
+      return;
+    }
     const T* const first = a + at(row0, column0);
     for (std::int64_t k = 0; k < n; ++k) best[k] = first[k], where[k] = 0;
     std::int32_t number = 0;
@@ -128,23 +143,16 @@ struct pool_image {
       for (std::int64_t j = column0; j < column1; ++j, ++number) {
         if (number == 0) continue;
         const T* const from = a + at(i, j);
-        if constexpr (Kind == pool_kind::average) {
-          WEFT_VECTORIZE
-          for (std::int64_t k = 0; k < n; ++k) best[k] += from[k];
-        } else {
-          WEFT_VECTORIZE
-          for (std::int64_t k = 0; k < n; ++k) {
-            const T value = from[k];
-            const bool larger = beats(value, best[k]);
-            best[k] = larger ? value : best[k];
-            if constexpr (Kind != pool_kind::max) where[k] = larger ? number : where[k];
-          }
+        WEFT_VECTORIZE
+        for (std::int64_t k = 0; k < n; ++k) {
+          const T value = from[k];
+          const bool larger = beats(value, best[k]);
+          best[k] = larger ? value : best[k];
+          if constexpr (Kind != pool_kind::max) where[k] = larger ? number : where[k];
         }
       }
     if constexpr (Kind == pool_kind::max) {
       for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k];
-    } else if constexpr (Kind == pool_kind::average) {
-      for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k] / count;
     } else {
       number = 0;
       for (std::int64_t i = row0; i < row1; ++i)
@@ -201,6 +209,7 @@ class pooling_kernel final : public kernel {
         run_image(a + n * a_elements(), b + n * b_elements(), out + n * elements(), c);
       if (in_pieces_) epilogue_->run_piece(f, c, images * c / chunks_, images * (c + 1) / chunks_, images);
     };
+    if (in_pieces_) epilogue_->clear_pieces(f);
     if (chunks_ == 1)
       chunk(0);
     else

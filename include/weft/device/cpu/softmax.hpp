@@ -4,46 +4,48 @@
 #include <cstdint>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/loop.hpp>
 #include <weft/device/cpu/math.hpp>
 
 namespace weft::device {
 
 /// What softmax, its logarithm and the cross-entropies share, for one row: y = x - max(x) and z = exp(y), which may be
-/// the same memory; returns the sum of z.
+/// the same memory.
 template <class T>
-T shifted_exp(const T* x, T* y, T* z, std::size_t n) {
+void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   T largest = x[0];
   for (std::size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  T sum = 0;
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) {
     y[i] = x[i] - largest;
     z[i] = math::exp(x[i] - largest);
   }
-  for (std::size_t i = 0; i < n; ++i) sum += z[i];
-  return sum;
 }
 
 #if defined(__x86_64__)
 template <class T>
-WEFT_TARGET_AVX2 WEFT_LOOPS T shifted_exp_avx2(const T* x, T* y, T* z, std::size_t n) {
-  return shifted_exp(x, y, z, n);
+WEFT_TARGET_AVX2 WEFT_LOOPS void shifted_exp_avx2(const T* x, T* y, T* z, std::size_t n) {
+  shifted_exp(x, y, z, n);
 }
 #endif
 
+/// The same by what this processor has; returns the sum of z.
 template <class T>
-T shifted_exp_best(const T* x, T* y, T* z, std::size_t n) {
+T sum_of_shifted_exp(const T* x, T* y, T* z, std::size_t n) {
 #if defined(__x86_64__)
-  if (detected_isa() != isa::baseline) return shifted_exp_avx2(x, y, z, n);
+  if (detected_isa() != isa::baseline)
+    shifted_exp_avx2(x, y, z, n);
+  else
 #endif
-  return shifted_exp(x, y, z, n);
+    shifted_exp(x, y, z, n);
+  return detail::sum_of(z, n);
 }
 
 /// y = softmax(x) of each row.
 template <class T>
 void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
-    const T scale = T(1) / shifted_exp_best(x, y, y, columns);
+    const T scale = T(1) / sum_of_shifted_exp(x, y, y, columns);
     for (std::size_t c = 0; c < columns; ++c) y[c] *= scale;
   }
 }
@@ -52,7 +54,7 @@ void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
 template <class T>
 void log_softmax_rows(const T* x, T* y, T* scratch, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
-    const T shift = math::log(shifted_exp_best(x, y, scratch, columns));
+    const T shift = math::log(sum_of_shifted_exp(x, y, scratch, columns));
     for (std::size_t c = 0; c < columns; ++c) y[c] -= shift;
   }
 }
@@ -62,13 +64,12 @@ template <class T>
 void cross_entropy_rows(const T* x, const T* labels, T* losses, T* backprop, T* scratch, std::size_t rows,
                         std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, labels += columns, backprop += columns) {
-    const T sum = shifted_exp_best(x, scratch, backprop, columns), log_sum = math::log(sum), scale = T(1) / sum;
-    T loss = 0;
+    const T sum = sum_of_shifted_exp(x, scratch, backprop, columns), log_sum = math::log(sum), scale = T(1) / sum;
     for (std::size_t c = 0; c < columns; ++c) {
-      loss += labels[c] * (log_sum - scratch[c]);
+      scratch[c] = labels[c] * (log_sum - scratch[c]);
       backprop[c] = backprop[c] * scale - labels[c];
     }
-    losses[r] = loss;
+    losses[r] = detail::sum_of(scratch, columns);
   }
 }
 
@@ -79,7 +80,7 @@ std::size_t sparse_cross_entropy_rows(const T* x, const Label* labels, T* losses
   for (std::size_t r = 0; r < rows; ++r, x += columns, backprop += columns) {
     const auto label = static_cast<std::size_t>(labels[r]);  // a negative one becomes huge
     if (label >= columns) return r;
-    const T sum = shifted_exp_best(x, scratch, backprop, columns), scale = T(1) / sum;
+    const T sum = sum_of_shifted_exp(x, scratch, backprop, columns), scale = T(1) / sum;
     for (std::size_t c = 0; c < columns; ++c) backprop[c] *= scale;
     losses[r] = math::log(sum) - scratch[label];
     backprop[label] -= T(1);

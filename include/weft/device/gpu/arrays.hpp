@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/device/argmax.hpp>
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
 
@@ -53,8 +54,7 @@ struct transpose_body {
   }
 };
 
-/// The number of the largest element along an axis; of equal ones the first. A NaN is never larger than a number, but
-/// nothing is larger than a NaN that comes first.
+/// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp).
 template <class T>
 struct argmax_body {
   static constexpr unsigned threads = 256;
@@ -83,11 +83,11 @@ struct argmax_body {
     const std::uint32_t outer = inner.divide(result);
     const T* const first = x + outer * extent * inner.extent + (result - outer * inner.extent);
     if constexpr (Phase == 0) {
-      T best{};
+      T best = weft::device::below_all<T>();
       std::int32_t index = -1;
       for (std::uint32_t k = lane; k < extent; k += lanes) {
         const T value = first[k * inner.extent];
-        if (value == value && (index < 0 || value > best)) best = value, index = static_cast<std::int32_t>(k);
+        if (value > best) best = value, index = static_cast<std::int32_t>(k);
       }
       ours.value[slot(lane)] = best;
       ours.index[slot(lane)] = index;
@@ -95,7 +95,7 @@ struct argmax_body {
       if (lane < 16) look(ours, slot, lane, lane + 16, lanes, 16);
     } else if (lane == 0) {
       look(ours, slot, 0, 1, lanes < 16 ? lanes : 16, 1);
-      to[result] = *first == *first ? ours.index[slot(0)] : 0;
+      to[result] = ours.index[slot(0)] < 0 ? 0 : ours.index[slot(0)];
     }
   }
 

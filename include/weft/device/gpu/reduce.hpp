@@ -14,8 +14,8 @@
 /// there are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what
 /// they left in the workspace, always in the same order.
 ///
-/// Sums are kept in the elements' own type, floats in floats: at most a few hundred terms one after another in a
-/// thread, eight at a time, the rest as a tree.
+/// Sums are kept in the elements' own type, floats in floats: in a thread eight terms at a time, 32 such sums one after
+/// another, then those; the rest as a tree.
 namespace weft::gpu {
 
 /// How the threads of a reduction are laid out.
@@ -250,9 +250,11 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   template <std::size_t... I, std::size_t... O>
   WEFT_HOST_DEVICE void accumulate(const place& at, const position& p, block_memory& ours, weft::detail::indices<I...>,
                                    weft::detail::indices<O...>) const {
-    outputs_of<P, 1> total;
+    outputs_of<P, 1> total, some;
     (reset<static_cast<int>(O)>(total), ...);
+    (reset<static_cast<int>(O)>(some), ...);
     if (p.exists) {
+      unsigned parts = 0;
       std::uint32_t base[P::inputs + 1] = {};
       this->kept.add_offsets(p.result, base);
       const std::uint32_t begin = at.block_y * this->layout.split;
@@ -305,8 +307,13 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
           P::run(in, this->constants, this->factor, out);
           (take<static_cast<int>(O)>(part, y, whole[u]), ...);
         }
-        (merge_into<static_cast<int>(O)>(total, part), ...);
+        (merge_into<static_cast<int>(O)>(some, part), ...);
+        if (++parts % 32 == 0) {
+          (merge_into<static_cast<int>(O)>(total, some), ...);
+          (reset<static_cast<int>(O)>(some), ...);
+        }
       }
+      (merge_into<static_cast<int>(O)>(total, some), ...);
     }
     (share<static_cast<int>(O)>(total, ours, p.slot_of(p.lane)), ...);
   }

@@ -60,12 +60,16 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Phase == 2) {
       const T largest = row_largest(ours, first, lanes);
       T sum = 0, of_labels = 0, dot = 0;
-      for (std::uint32_t c = lane; c < columns; c += lanes) {
-        sum += math::exp(x[c] - largest);
-        if constexpr (dense) {
-          of_labels += labels[c];
-          dot += labels[c] * (x[c] - largest);
+      for (std::uint32_t c = lane; c < columns;) {  // some at a time, so that long rows lose nothing
+        T some = 0, some_labels = 0, some_dot = 0;
+        for (int i = 0; i < 64 && c < columns; ++i, c += lanes) {
+          some += math::exp(x[c] - largest);
+          if constexpr (dense) {
+            some_labels += labels[c];
+            some_dot += labels[c] * (x[c] - largest);
+          }
         }
+        sum += some, of_labels += some_labels, dot += some_dot;
       }
       ours.sum[at.thread] = sum;
       if constexpr (dense) {

@@ -95,9 +95,12 @@ struct pool {
       const window w = window_at(p.row, p.column);
       if constexpr (Kind == pool_kind::average) {
         sum_type sum = 0;
-        for (std::int32_t r = w.row0; r < w.row1; ++r)
+        for (std::int32_t r = w.row0; r < w.row1; ++r) {
+          sum_type row = 0;
           for (std::int32_t c = w.column0; c < w.column1; ++c)
-            sum += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
+            row += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
+          sum += row;
+        }
         out[i] = static_cast<T>(sum / w.count());
       } else {
         const std::int32_t best = maximum_of(w, p.image, p.channel);
@@ -138,7 +141,7 @@ struct pool {
     return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
             right < s.width ? right : s.width};
   }
-  /// The first of equals stays; what is no number wins, so that it shows.
+  /// The first of equals stays; what is no number wins, so that it shows, and of several the last.
   WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
     std::int32_t where = at(n, w.row0, w.column0, k);
     sum_type best = static_cast<sum_type>(a[where]);
