@@ -112,6 +112,10 @@ constexpr device_spec parse_device(const char* text, std::size_t size) {
 template <fixed_string Text>
 struct device_name_is_malformed : mistake<!detail::names_device<Text>()> {};
 
+/// A device is a device_spec: text is made one by _device, or by parse_device while the program runs.
+template <class X>
+struct device_is_not_a_device_spec : mistake<true> {};
+
 namespace literals {
 /// "/job:ps/task:0/device:CPU:0"_device; a typing error does not compile.
 template <fixed_string Text>

@@ -264,6 +264,22 @@ struct pick_reversed {
 template <class From, class To>
 struct reshape_changes_elements : mistake<!detail::reshapes(From::spec, To::spec)> {};
 
+namespace detail {
+
+template <class From, class To>
+constexpr auto find_reshape_mistake() {
+  if constexpr (extents_are_not_valid<To>::value)
+    return extents_are_not_valid<To>{};
+  else
+    return reshape_changes_elements<From, To>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with a reshape, if anything is.
+template <class From, class To>
+using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
+
 /// The axes of a transpose are those of its operand, each once.
 template <class Dims, int... Axes>
 struct axes_are_no_permutation
@@ -273,9 +289,11 @@ struct axes_are_no_permutation
 template <class To, Expression E>
 [[nodiscard]] auto reshape(const E& e) {
   using From = dims_t<E>;
-  static_assert(correct<reshape_changes_elements<From, To>>, "reshape: the extents hold another number of elements");
-  if constexpr (reshape_changes_elements<From, To>::value) {
-    return detail::after_mistake<value_t<E>, To>(e);
+  using mistake = reshape_mistake<From, To>;
+  static_assert(correct<mistake>,
+                "reshape: needs extents, dims<...>, of as many elements and the same dynamic extents");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<value_t<E>, From>(e);
   } else if constexpr (E::symbolic) {
     return detail::make_node<value_t<E>, To, device_t<E>>(detail::record_reshape(let(e).erased(), To::spec));
   } else {
@@ -384,10 +402,13 @@ constexpr std::size_t rank(const E&) {
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
 template <Expression E>
-  requires(E::symbolic)
 [[nodiscard]] auto stop_gradient(const E& e) {
-  const symbol x = let(e).erased();
-  return detail::node_of<E>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+  if constexpr (E::symbolic) {
+    const symbol x = let(e).erased();
+    return detail::node_of<E>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+  } else {
+    return eval(e);
+  }
 }
 
 }  // namespace weft

@@ -26,9 +26,10 @@ struct value_not_in_a_graph : mistake<!E::symbolic> {};
 
 namespace detail {
 
-/// Stands in for a result after a mistake, so that one mistake is one error.
-template <class T, class Dims, class... E>
+/// Stands in for a result after a mistake, so that one mistake is one error. It has elements that arithmetic takes.
+template <class U, class Dims, class... E>
 auto after_mistake(const E&...) {
+  using T = std::conditional_t<is_storage_type<U>, float, U>;
   if constexpr (([] {
                   if constexpr (Expression<E>)
                     return E::symbolic;
@@ -47,7 +48,7 @@ constexpr bool defined_for() {
     return std::is_same_v<T, bool>;
   else if constexpr (requires { Op::floating_only; })
     return std::is_floating_point_v<T>;
-  else if constexpr (requires { Op::predicate; })
+  else if constexpr (requires { Op::predicate; } && !requires { Op::orders; })
     return std::is_arithmetic_v<T>;
   else
     return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;

@@ -6,6 +6,10 @@
 
 namespace weft {
 
+/// What a node of other extents or elements, or what is not in a graph, is assigned to.
+template <class X>
+struct assigned_to_a_node : mistake<true> {};
+
 /// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node {
@@ -24,6 +28,24 @@ class node {
            std::is_same_v<dims_t<E>, Dims> && E::operations > 0) node(const E& e)
       : node(let(e)) {}
 
+  // What others write, and is not there.
+  node() = delete;  // A node is made of an expression: auto y = x * 2; or node<T, dims<...>> y = x * 2;
+  template <class X>
+    requires(!std::is_convertible_v<const X&, node>)
+  constexpr node& operator=(const X&) {
+    static_assert(correct<assigned_to_a_node<X>>,
+                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+    return *this;
+  }
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  constexpr explicit(!std::is_same_v<N, T>) operator N() const {
+    static_assert(correct<value_needs_a_session<Dims>>,
+                  "a node has no value yet: session.eval(x) computes it; cast<T>(x), weft::exp(x) take nodes, not "
+                  "std::exp");
+    return N();
+  }
+
   symbol erased() const { return symbol_; }
   value id() const { return symbol_.id(); }
 
@@ -32,18 +54,25 @@ class node {
 };
 
 /// What a variable is made of, or is to become.
-template <class E>
-struct value_is_no_variable : mistake<Expression<E>> {};
+template <class X>
+struct value_is_not_a_variable : mistake<true> {};
 
 /// A trainable state of a graph: reading it is a node, `assign` and the optimizers write it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
   explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
+  variable_node() = delete;  // A variable is made by variable<T, dims<...>>(graph, "name", init::zeros{}).
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression E>
   variable_node(const E&) : variable_node(symbol()) {
-    static_assert(correct<value_is_no_variable<E>>, "a variable is written by assign(variable, value), in a step");
+    static_assert(correct<value_is_not_a_variable<E>>, "a variable is written by assign(variable, value), in a step");
+  }
+  template <class X>
+    requires(!std::is_convertible_v<const X&, variable_node>)
+  constexpr variable_node& operator=(const X&) {
+    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    return *this;
   }
 };
 

@@ -9,11 +9,31 @@ namespace weft {
 template <class T>
 struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
 
+/// The compiler must know the axes: they are template arguments.
+template <class... Arguments>
+struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
+
+/// An axis is an integer.
+template <auto... Axes>
+struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && ...)> {};
+
+namespace detail {
+
+template <class E, template <class> class Undefined, auto... Axes>
+constexpr auto find_reduction_mistake() {
+  if constexpr (axes_are_not_integers<Axes...>::value)
+    return axes_are_not_integers<Axes...>{};
+  else
+    return first_mistake<axis_out_of_range<dims_t<E>, static_cast<int>(Axes)...>, Undefined<value_t<E>>>{};
+}
+
+}  // namespace detail
+
 /// What is wrong with a reduction, if anything is.
-template <class E, int... Axes>
-using reduction_mistake =
-    std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value, axis_out_of_range<dims_t<E>, Axes...>,
-                       reduction_undefined_for<value_t<E>>>;
+template <class E, auto... Axes>
+using reduction_mistake = decltype(detail::find_reduction_mistake<E, reduction_undefined_for, Axes...>());
+template <class E, auto... Axes>
+using mean_mistake = decltype(detail::find_reduction_mistake<E, not_floating, Axes...>());
 
 namespace detail {
 
@@ -59,7 +79,7 @@ auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
   return result;
 }
 
-template <device::combine How, bool Mean, int... Axes, class E, class Compiler = gpu::this_compiler>
+template <device::combine How, bool Mean, auto... Axes, class E, class Compiler = gpu::this_compiler>
 auto reduce(const E& e) {
   using T = value_t<E>;
   using D = dims_t<E>;
@@ -85,43 +105,50 @@ auto reduce(const E& e) {
 }  // namespace detail
 
 /// Sum over the given axes, or over all (tf.reduce_sum). Fuses the expression that it sums.
-template <int... Axes, Expression E>
-[[nodiscard]] auto sum(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "sum: no such axis, or an element type without sum");
+template <auto... Axes, Expression E, class... More>
+[[nodiscard]] auto sum(const E& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "sum: axes are template arguments: sum<1>(x)");
+  static_assert(correct<reduction_mistake<E, Axes...>>, "sum: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::sum, false, Axes...>(e);
 }
 
-template <class E, int... Axes>
-using mean_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value,
-                                        axis_out_of_range<dims_t<E>, Axes...>, not_floating<value_t<E>>>;
-
 /// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
-template <int... Axes, Expression E>
-[[nodiscard]] auto mean(const E& e) {
+template <auto... Axes, Expression E, class... More>
+[[nodiscard]] auto mean(const E& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "mean: axes are template arguments: mean<1>(x)");
   static_assert(correct<mean_mistake<E, Axes...>>,
-                "mean: no such axis, or integers, whose mean is none: use cast<float>(x)");
+                "mean: needs axes of the operand and elements of float or double: cast<float>(x)");
   return detail::reduce<device::combine::sum, true, Axes...>(e);
 }
 
 /// Product over the given axes, or over all (tf.reduce_prod). Its first and second gradients are right whichever
 /// elements are 0; third ones are so where no more than two are.
-template <int... Axes, Expression E>
-[[nodiscard]] auto product(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "product: no such axis, or an element type without product");
+template <auto... Axes, Expression E, class... More>
+[[nodiscard]] auto product(const E& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "product: axes are template arguments: product<1>(x)");
+  static_assert(correct<reduction_mistake<E, Axes...>>,
+                "product: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::product, false, Axes...>(e);
 }
 
 /// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
-template <int... Axes, Expression E>
-[[nodiscard]] auto max(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "max: no such axis, or an element type without max");
+template <auto... Axes, Expression E, class... More>
+[[nodiscard]] auto max(const E& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "max: axes are template arguments: max<1>(x); maximum(x, y) is the larger of two");
+  static_assert(correct<reduction_mistake<E, Axes...>>, "max: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::maximum, false, Axes...>(e);
 }
 
 /// Smallest element over the given axes, or over all (tf.reduce_min).
-template <int... Axes, Expression E>
-[[nodiscard]] auto min(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "min: no such axis, or an element type without min");
+template <auto... Axes, Expression E, class... More>
+[[nodiscard]] auto min(const E& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "min: axes are template arguments: min<1>(x); minimum(x, y) is the smaller of two");
+  static_assert(correct<reduction_mistake<E, Axes...>>, "min: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::minimum, false, Axes...>(e);
 }
 

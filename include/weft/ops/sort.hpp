@@ -211,6 +211,10 @@ constexpr bool last_axis_has(const shape& s, std::int64_t k) {
 template <class Dims, int K>
 struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
 
+/// The compiler must know how many elements are wanted.
+template <class Dims>
+struct number_is_not_a_template_argument : mistake<true> {};
+
 /// What is wrong with the operand of a sort, if anything is.
 template <class E, int Axis>
 using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axis>::value, axis_out_of_range<dims_t<E>, Axis>,
@@ -298,6 +302,14 @@ template <int K, Expression E>
     using To = typename detail::append_extent<without_axes<D, std::uint32_t{1} << (D::rank - 1)>, K>::type;
     return detail::sorted<To>(e, D::rank - 1, K, direction::descending);
   }
+}
+
+// As others write it.
+template <Expression E>
+auto top_k(const E& e, detail::anything) {
+  static_assert(correct<number_is_not_a_template_argument<dims_t<E>>>,
+                "top_k: the number is a template argument: top_k<5>(x)");
+  return detail::nothing_sorted(e);
 }
 
 }  // namespace weft

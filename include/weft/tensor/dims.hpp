@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// A string that can be a template argument: the name of a dynamic extent.
@@ -95,14 +97,12 @@ struct shape {
   }
 };
 
-/// The extents of a tensor, outermost first: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>` for a scalar.
+/// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
+/// for a scalar. What takes a dims from a program checks it (`extents_are_not_valid`).
 template <auto... Extents>
 struct dims {
   using dims_type = dims;
   static constexpr std::size_t rank = sizeof...(Extents);
-  static_assert(rank <= max_rank, "a tensor has at most 8 dimensions");
-  static_assert(((detail::is_dynamic(Extents) || detail::code(Extents) >= 0) && ...),
-                "an extent is at least 0; write dyn<\"name\"> for one known at run time only");
 
   /// The extents, with a negative code where they are dynamic.
   static constexpr shape spec = [] {

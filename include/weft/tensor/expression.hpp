@@ -5,6 +5,7 @@
 
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/mistake.hpp>
 
 namespace weft {
 
@@ -68,10 +69,28 @@ struct expression_base {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
-  /// The value of a scalar over tensors, computed now: by argument-dependent lookup, in the layer that has the kernels.
-  operator T() const requires(Dims::rank == 0 && !(Operands::symbolic || ...)) {
-    return eval(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
+  template <class N>
+    requires std::is_arithmetic_v<N>
+  constexpr explicit(!std::is_same_v<N, T>) operator N() const {
+    static_assert(correct<number_mistake<Dims, symbolic>>,
+                  "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
+    return N();
   }
+};
+
+/// A scalar over tensors is a number.
+template <class Op, class T, class Device, class... Operands>
+  requires(!(Operands::symbolic || ...))
+struct expression_base<Op, T, dims<>, Device, Operands...> {
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = dims<>;
+  using device_type = Device;
+  static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
+  static constexpr bool symbolic = false;
+
+  /// Its value, computed now: by argument-dependent lookup, in the layer that has the kernels.
+  operator T() const { return eval(static_cast<const expression<Op, T, dims<>, Device, Operands...>&>(*this)); }
 };
 
 }  // namespace detail
