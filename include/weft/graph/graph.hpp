@@ -320,9 +320,9 @@ class graph final : public recorder {
            state_,
            graph_node::no_node});
     }
-    template <std::size_t N>
-    device_scope(graph& g, const char (&)[N]) : device_scope(g, device_spec()) {
-      static_assert(correct<device_is_not_a_device_spec<char[N]>>,
+    template <std::size_t Count>
+    device_scope(graph& g, const char (&)[Count]) : device_scope(g, device_spec()) {
+      static_assert(correct<device_is_not_a_device_spec<char[Count]>>,
                     "device_scope: write \"/device:CPU:0\"_device, cpu{0} or cuda{0}");
     }
     ~device_scope() {

@@ -216,9 +216,9 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T,
 }
 
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
-template <Element T, class Dims = dims<>, class N>
-  requires(std::is_arithmetic_v<N> && !(std::is_same_v<N, T> && std::is_same_v<Dims, dims<>>))
-variable_node<T, Dims> variable(graph& g, std::string_view name, N first) {
+template <Element T, class Dims = dims<>, class Num>
+  requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+variable_node<T, Dims> variable(graph& g, std::string_view name, Num first) {
   return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)});
 }
 /// A scalar of the number's type, which it starts as.
@@ -237,9 +237,9 @@ template <Element T>
 node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
-template <Expression E>
-  requires(!E::symbolic && E::operations > 0)
-auto constant(graph& g, const E& value) {
+template <Expression Expr>
+  requires(!Expr::symbolic && Expr::operations > 0)
+auto constant(graph& g, const Expr& value) {
   return constant(g, eval(value));
 }
 

@@ -43,15 +43,15 @@ struct leaf<T> {
   static constexpr bool has_types = true, says_nothing = false;
   using meant = node<T>;
 };
-template <Element T, auto... E, class... More>
-struct leaf<T, dims<E...>, More...> {
+template <Element T, auto... Extents, class... More>
+struct leaf<T, dims<Extents...>, More...> {
   static constexpr bool has_types = true, says_nothing = false;
-  using meant = node<T, dims<E...>>;
+  using meant = node<T, dims<Extents...>>;
 };
 
-template <class G, class Name = const char*, class... More>
+template <class Graph, class Name = const char*, class... More>
 inline constexpr bool graph_and_name =
-    std::is_convertible_v<G, graph&> && std::is_convertible_v<Name, std::string_view>;
+    std::is_convertible_v<Graph, graph&> && std::is_convertible_v<Name, std::string_view>;
 
 // What has a type of its own, so that it need not be said.
 template <class X>
@@ -64,20 +64,20 @@ concept FirstValue = is_typed_value<X> || std::is_arithmetic_v<X> ||
                      requires(const X& x, const shape& s) { initializer(x(s)); };
 
 /// What is wrong with the arguments of a variable, if anything is.
-template <class Leaf, class G = void, class Name = const char*, class First = init::none, class... More>
+template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
 constexpr auto find_variable_mistake() {
   using first = std::remove_cvref_t<First>;
-  if constexpr (!graph_and_name<G, Name> || sizeof...(More) > 0)
-    return arguments_are_not_graph_and_name<std::remove_cvref_t<G>, std::remove_cvref_t<Name>>{};
+  if constexpr (!graph_and_name<Graph, Name> || sizeof...(More) > 0)
+    return arguments_are_not_graph_and_name<std::remove_cvref_t<Graph>, std::remove_cvref_t<Name>>{};
   else if constexpr (!FirstValue<first>)
     return first_value_is_not_an_initializer<first>{};
   else
     return types_are_not_element_and_dims<>{};
 }
 
-template <class Leaf, class G = void, class Name = const char*, class First = init::none, class... More>
+template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
 inline constexpr bool makes_variable =
-    graph_and_name<G, Name> && FirstValue<std::remove_cvref_t<First>> &&
+    graph_and_name<Graph, Name> && FirstValue<std::remove_cvref_t<First>> &&
     (Leaf::has_types || (Leaf::says_nothing && is_typed_value<std::remove_cvref_t<First>>)) && sizeof...(More) == 0;
 
 // A number, a tensor or an expression over tensors.
@@ -86,9 +86,9 @@ inline constexpr bool is_fixed_value = Element<X> || std::is_arithmetic_v<X>;
 template <Expression X>
 inline constexpr bool is_fixed_value<X> = !X::symbolic;
 
-template <class G = void, class X = void, class... More>
+template <class Graph = void, class X = void, class... More>
 inline constexpr bool makes_constant =
-    std::is_convertible_v<G, graph&> && is_fixed_value<std::remove_cvref_t<X>> && sizeof...(More) == 0;
+    std::is_convertible_v<Graph, graph&> && is_fixed_value<std::remove_cvref_t<X>> && sizeof...(More) == 0;
 
 }  // namespace detail
 

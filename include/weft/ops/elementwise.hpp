@@ -9,8 +9,8 @@
 namespace weft {
 
 /// A C++ number as an operand, of whatever type: it becomes one of the element type that it meets.
-template <class N>
-concept Number = std::is_arithmetic_v<N>;
+template <class Num>
+concept Number = std::is_arithmetic_v<Num>;
 
 template <class X>
 concept Operand = Expression<X> || Number<X>;
@@ -71,12 +71,12 @@ WEFT_ONCE void refuse_number(bool negative, std::uint64_t magnitude, dtype type)
 #endif
 
 /// A number as an element. Integers that hold another number then are refused; fractions are by their types.
-template <class T, class N>
-T as_element(N number) {
+template <class T, class Num>
+T as_element(Num number) {
   const T t = static_cast<T>(number);
-  if constexpr (std::is_integral_v<T> && std::is_integral_v<N>)
-    if (static_cast<N>(t) != number || (t < T{}) != (number < N{}))
-      refuse_number(number < N{}, static_cast<std::uint64_t>(number), dtype_of<T>);
+  if constexpr (std::is_integral_v<T> && std::is_integral_v<Num>)
+    if (static_cast<Num>(t) != number || (t < T{}) != (number < Num{}))
+      refuse_number(number < Num{}, static_cast<std::uint64_t>(number), dtype_of<T>);
   return t;
 }
 
@@ -132,38 +132,38 @@ template <Expression X>
 inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
 /// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
-template <class Dims, class E>
-decltype(auto) at_own_extents(const E& e) {
-  if constexpr (E::operations > 0 && !std::is_same_v<dims_t<E>, Dims>)
+template <class Dims, class Expr>
+decltype(auto) at_own_extents(const Expr& e) {
+  if constexpr (Expr::operations > 0 && !std::is_same_v<dims_t<Expr>, Dims>)
     return settle(e);
   else
     return (e);
 }
 
-template <class E>
+template <class Expr>
 constexpr std::size_t most_operations(std::size_t so_far = 0) {
-  return E::operations > so_far ? E::operations : so_far;
+  return Expr::operations > so_far ? Expr::operations : so_far;
 }
-template <class E, class Next, class... More>
+template <class Expr, class Next, class... More>
 constexpr std::size_t most_operations(std::size_t so_far = 0) {
-  return most_operations<Next, More...>(most_operations<E>(so_far));
+  return most_operations<Next, More...>(most_operations<Expr>(so_far));
 }
 
-template <std::size_t Operations, class E>
-decltype(auto) settle_largest(const E& e) {
-  if constexpr (E::operations == Operations)
+template <std::size_t Operations, class Expr>
+decltype(auto) settle_largest(const Expr& e) {
+  if constexpr (Expr::operations == Operations)
     return settle(e);
   else
     return (e);
 }
 
 /// Where the whole is too large its operands settle, largest first. The types go by their own names, as make_tensor's.
-template <class Op, class T, class Dims, class Device, class... E>
-auto make_expression(const E&... e) {
+template <class Op, class T, class Dims, class Device, class... Expr>
+auto make_expression(const Expr&... e) {
   using result =
-      expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, E...>;
+      expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, Expr...>;
   if constexpr (result::operations > max_operations)
-    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<E...>()>(e)...);
+    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<Expr...>()>(e)...);
   else
     return result(e...);
 }

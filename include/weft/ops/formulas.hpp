@@ -381,8 +381,8 @@ struct cast {
     else
       return static_cast<To>(x);
   }
-  template <class G, class V, class Y>
-  WEFT_HOST_DEVICE static V gradient(G g, V x, Y) {
+  template <class Upstream, class V, class Y>
+  WEFT_HOST_DEVICE static V gradient(Upstream g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)

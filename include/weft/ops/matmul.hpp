@@ -112,9 +112,9 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;
-  using mistake = first_mistake<factor_is_not_a_matrix<DA>, factor_is_not_a_matrix<DB>,
-                                matmul_shapes_differ<DA, DB, Transposed>, element_types_differ<T, value_t<B>>,
-                                matmul_undefined_for<T>>;
+  using mistake =
+      first_mistake<factor_is_not_a_matrix<DA>, factor_is_not_a_matrix<DB>, matmul_shapes_differ<DA, DB, Transposed>,
+                    element_types_differ<T, value_t<B>>, matmul_undefined_for<T>>;
   static_assert(correct<mistake>, "matmul: needs matrices [m, k] and [k, n] of one floating-point type: cast<T>(x)");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, DA>(a, b);

@@ -40,7 +40,7 @@ template <class A, class B>
 struct operator_not_defined : mistake<true> {};
 
 /// Values of a graph, and expressions over tensors, have no elements until they are evaluated.
-template <class E>
+template <class Expr>
 struct value_is_not_a_range : mistake<true> {};
 
 /// Only a variable is assigned to.
@@ -49,9 +49,9 @@ struct assigned_value_is_not_a_variable : mistake<true> {};
 
 namespace detail {
 
-template <class E>
-auto same_after_mistake(const E& e) {
-  return after_mistake<value_t<E>, dims_t<E>>(e);
+template <class Expr>
+auto same_after_mistake(const Expr& e) {
+  return after_mistake<value_t<Expr>, dims_t<Expr>>(e);
 }
 
 template <class X>
@@ -63,44 +63,45 @@ inline constexpr bool is_variable<variable_node<T, D, Dev>> = true;
 
 // ---- an axis as an argument, or none ----
 
-template <Expression E, class... More>
-auto argmax(const E& e, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto argmax(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
                 "argmax: the axis is a template argument: argmax<1>(x), argmax<-1>(x) for the last");
-  return detail::after_mistake<std::int32_t, dims_t<E>>(e);
+  return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
 }
-template <Expression E, class... More>
-auto softmax(const E& e, detail::anything, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<dims_t<E>>>, "softmax: it is along the last axis: softmax(x)");
+template <Expression Expr, class... More>
+auto softmax(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "softmax: it is along the last axis: softmax(x)");
   return detail::same_after_mistake(e);
 }
-template <Expression E, class... More>
-auto log_softmax(const E& e, detail::anything, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto log_softmax(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
                 "log_softmax: it is along the last axis: log_softmax(x)");
   return detail::same_after_mistake(e);
 }
-template <Expression E, class... More>
-auto transpose(const E& e, detail::anything, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto transpose(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
                 "transpose: axes are template arguments: transpose<1, 0>(x), transpose(x) for all in reverse");
   return detail::same_after_mistake(e);
 }
 
 // ---- extents, types and options as arguments ----
 
-template <Expression E, class... More>
-auto reshape(const E& e, detail::anything, const More&...) {
-  static_assert(correct<extents_are_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto reshape(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<extents_are_not_a_template_argument<dims_t<Expr>>>,
                 "reshape: extents are a template argument: reshape<dims<3, 2>>(x)");
   return detail::same_after_mistake(e);
 }
-template <auto... Extents, Expression E>
+template <auto... Extents, Expression Expr>
   requires(sizeof...(Extents) > 0)
-auto reshape(const E& e) {
+auto reshape(const Expr& e) {
   static_assert(correct<extents_are_not_a_template_argument<dims<Extents...>>>,
                 "reshape: extents are written in a dims: reshape<dims<3, 2>>(x)");
-  return detail::after_mistake<value_t<E>, dims<Extents...>>(e);
+  return detail::after_mistake<value_t<Expr>, dims<Extents...>>(e);
 }
 template <class... To, Expression X>
   requires(sizeof...(To) == 0 || !(Element<To> && ...))
@@ -109,21 +110,21 @@ auto cast(const X& x) {
                 "cast: the element type is a template argument: cast<float>(x)");
   return detail::same_after_mistake(x);
 }
-template <Expression E, class... More>
-auto one_hot(const E& e, detail::anything, const More&...) {
-  static_assert(correct<option_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto one_hot(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
                 "one_hot: the depth is a template argument: one_hot<10>(labels)");
-  return detail::after_mistake<float, dims_t<E>>(e);
+  return detail::after_mistake<float, dims_t<Expr>>(e);
 }
-template <Expression E, class... More>
-auto max_pool2d(const E& e, const More&...) {
-  static_assert(correct<option_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto max_pool2d(const Expr& e, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
                 "max_pool2d: window, stride and padding are template arguments: max_pool2d<2>(x), max_pool2d<3, 2>(x)");
   return detail::same_after_mistake(e);
 }
-template <Expression E, class... More>
-auto average_pool2d(const E& e, const More&...) {
-  static_assert(correct<option_is_not_a_template_argument<dims_t<E>>>,
+template <Expression Expr, class... More>
+auto average_pool2d(const Expr& e, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
                 "average_pool2d: window, stride and padding are template arguments: average_pool2d<2>(x)");
   return detail::same_after_mistake(e);
 }
@@ -160,9 +161,9 @@ auto select(const P& condition, A, B) {
                 "select: one of the two values is a tensor or a node; cast<float>(condition) is 1 and 0");
   return detail::after_mistake<std::common_type_t<A, B>, dims_t<P>>(condition);
 }
-template <class F, Expression E, class... More>
+template <class F, Expression Expr, class... More>
   requires(!Expression<F> && !Number<F>)
-auto elementwise(const F&, const E& e, const More&...) {
+auto elementwise(const F&, const Expr& e, const More&...) {
   static_assert(correct<operation_is_not_a_type<F>>,
                 "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
   return detail::same_after_mistake(e);
@@ -220,40 +221,40 @@ A& operator/=(A& a, const B&) {
 
 // ---- values that are there when a session runs ----
 
-template <Expression E>
-  requires(E::symbolic)
-auto eval(const E&) {
-  static_assert(correct<value_needs_a_session<dims_t<E>>>,
+template <Expression Expr>
+  requires(Expr::symbolic)
+auto eval(const Expr&) {
+  static_assert(correct<value_needs_a_session<dims_t<Expr>>>,
                 "eval: a session computes a graph's values: session.eval(x)");
-  return detail::after_mistake<value_t<E>, dims_t<E>>();
+  return detail::after_mistake<value_t<Expr>, dims_t<Expr>>();
 }
-template <Expression E>
-  requires(!E::symbolic)
-auto let(const E&) {
-  static_assert(correct<value_not_in_a_graph<E>>, "let: it makes a node in a graph; eval(x) computes with tensors");
-  return node<value_t<E>, dims_t<E>>(symbol());
+template <Expression Expr>
+  requires(!Expr::symbolic)
+auto let(const Expr&) {
+  static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
+  return node<value_t<Expr>, dims_t<Expr>>(symbol());
 }
-template <Expression E>
-  requires(E::symbolic || E::operations > 0)
-const E* begin(const E& e) {
-  static_assert(correct<value_is_not_a_range<E>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
+template <Expression Expr>
+  requires(Expr::symbolic || Expr::operations > 0)
+const Expr* begin(const Expr& e) {
+  static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
   return &e;
 }
-template <Expression E>
-  requires(E::symbolic || E::operations > 0)
-const E* end(const E& e) {
+template <Expression Expr>
+  requires(Expr::symbolic || Expr::operations > 0)
+const Expr* end(const Expr& e) {
   return &e;
 }
 
-template <Expression X, class E>
+template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
-auto assign(const X& target, const E&) {
+auto assign(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: only a variable is written: assign(w, value)");
   return detail::same_after_mistake(target);
 }
-template <Expression X, class E>
+template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
-auto assign_add(const X& target, const E&) {
+auto assign_add(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>,
                 "assign_add: only a variable is written: assign_add(w, value)");
   return detail::same_after_mistake(target);

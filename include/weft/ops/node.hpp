@@ -23,27 +23,26 @@ class node {
 
   explicit node(symbol s) : symbol_(s) {}
   /// Enters an expression into its graph.
-  template <Expression E>
-  requires(E::symbolic && !std::is_same_v<E, node> && std::is_same_v<value_t<E>, T> &&
-           std::is_same_v<dims_t<E>, Dims> && E::operations > 0) node(const E& e)
+  template <Expression Expr>
+  requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
+           std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0) node(const Expr& e)
       : node(let(e)) {}
 
   // What others write, and is not there.
   node() = delete;  // A node is made of an expression: auto y = x * 2; or node<T, dims<...>> y = x * 2;
   template <class X>
-    requires(!std::is_convertible_v<const X&, node>)
-  constexpr node& operator=(const X&) {
+  requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {
     static_assert(correct<assigned_to_a_node<X>>,
                   "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
     return *this;
   }
-  template <class N>
-    requires std::is_arithmetic_v<N>
-  constexpr explicit(!std::is_same_v<N, T>) operator N() const {
+  template <class Num>
+  requires std::is_arithmetic_v<Num>
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_needs_a_session<Dims>>,
                   "a node has no value yet: session.eval(x) computes it; cast<T>(x), weft::exp(x) take nodes, not "
                   "std::exp");
-    return N();
+    return Num();
   }
 
   symbol erased() const { return symbol_; }
@@ -64,13 +63,13 @@ class variable_node : public node<T, Dims, Device> {
   explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
   variable_node() = delete;  // A variable is made by variable<T, dims<...>>(graph, "name", init::zeros{}).
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
-  template <Expression E>
-  variable_node(const E&) : variable_node(symbol()) {
-    static_assert(correct<value_is_not_a_variable<E>>, "a variable is written by assign(variable, value), in a step");
+  template <Expression Expr>
+  variable_node(const Expr&) : variable_node(symbol()) {
+    static_assert(correct<value_is_not_a_variable<Expr>>,
+                  "a variable is written by assign(variable, value), in a step");
   }
   template <class X>
-    requires(!std::is_convertible_v<const X&, variable_node>)
-  constexpr variable_node& operator=(const X&) {
+  requires(!std::is_convertible_v<const X&, variable_node>) constexpr variable_node& operator=(const X&) {
     static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
     return *this;
   }
@@ -94,15 +93,15 @@ auto make_node(symbol s) {
   return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
 }
 
-/// A value of the type and the extents of `E`.
-template <class E>
+/// A value of the type and the extents of `Expr`.
+template <class Expr>
 auto node_of(symbol s) {
-  return make_node<value_t<E>, dims_t<E>, device_t<E>>(s);
+  return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(s);
 }
 
 }  // namespace detail
 
-template <class E>
+template <class Expr>
 inline constexpr bool is_node = false;
 template <class T, class D, class Dev>
 inline constexpr bool is_node<node<T, D, Dev>> = true;

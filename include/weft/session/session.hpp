@@ -61,8 +61,8 @@ struct number_of_fed_values_differs : mistake<Given != Feeds> {};
 /// Nodes, expressions in a graph and effects are fetched. Tensors have their values without a session.
 template <class F>
 struct fetched_value_not_in_a_graph : mistake<!std::is_same_v<F, effect>> {};
-template <Expression E>
-struct fetched_value_not_in_a_graph<E> : value_not_in_a_graph<E> {};
+template <Expression Expr>
+struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
 
 /// Values are fed to nodes; let() makes a node of an expression, before it is used.
 template <class P>
@@ -93,9 +93,9 @@ struct feed_list {
 
 namespace detail {
 
-template <class E>
-auto as_fetch(const E& e) {
-  if constexpr (std::is_same_v<E, effect>)
+template <class Expr>
+auto as_fetch(const Expr& e) {
+  if constexpr (std::is_same_v<Expr, effect>)
     return e;
   else
     return let(e);
@@ -460,8 +460,8 @@ class session {
   }
 
   /// The value of one node or expression, planned and run once.
-  template <class E, class... P, class... X>
-  auto eval(const E& e, const fed_pair<P, X>&... fed) {
+  template <class Expr, class... P, class... X>
+  auto eval(const Expr& e, const fed_pair<P, X>&... fed) {
     return run(fetch(e), fed...);
   }
 
@@ -485,19 +485,19 @@ class session {
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
-  template <class E, class... X>
+  template <class Expr, class... X>
     requires(!(detail::is_fed_pair<X> && ...))
-  auto eval(const E& e, const X&...) {
-    static_assert(correct<arguments_are_not_fetch_and_with<E, X...>>,
+  auto eval(const Expr& e, const X&...) {
+    static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
                   "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
     return run(detail::meant_fetches(e));
   }
 
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
   /// device". What soft placement did not have to move, a step's `explain` leaves out.
-  template <class E>
-    requires(is_node<E>)
-  std::string explain(const E& node) const {
+  template <class Expr>
+    requires(is_node<Expr>)
+  std::string explain(const Expr& node) const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return concat({graph_[n].name, " ", place_.explain(n)});

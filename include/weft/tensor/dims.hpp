@@ -8,11 +8,11 @@
 namespace weft {
 
 /// A string that can be a template argument: the name of a dynamic extent.
-template <std::size_t N>
+template <std::size_t Count>
 struct fixed_string {
-  char text[N]{};
-  constexpr fixed_string(const char (&literal)[N]) {
-    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  char text[Count]{};
+  constexpr fixed_string(const char (&literal)[Count]) {
+    for (std::size_t i = 0; i < Count; ++i) text[i] = literal[i];
   }
 };
 
@@ -36,28 +36,28 @@ inline constexpr dyn_extent<fixed_string(Name)> dyn{};
 namespace detail {
 
 // Asked of the members, because nvcc cannot deduce a template argument of class type.
-template <class E>
+template <class Extent>
 concept named_extent = requires {
-  E::code;
+  Extent::code;
 };
 
 /// The run-time form of an extent: its value, or for a named dynamic extent a negative number made from the name.
 constexpr std::int64_t code(std::int64_t extent) { return extent; }
-template <named_extent E>
-constexpr std::int64_t code(E) {
-  return E::code;
+template <named_extent Extent>
+constexpr std::int64_t code(Extent) {
+  return Extent::code;
 }
 
 constexpr bool is_dynamic(std::int64_t) { return false; }
-template <named_extent E>
-constexpr bool is_dynamic(E) {
+template <named_extent Extent>
+constexpr bool is_dynamic(Extent) {
   return true;
 }
 
 constexpr const char* extent_name(std::int64_t) { return nullptr; }
-template <named_extent E>
-constexpr const char* extent_name(E) {
-  return E::name;
+template <named_extent Extent>
+constexpr const char* extent_name(Extent) {
+  return Extent::name;
 }
 
 }  // namespace detail
@@ -116,28 +116,28 @@ struct dims {
 
 namespace detail {
 
-template <std::size_t I, auto First, auto... Rest>
+template <std::size_t Index, auto First, auto... Rest>
 constexpr auto pick() {
-  if constexpr (I == 0)
+  if constexpr (Index == 0)
     return First;
   else
-    return pick<I - 1, Rest...>();
+    return pick<Index - 1, Rest...>();
 }
 
-template <class Dims, std::size_t I>
+template <class Dims, std::size_t Index>
 struct extent_at;
-template <auto... E, std::size_t I>
-struct extent_at<dims<E...>, I> {
-  static constexpr auto value = pick<I, E...>();
+template <auto... Extents, std::size_t Index>
+struct extent_at<dims<Extents...>, Index> {
+  static constexpr auto value = pick<Index, Extents...>();
 };
 
-template <std::size_t... I>
+template <std::size_t... Index>
 struct indices {};
-template <std::size_t N, std::size_t... I>
-struct make_indices : make_indices<N - 1, N - 1, I...> {};
-template <std::size_t... I>
-struct make_indices<0, I...> {
-  using type = indices<I...>;
+template <std::size_t Count, std::size_t... Index>
+struct make_indices : make_indices<Count - 1, Count - 1, Index...> {};
+template <std::size_t... Index>
+struct make_indices<0, Index...> {
+  using type = indices<Index...>;
 };
 
 template <auto Value>
@@ -175,9 +175,9 @@ constexpr auto broadcast_extent() {
 
 template <class A, class B, class Indices>
 struct broadcast;
-template <class A, class B, std::size_t... I>
-struct broadcast<A, B, indices<I...>> {
-  using type = dims<broadcast_extent<A, B, sizeof...(I) - I>()...>;
+template <class A, class B, std::size_t... Index>
+struct broadcast<A, B, indices<Index...>> {
+  using type = dims<broadcast_extent<A, B, sizeof...(Index) - Index>()...>;
 };
 
 template <class A, class B>
@@ -209,9 +209,9 @@ constexpr std::uint32_t axis_mask(std::size_t rank) {
 
 template <class Dims, class Pick, class Indices>
 struct select_extents;
-template <class Dims, class Pick, std::size_t... I>
-struct select_extents<Dims, Pick, indices<I...>> {
-  using type = dims<extent_at<Dims, Pick::axis(I)>::value...>;
+template <class Dims, class Pick, std::size_t... Index>
+struct select_extents<Dims, Pick, indices<Index...>> {
+  using type = dims<extent_at<Dims, Pick::axis(Index)>::value...>;
 };
 
 /// The dims whose axis i is axis `Pick::axis(i)` of `Dims`, for i below `Count`.
@@ -240,7 +240,7 @@ using broadcast_dims = typename detail::broadcast_result<A, B>::type;
 
 template <class T>
 inline constexpr bool is_dims = false;
-template <auto... E>
-inline constexpr bool is_dims<dims<E...>> = true;
+template <auto... Extents>
+inline constexpr bool is_dims<dims<Extents...>> = true;
 
 }  // namespace weft

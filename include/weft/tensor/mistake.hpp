@@ -42,18 +42,18 @@ struct anything {
 };
 using braces = std::initializer_list<anything>;
 
-template <class E>
-constexpr bool is_extent(E extent) {
-  if constexpr (std::is_integral_v<E>)
-    return extent >= E{};
+template <class Extent>
+constexpr bool is_extent(Extent extent) {
+  if constexpr (std::is_integral_v<Extent>)
+    return extent >= Extent{};
   else
-    return named_extent<E>;
+    return named_extent<Extent>;
 }
 
 template <class Dims>
 inline constexpr bool is_valid_dims = false;
-template <auto... E>
-inline constexpr bool is_valid_dims<dims<E...>> = sizeof...(E) <= max_rank && (is_extent(E) && ...);
+template <auto... Extents>
+inline constexpr bool is_valid_dims<dims<Extents...>> = sizeof...(Extents) <= max_rank && (is_extent(Extents) && ...);
 
 }  // namespace detail
 

@@ -147,9 +147,9 @@ struct tensor_is_not_on_the_host : mistake<!std::is_same_v<Device, cpu>> {};
 
 namespace detail {
 
-template <class E, class T, class Dims>
-using tensor_mistake = std::conditional_t<E::symbolic, value_needs_a_session<dims_t<E>>,
-                                          assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>;
+template <class Expr, class T, class Dims>
+using tensor_mistake = std::conditional_t<Expr::symbolic, value_needs_a_session<dims_t<Expr>>,
+                                          assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>>;
 
 }  // namespace detail
 
@@ -158,13 +158,13 @@ namespace detail {
 /// A tensor as a number: that of a scalar is its element.
 template <class Tensor, class T, class Dims>
 struct tensor_number {
-  template <class N>
-    requires std::is_arithmetic_v<N>
-  constexpr explicit(!std::is_same_v<N, T>) operator N() const {
+  template <class Num>
+    requires std::is_arithmetic_v<Num>
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_is_not_one_number<Dims>>,
                   "not one number, as x(i, ...), sum(x), mean(x) are: cast<T>(x), weft::exp(x) take tensors, not "
                   "std::exp");
-    return N();
+    return Num();
   }
 };
 template <class Tensor, class T>
@@ -219,17 +219,17 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
 
   /// Evaluates the expression in one pass.
-  template <Expression E>
-    requires(!std::is_same_v<E, tensor>)
-  tensor(const E& e) {
-    static_assert(correct<detail::tensor_mistake<E, T, Dims>>,
+  template <Expression Expr>
+    requires(!std::is_same_v<Expr, tensor>)
+  tensor(const Expr& e) {
+    static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
                   "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
     assign(e);
   }
-  template <Expression E>
-    requires(!std::is_same_v<E, tensor>)
-  tensor& operator=(const E& e) {
-    static_assert(correct<detail::tensor_mistake<E, T, Dims>>,
+  template <Expression Expr>
+    requires(!std::is_same_v<Expr, tensor>)
+  tensor& operator=(const Expr& e) {
+    static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
                   "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
     assign(e);
     return *this;
@@ -334,9 +334,9 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   }
 
   /// Found by argument-dependent lookup in the layer that has the kernels.
-  template <class E>
-  void assign(const E& e) {
-    if constexpr (correct<detail::tensor_mistake<E, T, Dims>>) evaluate(e, *this);
+  template <class Expr>
+  void assign(const Expr& e) {
+    if constexpr (correct<detail::tensor_mistake<Expr, T, Dims>>) evaluate(e, *this);
   }
 
   shape shape_;

@@ -27,20 +27,20 @@ struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<fa
 
 namespace detail {
 
-template <class E, class... V>
+template <class Expr, class... V>
 constexpr auto find_minimize_mistake() {
-  if constexpr (!Expression<E>)
-    return minimized_value_is_not_a_node<E>{};
+  if constexpr (!Expression<Expr>)
+    return minimized_value_is_not_a_node<Expr>{};
   else
-    return first_mistake<minimized_value_is_not_scalar<dims_t<E>>, gradient_root_mistake<E>,
-                         trained_value_is_not_a_variable<V, value_t<E>>...>{};
+    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, gradient_root_mistake<Expr>,
+                         trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
 }
 
 }  // namespace detail
 
 /// What is wrong with a loss, and the variables that are named with it, if anything is.
-template <class E, class... Variables>
-using minimize_mistake = decltype(detail::find_minimize_mistake<E, Variables...>());
+template <class Expr, class... Variables>
+using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
 
 namespace detail {
 
@@ -122,12 +122,12 @@ WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const 
 
 /// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
 /// and records their updates.
-template <class Family, class E>
-effect minimize(const E& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
-  gpu::compile_family<Family, value_t<E>>();
+template <class Family, class Expr>
+effect minimize(const Expr& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
+  gpu::compile_family<Family, value_t<Expr>>();
   const auto root = let(loss);
   auto& g = *static_cast<graph*>(root.erased().where());
-  use_gradient_primitives<value_t<E>>(g);
+  use_gradient_primitives<value_t<Expr>>(g);
   return record_minimize(g, root.erased(), name, rule, variables);
 }
 
@@ -139,23 +139,23 @@ struct gradient_descent {
 
   /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
   /// invalid_argument if the loss does not depend on one of them.
-  template <class E, class... V>
-  [[nodiscard]] effect minimize(const E& loss, const V&... variables) const {
-    using mistake = minimize_mistake<E, V...>;
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    using mistake = minimize_mistake<Expr, V...>;
     static_assert(correct<mistake>,
                   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
                   "its type may follow it, one by one");
     if constexpr (correct<mistake>)
       return detail::minimize<gpu::gradient_descents>(
           loss, "gradient_descent",
-          {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}},
+          {&gradient_descent_operation<value_t<Expr>>, {}, {detail::literal_bits(learning_rate)}},
           {variables.erased()...});
     else
       return effect(symbol());
   }
-  template <Expression E>
-  effect minimize(const E&, detail::braces) const {
-    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<E>, value_t<E>>>,
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
                   "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
     return effect(symbol());
   }
@@ -167,24 +167,24 @@ struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
-  template <class E, class... V>
-  [[nodiscard]] effect minimize(const E& loss, const V&... variables) const {
-    using mistake = minimize_mistake<E, V...>;
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    using mistake = minimize_mistake<Expr, V...>;
     static_assert(correct<mistake>,
                   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
                   "its type may follow it, one by one");
     if constexpr (correct<mistake>)
       return detail::minimize<gpu::momentums>(loss, "momentum",
-                                              {&momentum_operation<value_t<E>>,
+                                              {&momentum_operation<value_t<Expr>>,
                                                {"momentum"},
                                                {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
                                               {variables.erased()...});
     else
       return effect(symbol());
   }
-  template <Expression E>
-  effect minimize(const E&, detail::braces) const {
-    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<E>, value_t<E>>>,
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
                   "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
     return effect(symbol());
   }
