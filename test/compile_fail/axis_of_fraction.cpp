@@ -1,6 +1,6 @@
 // An axis is a fraction.
 // error: axes_are_not_integers|invalid explicitly-specified argument for template parameter 'Axes'
-// error: sum: needs axes of the operand and numbers: cast<float>\(x\)
+// error(g++): sum: needs axes of the operand and numbers: cast<float>\(x\)
 #include <weft/weft.hpp>
 using namespace weft;
 

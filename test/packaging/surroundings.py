@@ -34,10 +34,11 @@ def must_compile(what, source):
         faults.append(f"{what}: does not compile with {compiler}:\n" + "\n".join(run.stdout.splitlines()[:40]))
 
 
-has_clusters = compile("#include <boost/asio.hpp>\n").returncode == 0
 included = ["weft.hpp", "ops/sort.hpp", "ops/scan.hpp", "session/trace.hpp", "train/progress.hpp", "data/fashion_mnist.hpp"]
-if has_clusters: included.append("distributed.hpp")
-headers = "".join(f"#include <weft/{header}>\n" for header in included)
+headers = "".join(f"#include <weft/{header}>\n" for header in included) + """#if __has_include(<boost/asio.hpp>)
+#include <weft/distributed.hpp>
+#endif
+"""
 
 # Whatever header is the first: those that include no other of Weft's are the ones that must ask.
 for header in sorted(root.rglob("*.hpp")):
@@ -55,14 +56,15 @@ standard = {name for header in root.rglob("*.hpp") for name in re.findall(r"^#\s
 available = "".join(f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in sorted(standard)
                     if not re.search(r"cu(da|blas|dnn|b/)|nccl|dnnl|cblas|zlib|Weft", name))
 macros = [*OBJECTS, *(f"{m}(x)" for m in FUNCTIONS)]
-must_compile("macros", available + "".join(f"#undef {m.split('(')[0]}\n#define {m} (a macro)\n" for m in macros) + headers)
-
-must_compile("using namespace std", """#include <algorithm>
+names = [m.split("(")[0] for m in macros]
+must_compile("macros, using namespace std",
+             available + "".join(f"#undef {name}\n#define {m} (a macro)\n" for name, m in zip(names, macros)) + headers +
+             "".join(f"#undef {name}\n" for name in names) + """
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <system_error>
 #include <vector>
-""" + headers + """
 using namespace std;
 using namespace weft;
 
