@@ -66,6 +66,19 @@ class error : public std::exception {
 
   error_code code() const noexcept { return code_; }
 
+  // The codes by this class too, where another error_code is in sight: `e.code() == error::not_found` beside
+  // `using namespace std`.
+  static constexpr error_code cancelled = error_code::cancelled, unknown = error_code::unknown,
+                              invalid_argument = error_code::invalid_argument,
+                              deadline_exceeded = error_code::deadline_exceeded, not_found = error_code::not_found,
+                              already_exists = error_code::already_exists,
+                              permission_denied = error_code::permission_denied,
+                              resource_exhausted = error_code::resource_exhausted,
+                              failed_precondition = error_code::failed_precondition, aborted = error_code::aborted,
+                              out_of_range = error_code::out_of_range, unimplemented = error_code::unimplemented,
+                              internal = error_code::internal, unavailable = error_code::unavailable,
+                              data_loss = error_code::data_loss, unauthenticated = error_code::unauthenticated;
+
   /// The operation's name, as the user gave it or as Weft derived it; empty where none is to blame.
   const std::string& operation() const noexcept { return operation_; }
 

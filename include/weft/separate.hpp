@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/language.hpp>
+
 // Every file that includes Weft compiles what it uses of it. The half that is no template, and templates of float, can
 // be compiled once for a whole program: a file with WEFT_SEPARATE defined sees declarations only, and one that includes
 // <weft/source.hpp> compiles the rest. The CMake target weft::compiled is both.

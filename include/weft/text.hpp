@@ -5,6 +5,8 @@
 #include <string>
 #include <type_traits>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// A piece of a message: words, or a whole number. Refers to what it is made from.

@@ -27,9 +27,11 @@
 #include <weft/ops/softmax.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/state.hpp>
+#include <weft/ops/misuse.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/misuse.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/print.hpp>
 #include <weft/session/devices.hpp>

@@ -1,6 +1,6 @@
 // A value is to be fed in place of an expression.
-// error: fed_to_no_node
-// error: values are fed to nodes
+// error: fed_to_non_node
+// error: feed: it lists placeholders, or other nodes
 #include <weft/weft.hpp>
 using namespace weft;
 

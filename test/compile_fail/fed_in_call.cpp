@@ -2,7 +2,7 @@
 // error: fed_number_differs
 // error: int
 // error: float
-// error: with: the value does not fit the node
+// error: with: the value is not a tensor, tensor_view or number of the node
 #include <weft/weft.hpp>
 using namespace weft;
 

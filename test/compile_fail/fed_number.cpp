@@ -1,7 +1,7 @@
 // A number is fed to a placeholder that is no scalar.
 // error: fed_number_differs
 // error: 784
-// error: not a scalar of its type
+// error: a step takes a tensor, tensor_view
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // A step is called with fewer values than it has feeds.
-// error: one value for each of its feeds
+// error: number_of_fed_values_differs<1, 2>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // A tensor is fetched from a session.
-// error: fetched_value_is_in_no_graph
+// error: fetched_value_not_in_a_graph
 // error: a tensor needs no session
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,7 +1,7 @@
 // Arithmetic in a storage type.
 // error: operation_undefined_for
 // error: half
-// error: use cast<T>\(x\)
+// error: relu: needs numbers, not bool, half or bfloat16: cast<float>\(x\)
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,7 +1,7 @@
 // A loss that is not one number.
 // error: minimized_value_is_not_scalar
 // error: dims<10>|10
-// error: mean or sum|its mean
+// error: the loss must be a float or double scalar in a graph, use mean\(\) or sum\(\)
 #include <weft/weft.hpp>
 using namespace weft;
 

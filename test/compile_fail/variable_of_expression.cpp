@@ -1,5 +1,5 @@
 // An expression is written to the handle of a variable, where a step would write to the variable.
-// error: value_is_no_variable
+// error: value_is_not_a_variable
 // error: dims<3>
 // error: a variable is written by assign\(variable, value\), in a step
 #include <weft/weft.hpp>

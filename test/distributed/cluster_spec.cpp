@@ -28,6 +28,16 @@ BOOST_AUTO_TEST_CASE(jobs_and_tasks) {
   BOOST_TEST(cluster.tasks_on_host_of({"ps", 0}) == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(addresses_in_a_list_are_those_of_one_text) {
+  const cluster_spec of_text{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:3"}};
+  BOOST_CHECK(of_text == (cluster_spec{{"ps", {"127.0.0.1:1"}}, {"worker", {"127.0.0.1:2", "127.0.0.1:3"}}}));
+  BOOST_CHECK(of_text == (cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", {"127.0.0.1:2", "127.0.0.1:3"}}}));
+  const cluster_spec one_job{{"worker", {"127.0.0.1:2", "127.0.0.1:3"}}};
+  BOOST_TEST(to_string(one_job) == "worker=127.0.0.1:2,127.0.0.1:3");
+  const std::string text = "127.0.0.1:1";
+  BOOST_TEST(to_string(cluster_spec{{"ps", text}, {"worker", {}}}) == to_string(cluster_spec{{"ps", text}, {"worker", ""}}));
+}
+
 BOOST_AUTO_TEST_CASE(equal_clusters_have_equal_hashes_and_others_do_not) {
   const cluster_spec one{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2"}};
   const cluster_spec same{{"worker", "127.0.0.1:2"}, {"ps", "127.0.0.1:1"}};

@@ -694,3 +694,30 @@ BOOST_AUTO_TEST_CASE(a_program_that_records_for_each_run_is_told) {
   for (int i = 0; i < 10'000; ++i) s.set(v, static_cast<float>(i));
   BOOST_TEST(s.eval(v) == 9999);  // what is recorded can be run
 }
+
+BOOST_AUTO_TEST_CASE(numbers_are_first_values_and_are_assigned) {
+  graph g;
+  const auto v = variable(g, "v", 0.5f);
+  static_assert(std::is_same_v<decltype(v), const variable_node<float>>);
+  const auto w = variable<float, dims<3>>(g, "w", 2);
+  const auto n = variable<std::int64_t>(g, "n", 7);
+  const auto written = assign(v, 3);
+  const auto added = assign_add(n, 2);
+  CHECK_SAYS(failure(error::invalid_argument, [&] { (void)variable<std::int8_t>(g, "small", 300); }), "300 is no int8");
+  session s{g, {.threads = 1}};
+  BOOST_TEST(s.eval(v) == 0.5f);
+  BOOST_TEST(list(s.eval(w)) == floats({2, 2, 2}));
+  BOOST_TEST(s.eval(written) == 3.0f);
+  BOOST_TEST(s.eval(added) == 9);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_values_max_is_the_larger) {
+  const vec a{1, 5, 3}, b{4, 2, 3};
+  BOOST_TEST(list(eval(max(a, b))) == floats({4, 5, 3}));
+  BOOST_TEST(list(eval(min(a, b * 2.0f))) == floats({1, 4, 3}));
+  BOOST_TEST(list(stop_gradient(a + b)) == floats({5, 7, 6}));
+  graph g;
+  const auto x = constant(g, a + b);
+  session s{g, {.threads = 1}};
+  BOOST_TEST(list(s.eval(max(x, x * 2.0f))) == floats({10, 14, 12}));
+}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// What is computed of each row of logits, for every kind of device.

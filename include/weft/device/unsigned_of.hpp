@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// The unsigned integer of so many bytes: 1, 2, 4 or 8.

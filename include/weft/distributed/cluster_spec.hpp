@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,12 +33,28 @@ class cluster_spec {
  public:
   cluster_spec() = default;
 
-  /// cluster_spec{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223,127.0.0.1:2224"}}: for each job its tasks'
-  /// addresses, separated by commas. A job with an empty list has no tasks.
-  /// Throws weft::error (invalid_argument) for a bad job name or address, a job given twice, and an address given
-  /// twice.
-  cluster_spec(std::initializer_list<std::pair<std::string_view, std::string_view>> jobs) {
-    for (const auto& [job, addresses] : jobs) add_job(job, addresses);
+  /// The addresses of a job's tasks: one text, separated by commas, or a list.
+  class addresses {
+   public:
+    template <class Text>
+    requires std::is_convertible_v<const Text&, std::string_view> addresses(const Text& text)
+        : text_(std::string_view(text)) {}
+    // A list of two texts would else be the two ends of one.
+    addresses(std::initializer_list<std::string_view> list) {
+      for (const std::string_view one : list) text_.append(text_.empty() ? "" : ",").append(one);
+    }
+    const std::string& text() const { return text_; }
+
+   private:
+    std::string text_;
+  };
+
+  /// cluster_spec{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223,127.0.0.1:2224"}}, or with lists as TensorFlow
+  /// has them, {"worker", {"127.0.0.1:2223", "127.0.0.1:2224"}}: for each job its tasks' addresses. A job with an empty
+  /// list has no tasks. Throws weft::error (invalid_argument) for a bad job name or address, a job given twice, and an
+  /// address given twice.
+  cluster_spec(std::initializer_list<std::pair<std::string_view, addresses>> jobs) {
+    for (const auto& [job, of_tasks] : jobs) add_job(job, of_tasks.text());
   }
 
   /// Adds one job from "host:port,host:port,...".

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// Remembers which updates of one worker have been applied, so that one that is sent twice counts once. An update is

@@ -140,6 +140,14 @@ class replicated_session {
     return replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
 
+  // As others write it: nodes that are in no list.
+  template <class Fetched, class... X>
+  auto prepare(const Fetched& fetched, const X&... fed) {
+    static_assert(correct<arguments_are_not_fetch_and_feed<Fetched, X...>>,
+                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+    return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
+  }
+
   /// The session of this worker alone: for what does not train.
   session& local() { return local_; }
 
@@ -331,6 +339,29 @@ replicated_session(const graph&, basic_server<T>&, Strategy) -> replicated_sessi
 template <transport T, class Strategy>
 replicated_session(const graph&, basic_server<T>&, Strategy, session_options) -> replicated_session<Strategy, T>;
 
+/// A replicated session is made of a graph, a server, a strategy, and options.
+template <class... Arguments>
+struct replicated_session_is_not_made_of : mistake<true> {};
+
+// Of other arguments, or the same in another order, this becomes of it.
+template <class... X>
+class replicated_session<replicated_session_is_not_made_of<X...>, tcp> {
+ public:
+  template <class... Arguments>
+  explicit replicated_session(const Arguments&...) {
+    static_assert(correct<replicated_session_is_not_made_of<X...>>,
+                  "replicated_session: write replicated_session s(graph, server, parameter_server<synchronous>{})");
+  }
+  template <class... F, class... P>
+  step<fetch_list<F...>, feed_list<P...>> prepare(const fetch_list<F...>&, const feed_list<P...>&);
+  session& local();
+  std::int64_t global_step() const;
+  void refresh();
+  void finish();
+};
+template <class... X>
+replicated_session(const X&...) -> replicated_session<replicated_session_is_not_made_of<X...>, tcp>;
+
 /// A prepared run on a replicated session; called like a `step`.
 template <class Strategy, transport T, class... F, class... P>
 class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
@@ -342,20 +373,31 @@ class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
   /// task that is gone; deadline_exceeded that names who is waited for.
   template <class... X>
   auto operator()(const X&... x) {
-    compute(x...);
-    exchange();
+    using mistake = detail::call_mistake<feed_list<P...>, X...>;
+    static_assert(correct<mistake>,
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
+                  "tensors");
+    if constexpr (correct<mistake>) {
+      compute(x...);
+      exchange();
+    }
     return results_.get();
   }
 
   /// The two halves of a call, for those who time them.
   template <class... X>
   auto compute(const X&... x) {
-    static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
-    const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
-    constexpr std::size_t own = detail::step_results<F...>::values;
-    local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
-      return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
-    });
+    using mistake = detail::call_mistake<feed_list<P...>, X...>;
+    static_assert(correct<mistake>,
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
+                  "tensors");
+    if constexpr (correct<mistake>) {
+      const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
+      constexpr std::size_t own = detail::step_results<F...>::values;
+      local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
+        return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
+      });
+    }
     return results_.get();
   }
   void exchange(deadline until = std::chrono::seconds(60)) {

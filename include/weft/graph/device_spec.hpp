@@ -58,13 +58,13 @@ struct device_parser {
     while (at != end && *at >= '0' && *at <= '9' && n < 100000000) n = n * 10 + (*at++ - '0');
     return n;
   }
-  template <std::size_t N>
-  constexpr void name(char (&to)[N]) {
+  template <std::size_t Count>
+  constexpr void name(char (&to)[Count]) {
     std::size_t i = 0;
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     if (at == end || !letter(*at)) well_formed = false;
-    while (at != end && (letter(*at) || (*at >= '0' && *at <= '9') || *at == '_') && i + 1 < N) to[i++] = *at++;
-    while (i < N) to[i++] = 0;
+    while (at != end && (letter(*at) || (*at >= '0' && *at <= '9') || *at == '_') && i + 1 < Count) to[i++] = *at++;
+    while (i < Count) to[i++] = 0;
   }
 };
 
@@ -111,6 +111,10 @@ constexpr device_spec parse_device(const char* text, std::size_t size) {
 /// A device's name is not made of /job:NAME, /task:N and /device:CPU:N or /device:GPU:N.
 template <fixed_string Text>
 struct device_name_is_malformed : mistake<!detail::names_device<Text>()> {};
+
+/// A device is a device_spec: text is made one by _device, or by parse_device while the program runs.
+template <class X>
+struct device_is_not_a_device_spec : mistake<true> {};
 
 namespace literals {
 /// "/job:ps/task:0/device:CPU:0"_device; a typing error does not compile.

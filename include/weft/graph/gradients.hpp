@@ -22,8 +22,7 @@ struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
 /// What is wrong with a value that is differentiated, if anything is.
 template <class Y>
-using gradient_root_mistake =
-    std::conditional_t<value_not_in_a_graph<Y>::value, value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
+using gradient_root_mistake = first_mistake<value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
 
 namespace detail {
 
@@ -64,7 +63,7 @@ template <Expression Y, Expression... Xs>
                 "nor double");
   static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is an integer or bool");
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
-                "gradients: an x is no node: let() makes one");
+                "gradients: an x is not a node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
     return std::tuple{detail::settle(xs)...};
   } else if constexpr (correct<gradient_root_mistake<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
@@ -78,6 +77,12 @@ template <Expression Y, Expression... Xs>
   } else {
     return std::tuple{detail::node_of<Xs>(xs.erased())...};
   }
+}
+template <Expression Y>
+auto gradients(const Y& y, detail::braces) {
+  static_assert(correct<gradient_with_respect_to_expression<std::initializer_list<Y>>>,
+                "gradients: the xs follow y, one by one: auto [dw, db] = gradients(loss, w, b);");
+  return std::tuple{y};
 }
 
 }  // namespace weft

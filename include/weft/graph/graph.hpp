@@ -428,6 +428,11 @@ class graph final : public recorder {
            state_,
            graph_node::no_node});
     }
+    template <std::size_t Count>
+    device_scope(graph& g, const char (&)[Count]) : device_scope(g, device_spec()) {
+      static_assert(correct<device_is_not_a_device_spec<char[Count]>>,
+                    "device_scope: write \"/device:CPU:0\"_device, cpu{0} or cuda{0}");
+    }
     ~device_scope() {
       graph_.places_.pop_back();
       if (destroy_) destroy_(state_);

@@ -218,9 +218,15 @@ WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, co
 /// A value that is fed to each step (tf.placeholder). Without a name it is called placeholder, placeholder_1, ...
 template <Element T, class Dims = dims<>>
 node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
-  static_assert(is_dims<Dims>, "placeholder<T, dims<...>>: the second argument is a dims");
-  detail::remember_formulas<Dims>(g);
-  return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
+  static_assert(correct<extents_are_not_valid<Dims>>,
+                "placeholder<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+                "time");
+  if constexpr (correct<extents_are_not_valid<Dims>>) {
+    detail::remember_formulas<Dims>(g);
+    return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
+  } else {
+    return node<T, Dims>(symbol());
+  }
 }
 
 /// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
@@ -230,10 +236,16 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
 template <Element T, class Dims = dims<>, class Init = init::zeros>
 requires requires(const Init& i, const shape& s) { initializer(i(s)); }
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
-  static_assert(is_dims<Dims>, "variable<T, dims<...>>: the second argument is a dims");
-  detail::remember_formulas<Dims>(g);
-  return variable_node<T, Dims>(
-      detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, {&first, detail::make_first_value<Init>}));
+  static_assert(correct<extents_are_not_valid<Dims>>,
+                "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+                "time");
+  if constexpr (correct<extents_are_not_valid<Dims>>) {
+    detail::remember_formulas<Dims>(g);
+    return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
+                                                          {&first, detail::make_first_value<Init>}));
+  } else {
+    return variable_node<T, Dims>(symbol());
+  }
 }
 
 /// A variable that starts as the given tensor.
@@ -242,6 +254,18 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T,
   detail::remember_formulas<Dims>(g);
   return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
                                                         first.elements() * sizeof(T)));
+}
+
+/// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
+template <Element T, class Dims = dims<>, class Num>
+  requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+variable_node<T, Dims> variable(graph& g, std::string_view name, Num first) {
+  return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)});
+}
+/// A scalar of the number's type, which it starts as.
+template <Element T>
+variable_node<T> variable(graph& g, std::string_view name, T first) {
+  return variable(g, name, tensor<T>(first));
 }
 
 /// A fixed value (tf.constant).
@@ -254,6 +278,11 @@ node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
 template <Element T>
 node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
+}
+template <Expression Expr>
+  requires(!Expr::symbolic && Expr::operations > 0)
+auto constant(graph& g, const Expr& value) {
+  return constant(g, eval(value));
 }
 
 /// The number of elements of all variables: those of the model, and what optimizers have put beside them.

@@ -280,42 +280,60 @@ struct pick_reversed {
 template <class From, class To>
 struct reshape_changes_elements : mistake<!detail::reshapes(From::spec, To::spec)> {};
 
+namespace detail {
+
+template <class From, class To>
+constexpr auto find_reshape_mistake() {
+  if constexpr (extents_are_not_valid<To>::value)
+    return extents_are_not_valid<To>{};
+  else
+    return reshape_changes_elements<From, To>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with a reshape, if anything is.
+template <class From, class To>
+using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
+
 /// The axes of a transpose are those of its operand, each once.
 template <class Dims, int... Axes>
 struct axes_are_no_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
 /// The same elements, in row-major order, under other extents: `reshape<dims<dyn<"batch">, 784>>(x)` (tf.reshape).
-template <class To, Expression E>
-[[nodiscard]] auto reshape(const E& e) {
-  using From = dims_t<E>;
-  static_assert(correct<reshape_changes_elements<From, To>>, "reshape: the extents hold another number of elements");
-  if constexpr (reshape_changes_elements<From, To>::value) {
-    return detail::after_mistake<value_t<E>, To>(e);
-  } else if constexpr (E::symbolic) {
-    return detail::make_node<value_t<E>, To, device_t<E>>(detail::record_reshape(let(e).erased(), To::spec));
+template <class To, Expression Expr>
+[[nodiscard]] auto reshape(const Expr& e) {
+  using From = dims_t<Expr>;
+  using mistake = reshape_mistake<From, To>;
+  static_assert(correct<mistake>,
+                "reshape: needs extents, dims<...>, of as many elements and the same dynamic extents");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<value_t<Expr>, From>(e);
+  } else if constexpr (Expr::symbolic) {
+    return detail::make_node<value_t<Expr>, To, device_t<Expr>>(detail::record_reshape(let(e).erased(), To::spec));
   } else {
     const auto x = eval(e);
     shape extents = To::spec;
     for (std::size_t i = 0; i < To::rank; ++i)
       for (std::size_t j = 0; j < From::rank; ++j)
         if (extents[i] < 0 && To::spec[i] == From::spec[j]) extents[i] = x.extent(j);
-    return detail::make_tensor<value_t<E>, To, device_t<E>>(extents, x);
+    return detail::make_tensor<value_t<Expr>, To, device_t<Expr>>(extents, x);
   }
 }
 
 /// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
-template <int... Axes, Expression E>
-[[nodiscard]] auto transpose(const E& e) {
-  using D = dims_t<E>;
+template <int... Axes, Expression Expr>
+[[nodiscard]] auto transpose(const Expr& e) {
+  using D = dims_t<Expr>;
   if constexpr (sizeof...(Axes) > 0)
     static_assert(correct<axes_are_no_permutation<D, Axes...>>, "transpose: the axes are no permutation");
   if constexpr (sizeof...(Axes) > 0 && axes_are_no_permutation<D, Axes...>::value) {
-    return detail::after_mistake<value_t<E>, D>(e);
+    return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
-    if constexpr (E::symbolic) gpu::compile_family<gpu::transposes, value_t<E>>();
+    if constexpr (Expr::symbolic) gpu::compile_family<gpu::transposes, value_t<Expr>>();
     const auto x = detail::settle(e);
     sequence<std::int64_t> axes;
     shape extents;
@@ -323,7 +341,7 @@ template <int... Axes, Expression E>
       axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
       extents.push_back(detail::extents_of(x)[pick::axis(i)]);
     }
-    return detail::record_or_run<value_t<E>, To, device_t<E>>(transpose_operation, extents, axes, x);
+    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(transpose_operation, extents, axes, x);
   }
 }
 
@@ -331,21 +349,21 @@ template <int... Axes, Expression E>
 /// wherever it stands; where no element is larger than the lowest finite number the index is 0. Throws, over tensors at
 /// once and in a graph when a step runs: invalid_argument if the axis is empty, out_of_range if it has more than 2^31
 /// elements.
-template <int Axis, Expression E>
-[[nodiscard]] auto argmax(const E& e) {
-  using D = dims_t<E>;
+template <int Axis, Expression Expr>
+[[nodiscard]] auto argmax(const Expr& e) {
+  using D = dims_t<Expr>;
   static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
   if constexpr (axis_out_of_range<D, Axis>::value) {
     return detail::after_mistake<std::int32_t, D>(e);
   } else {
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
-    if constexpr (E::symbolic) gpu::compile_family<gpu::argmaxes, value_t<E>>();
+    if constexpr (Expr::symbolic) gpu::compile_family<gpu::argmaxes, value_t<Expr>>();
     const auto x = detail::settle(e);
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
       if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
-    return detail::record_or_run<std::int32_t, To, device_t<E>>(argmax_operation<value_t<E>>, extents,
+    return detail::record_or_run<std::int32_t, To, device_t<Expr>>(argmax_operation<value_t<Expr>>, extents,
                                                                 {__builtin_ctz(mask)}, x);
   }
 }
@@ -355,57 +373,60 @@ namespace detail {
 // same dims are written down later.
 template <class Dims, int Depth, class Indices>
 struct append_to;
-template <class Dims, int Depth, std::size_t... I>
-struct append_to<Dims, Depth, indices<I...>> {
-  using type = dims<extent_at<Dims, I>::value..., Depth>;
+template <class Dims, int Depth, std::size_t... Index>
+struct append_to<Dims, Depth, indices<Index...>> {
+  using type = dims<extent_at<Dims, Index>::value..., Depth>;
 };
 template <class Dims, int Depth>
 using append_extent = append_to<Dims, Depth, typename make_indices<Dims::rank>::type>;
 }  // namespace detail
 
 /// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
-template <int Depth, class T = float, Expression E>
-[[nodiscard]] auto one_hot(const E& labels) {
-  using U = value_t<E>;
+template <int Depth, class T = float, Expression Expr>
+[[nodiscard]] auto one_hot(const Expr& labels) {
+  using U = value_t<Expr>;
   static_assert(
       correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
       "one_hot: labels are std::int32_t or std::int64_t");
   static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
-  using To = typename detail::append_extent<dims_t<E>, Depth>::type;
-  if constexpr (E::symbolic) gpu::compile_family<gpu::one_hots, T>();
+  using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
+  if constexpr (Expr::symbolic) gpu::compile_family<gpu::one_hots, T>();
   const auto x = detail::settle(labels);
   shape extents = detail::extents_of(x);
   extents.push_back(Depth);
-  return detail::record_or_run<T, To, device_t<E>>(one_hot_operation<T>, extents, {Depth}, x);
+  return detail::record_or_run<T, To, device_t<Expr>>(one_hot_operation<T>, extents, {Depth}, x);
 }
 
 /// The extents as std::int64_t, `[rank]`; known when a step runs (tf.shape).
-template <Expression E>
-[[nodiscard]] auto shape_of(const E& e) {
+template <Expression Expr>
+[[nodiscard]] auto shape_of(const Expr& e) {
   const auto x = detail::settle(e);
-  constexpr int rank = static_cast<int>(dims_t<E>::rank);
-  return detail::record_or_run<std::int64_t, dims<rank>, device_t<E>>(shape_operation, shape(rank), {}, x);
+  constexpr int rank = static_cast<int>(dims_t<Expr>::rank);
+  return detail::record_or_run<std::int64_t, dims<rank>, device_t<Expr>>(shape_operation, shape(rank), {}, x);
 }
 
 /// The number of elements, std::int64_t (tf.size).
-template <Expression E>
-[[nodiscard]] auto size(const E& e) {
+template <Expression Expr>
+[[nodiscard]] auto size(const Expr& e) {
   const auto x = detail::settle(e);
-  return detail::record_or_run<std::int64_t, dims<>, device_t<E>>(size_operation, shape(), {}, x);
+  return detail::record_or_run<std::int64_t, dims<>, device_t<Expr>>(size_operation, shape(), {}, x);
 }
 
 /// The number of axes, known to the compiler (tf.rank).
-template <Expression E>
-constexpr std::size_t rank(const E&) {
-  return dims_t<E>::rank;
+template <Expression Expr>
+constexpr std::size_t rank(const Expr&) {
+  return dims_t<Expr>::rank;
 }
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
-template <Expression E>
-  requires(E::symbolic)
-[[nodiscard]] auto stop_gradient(const E& e) {
-  const symbol x = let(e).erased();
-  return detail::node_of<E>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+template <Expression Expr>
+[[nodiscard]] auto stop_gradient(const Expr& e) {
+  if constexpr (Expr::symbolic) {
+    const symbol x = let(e).erased();
+    return detail::node_of<Expr>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+  } else {
+    return eval(e);
+  }
 }
 
 }  // namespace weft

@@ -21,17 +21,18 @@ template <class T>
 struct elements_are_no_numbers : mistake<std::is_same_v<T, bool>> {};
 
 /// The operation needs a value of a graph, and this is one of tensors.
-template <class E>
-struct value_not_in_a_graph : mistake<!E::symbolic> {};
+template <class Expr>
+struct value_not_in_a_graph : mistake<!Expr::symbolic> {};
 
 namespace detail {
 
-/// Stands in for a result after a mistake, so that one mistake is one error.
-template <class T, class Dims, class... E>
-auto after_mistake(const E&...) {
+/// Stands in for a result after a mistake, so that one mistake is one error. It has elements that arithmetic takes.
+template <class U, class Dims, class... Expr>
+auto after_mistake(const Expr&...) {
+  using T = std::conditional_t<is_storage_type<U>, float, U>;
   if constexpr (([] {
-                  if constexpr (Expression<E>)
-                    return E::symbolic;
+                  if constexpr (Expression<Expr>)
+                    return Expr::symbolic;
                   else
                     return false;
                 }() ||
@@ -47,7 +48,8 @@ constexpr bool defined_for() {
     return std::is_same_v<T, bool>;
   else if constexpr (requires { Op::floating_only; })
     return std::is_floating_point_v<T>;
-  else if constexpr (requires { Op::predicate; })
+  else if constexpr (
+      requires { Op::predicate; } && !requires { Op::orders; })
     return std::is_arithmetic_v<T>;
   else
     return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;

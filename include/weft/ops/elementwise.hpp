@@ -9,8 +9,8 @@
 namespace weft {
 
 /// A C++ number as an operand, of whatever type: it becomes one of the element type that it meets.
-template <class N>
-concept Number = std::is_arithmetic_v<N>;
+template <class Num>
+concept Number = std::is_arithmetic_v<Num>;
 
 template <class X>
 concept Operand = Expression<X> || Number<X>;
@@ -71,12 +71,12 @@ WEFT_ONCE void refuse_number(bool negative, std::uint64_t magnitude, dtype type)
 #endif
 
 /// A number as an element. Integers that hold another number then are refused; fractions are by their types.
-template <class T, class N>
-T as_element(N number) {
+template <class T, class Num>
+T as_element(Num number) {
   const T t = static_cast<T>(number);
-  if constexpr (std::is_integral_v<T> && std::is_integral_v<N>)
-    if (static_cast<N>(t) != number || (t < T{}) != (number < N{}))
-      refuse_number(number < N{}, static_cast<std::uint64_t>(number), dtype_of<T>);
+  if constexpr (std::is_integral_v<T> && std::is_integral_v<Num>)
+    if (static_cast<Num>(t) != number || (t < T{}) != (number < Num{}))
+      refuse_number(number < Num{}, static_cast<std::uint64_t>(number), dtype_of<T>);
   return t;
 }
 
@@ -132,38 +132,38 @@ template <Expression X>
 inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
 /// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
-template <class Dims, class E>
-decltype(auto) at_own_extents(const E& e) {
-  if constexpr (E::operations > 0 && !std::is_same_v<dims_t<E>, Dims>)
+template <class Dims, class Expr>
+decltype(auto) at_own_extents(const Expr& e) {
+  if constexpr (Expr::operations > 0 && !std::is_same_v<dims_t<Expr>, Dims>)
     return settle(e);
   else
     return (e);
 }
 
-template <class E>
+template <class Expr>
 constexpr std::size_t most_operations(std::size_t so_far = 0) {
-  return E::operations > so_far ? E::operations : so_far;
+  return Expr::operations > so_far ? Expr::operations : so_far;
 }
-template <class E, class Next, class... More>
+template <class Expr, class Next, class... More>
 constexpr std::size_t most_operations(std::size_t so_far = 0) {
-  return most_operations<Next, More...>(most_operations<E>(so_far));
+  return most_operations<Next, More...>(most_operations<Expr>(so_far));
 }
 
-template <std::size_t Operations, class E>
-decltype(auto) settle_largest(const E& e) {
-  if constexpr (E::operations == Operations)
+template <std::size_t Operations, class Expr>
+decltype(auto) settle_largest(const Expr& e) {
+  if constexpr (Expr::operations == Operations)
     return settle(e);
   else
     return (e);
 }
 
 /// Where the whole is too large its operands settle, largest first. The types go by their own names, as make_tensor's.
-template <class Op, class T, class Dims, class Device, class... E>
-auto make_expression(const E&... e) {
+template <class Op, class T, class Dims, class Device, class... Expr>
+auto make_expression(const Expr&... e) {
   using result =
-      expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, E...>;
+      expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, Expr...>;
   if constexpr (result::operations > max_operations)
-    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<E...>()>(e)...);
+    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<Expr...>()>(e)...);
   else
     return result(e...);
 }
@@ -220,7 +220,10 @@ namespace detail {
 template <class Op, class X>
 auto unary(const X& x) {
   using T = value_t<X>;
-  return make_expression<Op, result_type<Op, T>, dims_t<X>, device_t<X>>(as_operand<T>(x));
+  if constexpr (correct<elementwise_mistake<Op, X>>)
+    return make_expression<Op, result_type<Op, T>, dims_t<X>, device_t<X>>(as_operand<T>(x));
+  else
+    return after_mistake<result_type<Op, T>, dims_t<X>>(x);
 }
 
 template <class Op, class A, class B>
@@ -240,7 +243,7 @@ auto binary(const A& a, const B& b) {
 /// Applies an operation of one operand to every element.
 template <class Op, Expression X>
 [[nodiscard]] auto elementwise(const X& x) {
-  static_assert(correct<elementwise_mistake<Op, X>>, "elementwise: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<Op, X>>, "elementwise: not defined for this element type: cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, device_t<X>>>,
                 "elementwise: the operation has no kernel for this device");
   static_assert(correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>,
@@ -253,7 +256,8 @@ template <class Op, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto elementwise(const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
-  static_assert(correct<elementwise_mistake<Op, A, B>>, "elementwise: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<Op, A, B>>,
+                "elementwise: needs extents that broadcast and numbers of one type: cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, detail::operand_device<A, B>>>,
                 "elementwise: the operation has no kernel for this device");
   constexpr bool symbolic = detail::symbolic_operand<A> || detail::symbolic_operand<B>;
@@ -267,33 +271,36 @@ template <class Op, Operand A, Operand B>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::add, A, B>>, "operator+: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::add, A, B>>,
+                "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::subtract, A, B>>,
-                "operator-: extents or element types do not fit");
+                "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::multiply, A, B>>,
-                "operator*: extents or element types do not fit");
+                "operator*: needs extents that broadcast and numbers of one type: cast<T>(x); matmul multiplies "
+                "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::divide, A, B>>, "operator/: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::divide, A, B>>,
+                "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator-(const X& x) {
   static_assert(correct<elementwise_mistake<formula::negate, X>>,
-                "operator-: not for this element type: use cast<T>(x)");
+                "operator-: needs numbers, not bool, half or bfloat16: cast<float>(x)");
   return detail::unary<formula::negate>(x);
 }
 
@@ -302,60 +309,63 @@ template <Expression X>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::less, A, B>>, "operator<: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::less, A, B>>,
+                "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
-                "operator<=: extents or element types do not fit");
+                "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::greater, A, B>>, "operator>: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::greater, A, B>>,
+                "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
-                "operator>=: extents or element types do not fit");
+                "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::equal, A, B>>, "operator==: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
+                "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
-                "operator!=: extents or element types do not fit");
+                "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
-                "operator&&: extents or element types do not fit");
+                "operator&&: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
-                "operator||: extents or element types do not fit");
+                "operator||: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_or>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
   static_assert(correct<elementwise_mistake<formula::logical_not, X>>,
-                "operator!: not for this element type: use cast<T>(x)");
+                "operator!: needs elements of bool: x > 0");
   return detail::unary<formula::logical_not>(x);
 }
 
@@ -363,66 +373,99 @@ template <Expression X>
 
 template <Expression X>
 [[nodiscard]] auto abs(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::abs, X>>, "abs: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::abs, X>>,
+                "abs: needs numbers, not bool, half or bfloat16: cast<float>(x)");
   return detail::unary<formula::abs>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sign(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sign, X>>, "sign: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::sign, X>>,
+                "sign: needs numbers, not bool, half or bfloat16: cast<float>(x)");
   return detail::unary<formula::sign>(x);
 }
 template <Expression X>
 [[nodiscard]] auto square(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::square, X>>, "square: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::square, X>>,
+                "square: needs numbers, not bool, half or bfloat16: cast<float>(x)");
   return detail::unary<formula::square>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sqrt(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sqrt, X>>, "sqrt: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::sqrt, X>>, "sqrt: needs float or double: cast<float>(x)");
   return detail::unary<formula::sqrt>(x);
 }
 template <Expression X>
 [[nodiscard]] auto exp(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::exp, X>>, "exp: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::exp, X>>, "exp: needs float or double: cast<float>(x)");
   return detail::unary<formula::exp>(x);
 }
 template <Expression X>
 [[nodiscard]] auto log(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::log, X>>, "log: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::log, X>>, "log: needs float or double: cast<float>(x)");
   return detail::unary<formula::log>(x);
 }
 template <Expression X>
 [[nodiscard]] auto tanh(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::tanh, X>>, "tanh: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::tanh, X>>, "tanh: needs float or double: cast<float>(x)");
   return detail::unary<formula::tanh>(x);
 }
 template <Expression X>
 [[nodiscard]] auto sigmoid(const X& x) {
   static_assert(correct<elementwise_mistake<formula::sigmoid, X>>,
-                "sigmoid: not for this element type: use cast<T>(x)");
+                "sigmoid: needs float or double: cast<float>(x)");
   return detail::unary<formula::sigmoid>(x);
 }
 template <Expression X>
 [[nodiscard]] auto relu(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::relu, X>>, "relu: not for this element type: use cast<T>(x)");
+  static_assert(correct<elementwise_mistake<formula::relu, X>>,
+                "relu: needs numbers, not bool, half or bfloat16: cast<float>(x)");
   return detail::unary<formula::relu>(x);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto pow(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::pow, A, B>>, "pow: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::pow, A, B>>,
+                "pow: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::pow>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto maximum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>, "maximum: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
+                "maximum: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto minimum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>, "minimum: extents or element types do not fit");
+  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
+                "minimum: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return detail::binary<formula::minimum>(a, b);
+}
+
+// max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
+template <Expression T>
+[[nodiscard]] auto max(const T& a, const T& b) {
+  static_assert(correct<elementwise_mistake<formula::maximum, T, T>>,
+                "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return detail::binary<formula::maximum>(a, b);
+}
+template <Expression A, Expression B>
+[[nodiscard]] auto max(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
+                "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return detail::binary<formula::maximum>(a, b);
+}
+template <Expression T>
+[[nodiscard]] auto min(const T& a, const T& b) {
+  static_assert(correct<elementwise_mistake<formula::minimum, T, T>>,
+                "min: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return detail::binary<formula::minimum>(a, b);
+}
+template <Expression A, Expression B>
+[[nodiscard]] auto min(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
+                "min: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::minimum>(a, b);
 }
 

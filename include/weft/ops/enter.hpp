@@ -11,10 +11,10 @@
 namespace weft {
 namespace detail {
 
-/// The skeleton of E when its first argument gets number `A` and its first constant number `C`.
-template <class E, int A, int C>
+/// The skeleton of Expr when its first argument gets number `A` and its first constant number `C`.
+template <class Expr, int A, int C>
 struct lower {
-  using type = skeleton::argument<A, value_t<E>>;
+  using type = skeleton::argument<A, value_t<Expr>>;
   static constexpr int arguments = A + 1, constants = C;
 };
 template <class T, int A, int C>
@@ -44,12 +44,12 @@ struct lower<expression<Op, T, D, Dev, X, Y, Z>, A, C> {
   static constexpr int arguments = z::arguments, constants = z::constants;
 };
 
-template <class E>
-using skeleton_of = typename lower<E, 0, 0>::type;
+template <class Expr>
+using skeleton_of = typename lower<Expr, 0, 0>::type;
 
 /// Calls f with every leaf that is no literal, in order; collects the literals.
-template <class E, class F>
-void for_each_leaf(const E& e, std::uint64_t*&, F& f) {
+template <class Expr, class F>
+void for_each_leaf(const Expr& e, std::uint64_t*&, F& f) {
   f(e);
 }
 template <class T, class F>
@@ -70,8 +70,8 @@ struct graph_leaves {
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
-  template <class E>
-  explicit graph_leaves(const E& e) {
+  template <class Expr>
+  explicit graph_leaves(const Expr& e) {
     for_each_leaf(e, literals_end, *this);
   }
   // Only what a leaf has is written: these are compiled anew for every shape.
@@ -137,10 +137,10 @@ void use_storage_type(recorder& where) {
   where.use(storage_primitives<T>);
 }
 
-template <class Compiler, class E>
-symbol record_expression(const E& e, const operation& op, const void* detail, const value_info& output,
+template <class Compiler, class Expr>
+symbol record_expression(const Expr& e, const operation& op, const void* detail, const value_info& output,
                          sequence<std::int64_t> attributes = {}) {
-  using shape_of = lower<E, 0, 0>;
+  using shape_of = lower<Expr, 0, 0>;
   static_assert(shape_of::arguments < static_cast<int>(device::max_operands) - 1 &&
                     shape_of::constants < static_cast<int>(device::max_operands),
                 "an expression has too many operands: name a part of it with let()");
@@ -170,8 +170,8 @@ struct tensor_leaves {
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
-  template <class E>
-  explicit tensor_leaves(const E& e) {
+  template <class Expr>
+  explicit tensor_leaves(const Expr& e) {
     for_each_leaf(e, literals_end, *this);
   }
   template <class T, class D, class Dev>
@@ -247,35 +247,36 @@ WEFT_COLD_END
 }  // namespace detail
 
 /// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
-template <Expression E, class Compiler = gpu::this_compiler>
-  requires(E::symbolic)
-auto let(const E& e) {
-  if constexpr (E::operations == 0) {
-    return detail::node_of<E>(e.erased());
+template <Expression Expr, class Compiler = gpu::this_compiler>
+  requires(Expr::symbolic)
+auto let(const Expr& e) {
+  if constexpr (Expr::operations == 0) {
+    return detail::node_of<Expr>(e.erased());
   } else {
-    gpu::compiled<Compiler>::template map<detail::skeleton_of<E>>();
-    return detail::node_of<E>(detail::record_expression<Compiler>(
-        e, elementwise_operation, &differentiated<detail::skeleton_of<E>>, {dtype_of<value_t<E>>, dims_t<E>::spec}));
+    gpu::compiled<Compiler>::template map<detail::skeleton_of<Expr>>();
+    return detail::node_of<Expr>(detail::record_expression<Compiler>(
+        e, elementwise_operation, &differentiated<detail::skeleton_of<Expr>>,
+        {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}));
   }
 }
 
 /// The same under a name of one's own: in the graph's dump, in messages, in `explain`. What has a name already, as
 /// variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
-template <Expression E>
-  requires(E::symbolic)
-auto let(const E& e, const char* name) {
+template <Expression Expr>
+  requires(Expr::symbolic)
+auto let(const Expr& e, const char* name) {
   const symbol s = let(e).erased();
-  return detail::node_of<E>({s.where(), s.where()->with_name(s.id(), name)});
+  return detail::node_of<Expr>({s.where(), s.where()->with_name(s.id(), name)});
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
-template <Expression E, class T, class D, class Dev>
-  requires(!E::symbolic)
-void evaluate(const E& e, tensor<T, D, Dev>& to) {
-  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
+template <Expression Expr, class T, class D, class Dev>
+  requires(!Expr::symbolic)
+void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
+  static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   const detail::tensor_leaves leaves(e);
-  const fused& f = evaluated<detail::skeleton_of<E>>;
+  const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
   if (!to.can_hold(space.extents))
@@ -284,17 +285,17 @@ void evaluate(const E& e, tensor<T, D, Dev>& to) {
 }
 
 /// An expression over tensors, evaluated.
-template <Expression E>
-  requires(!E::symbolic)
-auto eval(const E& e) {
-  if constexpr (E::operations == 0) {
+template <Expression Expr>
+  requires(!Expr::symbolic)
+auto eval(const Expr& e) {
+  if constexpr (Expr::operations == 0) {
     return e;
   } else {
     const detail::tensor_leaves leaves(e);
-    const fused& f = evaluated<detail::skeleton_of<E>>;
+    const fused& f = evaluated<detail::skeleton_of<Expr>>;
     const detail::iteration_space space(leaves, f);
-    auto result = detail::make_tensor<value_t<E>, dims_t<E>, device_t<E>>(space.extents, uninitialized{});
-    detail::map_now(f, leaves, space, dtype_of<value_t<E>>, result.data());
+    auto result = detail::make_tensor<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(space.extents, uninitialized{});
+    detail::map_now(f, leaves, space, dtype_of<value_t<Expr>>, result.data());
     return result;
   }
 }
@@ -302,9 +303,9 @@ auto eval(const E& e) {
 namespace detail {
 
 /// What an expression that became too long turns into.
-template <class E>
-auto settle(const E& e) {
-  if constexpr (E::symbolic)
+template <class Expr>
+auto settle(const Expr& e) {
+  if constexpr (Expr::symbolic)
     return let(e);
   else
     return eval(e);

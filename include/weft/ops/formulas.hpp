@@ -280,7 +280,7 @@ struct minimum {
 
 struct less {
   static constexpr const char* name = "less";
-  static constexpr bool predicate = true;
+  static constexpr bool predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a < b;
@@ -288,7 +288,7 @@ struct less {
 };
 struct less_equal {
   static constexpr const char* name = "less_equal";
-  static constexpr bool predicate = true;
+  static constexpr bool predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a <= b;
@@ -296,7 +296,7 @@ struct less_equal {
 };
 struct greater {
   static constexpr const char* name = "greater";
-  static constexpr bool predicate = true;
+  static constexpr bool predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a > b;
@@ -304,7 +304,7 @@ struct greater {
 };
 struct greater_equal {
   static constexpr const char* name = "greater_equal";
-  static constexpr bool predicate = true;
+  static constexpr bool predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static auto apply(V a, V b) {
     return a >= b;
@@ -381,8 +381,8 @@ struct cast {
     else
       return static_cast<To>(x);
   }
-  template <class G, class V, class Y>
-  WEFT_HOST_DEVICE static V gradient(G g, V x, Y) {
+  template <class Upstream, class V, class Y>
+  WEFT_HOST_DEVICE static V gradient(Upstream g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)

@@ -87,13 +87,13 @@ struct element_context {
     for (std::size_t k = 0; k != Arguments; ++k) arguments[k] = in[k];
     for (std::size_t k = 0; k != Constants; ++k) constants[k] = literals[k];
   }
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE T argument() const {
-    return static_cast<const T*>(arguments[I])[i];
+    return static_cast<const T*>(arguments[Index])[i];
   }
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE T constant() const {
-    return literal_value<T>(constants[I]);
+    return literal_value<T>(constants[Index]);
   }
 };
 
@@ -101,11 +101,11 @@ struct element_context {
 struct dependence_context {
   template <class T>
   using value = dependence;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE dependence argument() const {
-    return dependence(std::uint32_t{1} << I, 0);
+    return dependence(std::uint32_t{1} << Index, 0);
   }
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE dependence constant() const {
     return dependence();
   }
@@ -123,13 +123,13 @@ struct symbol_context {
   using value = symbol;
   const symbol* arguments;
   const std::uint64_t* constants;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE symbol argument() const {
-    return arguments[I];
+    return arguments[Index];
   }
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE symbol constant() const {
-    return symbol(static_cast<double>(literal_value<T>(constants[I])));
+    return symbol(static_cast<double>(literal_value<T>(constants[Index])));
   }
   template <class S>
   WEFT_HOST_DEVICE symbol part() const {
@@ -173,9 +173,9 @@ template <std::size_t Arguments>
 struct gradient_sink {
   void* out[Arguments + 1];
   std::size_t i;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE void take(T g) {
-    static_cast<T*>(out[I])[i] = g;
+    static_cast<T*>(out[Index])[i] = g;
   }
 };
 
@@ -201,7 +201,7 @@ void gradient_loop(const void* const* in, void* const* out, std::size_t n, const
 
 struct dependence_sink {
   std::uint32_t mask = 0;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE void take(dependence g) {
     mask |= g.mask;
   }
@@ -306,9 +306,9 @@ symbol expand_value(const symbol* arguments, const std::uint64_t* literals) {
 
 struct symbol_sink {
   symbol* gradients;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE void take(symbol g) {
-    gradients[I] = g;
+    gradients[Index] = g;
   }
 };
 
@@ -346,12 +346,12 @@ const fused* part_alone() {
   return &part;
 }
 
-template <int I, class T>
-constexpr void name_arithmetic(skeleton::argument<I, T>*, fused& f) {
-  if constexpr (is_differentiable<T>) f.arithmetic[I] = &device::arithmetic_of<T>;
+template <int Index, class T>
+constexpr void name_arithmetic(skeleton::argument<Index, T>*, fused& f) {
+  if constexpr (is_differentiable<T>) f.arithmetic[Index] = &device::arithmetic_of<T>;
 }
-template <int I, class T>
-constexpr void name_arithmetic(skeleton::constant<I, T>*, fused&) {}
+template <int Index, class T>
+constexpr void name_arithmetic(skeleton::constant<Index, T>*, fused&) {}
 template <class Op, class T, class... S>
 constexpr void name_arithmetic(skeleton::apply<Op, T, S...>*, fused& f) {
   (name_arithmetic(static_cast<S*>(nullptr), f), ...);

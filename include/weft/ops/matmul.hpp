@@ -93,6 +93,10 @@ inline constexpr operation matmul_operation = [] {
 template <class A, class B, transpose_of Transposed = transpose_of::none>
 struct matmul_shapes_differ : mistake<!detail::matmul_fits(A::spec, B::spec, Transposed)> {};
 
+/// The factors are matrices, of rank 2.
+template <class Dims>
+struct factor_is_not_a_matrix : mistake<Dims::rank != 2> {};
+
 /// Matrix products exist of float, double, half and bfloat16.
 template <class T>
 struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
@@ -108,12 +112,11 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;
-  static_assert(correct<matmul_shapes_differ<DA, DB, Transposed>>, "matmul: the inner extents differ");
-  static_assert(correct<element_types_differ<T, value_t<B>>>, "matmul: the element types differ: use cast<T>(x)");
-  static_assert(correct<matmul_undefined_for<T>>,
-                "matmul: the elements are no floating-point numbers: use cast<float>(x)");
-  if constexpr (matmul_shapes_differ<DA, DB, Transposed>::value || element_types_differ<T, value_t<B>>::value ||
-                matmul_undefined_for<T>::value) {
+  using mistake =
+      first_mistake<factor_is_not_a_matrix<DA>, factor_is_not_a_matrix<DB>, matmul_shapes_differ<DA, DB, Transposed>,
+                    element_types_differ<T, value_t<B>>, matmul_undefined_for<T>>;
+  static_assert(correct<mistake>, "matmul: needs matrices [m, k] and [k, n] of one floating-point type: cast<T>(x)");
+  if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, DA>(a, b);
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);

@@ -6,6 +6,10 @@
 
 namespace weft {
 
+/// What a node of other extents or elements, or what is not in a graph, is assigned to.
+template <class X>
+struct assigned_to_a_node : mistake<true> {};
+
 /// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node {
@@ -19,10 +23,27 @@ class node {
 
   explicit node(symbol s) : symbol_(s) {}
   /// Enters an expression into its graph.
-  template <Expression E>
-  requires(E::symbolic && !std::is_same_v<E, node> && std::is_same_v<value_t<E>, T> &&
-           std::is_same_v<dims_t<E>, Dims> && E::operations > 0) node(const E& e)
+  template <Expression Expr>
+  requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
+           std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0) node(const Expr& e)
       : node(let(e)) {}
+
+  // What others write, and is not there.
+  node() = delete;  // A node is made of an expression: auto y = x * 2; or node<T, dims<...>> y = x * 2;
+  template <class X>
+  requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {
+    static_assert(correct<assigned_to_a_node<X>>,
+                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+    return *this;
+  }
+  template <class Num>
+  requires std::is_arithmetic_v<Num>
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
+    static_assert(correct<value_needs_a_session<Dims>>,
+                  "a node has no value yet: session.eval(x) computes it; cast<T>(x), weft::exp(x) take nodes, not "
+                  "std::exp");
+    return Num();
+  }
 
   symbol erased() const { return symbol_; }
   value id() const { return symbol_.id(); }
@@ -32,18 +53,25 @@ class node {
 };
 
 /// What a variable is made of, or is to become.
-template <class E>
-struct value_is_no_variable : mistake<Expression<E>> {};
+template <class X>
+struct value_is_not_a_variable : mistake<true> {};
 
 /// A trainable state of a graph: reading it is a node, `assign` and the optimizers write it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
   explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
+  variable_node() = delete;  // A variable is made by variable<T, dims<...>>(graph, "name", init::zeros{}).
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
-  template <Expression E>
-  variable_node(const E&) : variable_node(symbol()) {
-    static_assert(correct<value_is_no_variable<E>>, "a variable is written by assign(variable, value), in a step");
+  template <Expression Expr>
+  variable_node(const Expr&) : variable_node(symbol()) {
+    static_assert(correct<value_is_not_a_variable<Expr>>,
+                  "a variable is written by assign(variable, value), in a step");
+  }
+  template <class X>
+  requires(!std::is_convertible_v<const X&, variable_node>) constexpr variable_node& operator=(const X&) {
+    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    return *this;
   }
 };
 
@@ -65,15 +93,15 @@ auto make_node(symbol s) {
   return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
 }
 
-/// A value of the type and the extents of `E`.
-template <class E>
+/// A value of the type and the extents of `Expr`.
+template <class Expr>
 auto node_of(symbol s) {
-  return make_node<value_t<E>, dims_t<E>, device_t<E>>(s);
+  return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(s);
 }
 
 }  // namespace detail
 
-template <class E>
+template <class Expr>
 inline constexpr bool is_node = false;
 template <class T, class D, class Dev>
 inline constexpr bool is_node<node<T, D, Dev>> = true;

@@ -206,16 +206,16 @@ template <class T>
 struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 
 /// What is wrong with a pool, if anything is.
-template <class E, size2d Window, size2d Stride, padding Padding>
+template <class Expr, size2d Window, size2d Stride, padding Padding>
 using pool_mistake = std::conditional_t<
-    pool_undefined_for<value_t<E>>::value, pool_undefined_for<value_t<E>>,
+    pool_undefined_for<value_t<Expr>>::value, pool_undefined_for<value_t<Expr>>,
     std::conditional_t<
-        dims_t<E>::rank != 4, images_are_not_of_rank_4<dims_t<E>>,
+        dims_t<Expr>::rank != 4, images_are_not_of_rank_4<dims_t<Expr>>,
         std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
                            pool_options_out_of_range<Window, Stride, Padding>,
-                           std::conditional_t<pool_extents_are_dynamic<dims_t<E>, Stride, Padding>::value,
-                                              pool_extents_are_dynamic<dims_t<E>, Stride, Padding>,
-                                              window_is_larger_than_image<dims_t<E>, Window, Stride, Padding>>>>>;
+                           std::conditional_t<pool_extents_are_dynamic<dims_t<Expr>, Stride, Padding>::value,
+                                              pool_extents_are_dynamic<dims_t<Expr>, Stride, Padding>,
+                                              window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>>;
 
 namespace detail {
 
@@ -236,13 +236,13 @@ inline window_call call_pool(const shape& images, size2d window, const window_op
   return call;
 }
 
-template <size2d Window, size2d Stride, padding Padding, class E>
-auto pool(const operation& op, const E& images) {
-  if constexpr (E::symbolic) gpu::compile_family<gpu::pools, value_t<E>>();
-  using D = typename pool_result<dims_t<E>, Window, Stride, Padding>::type;
+template <size2d Window, size2d Stride, padding Padding, class Expr>
+auto pool(const operation& op, const Expr& images) {
+  if constexpr (Expr::symbolic) gpu::compile_family<gpu::pools, value_t<Expr>>();
+  using D = typename pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
   const auto x = settle(images);
   window_call call = call_pool(extents_of(x), Window, {Stride, Padding});
-  return record_or_run<value_t<E>, D, device_t<E>>(op, call.result,
+  return record_or_run<value_t<Expr>, D, device_t<Expr>>(op, call.result,
                                                    static_cast<sequence<std::int64_t>&&>(call.attributes), x);
 }
 
@@ -253,27 +253,28 @@ auto pool(const operation& op, const E& images) {
 /// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a window
 /// is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
 /// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
-[[nodiscard]] auto max_pool2d(const E& images) {
-  using mistaken = pool_mistake<E, Window, Stride, Padding>;
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto max_pool2d(const Expr& images) {
+  using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>, "max_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
-    return detail::after_mistake<value_t<E>, dims_t<E>>(images);
+    return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
-    return detail::pool<Window, Stride, Padding>(max_pool_operation<value_t<E>>, images);
+    return detail::pool<Window, Stride, Padding>(max_pool_operation<value_t<Expr>>, images);
 }
 
 /// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
 /// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
 /// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression E>
-[[nodiscard]] auto average_pool2d(const E& images) {
-  using mistaken = pool_mistake<E, Window, Stride, Padding>;
-  static_assert(correct<mistaken>, "average_pool2d: the images do not fit the window, or are no floating-point numbers");
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto average_pool2d(const Expr& images) {
+  using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
+  static_assert(correct<mistaken>,
+                "average_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
-    return detail::after_mistake<value_t<E>, dims_t<E>>(images);
+    return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
-    return detail::pool<Window, Stride, Padding>(average_pool_operation<value_t<E>>, images);
+    return detail::pool<Window, Stride, Padding>(average_pool_operation<value_t<Expr>>, images);
 }
 
 }  // namespace weft

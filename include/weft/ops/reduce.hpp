@@ -9,11 +9,31 @@ namespace weft {
 template <class T>
 struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
 
+/// The compiler must know the axes: they are template arguments.
+template <class... Arguments>
+struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
+
+/// An axis is an integer.
+template <auto... Axes>
+struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && ...)> {};
+
+namespace detail {
+
+template <class Expr, template <class> class Undefined, auto... Axes>
+constexpr auto find_reduction_mistake() {
+  if constexpr (axes_are_not_integers<Axes...>::value)
+    return axes_are_not_integers<Axes...>{};
+  else
+    return first_mistake<axis_out_of_range<dims_t<Expr>, static_cast<int>(Axes)...>, Undefined<value_t<Expr>>>{};
+}
+
+}  // namespace detail
+
 /// What is wrong with a reduction, if anything is.
-template <class E, int... Axes>
-using reduction_mistake =
-    std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value, axis_out_of_range<dims_t<E>, Axes...>,
-                       reduction_undefined_for<value_t<E>>>;
+template <class Expr, auto... Axes>
+using reduction_mistake = decltype(detail::find_reduction_mistake<Expr, reduction_undefined_for, Axes...>());
+template <class Expr, auto... Axes>
+using mean_mistake = decltype(detail::find_reduction_mistake<Expr, not_floating, Axes...>());
 
 namespace detail {
 
@@ -45,8 +65,8 @@ inline void reduce_now(const fused_reduction& r, device::combine how, std::int64
             evaluation(*r.body), version(r.reduce));
 }
 
-template <class T, class D, class Dev, class S, device::combine How, class E>
-auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
+template <class T, class D, class Dev, class S, device::combine How, class Expr>
+auto reduce_now(const Expr& e, std::int64_t reduced, bool mean) {
   const tensor_leaves leaves(e);
   const auto& r = weft::reduced<S, How, false>;
   const iteration_space space(leaves, *r.body);
@@ -60,25 +80,25 @@ auto reduce_now(const E& e, std::int64_t reduced, bool mean) {
   return result;
 }
 
-template <device::combine How, bool Mean, int... Axes, class E, class Compiler = gpu::this_compiler>
-auto reduce(const E& e) {
-  using T = value_t<E>;
-  using D = dims_t<E>;
-  if constexpr (!correct<reduction_mistake<E, Axes...>>) {
+template <device::combine How, bool Mean, auto... Axes, class Expr, class Compiler = gpu::this_compiler>
+auto reduce(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  if constexpr (!correct<reduction_mistake<Expr, Axes...>>) {
     return after_mistake<T, D>(e);
   } else {
     constexpr std::uint32_t axes = reduced_axes<D, Axes...>();
     using result_dims = without_axes<D, axes>;
-    using S = skeleton_of<E>;
-    if constexpr (E::symbolic) {
+    using S = skeleton_of<Expr>;
+    if constexpr (Expr::symbolic) {
       gpu::compiled<Compiler>::template reduction<S, How>();
       const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
                                       {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});
       if constexpr (How != device::combine::sum) use_primitives<T, Compiler>(*result.where());
-      return make_node<T, result_dims, device_t<E>>(result);
+      return make_node<T, result_dims, device_t<Expr>>(result);
     } else {
-      return reduce_now<T, result_dims, device_t<E>, S, How>(e, axes, Mean);
+      return reduce_now<T, result_dims, device_t<Expr>, S, How>(e, axes, Mean);
     }
   }
 }
@@ -86,43 +106,51 @@ auto reduce(const E& e) {
 }  // namespace detail
 
 /// Sum over the given axes, or over all (tf.reduce_sum). Fuses the expression that it sums.
-template <int... Axes, Expression E>
-[[nodiscard]] auto sum(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "sum: no such axis, or an element type without sum");
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto sum(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>, "sum: axes are template arguments: sum<1>(x)");
+  static_assert(correct<reduction_mistake<Expr, Axes...>>,
+                "sum: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::sum, false, Axes...>(e);
 }
 
-template <class E, int... Axes>
-using mean_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axes...>::value,
-                                        axis_out_of_range<dims_t<E>, Axes...>, not_floating<value_t<E>>>;
-
 /// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
-template <int... Axes, Expression E>
-[[nodiscard]] auto mean(const E& e) {
-  static_assert(correct<mean_mistake<E, Axes...>>,
-                "mean: no such axis, or integers, whose mean is none: use cast<float>(x)");
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto mean(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>, "mean: axes are template arguments: mean<1>(x)");
+  static_assert(correct<mean_mistake<Expr, Axes...>>,
+                "mean: needs axes of the operand and elements of float or double: cast<float>(x)");
   return detail::reduce<device::combine::sum, true, Axes...>(e);
 }
 
 /// Product over the given axes, or over all (tf.reduce_prod). Its first and second gradients are right whichever
 /// elements are 0; third ones are so where no more than two are.
-template <int... Axes, Expression E>
-[[nodiscard]] auto product(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "product: no such axis, or an element type without product");
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto product(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "product: axes are template arguments: product<1>(x)");
+  static_assert(correct<reduction_mistake<Expr, Axes...>>,
+                "product: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::product, false, Axes...>(e);
 }
 
 /// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
-template <int... Axes, Expression E>
-[[nodiscard]] auto max(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "max: no such axis, or an element type without max");
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto max(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "max: axes are template arguments: max<1>(x); maximum(x, y) is the larger of two");
+  static_assert(correct<reduction_mistake<Expr, Axes...>>,
+                "max: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::maximum, false, Axes...>(e);
 }
 
 /// Smallest element over the given axes, or over all (tf.reduce_min).
-template <int... Axes, Expression E>
-[[nodiscard]] auto min(const E& e) {
-  static_assert(correct<reduction_mistake<E, Axes...>>, "min: no such axis, or an element type without min");
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto min(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "min: axes are template arguments: min<1>(x); minimum(x, y) is the smaller of two");
+  static_assert(correct<reduction_mistake<Expr, Axes...>>,
+                "min: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::combine::minimum, false, Axes...>(e);
 }
 

@@ -17,12 +17,12 @@ struct operand_source {
   shape extents;
 };
 
-template <class E>
-operand_source source_of(const E& e) {
-  if constexpr (E::symbolic)
+template <class Expr>
+operand_source source_of(const Expr& e) {
+  if constexpr (Expr::symbolic)
     return {e.erased(), nullptr, {}, {}};
   else
-    return {{}, e.data(), {dtype_of<value_t<E>>, dims_t<E>::spec}, e.extents()};
+    return {{}, e.data(), {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}, e.extents()};
 }
 
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
@@ -132,10 +132,10 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
 }
 
 /// The extents of an operand: known to the type, or for tensors at run time.
-template <class E>
-const shape& extents_of(const E& e) {
-  if constexpr (E::symbolic)
-    return dims_t<E>::spec;
+template <class Expr>
+const shape& extents_of(const Expr& e) {
+  if constexpr (Expr::symbolic)
+    return dims_t<Expr>::spec;
   else
     return e.extents();
 }

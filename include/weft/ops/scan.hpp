@@ -80,18 +80,18 @@ inline constexpr operation cumsum_operation = [] {
 /// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float and rounded once for
 /// each element, integers wrap around. On a GPU the sums are made in another order than on a CPU, in the same one every
 /// time. A row is summed by one block there: few long rows do not fill a GPU.
-template <int Axis = 0, Expression E>
-[[nodiscard]] auto cumsum(const E& e, cumsum_options options = {}) {
-  using T = value_t<E>;
-  using D = dims_t<E>;
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cumsum(const Expr& e, cumsum_options options = {}) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
   static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: there is no such axis");
   static_assert(correct<elements_are_no_numbers<T>>, "cumsum: use cast<float>(x) or cast<std::int32_t>(x)");
   if constexpr (axis_out_of_range<D, Axis>::value || elements_are_no_numbers<T>::value) {
     return detail::after_mistake<T, D>(e);
   } else {
-    if constexpr (E::symbolic) gpu::compile_family<gpu::scans, T>();
+    if constexpr (Expr::symbolic) gpu::compile_family<gpu::scans, T>();
     const auto x = detail::settle(e);
-    return detail::record_or_run<T, D, device_t<E>>(
+    return detail::record_or_run<T, D, device_t<Expr>>(
         cumsum_operation<T>, detail::extents_of(x),
         {__builtin_ctz(detail::axis_mask<Axis>(D::rank)), options.exclusive, options.reverse}, x);
   }

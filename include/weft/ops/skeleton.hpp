@@ -26,7 +26,7 @@ struct pair {
   V a, b;
 };
 
-template <int I, class T>
+template <int Index, class T>
 struct argument {
   using value_type = T;
   static constexpr bool differentiable = is_differentiable<T>;
@@ -36,7 +36,7 @@ struct argument {
   };
   template <class C>
   WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
-    return c.template argument<I, T>();
+    return c.template argument<Index, T>();
   }
   template <class C>
   WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
@@ -44,11 +44,11 @@ struct argument {
   }
   template <class C, class Sink>
   WEFT_HOST_DEVICE static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
-    sink.template take<I, T>(g);
+    sink.template take<Index, T>(g);
   }
 };
 
-template <int I, class T>
+template <int Index, class T>
 struct constant {
   using value_type = T;
   static constexpr bool differentiable = false;
@@ -58,7 +58,7 @@ struct constant {
   };
   template <class C>
   WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
-    return c.template constant<I, T>();
+    return c.template constant<Index, T>();
   }
   template <class C>
   WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
@@ -200,16 +200,16 @@ struct signature {
   dtype constant_types[16]{};
 };
 
-template <int I, class T>
-constexpr void describe(argument<I, T>*, signature& s) {
-  s.types[I] = dtype_of<T>;
+template <int Index, class T>
+constexpr void describe(argument<Index, T>*, signature& s) {
+  s.types[Index] = dtype_of<T>;
   s.elements |= std::uint32_t{1} << static_cast<unsigned>(dtype_of<T>);
-  if (s.arguments <= I) s.arguments = I + 1;
+  if (s.arguments <= Index) s.arguments = Index + 1;
 }
-template <int I, class T>
-constexpr void describe(constant<I, T>*, signature& s) {
-  s.constant_types[I] = dtype_of<T>;
-  if (s.constants <= I) s.constants = I + 1;
+template <int Index, class T>
+constexpr void describe(constant<Index, T>*, signature& s) {
+  s.constant_types[Index] = dtype_of<T>;
+  if (s.constants <= Index) s.constants = Index + 1;
 }
 template <class Op, class T, class... S>
 constexpr void describe(apply<Op, T, S...>*, signature& s) {
@@ -219,12 +219,12 @@ constexpr void describe(apply<Op, T, S...>*, signature& s) {
   (describe(static_cast<S*>(nullptr), s), ...);
 }
 
-template <int I, class T>
-constexpr std::uint32_t reached(argument<I, T>*) {
-  return std::uint32_t{is_differentiable<T>} << I;
+template <int Index, class T>
+constexpr std::uint32_t reached(argument<Index, T>*) {
+  return std::uint32_t{is_differentiable<T>} << Index;
 }
-template <int I, class T>
-constexpr std::uint32_t reached(constant<I, T>*) {
+template <int Index, class T>
+constexpr std::uint32_t reached(constant<Index, T>*) {
   return 0;
 }
 template <class Op, class T, class... S>
@@ -232,12 +232,12 @@ constexpr std::uint32_t reached(apply<Op, T, S...>*) {
   return apply<Op, T, S...>::differentiable ? (reached(static_cast<S*>(nullptr)) | ...) : 0;
 }
 
-template <int I, class T>
-constexpr std::uint32_t refused(argument<I, T>*, bool by_operation) {
-  return std::uint32_t{by_operation && is_differentiable<T>} << I;
+template <int Index, class T>
+constexpr std::uint32_t refused(argument<Index, T>*, bool by_operation) {
+  return std::uint32_t{by_operation && is_differentiable<T>} << Index;
 }
-template <int I, class T>
-constexpr std::uint32_t refused(constant<I, T>*, bool) {
+template <int Index, class T>
+constexpr std::uint32_t refused(constant<Index, T>*, bool) {
   return 0;
 }
 template <class Op, class T, class... S>
@@ -257,13 +257,13 @@ struct token_list {
   std::size_t count = 0;
 };
 
-template <int I, class T>
-constexpr void list(argument<I, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, I};
+template <int Index, class T>
+constexpr void list(argument<Index, T>*, token_list& to) {
+  to.tokens[to.count++] = {nullptr, Index};
 }
-template <int I, class T>
-constexpr void list(constant<I, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, ~I};
+template <int Index, class T>
+constexpr void list(constant<Index, T>*, token_list& to) {
+  to.tokens[to.count++] = {nullptr, ~Index};
 }
 template <class Op, class T, class... S>
 constexpr void list(apply<Op, T, S...>*, token_list& to) {

@@ -212,9 +212,9 @@ template <class Dims>
 struct no_last_axis : mistake<Dims::rank == 0> {};
 
 /// What is wrong with the logits of a softmax, if anything is.
-template <class E>
+template <class Expr>
 using softmax_mistake =
-    std::conditional_t<no_last_axis<dims_t<E>>::value, no_last_axis<dims_t<E>>, not_floating<value_t<E>>>;
+    std::conditional_t<no_last_axis<dims_t<Expr>>::value, no_last_axis<dims_t<Expr>>, not_floating<value_t<Expr>>>;
 
 /// Neither the logits nor the labels are in a graph.
 template <class Logits, class Labels>
@@ -247,34 +247,35 @@ using cross_entropy_mistake = decltype(detail::find_cross_entropy_mistake<Logits
 
 namespace detail {
 
-template <softmax_kind Kind, class E>
-auto softmax_like(const E& logits) {
-  using T = value_t<E>;
-  if constexpr (!correct<softmax_mistake<E>>) {
-    return after_mistake<T, dims_t<E>>(logits);
+template <softmax_kind Kind, class Expr>
+auto softmax_like(const Expr& logits) {
+  using T = value_t<Expr>;
+  if constexpr (!correct<softmax_mistake<Expr>>) {
+    return after_mistake<T, dims_t<Expr>>(logits);
   } else {
-    if constexpr (E::symbolic) gpu::compile_family<gpu::softmaxes, T>();
+    if constexpr (Expr::symbolic) gpu::compile_family<gpu::softmaxes, T>();
     const auto x = settle(logits);
     if constexpr (Kind == softmax_kind::softmax)
-      return record_or_run<T, dims_t<E>, device_t<E>>(softmax_operation<T>, extents_of(x), {}, x);
+      return record_or_run<T, dims_t<Expr>, device_t<Expr>>(softmax_operation<T>, extents_of(x), {}, x);
     else
-      return record_or_run<T, dims_t<E>, device_t<E>>(log_softmax_operation<T>, extents_of(x), {}, x);
+      return record_or_run<T, dims_t<Expr>, device_t<Expr>>(log_softmax_operation<T>, extents_of(x), {}, x);
   }
 }
 
 }  // namespace detail
 
 /// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
-template <Expression E>
-[[nodiscard]] auto softmax(const E& logits) {
-  static_assert(correct<softmax_mistake<E>>, "softmax: logits are float or double, use cast<float>(x), and no scalar");
+template <Expression Expr>
+[[nodiscard]] auto softmax(const Expr& logits) {
+  static_assert(correct<softmax_mistake<Expr>>,
+                "softmax: logits are float or double, use cast<float>(x), and no scalar");
   return detail::softmax_like<softmax_kind::softmax>(logits);
 }
 
 /// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
-template <Expression E>
-[[nodiscard]] auto log_softmax(const E& logits) {
-  static_assert(correct<softmax_mistake<E>>,
+template <Expression Expr>
+[[nodiscard]] auto log_softmax(const Expr& logits) {
+  static_assert(correct<softmax_mistake<Expr>>,
                 "log_softmax: logits are float or double, use cast<float>(x), and no scalar");
   return detail::softmax_like<softmax_kind::log_softmax>(logits);
 }

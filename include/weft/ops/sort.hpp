@@ -209,23 +209,27 @@ constexpr bool last_axis_has(const shape& s, std::int64_t k) {
 template <class Dims, int K>
 struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
 
+/// The compiler must know how many elements are wanted.
+template <class Dims>
+struct number_is_not_a_template_argument : mistake<true> {};
+
 /// What is wrong with the operand of a sort, if anything is.
-template <class E, int Axis>
-using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<E>, Axis>::value, axis_out_of_range<dims_t<E>, Axis>,
-                                        elements_are_no_numbers<value_t<E>>>;
+template <class Expr, int Axis>
+using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<Expr>, Axis>::value,
+                                        axis_out_of_range<dims_t<Expr>, Axis>, elements_are_no_numbers<value_t<Expr>>>;
 
 namespace detail {
 
-template <class To, class E>
-auto sorted(const E& e, std::size_t axis, std::int64_t first, direction d) {
-  using T = value_t<E>;
-  using Dev = device_t<E>;
+template <class To, class Expr>
+auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
+  using T = value_t<Expr>;
+  using Dev = device_t<Expr>;
   const auto x = settle(e);
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
   sequence<std::int64_t> attributes{static_cast<std::int64_t>(axis), static_cast<std::int64_t>(d)};
   const value_info outputs[] = {{dtype_of<T>, extents}, {dtype::int32, extents}};
-  if constexpr (E::symbolic) {
+  if constexpr (Expr::symbolic) {
     gpu::compile_family<gpu::sorts, T>();
     invocation c;
     c.op = &sort_operation<T>;
@@ -243,59 +247,67 @@ auto sorted(const E& e, std::size_t axis, std::int64_t first, direction d) {
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(x.data())),
                                   reinterpret_cast<std::byte*>(values.data()),
                                   reinterpret_cast<std::byte*>(indices.data())};
-    const char* const* const names[] = {dims_t<E>::names};
+    const char* const* const names[] = {dims_t<Expr>::names};
     run_operation(sort_operation<T>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs, 2,
                   buffers);
     return ordered<decltype(values), decltype(indices)>{values, indices};
   }
 }
 
-template <class E>
-auto nothing_sorted(const E& e) {
-  auto values = after_mistake<value_t<E>, dims_t<E>>(e);
-  auto indices = after_mistake<std::int32_t, dims_t<E>>(e);
+template <class Expr>
+auto nothing_sorted(const Expr& e) {
+  auto values = after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+  auto indices = after_mistake<std::int32_t, dims_t<Expr>>(e);
   return ordered<decltype(values), decltype(indices)>{values, indices};
 }
 
-template <int Axis, class E>
-auto sorted_along(const E& e, direction d) {
-  if constexpr (sort_mistake<E, Axis>::value)
+template <int Axis, class Expr>
+auto sorted_along(const Expr& e, direction d) {
+  if constexpr (sort_mistake<Expr, Axis>::value)
     return nothing_sorted(e);
   else
-    return sorted<dims_t<E>>(e, static_cast<std::size_t>(__builtin_ctz(axis_mask<Axis>(dims_t<E>::rank))), -1, d);
+    return sorted<dims_t<Expr>>(e, static_cast<std::size_t>(__builtin_ctz(axis_mask<Axis>(dims_t<Expr>::rank))), -1, d);
 }
 
 }  // namespace detail
 
 /// The elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. What arrives at one
 /// as a gradient goes to where it came from.
-template <int Axis = -1, Expression E>
-[[nodiscard]] auto sort(const E& e, direction d = direction::ascending) {
-  static_assert(correct<sort_mistake<E, Axis>>, "sort: an axis that is there, and elements that are numbers");
+template <int Axis = -1, Expression Expr>
+[[nodiscard]] auto sort(const Expr& e, direction d = direction::ascending) {
+  static_assert(correct<sort_mistake<Expr, Axis>>, "sort: an axis that is there, and elements that are numbers");
   return detail::sorted_along<Axis>(e, d).values;
 }
 
 /// The numbers that the elements have along an axis, std::int32_t, in the elements' order (tf.argsort).
-template <int Axis = -1, Expression E>
-[[nodiscard]] auto argsort(const E& e, direction d = direction::ascending) {
-  static_assert(correct<sort_mistake<E, Axis>>, "argsort: an axis that is there, and elements that are numbers");
+template <int Axis = -1, Expression Expr>
+[[nodiscard]] auto argsort(const Expr& e, direction d = direction::ascending) {
+  static_assert(correct<sort_mistake<Expr, Axis>>, "argsort: an axis that is there, and elements that are numbers");
   return detail::sorted_along<Axis>(e, d).indices;
 }
 
 /// The K largest elements of the last axis, the largest first, and their numbers (tf.math.top_k):
 /// `auto [values, indices] = top_k<5>(x)`. Throws invalid_argument, over tensors at once and in a graph when a step
 /// runs, if an axis whose extent is known at run time only is shorter.
-template <int K, Expression E>
-[[nodiscard]] auto top_k(const E& e) {
-  using D = dims_t<E>;
-  static_assert(correct<sort_mistake<E, -1>>, "top_k: no scalar, and elements that are numbers");
+template <int K, Expression Expr>
+[[nodiscard]] auto top_k(const Expr& e) {
+  using D = dims_t<Expr>;
+  static_assert(correct<sort_mistake<Expr, -1>>, "top_k: no scalar, and elements that are numbers");
   static_assert(correct<last_axis_is_shorter<D, K>>, "top_k: the last axis has fewer elements than are wanted");
-  if constexpr (sort_mistake<E, -1>::value || last_axis_is_shorter<D, K>::value) {
+  if constexpr (sort_mistake<Expr, -1>::value || last_axis_is_shorter<D, K>::value) {
     return detail::nothing_sorted(e);
   } else {
     using To = typename detail::append_extent<without_axes<D, std::uint32_t{1} << (D::rank - 1)>, K>::type;
     return detail::sorted<To>(e, D::rank - 1, K, direction::descending);
   }
+}
+
+// As others write it.
+template <Expression Expr>
+auto top_k(const Expr& e, detail::anything) {
+  static_assert(correct<number_is_not_a_template_argument<dims_t<Expr>>>,
+                "top_k: the number is a template argument: top_k<5>(x)");
+  return detail::nothing_sorted(e);
 }
 
 }  // namespace weft

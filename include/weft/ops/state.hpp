@@ -2,6 +2,7 @@
 
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/elementwise.hpp>
 #include <weft/ops/enter.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
@@ -177,30 +178,57 @@ inline constexpr operation momentum_operation = [] {
 
 namespace detail {
 
-template <class V, class E>
-auto record_write(const operation& op, const V& target, const E& what) {
+template <class V, class Expr>
+auto record_write(const operation& op, const V& target, const Expr& what) {
   const auto v = settle(what);
   const operand_source sources[] = {source_of(target), source_of(v)};
   return node_of<V>(record_operation(op, {dtype_of<value_t<V>>, dims_t<V>::spec}, {}, sources, 2));
 }
 
+// A number of the variable's type, but for fractions that are assigned to integers.
+template <class T, class D, class Num>
+using assigned_number_mistake =
+    first_mistake<assigned_extents_differ<dims<>, D>, fraction_meets_integers<Num, variable_node<T, D>>>;
+
 }  // namespace detail
 
 /// Writes the value of an expression into a variable (tf.assign), or a tensor; the result is the new value.
-template <class T, class D, class Dev, Expression E>
-auto assign(const variable_node<T, D, Dev>& target, const E& value) {
-  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
-                "assign: the value's extents are not the variable's, or its element type: use cast<T>(x)");
+template <class T, class D, class Dev, Expression Expr>
+auto assign(const variable_node<T, D, Dev>& target, const Expr& value) {
+  static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
+                "assign: needs a value of the variable's extents and element type: cast<T>(x)");
   return detail::record_write(assign_operation, target, value);
 }
 
+/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
+template <class T, class D, class Dev, Number Num>
+auto assign(const variable_node<T, D, Dev>& target, Num value) {
+  using mistake = detail::assigned_number_mistake<T, D, Num>;
+  static_assert(correct<mistake>, "assign: a number is assigned to a scalar that holds it; tensors to other variables");
+  if constexpr (correct<mistake>)
+    return assign(target, tensor<T>(detail::as_element<T>(value)));
+  else
+    return detail::after_mistake<T, D>(target);
+}
+
 /// Adds the value of an expression to a variable (tf.assign_add), or a tensor; the result is the new value.
-template <class T, class D, class Dev, Expression E>
-auto assign_add(const variable_node<T, D, Dev>& target, const E& value) {
-  static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, D>>,
-                "assign_add: the value's extents are not the variable's, or its element type: use cast<T>(x)");
+template <class T, class D, class Dev, Expression Expr>
+auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
+  static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
+                "assign_add: needs a value of the variable's extents and element type: cast<T>(x)");
   gpu::compile_family<gpu::additions, T>();
   return detail::record_write(assign_add_operation<T>, target, value);
+}
+
+template <class T, class D, class Dev, Number Num>
+auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
+  using mistake = detail::assigned_number_mistake<T, D, Num>;
+  static_assert(correct<mistake>,
+                "assign_add: a number is added to a scalar that holds it; tensors to other variables");
+  if constexpr (correct<mistake>)
+    return assign_add(target, tensor<T>(detail::as_element<T>(value)));
+  else
+    return detail::after_mistake<T, D>(target);
 }
 
 }  // namespace weft

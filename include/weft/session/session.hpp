@@ -49,15 +49,35 @@ template <class Number, class Placeholder>
 struct fed_number_differs : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {
 };
 
-/// Tensors have their values without a session.
-template <class F>
-struct fetched_value_is_in_no_graph : mistake<false> {};
-template <Expression E>
-struct fetched_value_is_in_no_graph<E> : value_not_in_a_graph<E> {};
+/// What is fed has its elements in the host's memory: a tensor, a tensor_view, or a number. An expression is evaluated
+/// first, a vector or a pointer is given its extents by a view.
+template <class X>
+struct fed_value_is_not_a_tensor : mistake<true> {};
 
-/// An expression is fed: let() makes a node of it, before it is used.
+/// A step is called with one value for each of its feeds.
+template <std::size_t Given, std::size_t Feeds>
+struct number_of_fed_values_differs : mistake<Given != Feeds> {};
+
+/// Nodes, expressions in a graph and effects are fetched. Tensors have their values without a session.
+template <class F>
+struct fetched_value_not_in_a_graph : mistake<!std::is_same_v<F, effect>> {};
+template <Expression Expr>
+struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
+
+/// Values are fed to nodes; let() makes a node of an expression, before it is used.
 template <class P>
-struct fed_to_no_node : mistake<!is_node<P>> {};
+struct fed_to_non_node : mistake<!is_node<P>> {};
+
+/// What is to be run is not in a list that fetch() makes, or what is fed in none that feed() makes for prepare, or not
+/// in a pair that with() makes for run and eval.
+template <class... Arguments>
+struct arguments_are_not_fetch_and_feed : mistake<true> {};
+template <class... Arguments>
+struct arguments_are_not_fetch_and_with : mistake<true> {};
+
+/// A session is made of a graph, and of session_options.
+template <class... Arguments>
+struct session_is_not_made_of : mistake<true> {};
 
 /// What a step returns, in order: nodes, expressions and effects.
 template <class... F>
@@ -73,9 +93,9 @@ struct feed_list {
 
 namespace detail {
 
-template <class E>
-auto as_fetch(const E& e) {
-  if constexpr (std::is_same_v<E, effect>)
+template <class Expr>
+auto as_fetch(const Expr& e) {
+  if constexpr (std::is_same_v<Expr, effect>)
     return e;
   else
     return let(e);
@@ -97,24 +117,36 @@ struct fetched_value<effect> {
 template <class X>
 inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
+/// What is wrong with a value that is fed, if anything is.
 template <class X, class P>
 constexpr auto find_feed_mistake() {
   if constexpr (is_number<X>)
     return fed_number_differs<X, P>{};
-  else
+  else if constexpr (requires(const X& x) { fed_value{x.data(), x.extents()}; })
     return fed_value_differs<X, P>{};
+  else
+    return fed_value_is_not_a_tensor<X>{};
 }
+template <class X, class P>
+using feed_mistake = decltype(find_feed_mistake<X, P>());
 
-template <class P, class X>
+template <class... P, class... X>
+constexpr auto find_call_mistake(feed_list<P...> (*)(X...)) {
+  if constexpr (sizeof...(P) != sizeof...(X) || sizeof...(P) == 0)
+    return number_of_fed_values_differs<sizeof...(X), sizeof...(P)>{};
+  else
+    return first_mistake<feed_mistake<X, P>...>{};
+}
+/// What is wrong with the values that a step is called with, if anything is.
+template <class Feeds, class... X>
+using call_mistake = decltype(find_call_mistake(static_cast<Feeds (*)(X...)>(nullptr)));
+
+template <class X>
 fed_value as_fed(const X& x) {
-  if constexpr (is_number<X>) {
-    static_assert(correct<fed_number_differs<X, P>>,
-                  "a number is fed to a placeholder that is not a scalar of its type");
+  if constexpr (is_number<X>)
     return {&x, shape()};
-  } else {
-    static_assert(correct<fed_value_differs<X, P>>, "the fed value does not fit the placeholder");
+  else
     return {x.data(), x.extents()};
-  }
 }
 
 }  // namespace detail
@@ -122,19 +154,21 @@ fed_value as_fed(const X& x) {
 /// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
 template <class... F>
 auto fetch(const F&... f) {
-  static_assert((correct<fetched_value_is_in_no_graph<F>> && ...),
-                "fetch: a tensor needs no session, it has its value");
-  if constexpr ((correct<fetched_value_is_in_no_graph<F>> && ...))
+  static_assert((correct<fetched_value_not_in_a_graph<F>> && ...),
+                "fetch: nodes, expressions and effects are fetched; a tensor needs no session, it has its value");
+  if constexpr ((correct<fetched_value_not_in_a_graph<F>> && ...))
     return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
   else
     return fetch_list<>{};
 }
 
 /// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
-template <Expression... P>
+template <class... P>
 auto feed(const P&... p) {
-  static_assert((correct<fed_to_no_node<P>> && ...), "feed: values are fed to nodes: let() makes one");
-  if constexpr ((correct<fed_to_no_node<P>> && ...))
+  static_assert((correct<fed_to_non_node<P>> && ...),
+                "feed: it lists placeholders, or other nodes: let() makes one; a prepared step is called with the "
+                "values");
+  if constexpr ((correct<fed_to_non_node<P>> && ...))
     return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
         {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
   else
@@ -148,14 +182,76 @@ struct fed_pair {
   X value;  // by value: a number, or a tensor, which shares its storage
 };
 template <class P, class X>
-requires(is_node<P>) auto with(const P& placeholder, const X& value) {
-  using mistake = decltype(detail::find_feed_mistake<X, P>());
-  static_assert(correct<mistake>, "with: the value does not fit the node: it has other extents or elements");
+  requires(is_node<P>)
+auto with(const P& placeholder, const X& value) {
+  using mistake = detail::feed_mistake<X, P>;
+  static_assert(correct<mistake>,
+                "with: the value is not a tensor, tensor_view or number of the node's extents and elements");
   if constexpr (correct<mistake>)
     return fed_pair<P, X>{placeholder, value};
   else
     return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
 }
+
+// What others write: values in braces, and the value or a name before the node.
+template <class P>
+  requires(is_node<P>)
+auto with(const P& placeholder, detail::braces) {
+  static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<value_t<P>>>>,
+                "with: values in braces are fed as a tensor: with(x, tensor<T, dims<...>>{...})");
+  return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+}
+template <class X, class P>
+  requires(!is_node<X>)
+auto with(const X&, const P& placeholder) {
+  static_assert(correct<fed_to_non_node<X>>, "with: the node comes before its value: with(x, value)");
+  if constexpr (is_node<P>)
+    return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+  else
+    return fed_pair<std::conditional_t<is_node<P>, P, node<float>>, float>{
+        std::conditional_t<is_node<P>, P, node<float>>(symbol()), 0};
+}
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_fetch_list = false;
+template <class... F>
+inline constexpr bool is_fetch_list<fetch_list<F...>> = true;
+template <class X>
+inline constexpr bool is_fed_pair = false;
+template <class P, class X>
+inline constexpr bool is_fed_pair<fed_pair<P, X>> = true;
+
+// What was meant, where arguments are not what they should be: so that one mistake is one error.
+template <class X>
+const graph& graph_of(const X& x) {
+  if constexpr (std::is_base_of_v<graph, X>)
+    return x;
+  else
+    __builtin_unreachable();
+}
+template <class F>
+auto meant_fetches(const F& f) {
+  if constexpr (Expression<F>)
+    return fetch_list<decltype(let(f))>{{let(f)}};
+  else
+    return fetch_list<>{};
+}
+template <class... F>
+auto meant_fetches(const fetch_list<F...>& f) {
+  return f;
+}
+template <class... P>
+auto meant_feeds(const feed_list<P...>& fed) {
+  return fed;
+}
+template <class... P>
+auto meant_feeds(const P&...) {
+  return feed_list<>{};
+}
+
+}  // namespace detail
 
 class session;
 
@@ -251,11 +347,21 @@ class step<fetch_list<F...>, feed_list<P...>> {
   /// extents disagree, and whatever a kernel throws.
   template <class... X>
   auto operator()(const X&... x) {
-    static_assert(sizeof...(X) == sizeof...(P), "a step is called with one value for each of its feeds");
-    if constexpr (sizeof...(X) == sizeof...(P)) {
-      const detail::fed_value fed[] = {detail::as_fed<P>(x)..., detail::fed_value{}};
+    using mistake = detail::call_mistake<feed_list<P...>, X...>;
+    static_assert(correct<mistake>,
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
+                  "tensors");
+    if constexpr (correct<mistake>) {
+      const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
       prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
     }
+    return results_.get();
+  }
+  // Values in braces have no type.
+  template <class T = float>
+  auto operator()(detail::braces, detail::anything = {}, detail::anything = {}) {
+    static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<T>>>,
+                  "a step: values in braces are fed as a tensor: step(tensor<T, dims<...>>{...})");
     return results_.get();
   }
 
@@ -282,6 +388,14 @@ class session {
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
+  session() = delete;  // A session runs a graph: session s{g};
+  template <class X, class... More>
+    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
+  explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
+    static_assert(correct<session_is_not_made_of<X, More...>>,
+                  "session: it is made of a graph and options: session s{g, {.threads = 4}}");
+  }
+
   /// Plans a run once; the step is then called as a function.
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
@@ -305,8 +419,8 @@ class session {
   }
 
   /// The value of one node or expression, planned and run once.
-  template <class E, class... P, class... X>
-  auto eval(const E& e, const fed_pair<P, X>&... fed) {
+  template <class Expr, class... P, class... X>
+  auto eval(const Expr& e, const fed_pair<P, X>&... fed) {
     return run(fetch(e), fed...);
   }
 
@@ -340,11 +454,39 @@ class session {
     }
   }
 
+  // What others write: nodes that are in no list, values without their placeholders, lists in braces.
+  template <class F, class... X>
+  auto prepare(const F& fetched, const X&... fed) {
+    static_assert(correct<arguments_are_not_fetch_and_feed<F, X...>>,
+                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+    return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
+  }
+  template <class F = fetch_list<>>
+  auto prepare(detail::braces, detail::braces = {}) {
+    static_assert(correct<arguments_are_not_fetch_and_feed<F>>,
+                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+    return prepare(F());
+  }
+  template <class F, class... X>
+    requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
+  auto run(const F& fetched, const X&...) {
+    static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
+                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+    return run(detail::meant_fetches(fetched));
+  }
+  template <class Expr, class... X>
+    requires(!(detail::is_fed_pair<X> && ...))
+  auto eval(const Expr& e, const X&...) {
+    static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
+                  "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
+    return run(detail::meant_fetches(e));
+  }
+
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
   /// device". What soft placement did not have to move, a step's `explain` leaves out.
-  template <class E>
-  requires(is_node<E>) std::string explain(const E& node)
-  const {
+  template <class Expr>
+    requires(is_node<Expr>)
+  std::string explain(const Expr& node) const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return concat({graph_[n].name, " ", place_.explain(n)});

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/language.hpp>
 #include <weft/tensor/extent.hpp>
 
 namespace weft {
@@ -42,14 +43,12 @@ struct shape {
   }
 };
 
-/// The extents of a tensor, outermost first: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>` for a scalar.
+/// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
+/// for a scalar. What takes a dims from a program checks it (`extents_are_not_valid`).
 template <auto... Extents>
 struct dims {
   using dims_type = dims;
   static constexpr std::size_t rank = sizeof...(Extents);
-  static_assert(rank <= max_rank, "a tensor has at most 8 dimensions");
-  static_assert(((detail::is_dynamic(Extents) || detail::code(Extents) >= 0) && ...),
-                "an extent is at least 0; write dyn<\"name\"> for one known at run time only");
 
   /// The extents, with a negative code where they are dynamic.
   static constexpr shape spec = [] {
@@ -64,28 +63,28 @@ struct dims {
 
 namespace detail {
 
-template <std::size_t I, auto First, auto... Rest>
+template <std::size_t Index, auto First, auto... Rest>
 constexpr auto pick() {
-  if constexpr (I == 0)
+  if constexpr (Index == 0)
     return First;
   else
-    return pick<I - 1, Rest...>();
+    return pick<Index - 1, Rest...>();
 }
 
-template <class Dims, std::size_t I>
+template <class Dims, std::size_t Index>
 struct extent_at;
-template <auto... E, std::size_t I>
-struct extent_at<dims<E...>, I> {
-  static constexpr auto value = pick<I, E...>();
+template <auto... Extents, std::size_t Index>
+struct extent_at<dims<Extents...>, Index> {
+  static constexpr auto value = pick<Index, Extents...>();
 };
 
-template <std::size_t... I>
+template <std::size_t... Index>
 struct indices {};
-template <std::size_t N, std::size_t... I>
-struct make_indices : make_indices<N - 1, N - 1, I...> {};
-template <std::size_t... I>
-struct make_indices<0, I...> {
-  using type = indices<I...>;
+template <std::size_t Count, std::size_t... Index>
+struct make_indices : make_indices<Count - 1, Count - 1, Index...> {};
+template <std::size_t... Index>
+struct make_indices<0, Index...> {
+  using type = indices<Index...>;
 };
 
 // ---- broadcasting ----
@@ -113,9 +112,9 @@ constexpr auto broadcast_extent() {
 
 template <class A, class B, class Indices>
 struct broadcast;
-template <class A, class B, std::size_t... I>
-struct broadcast<A, B, indices<I...>> {
-  using type = dims<broadcast_extent<A, B, sizeof...(I) - I>()...>;
+template <class A, class B, std::size_t... Index>
+struct broadcast<A, B, indices<Index...>> {
+  using type = dims<broadcast_extent<A, B, sizeof...(Index) - Index>()...>;
 };
 
 template <class A, class B>
@@ -147,9 +146,9 @@ constexpr std::uint32_t axis_mask(std::size_t rank) {
 
 template <class Dims, class Pick, class Indices>
 struct select_extents;
-template <class Dims, class Pick, std::size_t... I>
-struct select_extents<Dims, Pick, indices<I...>> {
-  using type = dims<extent_at<Dims, Pick::axis(I)>::value...>;
+template <class Dims, class Pick, std::size_t... Index>
+struct select_extents<Dims, Pick, indices<Index...>> {
+  using type = dims<extent_at<Dims, Pick::axis(Index)>::value...>;
 };
 
 /// The dims whose axis i is axis `Pick::axis(i)` of `Dims`, for i below `Count`.
@@ -178,7 +177,7 @@ using broadcast_dims = typename detail::broadcast_result<A, B>::type;
 
 template <class T>
 inline constexpr bool is_dims = false;
-template <auto... E>
-inline constexpr bool is_dims<dims<E...>> = true;
+template <auto... Extents>
+inline constexpr bool is_dims<dims<Extents...>> = true;
 
 }  // namespace weft

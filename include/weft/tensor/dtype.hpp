@@ -33,8 +33,8 @@ struct half {
     const std::uint32_t h = magnitude >= 0x477ff000u ? infinite : finite;
     bits = static_cast<std::uint16_t>(sign | h);
   }
-  template <class N>
-  requires std::is_arithmetic_v<N> WEFT_HOST_DEVICE constexpr explicit half(N value)
+  template <class Num>
+  requires std::is_arithmetic_v<Num> WEFT_HOST_DEVICE constexpr explicit half(Num value)
       : half(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
 #if defined(__CUDA_ARCH__)
@@ -62,8 +62,8 @@ struct bfloat16 {
     const bool nan = (f & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
-  template <class N>
-  requires std::is_arithmetic_v<N> WEFT_HOST_DEVICE constexpr explicit bfloat16(N value)
+  template <class Num>
+  requires std::is_arithmetic_v<Num> WEFT_HOST_DEVICE constexpr explicit bfloat16(Num value)
       : bfloat16(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);

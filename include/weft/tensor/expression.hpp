@@ -5,6 +5,7 @@
 
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/mistake.hpp>
 
 namespace weft {
 
@@ -24,9 +25,9 @@ struct cuda {
 
 /// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
 /// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
-template <class E>
+template <class Expr>
 concept Expression = requires {
-  typename E::weft_expression;
+  typename Expr::weft_expression;
 };
 
 /// A number in an expression. It takes the element type of what it meets, and its value is data of the kernel, not
@@ -68,10 +69,27 @@ struct expression_base {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
-  /// The value of a scalar over tensors, computed now: by argument-dependent lookup, in the layer that has the kernels.
-  operator T() const requires(Dims::rank == 0 && !(Operands::symbolic || ...)) {
-    return eval(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
+  template <class Num>
+  requires std::is_arithmetic_v<Num>
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
+    static_assert(correct<number_mistake<Dims, symbolic>>,
+                  "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
+    return Num();
   }
+};
+
+/// A scalar over tensors is a number.
+template <class Op, class T, class Device, class... Operands>
+requires(!(Operands::symbolic || ...)) struct expression_base<Op, T, dims<>, Device, Operands...> {
+  using weft_expression = void;
+  using value_type = T;
+  using dims_type = dims<>;
+  using device_type = Device;
+  static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
+  static constexpr bool symbolic = false;
+
+  /// Its value, computed now: by argument-dependent lookup, in the layer that has the kernels.
+  operator T() const { return eval(static_cast<const expression<Op, T, dims<>, Device, Operands...>&>(*this)); }
 };
 
 }  // namespace detail
@@ -113,11 +131,11 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
 /// * x` through `auto` cannot double a type without end.
 inline constexpr std::size_t max_operations = 12;
 
-template <class E>
-using value_t = typename E::value_type;
-template <class E>
-using dims_t = typename E::dims_type;
-template <class E>
-using device_t = typename E::device_type;
+template <class Expr>
+using value_t = typename Expr::value_type;
+template <class Expr>
+using dims_t = typename Expr::dims_type;
+template <class Expr>
+using device_t = typename Expr::device_type;
 
 }  // namespace weft

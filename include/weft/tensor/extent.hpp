@@ -3,15 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/language.hpp>
+
 /// Extents that are known at run time only: named ones, and what is computed from them.
 namespace weft {
 
 /// A string that can be a template argument: the name of a dynamic extent.
-template <std::size_t N>
+template <std::size_t Count>
 struct fixed_string {
-  char text[N]{};
-  constexpr fixed_string(const char (&literal)[N]) {
-    for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+  char text[Count]{};
+  constexpr fixed_string(const char (&literal)[Count]) {
+    for (std::size_t i = 0; i < Count; ++i) text[i] = literal[i];
   }
 };
 
@@ -330,15 +332,15 @@ struct computed_extent;
 namespace detail {
 
 // Asked of the members, because nvcc cannot deduce a template argument of class type.
-template <class E>
+template <class Extent>
 concept extent_like = requires {
-  E::code;
+  Extent::code;
 };
 /// A named extent, or what is computed from named ones.
-template <class E>
-concept named_extent = extent_like<E>;
+template <class Extent>
+concept named_extent = extent_like<Extent>;
 
-template <class E>
+template <class Extent>
 struct define_extent;
 template <fixed_string Name>
 struct define_extent<dyn_extent<Name>> {
@@ -360,15 +362,15 @@ struct define_extent<fixed_extent<Value>> {
   }
 };
 
-template <class E>
+template <class Extent>
 struct extent_and_fit {
   extent_definition definition;
   bool fits = true;
 };
-template <class E>
-inline constexpr extent_and_fit<E> defined_extent = [] {
-  extent_and_fit<E> result;
-  result.definition = define_extent<E>::make(&defined_extent<E>.definition, result.fits);
+template <class Extent>
+inline constexpr extent_and_fit<Extent> defined_extent = [] {
+  extent_and_fit<Extent> result;
+  result.definition = define_extent<Extent>::make(&defined_extent<Extent>.definition, result.fits);
   return result;
 }();
 
@@ -446,27 +448,27 @@ namespace detail {
 
 /// The run-time form of an extent: its value, or for a dynamic extent a negative number made from what it is.
 constexpr std::int64_t code(std::int64_t extent) { return extent; }
-template <extent_like E>
-constexpr std::int64_t code(E) {
-  return E::code;
+template <extent_like Extent>
+constexpr std::int64_t code(Extent) {
+  return Extent::code;
 }
 
 constexpr bool is_dynamic(std::int64_t) { return false; }
-template <extent_like E>
-constexpr bool is_dynamic(E) {
-  return E::code < 0;
+template <extent_like Extent>
+constexpr bool is_dynamic(Extent) {
+  return Extent::code < 0;
 }
 
 constexpr const char* extent_name(std::int64_t) { return nullptr; }
-template <extent_like E>
-constexpr const char* extent_name(E) {
-  return E::code < 0 ? E::name : nullptr;
+template <extent_like Extent>
+constexpr const char* extent_name(Extent) {
+  return Extent::code < 0 ? Extent::name : nullptr;
 }
 
 /// Null for numbers and names.
 constexpr const extent_definition* extent_formula(std::int64_t) { return nullptr; }
-template <extent_like E>
-constexpr const extent_definition* extent_formula(E) {
+template <extent_like Extent>
+constexpr const extent_definition* extent_formula(Extent) {
   return nullptr;
 }
 template <char Op, class A, class B>

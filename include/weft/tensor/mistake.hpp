@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <type_traits>
 
 #include <weft/tensor/dims.hpp>
@@ -15,6 +16,61 @@ struct mistake {
 
 template <class Mistake>
 inline constexpr bool correct = !Mistake::value;
+
+namespace detail {
+
+template <class Mistake, class... More>
+constexpr auto find_first_mistake() {
+  if constexpr (Mistake::value || sizeof...(More) == 0)
+    return Mistake{};
+  else
+    return find_first_mistake<More...>();
+}
+
+}  // namespace detail
+
+/// Of several predicates the first that was made, or the last.
+template <class... Mistakes>
+using first_mistake = decltype(detail::find_first_mistake<Mistakes...>());
+
+namespace detail {
+
+/// Any argument, in braces too: of overloads that say what to write instead.
+struct anything {
+  template <class... X>
+  constexpr anything(const X&...) {}
+};
+using braces = std::initializer_list<anything>;
+
+template <class Extent>
+constexpr bool is_extent(Extent extent) {
+  if constexpr (std::is_integral_v<Extent>)
+    return extent >= Extent{};
+  else
+    return named_extent<Extent>;
+}
+
+template <class Dims>
+inline constexpr bool is_valid_dims = false;
+template <auto... Extents>
+inline constexpr bool is_valid_dims<dims<Extents...>> = sizeof...(Extents) <= max_rank && (is_extent(Extents) && ...);
+
+}  // namespace detail
+
+/// Extents are a dims: at most 8 integers that are not negative, and names of those known at run time only.
+template <class Dims>
+struct extents_are_not_valid : mistake<!detail::is_valid_dims<Dims>> {};
+
+/// A value of several elements is used as one number.
+template <class Dims>
+struct value_is_not_one_number : mistake<true> {};
+
+/// A value of a graph is used as a number or a tensor: it has a value when a session runs.
+template <class Dims>
+struct value_needs_a_session : mistake<true> {};
+
+template <class Dims, bool Symbolic>
+using number_mistake = std::conditional_t<Symbolic, value_needs_a_session<Dims>, value_is_not_one_number<Dims>>;
 
 /// The element types differ; `cast<T>(x)` converts.
 template <class A, class B>

@@ -59,10 +59,10 @@ class random_stream {
   }
 
  private:
-  template <std::size_t N>
-  static double polynomial(const double (&c)[N], double x) {
-    double sum = c[N - 1];
-    for (std::size_t i = N - 1; i-- > 0;) sum = sum * x + c[i];
+  template <std::size_t Count>
+  static double polynomial(const double (&c)[Count], double x) {
+    double sum = c[Count - 1];
+    for (std::size_t i = Count - 1; i-- > 0;) sum = sum * x + c[i];
     return sum;
   }
 

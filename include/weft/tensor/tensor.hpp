@@ -116,15 +116,20 @@ WEFT_COLD_END
 
 namespace detail {
 
+template <class X>
+inline constexpr bool is_index = std::is_convertible_v<X, std::size_t> || std::is_enum_v<X>;
+
 /// Where an element lies, in row-major order.
 template <class... Index>
 std::size_t offset(const shape& extents, Index... index) {
-#if WEFT_CHECKED
-  const std::int64_t indices[] = {static_cast<std::int64_t>(index)..., 0};
-  check_indices(extents, indices);
-#endif
   std::size_t at = 0, axis = 0;
-  ((at = at * static_cast<std::size_t>(extents[axis++]) + static_cast<std::size_t>(index)), ...);
+  if constexpr ((is_index<Index> && ...)) {  // after a mistake they are not
+#if WEFT_CHECKED
+    const std::int64_t indices[] = {static_cast<std::int64_t>(index)..., 0};
+    check_indices(extents, indices);
+#endif
+    ((at = at * static_cast<std::size_t>(extents[axis++]) + static_cast<std::size_t>(index)), ...);
+  }
   return at;
 }
 
@@ -154,10 +159,76 @@ class tensor_view;
 /// A tensor is to be made without writing its elements: the caller writes them all.
 struct uninitialized {};
 
-/// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written.
+namespace detail {
+
+/// A number, or what has elements elsewhere: a vector, an array, a span, a pointer, a matrix of another library.
+template <class X>
+concept Foreign = std::is_arithmetic_v<X> || std::is_pointer_v<X> || requires(const X& x) { x.data(), x.size(); };
+
+}  // namespace detail
+
+/// A tensor is made of values in braces, of its extents, `shape(...)`, of a tensor_view or of an expression.
+template <class X>
+struct tensor_is_not_made_of : mistake<true> {};
+
+/// Values in braces fill a tensor of extents known to the compiler, row after row; others are said first.
+template <class Dims>
+struct values_need_extents : mistake<true> {};
+
+/// Values are written in one list, row after row.
+template <class Dims>
+struct values_are_nested : mistake<true> {};
+
+/// A tensor is assigned a tensor or an expression.
+template <class X>
+struct tensor_is_not_assigned : mistake<true> {};
+
+/// An element has one index for each axis, an integer.
+template <class Dims, class... Index>
+struct indices_do_not_fit
+    : mistake<sizeof...(Index) != Dims::rank || !(detail::is_index<Index> && ...)> {};
+
+/// Tensors lie in the host's memory; a graph's values lie where its device scopes and the session say.
+template <class Device>
+struct tensor_is_not_on_the_host : mistake<!std::is_same_v<Device, cpu>> {};
+
+namespace detail {
+
+template <class Expr, class T, class Dims>
+using tensor_mistake = std::conditional_t<Expr::symbolic, value_needs_a_session<dims_t<Expr>>,
+                                          assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>>;
+
+}  // namespace detail
+
+namespace detail {
+
+/// A tensor as a number: that of a scalar is its element.
+template <class Tensor, class T, class Dims>
+struct tensor_number {
+  template <class Num>
+    requires std::is_arithmetic_v<Num>
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
+    static_assert(correct<value_is_not_one_number<Dims>>,
+                  "not one number, as x(i, ...), sum(x), mean(x) are: cast<T>(x), weft::exp(x) take tensors, not "
+                  "std::exp");
+    return Num();
+  }
+};
+template <class Tensor, class T>
+struct tensor_number<Tensor, T, dims<>> {
+  operator T() const { return static_cast<const Tensor&>(*this).data()[0]; }
+};
+
+}  // namespace detail
+
+/// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written. A
+/// scalar converts to its element.
 template <Element T, class Dims = dims<>, class Device = cpu>
-class tensor {
-  static_assert(is_dims<Dims>, "tensor<T, dims<...>>: the second argument is a dims");
+class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
+  static_assert(correct<extents_are_not_valid<Dims>>,
+                "tensor<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+                "time");
+  static_assert(correct<tensor_is_not_on_the_host<Device>>, "tensor: a session places a graph's values on devices");
 
  public:
   using weft_expression = void;
@@ -195,16 +266,18 @@ class tensor {
   tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
 
   /// Evaluates the expression in one pass.
-  template <Expression E>
-  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor(const E& e) {
-    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
-                  "tensor: the expression has other extents or elements");
+  template <Expression Expr>
+    requires(!std::is_same_v<Expr, tensor>)
+  tensor(const Expr& e) {
+    static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
+                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
     assign(e);
   }
-  template <Expression E>
-  requires(!std::is_same_v<E, tensor> && !E::symbolic) tensor& operator=(const E& e) {
-    static_assert(correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>,
-                  "tensor: the expression has other extents or elements");
+  template <Expression Expr>
+    requires(!std::is_same_v<Expr, tensor>)
+  tensor& operator=(const Expr& e) {
+    static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
+                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
     assign(e);
     return *this;
   }
@@ -231,6 +304,28 @@ class tensor {
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
   }
 
+  // What others write, and is not there.
+  template <detail::Foreign X>
+    requires(Dims::rank > 0)
+  explicit tensor(const X&) {
+    static_assert(correct<tensor_is_not_made_of<X>>,
+                  "tensor: write values in braces, shape(...) for zeros, or tensor_view<T, dims<...>>(p, shape(...))");
+  }
+  tensor(std::initializer_list<T>) requires(!Dims::is_static) {
+    static_assert(correct<values_need_extents<Dims>>,
+                  "tensor: extents known at run time are said: tensor<...>(shape(...)), or (shape(...), {values})");
+  }
+  tensor(detail::braces, detail::braces, detail::braces = {}, detail::braces = {}) requires(Dims::rank > 1) {
+    static_assert(correct<values_are_nested<Dims>>, "tensor: values stand in one list, row after row: {1, 2, 3, 4}");
+  }
+  template <class X>
+    requires(!Expression<X> && !std::is_convertible_v<const X&, tensor>)
+  tensor& operator=(const X&) {
+    static_assert(correct<tensor_is_not_assigned<X>>,
+                  "tensor: assign a tensor or an expression; std::fill_n(x.data(), x.elements(), v) fills it");
+    return *this;
+  }
+
   // No moves: a tensor always has its elements, also when another one was made of it by std::move.
   tensor(const tensor&) = default;
   tensor& operator=(const tensor&) = default;
@@ -251,21 +346,20 @@ class tensor {
 
   /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
   template <class... Index>
-  requires(sizeof...(Index) == Dims::rank) T operator()(Index... index) const {
+  T operator()(Index... index) const {
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
     return data()[detail::offset(shape_, index...)];
   }
   /// For writing, at once: as with `data()`, a reference that is kept while the tensor is copied or used in an
   /// expression writes to what they share.
   template <class... Index>
-  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) {
+  T& operator()(Index... index) {
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
     const std::size_t at = detail::offset(shape_, index...);  // throws before storage is left
     return data()[at];
   }
-
-  /// The value of a scalar.
-  operator T() const requires(Dims::rank == 0) { return data()[0]; }
 
   /// Whether writing elements of these extents needs no other storage than what this tensor alone holds.
   bool can_hold(const shape& extents) const { return bytes_.data() && bytes_.unique() && shape_ == extents; }
@@ -291,9 +385,9 @@ class tensor {
   }
 
   /// Found by argument-dependent lookup in the layer that has the kernels.
-  template <class E>
-  void assign(const E& e) {
-    if constexpr (correct<assignment_mistake<value_t<E>, dims_t<E>, T, Dims>>) evaluate(e, *this);
+  template <class Expr>
+  void assign(const Expr& e) {
+    if constexpr (correct<detail::tensor_mistake<Expr, T, Dims>>) evaluate(e, *this);
   }
 
   shape shape_;
@@ -312,10 +406,27 @@ auto make_tensor(const Arguments&... a) {
 
 }  // namespace detail
 
+namespace detail {
+
+// The extents of a view that says none.
+struct no_dims : dims<> {
+  using dims_type = no_dims;
+};
+
+}  // namespace detail
+
+/// A view is made of a pointer, with the extents where they are not known to the compiler, or of a tensor.
+template <class X>
+struct view_is_not_made_of : mistake<true> {};
+
 /// Elements that live elsewhere, to be fed to a step or read. The viewed memory must outlive the view; nothing in Weft
 /// keeps one past the call it is given to.
 template <class T, class Dims>
 class tensor_view {
+  static_assert(correct<extents_are_not_valid<Dims>>,
+                "tensor_view<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+                "time");
+
  public:
   using value_type = std::remove_const_t<T>;
   using dims_type = Dims;
@@ -326,6 +437,11 @@ class tensor_view {
   tensor_view(T* data) requires Dims::is_static : data_(data), shape_(Dims::spec) {}
   tensor_view(const tensor<value_type, Dims>& t) requires std::is_const_v<T> : data_(t.data()), shape_(t.extents()) {}
   tensor_view(tensor<value_type, Dims>& t) : data_(t.data()), shape_(t.extents()) {}
+  template <detail::Foreign X>
+    requires(!std::is_pointer_v<X>)
+  explicit tensor_view(const X&) : tensor_view(nullptr, shape()) {
+    static_assert(correct<view_is_not_made_of<X>>, "tensor_view: it is made of a pointer and shape(...)");
+  }
 
   T* data() const { return data_; }
   const shape& extents() const { return shape_; }
@@ -335,7 +451,8 @@ class tensor_view {
 
   /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
   template <class... Index>
-  requires(sizeof...(Index) == Dims::rank) T& operator()(Index... index) const {
+  T& operator()(Index... index) const {
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor_view: an element has one integer for each axis");
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index is not less than its extent");
     return data_[detail::offset(shape_, index...)];
   }
@@ -344,6 +461,10 @@ class tensor_view {
   T* data_;
   shape shape_;
 };
+
+/// A view is of a type: tensor_view<const float, dims<dyn<"batch">, 784>>(p, shape(100, 784)).
+template <class T>
+tensor_view(T*, const shape&) -> tensor_view<T, detail::no_dims>;
 
 template <class T, class Dims>
 tensor(const tensor_view<T, Dims>&) -> tensor<std::remove_const_t<T>, Dims>;

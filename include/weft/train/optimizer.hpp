@@ -15,10 +15,32 @@ namespace weft {
 template <class Dims>
 struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 
-/// What is wrong with a loss, if anything is.
-template <class E>
-using minimize_mistake =
-    std::conditional_t<dims_t<E>::rank != 0, minimized_value_is_not_scalar<dims_t<E>>, gradient_root_mistake<E>>;
+/// What is minimised is a value of a graph.
+template <class X>
+struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
+
+/// What is trained are variables, one argument each, of the loss's element type.
+template <class X, class T>
+struct trained_value_is_not_a_variable : mistake<true> {};
+template <class T, class D, class Dev>
+struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+
+namespace detail {
+
+template <class Expr, class... V>
+constexpr auto find_minimize_mistake() {
+  if constexpr (!Expression<Expr>)
+    return minimized_value_is_not_a_node<Expr>{};
+  else
+    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, gradient_root_mistake<Expr>,
+                         trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with a loss, and the variables that are named with it, if anything is.
+template <class Expr, class... Variables>
+using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
 
 namespace detail {
 
@@ -100,17 +122,13 @@ WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const 
 
 /// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
 /// and records their updates.
-template <class Family, class E>
-effect minimize(const E& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
-  if constexpr (correct<minimize_mistake<E>>) {
-    gpu::compile_family<Family, value_t<E>>();
-    const auto root = let(loss);
-    auto& g = *static_cast<graph*>(root.erased().where());
-    use_gradient_primitives<value_t<E>>(g);
-    return record_minimize(g, root.erased(), name, rule, variables);
-  } else {
-    return effect(symbol());
-  }
+template <class Family, class Expr>
+effect minimize(const Expr& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
+  gpu::compile_family<Family, value_t<Expr>>();
+  const auto root = let(loss);
+  auto& g = *static_cast<graph*>(root.erased().where());
+  use_gradient_primitives<value_t<Expr>>(g);
+  return record_minimize(g, root.erased(), name, rule, variables);
 }
 
 }  // namespace detail
@@ -121,13 +139,25 @@ struct gradient_descent {
 
   /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
   /// invalid_argument if the loss does not depend on one of them.
-  template <Expression E, class... D, class... Dev>
-  [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
-    static_assert(correct<minimize_mistake<E>>,
-                  "minimize: the loss is no scalar, take its mean or sum; or it is no float; or it is in no graph");
-    return detail::minimize<gpu::gradient_descents>(
-        loss, "gradient_descent", {&gradient_descent_operation<value_t<E>>, {}, {detail::literal_bits(learning_rate)}},
-        {variables.erased()...});
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    using mistake = minimize_mistake<Expr, V...>;
+    static_assert(correct<mistake>,
+                  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
+                  "its type may follow it, one by one");
+    if constexpr (correct<mistake>)
+      return detail::minimize<gpu::gradient_descents>(
+          loss, "gradient_descent",
+          {&gradient_descent_operation<value_t<Expr>>, {}, {detail::literal_bits(learning_rate)}},
+          {variables.erased()...});
+    else
+      return effect(symbol());
+  }
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
+                  "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
+    return effect(symbol());
   }
 };
 
@@ -137,15 +167,26 @@ struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
 
-  template <Expression E, class... D, class... Dev>
-  [[nodiscard]] effect minimize(const E& loss, const variable_node<value_t<E>, D, Dev>&... variables) const {
-    static_assert(correct<minimize_mistake<E>>,
-                  "minimize: the loss is no scalar, take its mean or sum; or it is no float; or it is in no graph");
-    return detail::minimize<gpu::momentums>(loss, "momentum",
-                                            {&momentum_operation<value_t<E>>,
-                                             {"momentum"},
-                                             {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
-                                            {variables.erased()...});
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    using mistake = minimize_mistake<Expr, V...>;
+    static_assert(correct<mistake>,
+                  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
+                  "its type may follow it, one by one");
+    if constexpr (correct<mistake>)
+      return detail::minimize<gpu::momentums>(loss, "momentum",
+                                              {&momentum_operation<value_t<Expr>>,
+                                               {"momentum"},
+                                               {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
+                                              {variables.erased()...});
+    else
+      return effect(symbol());
+  }
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
+                  "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
+    return effect(symbol());
   }
 };
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include <weft/language.hpp>
+
 namespace weft {
 namespace detail {
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// The moment until which a call may take. Written as a duration from now, `client.pull(out, 5s)`; waiting without an

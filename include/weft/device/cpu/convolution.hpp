@@ -19,8 +19,10 @@ template <class T>
 kernel* make_convolution(convolution_kind, const convolution_shape&, std::uint32_t a, std::uint32_t b,
                          std::uint32_t out, loop_kernel* epilogue = nullptr);
 
-inline kernel* make_convolution_of_floats(convolution_kind k, const convolution_shape& s) {
-  return make_convolution<float>(k, s, 0, 1, 2);
+// A template, so that a program that does not convolve compiles no convolution.
+template <class T>
+kernel* make_convolution_of(convolution_kind k, const convolution_shape& s) {
+  return make_convolution<T>(k, s, 0, 1, 2);
 }
 
 template <class T>
@@ -35,7 +37,7 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
       return fast;
 #endif
   if constexpr (is_storage_type<T>) {
-    return new widened_convolution_kernel<T>(k, s, a, b, out, epilogue, make_convolution_of_floats);
+    return new widened_convolution_kernel<T>(k, s, a, b, out, epilogue, make_convolution_of<float>);
   } else {
     if (k == convolution_kind::filter_gradient) return new convolution_filter_gradient_kernel<T>(s, a, b, out);
     if (k == convolution_kind::input_gradient) return new convolution_kernel<T>(s, true, b, a, out, nullptr);

@@ -64,36 +64,36 @@ inline constexpr map_layout map_layout_of = detail::make_map_layout<Inputs, Outp
 
 /// Moves the elements of a group between memory and registers. `count` of them exist; `step` is 0 where one element
 /// stands for all.
-template <class T, int N>
-WEFT_HOST_DEVICE void load_group(T (&to)[N], const T* from, std::uint32_t step, std::uint32_t count) {
-  if constexpr (N == 1) {
+template <class T, int Count>
+WEFT_HOST_DEVICE void load_group(T (&to)[Count], const T* from, std::uint32_t step, std::uint32_t count) {
+  if constexpr (Count == 1) {
     to[0] = *from;
   } else if (step == 0) {
     const T one = *from;
-    for (int i = 0; i < N; ++i) to[i] = one;
-  } else if (count >= N) {
-    const auto all = *reinterpret_cast<const pack<T, N>*>(from);
-    for (int i = 0; i < N; ++i) to[i] = all.x[i];
+    for (int i = 0; i < Count; ++i) to[i] = one;
+  } else if (count >= Count) {
+    const auto all = *reinterpret_cast<const pack<T, Count>*>(from);
+    for (int i = 0; i < Count; ++i) to[i] = all.x[i];
   } else {
-    for (int i = 0; i < N; ++i) to[i] = static_cast<std::uint32_t>(i) < count ? from[i] : T(1);
+    for (int i = 0; i < Count; ++i) to[i] = static_cast<std::uint32_t>(i) < count ? from[i] : T(1);
   }
 }
 
-template <class T, int N>
-WEFT_HOST_DEVICE void store_group(const T (&from)[N], T* to, std::uint32_t count) {
-  if constexpr (N == 1) {
+template <class T, int Count>
+WEFT_HOST_DEVICE void store_group(const T (&from)[Count], T* to, std::uint32_t count) {
+  if constexpr (Count == 1) {
     *to = from[0];
-  } else if (count >= N) {
-    pack<T, N> all;
-    for (int i = 0; i < N; ++i) all.x[i] = from[i];
-    *reinterpret_cast<pack<T, N>*>(to) = all;
+  } else if (count >= Count) {
+    pack<T, Count> all;
+    for (int i = 0; i < Count; ++i) all.x[i] = from[i];
+    *reinterpret_cast<pack<T, Count>*>(to) = all;
   } else {
-    for (int i = 0; i < N; ++i)
+    for (int i = 0; i < Count; ++i)
       if (static_cast<std::uint32_t>(i) < count) to[i] = from[i];
   }
 }
 
-template <class P, int N>
+template <class P, int Count>
 struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 1;
@@ -108,32 +108,33 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   }
 
  private:
-  template <std::size_t... I, std::size_t... O>
-  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<I...>, weft::detail::indices<O...>) const {
-    const std::uint32_t groups = (this->elements + N - 1) / N;
+  template <std::size_t... Index, std::size_t... O>
+  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Index...>,
+                                   weft::detail::indices<O...>) const {
+    const std::uint32_t groups = (this->elements + Count - 1) / Count;
     for (std::uint32_t base = at.block * threads * unroll + at.thread; base < groups;
          base += at.blocks * threads * unroll) {
-      inputs_of<P, N> x[unroll];
+      inputs_of<P, Count> x[unroll];
   #if defined(__CUDA_ARCH__)
     #pragma unroll
   #endif
       for (int u = 0; u < unroll; ++u) {
-        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * N;
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
         if (first >= this->elements) break;
         std::uint32_t offsets[P::inputs + 1] = {};
         this->where.add_offsets(first, offsets);
-        (load<static_cast<int>(I)>(x[u], offsets[I], this->elements - first), ...);
+        (load<static_cast<int>(Index)>(x[u], offsets[Index], this->elements - first), ...);
       }
   #if defined(__CUDA_ARCH__)
     #pragma unroll
   #endif
       for (int u = 0; u < unroll; ++u) {
-        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * N;
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
         if (first >= this->elements) break;
-        outputs_of<P, N> y;
-        for (int lane = 0; lane < N; ++lane) {
-          const element_inputs<P, N> in{x[u], lane};
-          element_outputs<P, N> out{y, lane};
+        outputs_of<P, Count> y;
+        for (int lane = 0; lane < Count; ++lane) {
+          const element_inputs<P, Count> in{x[u], lane};
+          element_outputs<P, Count> out{y, lane};
           P::run(in, this->constants, this->factor, out);
         }
         (store<static_cast<int>(O)>(y, first, this->elements - first), ...);
@@ -141,17 +142,17 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
     }
   }
 
-  template <int I>
-  WEFT_HOST_DEVICE void load(inputs_of<P, N>& x, std::uint32_t offset, std::uint32_t count) const {
-    using T = typename P::template input<I>;
-    if (P::reads_all || this->in[I])
-      load_group(x.template at<I>(), static_cast<const T*>(this->in[I]) + offset,
-                 static_cast<std::uint32_t>(this->where.strides[0][I]), count);
+  template <int Index>
+  WEFT_HOST_DEVICE void load(inputs_of<P, Count>& x, std::uint32_t offset, std::uint32_t count) const {
+    using T = typename P::template input<Index>;
+    if (P::reads_all || this->in[Index])
+      load_group(x.template at<Index>(), static_cast<const T*>(this->in[Index]) + offset,
+                 static_cast<std::uint32_t>(this->where.strides[0][Index]), count);
     else
-      for (int i = 0; i < N; ++i) x.template at<I>()[i] = T(1);
+      for (int i = 0; i < Count; ++i) x.template at<Index>()[i] = T(1);
   }
   template <int O>
-  WEFT_HOST_DEVICE void store(outputs_of<P, N>& y, std::uint32_t offset, std::uint32_t count) const {
+  WEFT_HOST_DEVICE void store(outputs_of<P, Count>& y, std::uint32_t offset, std::uint32_t count) const {
     using T = typename P::template output<O>;
     if constexpr (P::template writes<O>)
       if (this->out[O]) store_group(y.template at<O>(), static_cast<T*>(this->out[O]) + offset, count);

@@ -11,13 +11,13 @@
 ///
 ///     static constexpr int inputs, outputs, constants;
 ///     static constexpr bool reads_all;                       // else inputs may be null
-///     template <int I> using input = ...;                    // element types
+///     template <int Index> using input = ...;                    // element types
 ///     template <int O> using output = ...;
 ///     template <int O> static constexpr bool writes = ...;   // whether there is such an output at all
 ///     template <class In, class Out>
 ///     static void run(const In& in, const std::uint64_t* constants, double factor, Out& out);
 ///
-/// that reads `in.template get<I>()` and writes `out.template set<O>(value)`.
+/// that reads `in.template get<Index>()` and writes `out.template set<O>(value)`.
 namespace weft::gpu {
 
 template <dtype Type>
@@ -75,71 +75,71 @@ struct type_of<dtype::float64> {
   using type = double;
 };
 
-/// N elements that one instruction moves.
-template <class T, int N>
-struct alignas(sizeof(T) * N) pack {
-  T x[N];
+/// Count elements that one instruction moves.
+template <class T, int Count>
+struct alignas(sizeof(T) * Count) pack {
+  T x[Count];
 };
 
 namespace detail {
 
-template <int I, class T, int N>
+template <int Index, class T, int Count>
 struct slot {
-  T x[N];
+  T x[Count];
 };
 
-template <class P, int N, class Indices>
+template <class P, int Count, class Indices>
 struct input_slots;
-template <class P, int N, std::size_t... I>
-struct input_slots<P, N, weft::detail::indices<I...>> : slot<static_cast<int>(I), typename P::template input<I>, N>... {
-};
+template <class P, int Count, std::size_t... Index>
+struct input_slots<P, Count, weft::detail::indices<Index...>>
+    : slot<static_cast<int>(Index), typename P::template input<Index>, Count>... {};
 
-template <class P, int N, class Indices>
+template <class P, int Count, class Indices>
 struct output_slots;
-template <class P, int N, std::size_t... O>
-struct output_slots<P, N, weft::detail::indices<O...>>
-    : slot<static_cast<int>(O), typename P::template output<O>, N>... {};
+template <class P, int Count, std::size_t... O>
+struct output_slots<P, Count, weft::detail::indices<O...>>
+    : slot<static_cast<int>(O), typename P::template output<O>, Count>... {};
 
-template <int N>
-using index_list = typename weft::detail::make_indices<static_cast<std::size_t>(N)>::type;
+template <int Count>
+using index_list = typename weft::detail::make_indices<static_cast<std::size_t>(Count)>::type;
 
 }  // namespace detail
 
-/// The inputs of N elements, in registers.
-template <class P, int N>
-struct inputs_of : detail::input_slots<P, N, detail::index_list<P::inputs>> {
-  template <int I>
+/// The inputs of Count elements, in registers.
+template <class P, int Count>
+struct inputs_of : detail::input_slots<P, Count, detail::index_list<P::inputs>> {
+  template <int Index>
   WEFT_HOST_DEVICE auto& at() {
-    return static_cast<detail::slot<I, typename P::template input<I>, N>&>(*this).x;
+    return static_cast<detail::slot<Index, typename P::template input<Index>, Count>&>(*this).x;
   }
-  template <int I>
+  template <int Index>
   WEFT_HOST_DEVICE const auto& at() const {
-    return static_cast<const detail::slot<I, typename P::template input<I>, N>&>(*this).x;
+    return static_cast<const detail::slot<Index, typename P::template input<Index>, Count>&>(*this).x;
   }
 };
 
-template <class P, int N>
-struct outputs_of : detail::output_slots<P, N, detail::index_list<P::outputs>> {
+template <class P, int Count>
+struct outputs_of : detail::output_slots<P, Count, detail::index_list<P::outputs>> {
   template <int O>
   WEFT_HOST_DEVICE auto& at() {
-    return static_cast<detail::slot<O, typename P::template output<O>, N>&>(*this).x;
+    return static_cast<detail::slot<O, typename P::template output<O>, Count>&>(*this).x;
   }
 };
 
-/// One of the N elements, as a program sees it.
-template <class P, int N>
+/// One of the Count elements, as a program sees it.
+template <class P, int Count>
 struct element_inputs {
-  const inputs_of<P, N>& all;
+  const inputs_of<P, Count>& all;
   int lane;
-  template <int I>
+  template <int Index>
   WEFT_HOST_DEVICE auto get() const {
-    return all.template at<I>()[lane];
+    return all.template at<Index>()[lane];
   }
 };
 
-template <class P, int N>
+template <class P, int Count>
 struct element_outputs {
-  outputs_of<P, N>& all;
+  outputs_of<P, Count>& all;
   int lane;
   template <int O, class T>
   WEFT_HOST_DEVICE void set(T value) {
@@ -148,10 +148,11 @@ struct element_outputs {
 };
 
 /// How many elements fit into the 16 bytes that one instruction moves, for the widest operand of a program; at most 8.
-template <class P, std::size_t... I, std::size_t... O>
-constexpr int lanes_of(weft::detail::indices<I...>, weft::detail::indices<O...>) {
+template <class P, std::size_t... Index, std::size_t... O>
+constexpr int lanes_of(weft::detail::indices<Index...>, weft::detail::indices<O...>) {
   std::size_t widest = 2;
-  ((widest = sizeof(typename P::template input<I>) > widest ? sizeof(typename P::template input<I>) : widest), ...);
+  ((widest = sizeof(typename P::template input<Index>) > widest ? sizeof(typename P::template input<Index>) : widest),
+   ...);
   ((widest = sizeof(typename P::template output<O>) > widest ? sizeof(typename P::template output<O>) : widest), ...);
   return static_cast<int>(16 / widest);
 }

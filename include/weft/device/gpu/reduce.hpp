@@ -213,8 +213,8 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     return p;
   }
 
-  template <int Phase, std::size_t... I, std::size_t... O>
-  WEFT_HOST_DEVICE void run_phase(const place& at, block_memory& ours, weft::detail::indices<I...> inputs,
+  template <int Phase, std::size_t... Index, std::size_t... O>
+  WEFT_HOST_DEVICE void run_phase(const place& at, block_memory& ours, weft::detail::indices<Index...> inputs,
                                   weft::detail::indices<O...> outputs) const {
     const position p = position_of(at);
     const bool shared = this->layout.splits > 1 && (!P::stores || this->combined != 0);
@@ -247,9 +247,9 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     }
   }
 
-  template <std::size_t... I, std::size_t... O>
-  WEFT_HOST_DEVICE void accumulate(const place& at, const position& p, block_memory& ours, weft::detail::indices<I...>,
-                                   weft::detail::indices<O...>) const {
+  template <std::size_t... Index, std::size_t... O>
+  WEFT_HOST_DEVICE void accumulate(const place& at, const position& p, block_memory& ours,
+                                   weft::detail::indices<Index...>, weft::detail::indices<O...>) const {
     outputs_of<P, 1> total, some;
     (reset<static_cast<int>(O)>(total), ...);
     (reset<static_cast<int>(O)>(some), ...);
@@ -275,7 +275,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
             std::uint32_t offsets[P::inputs + 1];
             for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
             this->reduced.add_offsets(k, offsets);
-            (load_neighbours<static_cast<int>(I)>(x + u, offsets[I], end - k), ...);
+            (load_neighbours<static_cast<int>(Index)>(x + u, offsets[Index], end - k), ...);
             for (int i = 0; i < group; ++i) whole[u + i] = offsets[P::inputs] + static_cast<std::uint32_t>(i);
             exist += end - k < together ? end - k : together;
           }
@@ -289,7 +289,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
             std::uint32_t offsets[P::inputs + 1];
             for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
             this->reduced.add_offsets(k, offsets);
-            (load<static_cast<int>(I)>(x[u], offsets[I]), ...);
+            (load<static_cast<int>(Index)>(x[u], offsets[Index]), ...);
             whole[u] = offsets[P::inputs];
             ++exist;
           }
@@ -318,19 +318,19 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     (share<static_cast<int>(O)>(total, ours, p.slot_of(p.lane)), ...);
   }
 
-  template <int I>
+  template <int Index>
   WEFT_HOST_DEVICE void load(inputs_of<P, 1>& x, std::uint32_t offset) const {
-    using T = typename P::template input<I>;
-    x.template at<I>()[0] = P::reads_all || this->in[I] ? static_cast<const T*>(this->in[I])[offset] : T(1);
+    using T = typename P::template input<Index>;
+    x.template at<Index>()[0] = P::reads_all || this->in[Index] ? static_cast<const T*>(this->in[Index])[offset] : T(1);
   }
   /// `count` neighbours exist. The same values whether they are aligned or not.
-  template <int I>
+  template <int Index>
   WEFT_HOST_DEVICE void load_neighbours(inputs_of<P, 1>* x, std::uint32_t offset, std::uint32_t count) const {
-    using T = typename P::template input<I>;
+    using T = typename P::template input<Index>;
     T all[group];
-    const T* const from = static_cast<const T*>(this->in[I]) + offset;
-    const auto step = static_cast<std::uint32_t>(this->reduced.strides[0][I]);
-    if (P::reads_all || this->in[I]) {
+    const T* const from = static_cast<const T*>(this->in[Index]) + offset;
+    const auto step = static_cast<std::uint32_t>(this->reduced.strides[0][Index]);
+    if (P::reads_all || this->in[Index]) {
       if (step == 0 || reinterpret_cast<std::uintptr_t>(from) % sizeof(pack<T, group>) == 0)
         load_group(all, from, step, count);
       else
@@ -338,7 +338,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     } else {
       for (int i = 0; i < group; ++i) all[i] = T(1);
     }
-    for (int i = 0; i < group; ++i) x[i].template at<I>()[0] = all[i];
+    for (int i = 0; i < group; ++i) x[i].template at<Index>()[0] = all[i];
   }
   template <int O>
   WEFT_HOST_DEVICE void reset(outputs_of<P, 1>& x) const {

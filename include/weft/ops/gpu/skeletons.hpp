@@ -16,14 +16,14 @@ struct register_context {
   using value = T;
   const In& in;
   const std::uint64_t* constants;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE T argument() const {
-    return in.template get<I>();
+    return in.template get<Index>();
   }
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE T constant() const {
     T value;
-    memcpy(&value, constants + I, sizeof value);
+    memcpy(&value, constants + Index, sizeof value);
     return value;
   }
 };
@@ -34,14 +34,14 @@ template <class S>
 inline constexpr int arguments_of = static_cast<int>(weft::detail::signature_of<S>.arguments);
 template <class S>
 inline constexpr int constants_of = static_cast<int>(weft::detail::signature_of<S>.constants);
-template <class S, int I>
-inline constexpr bool is_reached = (weft::detail::signature_of<S>.reached >> I) & 1;
+template <class S, int Index>
+inline constexpr bool is_reached = (weft::detail::signature_of<S>.reached >> Index) & 1;
 
 /// The type of an argument; behind the arguments, that of the value.
-template <class S, int I, bool IsArgument = (I < arguments_of<S>)>
-struct input_type : type_of<weft::detail::signature_of<S>.types[I]> {};
-template <class S, int I>
-struct input_type<S, I, false> {
+template <class S, int Index, bool IsArgument = (Index < arguments_of<S>)>
+struct input_type : type_of<weft::detail::signature_of<S>.types[Index]> {};
+template <class S, int Index>
+struct input_type<S, Index, false> {
   using type = typename S::value_type;
 };
 
@@ -90,8 +90,8 @@ struct value_program {
   static constexpr int inputs = detail::arguments_of<S>, outputs = 1, constants = detail::constants_of<S>;
   static constexpr bool stores = false;  ///< when it is reduced, nothing is written element by element
   static constexpr bool reads_all = true;
-  template <int I>
-  using input = typename detail::input_type<S, I>::type;
+  template <int Index>
+  using input = typename detail::input_type<S, Index>::type;
   template <int>
   using output = typename S::value_type;
   template <int>
@@ -106,9 +106,9 @@ struct value_program {
 template <class Out>
 struct register_sink {
   Out& out;
-  template <int I, class T>
+  template <int Index, class T>
   WEFT_HOST_DEVICE void take(T g) {
-    out.template set<I>(g);
+    out.template set<Index>(g);
   }
 };
 
@@ -120,8 +120,8 @@ struct gradient_program {
   static constexpr int inputs = arguments + 1 + KeepsValue, outputs = arguments, constants = detail::constants_of<S>;
   static constexpr bool stores = true;
   static constexpr bool reads_all = false;  ///< a gradient may not depend on every input
-  template <int I>
-  using input = typename detail::input_type<S, I>::type;
+  template <int Index>
+  using input = typename detail::input_type<S, Index>::type;
   template <int O>
   using output = input<O>;
   template <int O>
@@ -201,10 +201,10 @@ void need() {
 }
 
 /// A part that has no gradient gets a kernel of its own when the whole is differentiated twice (symbol_context::part).
-template <int I, class T>
-void need_parts(skeleton::argument<I, T>*) {}
-template <int I, class T>
-void need_parts(skeleton::constant<I, T>*) {}
+template <int Index, class T>
+void need_parts(skeleton::argument<Index, T>*) {}
+template <int Index, class T>
+void need_parts(skeleton::constant<Index, T>*) {}
 template <class Op, class T, class... S>
 void need_parts(skeleton::apply<Op, T, S...>*) {
   if constexpr (skeleton::apply<Op, T, S...>::differentiable)

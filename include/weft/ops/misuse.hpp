@@ -1,0 +1,263 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/ops/array.hpp>
+#include <weft/ops/convolution.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/matmul.hpp>
+#include <weft/ops/pooling.hpp>
+#include <weft/ops/reduce.hpp>
+#include <weft/ops/softmax.hpp>
+#include <weft/ops/state.hpp>
+
+/// Operations as other libraries write them: overloads that say what to write instead. What comes to be supported goes
+/// from here.
+namespace weft {
+
+/// The compiler must know axes, extents, windows and options: they are template arguments.
+template <class Dims>
+struct extents_are_not_a_template_argument : mistake<true> {};
+template <class Dims>
+struct option_is_not_a_template_argument : mistake<true> {};
+template <class... Type>
+struct type_is_not_an_element_type : mistake<true> {};
+
+/// The factors of a matrix product are matrices.
+template <class A, class B>
+struct factor_is_a_number : mistake<true> {};
+
+/// At least one of the values that select chooses from is a tensor or a node.
+template <class... Values>
+struct selected_values_are_numbers : mistake<true> {};
+
+/// An elementwise operation is a type, not a function.
+template <class F>
+struct operation_is_not_a_type : mistake<true> {};
+
+/// The operator has another meaning elsewhere, or none.
+template <class A, class B>
+struct operator_not_defined : mistake<true> {};
+
+/// Values of a graph, and expressions over tensors, have no elements until they are evaluated.
+template <class Expr>
+struct value_is_not_a_range : mistake<true> {};
+
+/// Only a variable is assigned to.
+template <class X>
+struct assigned_value_is_not_a_variable : mistake<true> {};
+
+namespace detail {
+
+template <class Expr>
+auto same_after_mistake(const Expr& e) {
+  return after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+}
+
+template <class X>
+inline constexpr bool is_variable = false;
+template <class T, class D, class Dev>
+inline constexpr bool is_variable<variable_node<T, D, Dev>> = true;
+
+}  // namespace detail
+
+// ---- an axis as an argument, or none ----
+
+template <Expression Expr, class... More>
+auto argmax(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "argmax: the axis is a template argument: argmax<1>(x), argmax<-1>(x) for the last");
+  return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
+}
+template <Expression Expr, class... More>
+auto softmax(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "softmax: it is along the last axis: softmax(x)");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto log_softmax(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "log_softmax: it is along the last axis: log_softmax(x)");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto transpose(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "transpose: axes are template arguments: transpose<1, 0>(x), transpose(x) for all in reverse");
+  return detail::same_after_mistake(e);
+}
+
+// ---- extents, types and options as arguments ----
+
+template <Expression Expr, class... More>
+auto reshape(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<extents_are_not_a_template_argument<dims_t<Expr>>>,
+                "reshape: extents are a template argument: reshape<dims<3, 2>>(x)");
+  return detail::same_after_mistake(e);
+}
+template <auto... Extents, Expression Expr>
+  requires(sizeof...(Extents) > 0)
+auto reshape(const Expr& e) {
+  static_assert(correct<extents_are_not_a_template_argument<dims<Extents...>>>,
+                "reshape: extents are written in a dims: reshape<dims<3, 2>>(x)");
+  return detail::after_mistake<value_t<Expr>, dims<Extents...>>(e);
+}
+template <class... To, Expression X>
+  requires(sizeof...(To) == 0 || !(Element<To> && ...))
+auto cast(const X& x) {
+  static_assert(correct<type_is_not_an_element_type<To...>>,
+                "cast: the element type is a template argument: cast<float>(x)");
+  return detail::same_after_mistake(x);
+}
+template <Expression Expr, class... More>
+auto one_hot(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
+                "one_hot: the depth is a template argument: one_hot<10>(labels)");
+  return detail::after_mistake<float, dims_t<Expr>>(e);
+}
+template <Expression Expr, class... More>
+auto max_pool2d(const Expr& e, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
+                "max_pool2d: window, stride and padding are template arguments: max_pool2d<2>(x), max_pool2d<3, 2>(x)");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto average_pool2d(const Expr& e, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
+                "average_pool2d: window, stride and padding are template arguments: average_pool2d<2>(x)");
+  return detail::same_after_mistake(e);
+}
+template <Expression A, Expression B, class... More>
+auto conv2d(const A& images, const B&, detail::anything, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<B>>>,
+                "conv2d: options are a template argument: conv2d<conv2d_options{.stride = 2}>(images, filters)");
+  return detail::same_after_mistake(images);
+}
+
+// ---- matrix products ----
+
+template <Operand A, Operand B>
+  requires(Number<A> || Number<B>)
+auto matmul(const A& a, const B& b) {
+  static_assert(correct<factor_is_a_number<A, B>>, "matmul: it multiplies two matrices; x * 3 is elementwise");
+  if constexpr (Expression<A>)
+    return detail::same_after_mistake(a);
+  else if constexpr (Expression<B>)
+    return detail::same_after_mistake(b);
+}
+template <Expression A, Expression B, class... More>
+auto matmul(const A& a, const B&, detail::anything, const More&...) {
+  static_assert(correct<option_is_not_a_template_argument<dims_t<B>>>,
+                "matmul: what is transposed is a template argument: matmul<transpose_of::b>(a, b)");
+  return detail::same_after_mistake(a);
+}
+
+// ---- elementwise ----
+
+template <Expression P, Number A, Number B>
+auto select(const P& condition, A, B) {
+  static_assert(correct<selected_values_are_numbers<A, B>>,
+                "select: one of the two values is a tensor or a node; cast<float>(condition) is 1 and 0");
+  return detail::after_mistake<std::common_type_t<A, B>, dims_t<P>>(condition);
+}
+template <class F, Expression Expr, class... More>
+  requires(!Expression<F> && !Number<F>)
+auto elementwise(const F&, const Expr& e, const More&...) {
+  static_assert(correct<operation_is_not_a_type<F>>,
+                "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
+  return detail::same_after_mistake(e);
+}
+
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+auto operator%(const A& a, const B& b) {
+  static_assert(correct<operator_not_defined<A, B>>, "operator%: of integers the remainder is x - x / y * y");
+  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+auto operator^(const A& a, const B& b) {
+  static_assert(correct<operator_not_defined<A, B>>, "operator^: a power is pow(x, y), square(x) or x * x");
+  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+auto operator&(const A& a, const B& b) {
+  static_assert(correct<operator_not_defined<A, B>>, "operator&: conditions are joined by &&: x > 0 && x < 1");
+  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+}
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+auto operator|(const A& a, const B& b) {
+  static_assert(correct<operator_not_defined<A, B>>, "operator|: conditions are joined by ||: x < 0 || x > 1");
+  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+}
+
+template <Expression A, Operand B>
+A& operator+=(A& a, const B&) {
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator+=: write y = y + x; assign_add writes a variable, in a step");
+  return a;
+}
+template <Expression A, Operand B>
+A& operator-=(A& a, const B&) {
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator-=: write y = y - x; assign_add writes a variable, in a step");
+  return a;
+}
+template <Expression A, Operand B>
+A& operator*=(A& a, const B&) {
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator*=: write y = y * x; assign writes a variable, in a step");
+  return a;
+}
+template <Expression A, Operand B>
+A& operator/=(A& a, const B&) {
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator/=: write y = y / x; assign writes a variable, in a step");
+  return a;
+}
+
+// ---- values that are there when a session runs ----
+
+template <Expression Expr>
+  requires(Expr::symbolic)
+auto eval(const Expr&) {
+  static_assert(correct<value_needs_a_session<dims_t<Expr>>>,
+                "eval: a session computes a graph's values: session.eval(x)");
+  return detail::after_mistake<value_t<Expr>, dims_t<Expr>>();
+}
+template <Expression Expr>
+  requires(!Expr::symbolic)
+auto let(const Expr&) {
+  static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
+  return node<value_t<Expr>, dims_t<Expr>>(symbol());
+}
+template <Expression Expr>
+  requires(Expr::symbolic || Expr::operations > 0)
+const Expr* begin(const Expr& e) {
+  static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
+  return &e;
+}
+template <Expression Expr>
+  requires(Expr::symbolic || Expr::operations > 0)
+const Expr* end(const Expr& e) {
+  return &e;
+}
+
+template <Expression X, class Expr>
+  requires(!detail::is_variable<X>)
+auto assign(const X& target, const Expr&) {
+  static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: only a variable is written: assign(w, value)");
+  return detail::same_after_mistake(target);
+}
+template <Expression X, class Expr>
+  requires(!detail::is_variable<X>)
+auto assign_add(const X& target, const Expr&) {
+  static_assert(correct<assigned_value_is_not_a_variable<X>>,
+                "assign_add: only a variable is written: assign_add(w, value)");
+  return detail::same_after_mistake(target);
+}
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+// The server comes before the graph.
+// error: replicated_session_is_not_made_of
+// error: replicated_session: write replicated_session s\(graph, server
+#include <vector>
+#include <weft/distributed.hpp>
+using namespace weft;
+
+int main() {
+  cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
+  server here(cluster, "worker", 0);
+  graph g;
+  auto w = variable<float>(g, "w");
+  auto x = placeholder<float>(g, "x");
+  auto loss = w * x;
+  auto train = gradient_descent{}.minimize(loss);
+#ifdef WEFT_SHOULD_FAIL
+  replicated_session s(here, g, parameter_server<synchronous>{});
+#else
+  replicated_session s(g, here, parameter_server<synchronous>{});
+#endif
+}

@@ -1,0 +1,20 @@
+// A pointer is fed to a step.
+// error: fed_value_is_not_a_tensor
+// error: const float ?\*
+// error: a step takes a tensor, tensor_view\(pointer
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
+  session s{g};
+  auto step = s.prepare(fetch(sum(x)), feed(x));
+  float numbers[8]{};
+  const float* values = numbers;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = step(values);
+#else
+  auto y = step(tensor_view<const float, dims<2, 4>>(values));
+#endif
+}

@@ -1,0 +1,19 @@
+// with in the call of a step.
+// error: fed_value_is_not_a_tensor
+// error: dims<1, 4>
+// error: a step takes a tensor, tensor_view\(pointer
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
+  session s{g};
+  auto step = s.prepare(fetch(sum(x)), feed(x));
+  tensor<float, dims<1, 4>> value;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = step(with(x, value));
+#else
+  auto y = step(value);
+#endif
+}

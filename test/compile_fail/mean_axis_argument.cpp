@@ -1,0 +1,15 @@
+// An axis is given as an argument.
+// error: axis_is_not_a_template_argument
+// error: <int>
+// error: mean: axes are template arguments: mean<1>\(x\)
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<float, dims<2, 3>> x;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = mean(x, 1);
+#else
+  auto y = mean<1>(x);
+#endif
+}

@@ -1,0 +1,14 @@
+// A placeholder without its graph.
+// error: arguments_are_not_graph_and_name
+// error: placeholder: write placeholder<float, dims<784, 10>>\(graph,
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+#ifdef WEFT_SHOULD_FAIL
+  auto x = placeholder<float, dims<3>>("x");
+#else
+  auto x = placeholder<float, dims<3>>(g, "x");
+#endif
+}

@@ -1,0 +1,93 @@
+"""Checks that the headers stand what programs do around them.
+
+usage: surroundings.py INCLUDE_DIR COMPILER [FLAG...]
+
+- An older language is one error in words.
+- Macros that programs and other headers define: physics' and mathematics' letters, what <complex.h>, <termios.h> and X11
+  have, and words in capitals. Other letters are Weft's template parameters: a program that has a macro of one, T say,
+  defines it behind the headers.
+- `using namespace std` beside `using namespace weft`.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+root, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+OBJECTS = """E G H I J M N Q W  EXP PI TAU EPS B0 B1 B50 IN OUT OPTIONAL ERROR DEBUG INFO WARNING CHECK ASSERT LOG TRACE
+             TRUE FALSE YES NO None Status Bool True False Success Always Complex Convex OK ERR DELETE CONST VOID NULL_
+             hyper interface byte_ cdecl pascal unix linux i386 signals emit foreach
+             complex imaginary UNUSED LIKELY ARRAY_SIZE MAX MIN ABS SIZE LENGTH BUFFER_SIZE VERSION""".split()
+FUNCTIONS = "bit require debug warning panic".split()
+faults = []
+
+
+def compile(source, *more):
+    return subprocess.run([compiler, *flags, *more, "-fsyntax-only", "-x", "c++", "-"], input=source, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})
+
+
+def must_compile(what, source):
+    run = compile(source)
+    if run.returncode:
+        faults.append(f"{what}: does not compile with {compiler}:\n" + "\n".join(run.stdout.splitlines()[:40]))
+
+
+included = ["weft.hpp", "ops/sort.hpp", "ops/scan.hpp", "session/trace.hpp", "train/progress.hpp", "data/fashion_mnist.hpp"]
+headers = "".join(f"#include <weft/{header}>\n" for header in included) + """#if __has_include(<boost/asio.hpp>)
+#include <weft/distributed.hpp>
+#endif
+"""
+
+# Whatever header is the first: those that include no other of Weft's are the ones that must ask.
+for header in sorted(root.rglob("*.hpp")):
+    text = header.read_text()
+    if "#include <weft/" not in text and header.name != "language.hpp":
+        faults.append(f"{header.relative_to(root)} includes nothing of Weft's: it needs #include <weft/language.hpp>")
+old = compile("#include <weft/weft.hpp>\nusing namespace weft;\nint main() { graph g; }\n", "-std=c++17")
+errors = re.findall(r"error: (.*)", old.stdout)
+if not errors or "Weft needs C++20: compile with -std=c++20" not in errors[0] or len(errors) > 2:
+    faults.append(f"{compiler} -std=c++17 says:\n{old.stdout}")
+
+# Other headers come first, as in a program: most of them do not stand these macros themselves.
+standard = {name for header in root.rglob("*.hpp") for name in re.findall(r"^#\s*include <([^>]+)>", header.read_text(), re.M)
+            if not name.startswith("weft/")}
+available = "".join(f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in sorted(standard)
+                    if not re.search(r"cu(da|blas|dnn|b/)|nccl|dnnl|cblas|zlib|Weft", name))
+macros = [*OBJECTS, *(f"{m}(x)" for m in FUNCTIONS)]
+names = [m.split("(")[0] for m in macros]
+must_compile("macros, using namespace std",
+             available + "".join(f"#undef {name}\n#define {m} (a macro)\n" for name, m in zip(names, macros)) + headers +
+             "".join(f"#undef {name}\n" for name in names) + """
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <system_error>
+#include <vector>
+using namespace std;
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+  tensor<float, dims<3>> a{1, 2, 3}, b{3, 2, 1};
+  const tensor<float, dims<3>> larger = max(a, b), smaller = min(a, b);
+  auto in_graph = max(exp(x), min(x, abs(x) * 2));
+  static_assert(is_same_v<decltype(let(max(x, x))), node<float, dims<3>>>);
+  float one = max<float>(max(a), 2.0f);
+  one = max(1.0f, one) + pow(2.0f, 3) + sqrt(sum(a));
+  const auto sorted = sort<0>(larger);
+  vector<float> values{one};
+  sort(values.begin(), values.end());
+  try {
+    data::fashion_mnist("train");
+  } catch (const error& e) {
+    return e.code() == error::not_found || e.code() == weft::error_code::deadline_exceeded;
+  }
+  const string text = to_string(smaller.extents()) + to_string(1);
+  return static_cast<int>(size(text)) + static_cast<int>(sorted(0)) + static_cast<int>(get<0>(gradients(sum(in_graph), x)).id().node);
+}
+""")
+print("\n".join(faults) or f"{len(macros)} macros, an older language, using namespace std: all is well")
+sys.exit(1 if faults else 0)
