@@ -108,7 +108,10 @@ void in_shared_memory(std::size_t ranks) {
             data = {reinterpret_cast<Element*>(block.data()), size};
             std::copy(own.begin(), own.end(), data.begin());
           }
-          mean ? group.mean(data, 20s) : group.sum(data, 20s);
+          if (mean)
+            group.mean(data, 20s);
+          else
+            group.sum(data, 20s);
           std::vector<Element> expected = share_of<Element>(0, size);
           for (std::size_t rank = 1; rank < ranks; ++rank) {
             const auto share = share_of<Element>(rank, size);
@@ -153,7 +156,10 @@ BOOST_AUTO_TEST_CASE(ranks_that_disagree_in_shared_memory_are_told) {
       const mutable_bytes block = group.shared_block(data.size() * sizeof(float), 20s);
       std::span<float> given(data);
       if (mistake == 2 && here.index() == 1) given = {reinterpret_cast<float*>(block.data()), data.size()};
-      mistake == 1 && here.index() == 1 ? group.mean(given, 5s) : group.sum(given, 5s);
+      if (mistake == 1 && here.index() == 1)
+        group.mean(given, 5s);
+      else
+        group.sum(given, 5s);
     });
     BOOST_TEST((contains(problems[0], "disagrees") || contains(problems[1], "disagrees")));
     for (const std::string& each : problems) BOOST_TEST(each != "");

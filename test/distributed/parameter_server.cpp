@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
     const auto order = detail::wire_order(variables, 0);
     const detail::segment_layout layout(variables, order);
     const auto open = [&] {
-      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s);
+      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll) == frame_kind::acknowledge);
       return stream;
     };

@@ -76,9 +76,32 @@ class basic_nccl_all_reduce {
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     over_the_gpu(data, gpu::nccl_reduction::sum, until);
   }
+  /// As basic_all_reduce::mean(). What NCCL cannot tell, the ranks' weights and whose elements are not finite, goes
+  /// between the hosts.
   template <std::floating_point Element>
-  void mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
-    over_the_gpu(data, gpu::nccl_reduction::mean, until);
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
+    said_.assign(2 * size(), 0);
+    said_[rank()] = weight;
+    const std::size_t own = weight == 0 ? data.size() : detail::first_nonfinite(data.data(), data.size());
+    if (own < data.size()) said_[size() + rank()] = static_cast<double>(own) + 1;
+    hosts_.sum(std::span<double>(said_), until);
+    mean_report made;
+    for (std::size_t r = 0; r < size(); ++r) made.weights += said_[r];
+    if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
+    const bool equal = made.weights == static_cast<double>(size());
+    over_the_gpu(data, equal ? gpu::nccl_reduction::mean : gpu::nccl_reduction::sum, until);
+    if (made.weights == 0) return made;
+    made.finite = equal ? detail::all_finite(data.data(), data.size())
+                        : detail::divide(data.data(), data.size(), static_cast<Element>(made.weights));
+    if (made.finite) return made;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    for (std::size_t r = size(); r-- > 0;)
+      if (said_[size() + r] > 0) {
+        made.rank = r;
+        made.element = static_cast<std::size_t>(said_[size() + r]) - 1;
+      }
+    return made;
   }
 
  private:
@@ -159,6 +182,7 @@ class basic_nccl_all_reduce {
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
   std::vector<std::byte*> blocks_;
+  std::vector<double> said_;
 };
 
 using nccl_all_reduce = basic_nccl_all_reduce<>;
@@ -168,8 +192,8 @@ using nccl_all_reduce = basic_nccl_all_reduce<>;
 ///
 ///     replicated_session s(g, here, nccl_collective{}, {.device = cuda{0}});
 struct nccl_collective {
-  template <transport T>
-  using group = basic_nccl_all_reduce<T>;
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_nccl_all_reduce<T, Clock>;
 };
 
 }  // namespace weft
