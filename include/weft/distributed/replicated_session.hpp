@@ -436,8 +436,10 @@ class replicated_session {
   double took_part_ = 0;          // the weights of all workers in the last update
 };
 
-template <transport T, typename Clock, class Strategy, class... Rest>
-replicated_session(const graph&, basic_server<T, Clock>&, Strategy, Rest...) -> replicated_session<Strategy, T, Clock>;
+template <transport T, typename Clock, class Strategy>
+replicated_session(const graph&, basic_server<T, Clock>&, Strategy, session_options = {},
+                   std::type_identity_t<basic_deadline<Clock>> = std::chrono::seconds(60), const std::string& = {})
+    -> replicated_session<Strategy, T, Clock>;
 
 /// A prepared run on a replicated session; called like a `step`.
 template <class Strategy, transport T, typename Clock, class... F, class... P>
