@@ -181,8 +181,7 @@ void serve(const flags& f) {
 template <class Strategy>
 void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
                    const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  const plan_of_run run =
-      plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
+  const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
                        std::chrono::seconds(60), settings_of(run, images.size()));
   auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));

@@ -93,12 +93,13 @@ struct play {
 
   explicit play(std::string_view dialler_secret = "a secret of many bytes",
                 std::string_view listener_secret = "a secret of many bytes", std::size_t most = 1 << 20)
-      : dialler(talk_type::dialling(end_of_wires(to_dialler, to_listener, most),
-                                    cluster_secret(dialler_secret).proof(), nonce(1))),
+      : dialler(talk_type::dialling(end_of_wires(to_dialler, to_listener, most), cluster_secret(dialler_secret).proof(),
+                                    nonce(1))),
         listener_side(talk_type::listening(end_of_wires(to_listener, to_dialler, most),
                                            cluster_secret(listener_secret).proof(), nonce(2), listener)) {}
 
-  void run(const std::function<void(play&)>& between = [](play&) {}, bool refuses = false) {
+  void run(
+      const std::function<void(play&)>& between = [](play&) {}, bool refuses = false) {
     for (int moves = 0; moves < 5000; ++moves) {
       go_on(dialler, [&] {
         if (dialler.at() != phase::challenged) return;
@@ -131,9 +132,8 @@ struct play {
   }
 
   bool both_met() const {
-    return trouble.empty() && dialler.other() && listener_side.other() &&
-           dialler.other()->incarnation == 99 && listener_side.other()->incarnation == 77 &&
-           listener_side.other()->channel == "the channel";
+    return trouble.empty() && dialler.other() && listener_side.other() && dialler.other()->incarnation == 99 &&
+           listener_side.other()->incarnation == 77 && listener_side.other()->channel == "the channel";
   }
 };
 
@@ -193,12 +193,13 @@ BOOST_AUTO_TEST_CASE(a_lie_in_any_field_is_found) {
           if (at >= bytes.size()) return;
           bytes[at] ^= std::byte{1};
           detail::put_little(bytes.data() + 12, crc32c(std::span(bytes).subspan(64)));
-          detail::put_little(bytes.data() + detail::header_crc_at, crc32c(std::span(bytes).first(detail::header_crc_at)));
+          detail::put_little(bytes.data() + detail::header_crc_at,
+                             crc32c(std::span(bytes).first(detail::header_crc_at)));
           lied = true;
         });
         if (!lied) continue;
-        BOOST_TEST_INFO((from_dialler ? "from the dialler, frame " : "from the listener, frame ") << frame << ", byte "
-                                                                                                 << at);
+        BOOST_TEST_INFO((from_dialler ? "from the dialler, frame " : "from the listener, frame ")
+                        << frame << ", byte " << at);
         BOOST_TEST(!all.both_met());
         ++found;
       }
@@ -224,7 +225,8 @@ BOOST_AUTO_TEST_CASE(every_cut_ends_it) {
     }
 }
 
-// Somebody without the secret who listens in the place of a task, and passes everything on to another one that knows it.
+// Somebody without the secret who listens in the place of a task, and passes everything on to another one that knows
+// it.
 BOOST_AUTO_TEST_CASE(a_proof_is_of_no_use_in_another_place) {
   wire a, b, c, d;
   const hmac_sha256 proof = cluster_secret("a secret of many bytes").proof();
@@ -248,8 +250,8 @@ BOOST_AUTO_TEST_CASE(what_was_overheard_once_opens_nothing) {
   });
   BOOST_REQUIRE(first.both_met());
   wire in, out;
-  talk_type again = talk_type::listening(end_of_wires(in, out), cluster_secret("a secret of many bytes").proof(), nonce(3),
-                                         listener);
+  talk_type again =
+      talk_type::listening(end_of_wires(in, out), cluster_secret("a secret of many bytes").proof(), nonce(3), listener);
   frame_header header;
   header.kind = frame_kind::hello;
   const detail::handshake_nonce same = nonce(1);
@@ -348,7 +350,8 @@ BOOST_AUTO_TEST_CASE(the_tasks_of_a_user_share_a_secret_by_themselves) {
   BOOST_TEST((status.st_mode & 07777u) == 0700u);
   BOOST_TEST(std::distance(fs::directory_iterator(here.file().parent_path()), fs::directory_iterator()) == 1);
   BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") != first);
-  BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") == proof_of(cluster_secret("handed over by a launcher")));
+  BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") ==
+             proof_of(cluster_secret("handed over by a launcher")));
   CHECK_SAYS(here.in_process(own_proof, "short"), "that of WEFT_SECRET) has 5 bytes; it needs 16 at least");
 }
 

@@ -236,7 +236,8 @@ namespace {
 
 /// Two workers, each with a session that `body(session, model, server)` uses; what went wrong with each.
 template <class Strategy, transport T, class Body>
-std::vector<std::string> with_sessions(Strategy strategy, T network, Body body, const std::string& settings_of_last = "") {
+std::vector<std::string> with_sessions(Strategy strategy, T network, Body body,
+                                       const std::string& settings_of_last = "") {
   const int ps = std::is_same_v<Strategy, collective> ? 0 : 2;
   return test::run_tasks(ps, 2, network, [&](basic_server<T>& here) {
     model m(gradient_descent{.learning_rate = 0.5}, replica_device_setter(here.cluster()));
@@ -331,8 +332,8 @@ void run_out_of_time(Strategy strategy, T network) {
     results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
   }));
   BOOST_TEST(late >= 2);
-  const auto undisturbed = train(strategy, gradient_descent{.learning_rate = 0.5},
-                                 std::is_same_v<Strategy, collective> ? 0 : 2, network);
+  const auto undisturbed =
+      train(strategy, gradient_descent{.learning_rate = 0.5}, std::is_same_v<Strategy, collective> ? 0 : 2, network);
   BOOST_TEST(same_bits(results[0], undisturbed[0]));
   BOOST_TEST(same_bits(results[1], undisturbed[0]));
 }
@@ -401,8 +402,8 @@ BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
 
 BOOST_AUTO_TEST_CASE(other_settings_are_refused_in_every_strategy) {
   const auto check = [](auto strategy) {
-    const auto problems =
-        with_sessions(strategy, in_process{}, [](auto& s, const model&, auto&) { s.finish(1s); }, "30 steps");
+    const auto problems = with_sessions(
+        strategy, in_process{}, [](auto& s, const model&, auto&) { s.finish(1s); }, "30 steps");
     const std::string all = problems[0] + problems[1];
     BOOST_TEST_INFO(all);
     BOOST_TEST((contains(all, "its settings are '30 steps'") || contains(all, "its settings are ''")));

@@ -415,7 +415,8 @@ BOOST_AUTO_TEST_CASE(a_stranger_learns_nothing_of_the_cluster) {
   for (int bit = 0; bit < 64; ++bit) send(frame_kind::hello, std::vector<std::byte>(32), bit);
   listen();
   // A whole handshake, with another secret, in the name of a task.
-  talk_type talk = talk_type::dialling(network.connect(ps.address()), cluster_secret("guessed by somebody").proof(), nonce());
+  talk_type talk =
+      talk_type::dialling(network.connect(ps.address()), cluster_secret("guessed by somebody").proof(), nonce());
   BOOST_REQUIRE(meet(talk));
   BOOST_TEST(!talk.proves("/job:ps/task:0"));
   detail::introduction lie;
@@ -448,9 +449,9 @@ BOOST_AUTO_TEST_CASE(tasks_with_different_secrets_do_not_meet) {
 
 BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
   const auto cluster = test::local_cluster(1, 2);
-  const cluster_spec swapped{{"ps", to_string(cluster.task_address("worker", 0))},
-                             {"worker", to_string(cluster.task_address("ps", 0)) + "," +
-                                            to_string(cluster.task_address("worker", 1))}};
+  const cluster_spec swapped{
+      {"ps", to_string(cluster.task_address("worker", 0))},
+      {"worker", to_string(cluster.task_address("ps", 0)) + "," + to_string(cluster.task_address("worker", 1))}};
   server other(swapped, "worker", 0), worker(cluster, "worker", 1);
   const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
   CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
@@ -592,8 +593,9 @@ BOOST_AUTO_TEST_CASE(the_task_that_failed_is_named_not_the_one_that_told) {
     membership members(cluster, 0);
     members.set_alive(1, 11);
     members.set_left(1, "push_pull: /job:worker/task:1 was refused, for its seed is 4");
-    CHECK_SAYS(members.diagnose(1, 11, "sum", "has gone", true).what(),
-               "sum: /job:worker/task:0 has left the cluster after an error: push_pull: /job:worker/task:1 was refused");
+    CHECK_SAYS(
+        members.diagnose(1, 11, "sum", "has gone", true).what(),
+        "sum: /job:worker/task:0 has left the cluster after an error: push_pull: /job:worker/task:1 was refused");
   }
   membership members(cluster, 0);
   members.set_alive(1, 11);

@@ -87,8 +87,9 @@ BOOST_AUTO_TEST_CASE(sha256_of_known_texts) {
   BOOST_TEST(sha256_of("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   BOOST_TEST(sha256_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==
              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  BOOST_TEST(sha256_of("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
-                       "mnopqrstnopqrstu") == "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
+  BOOST_TEST(
+      sha256_of("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
+                "mnopqrstnopqrstu") == "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
   BOOST_TEST(sha256_of(std::string(1'000'000, 'a')) ==
              "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
@@ -100,8 +101,9 @@ BOOST_AUTO_TEST_CASE(sha256_of_pieces_is_that_of_the_whole) {
     const std::string whole = sha256_of(std::string_view(text).substr(0, size));
     for (const std::size_t cut : {std::size_t{1}, std::size_t{55}, std::size_t{64}, std::size_t{119}})
       if (cut <= size)
-        BOOST_TEST(hexadecimal(weft::sha256().update(bytes.first(cut)).update(bytes.subspan(cut, size - cut)).finish()) ==
-                   whole);
+        BOOST_TEST(
+            hexadecimal(weft::sha256().update(bytes.first(cut)).update(bytes.subspan(cut, size - cut)).finish()) ==
+            whole);
   }
 }
 
@@ -117,13 +119,15 @@ BOOST_AUTO_TEST_CASE(hmac_sha256_of_known_texts) {
   for (char c = 1; c <= 25; ++c) rising += c;
   BOOST_TEST(hmac_of(rising, std::string(50, '\xcd')) ==
              "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
-  BOOST_TEST(hmac_of(std::string(20, 0x0c), "Test With Truncation").substr(0, 32) == "a3b6167473100ee06e0c796c2955552b");
+  BOOST_TEST(hmac_of(std::string(20, 0x0c), "Test With Truncation").substr(0, 32) ==
+             "a3b6167473100ee06e0c796c2955552b");
   BOOST_TEST(hmac_of(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First") ==
              "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-  BOOST_TEST(hmac_of(std::string(131, '\xaa'),
-                     "This is a test using a larger than block-size key and a larger than block-size data. The key needs "
-                     "to be hashed before being used by the HMAC algorithm.") ==
-             "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
+  BOOST_TEST(
+      hmac_of(std::string(131, '\xaa'),
+              "This is a test using a larger than block-size key and a larger than block-size data. The key needs "
+              "to be hashed before being used by the HMAC algorithm.") ==
+      "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }
 
 BOOST_AUTO_TEST_CASE(digests_are_compared_to_the_last_byte) {
@@ -154,10 +158,16 @@ BOOST_AUTO_TEST_CASE(text_from_outside_may_be_shown) {
   BOOST_TEST(printable("w1/größe 東京 🙂 \\x") == "w1/größe 東京 🙂 \\x");
   BOOST_TEST(printable("\x1b[2J\x1b]0;title\x07") == "\\x1b[2J\\x1b]0;title\\x07");
   BOOST_TEST(printable("a\nb\rc\td\x7f") == "a\\x0ab\\x0dc\\x09d\\x7f");
-  BOOST_TEST(printable("\xc2\x9b""31m") == "\\xc2\\x9b""31m");                     // the eight-bit escape
-  BOOST_TEST(printable("\xe2\x80\xae""evil") == "\\xe2\\x80\\xae""evil");          // writes from the right
-  BOOST_TEST(printable("\xff\xc3(\xe2\x82") == "\\xff\\xc3(\\xe2\\x82");           // not UTF-8
-  BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");   // too long, and half a pair
+  BOOST_TEST(printable("\xc2\x9b"
+                       "31m") ==
+             "\\xc2\\x9b"
+             "31m");  // the eight-bit escape
+  BOOST_TEST(printable("\xe2\x80\xae"
+                       "evil") ==
+             "\\xe2\\x80\\xae"
+             "evil");                                                            // writes from the right
+  BOOST_TEST(printable("\xff\xc3(\xe2\x82") == "\\xff\\xc3(\\xe2\\x82");         // not UTF-8
+  BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");  // too long, and half a pair
   BOOST_TEST(printable(std::string_view("a\0b", 3)) == "a\\x00b");
   BOOST_TEST(printable(std::string(100, 'x'), 10) == "xxxxxxxxxx...");
   BOOST_TEST(printable(printable("\x1b")) == printable("\x1b"));

@@ -206,6 +206,7 @@ class basic_all_reduce {
     reduce_algorithm algorithm = asked.algorithm;
     if (memory_ && algorithm == reduce_algorithm::automatic) {
       reduce_in_memory(data, until, asked);
+      if (!asked.mean) return {};
       const detail::nonfinite_element& found = memory_->nonfinite();
       mean_report made{memory_->weights(), !found.found(), found.element, {}};
       if (found.rank != detail::nonfinite_element::nowhere) made.rank = found.rank;
@@ -589,8 +590,8 @@ class basic_all_reduce {
     const frame_header& its = from.in.header();
     if (its.kind != frame_kind::reduce || its.request != calls_)
       throw error(error_code::failed_precondition, operation,
-                  name(from.rank) + " is in its all-reduce number " + std::to_string(its.request) + ", " + here_.name() +
-                      " in number " + std::to_string(calls_) +
+                  name(from.rank) + " is in its all-reduce number " + std::to_string(its.request) + ", " +
+                      here_.name() + " in number " + std::to_string(calls_) +
                       "; all ranks must make the same calls in the same order");
   }
 
@@ -628,9 +629,7 @@ class basic_all_reduce {
     if (const std::optional<error> problem = someone_gone()) throw *problem;
   }
 
-  task_state state_of(std::size_t rank) const {
-    return here_.members().state(first_rank_ + rank, incarnations_[rank]);
-  }
+  task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
   error diagnose(std::size_t rank) const {
     return here_.members().diagnose(first_rank_ + rank, incarnations_[rank], operation, "is gone");
   }
@@ -679,8 +678,8 @@ class basic_all_reduce {
   std::size_t stage_ = 0;
   bool begun_ = false;  // the stage has
   std::optional<ring_state> ring_;
-  double weights_ = 1;               // of what `data` is the sum
-  std::size_t own_nonfinite_ = 0;    // the first element of what this rank has brought
+  double weights_ = 1;             // of what `data` is the sum
+  std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
 using all_reduce = basic_all_reduce<>;

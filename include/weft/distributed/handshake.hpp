@@ -66,8 +66,10 @@ class handshake {
   std::size_t advance() {
     std::size_t moved = out_.advance(stream_);
     if (closing_) {
-      if (turned_away_) linger();
-      else if (out_.idle()) at_ = phase::over;
+      if (turned_away_)
+        linger();
+      else if (out_.idle())
+        at_ = phase::over;
       return moved;
     }
     while (at_ == phase::talking) {

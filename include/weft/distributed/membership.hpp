@@ -39,9 +39,7 @@ class membership {
   const task_id& task(std::size_t rank) const { return tasks_[rank]; }
   task_state state(std::size_t rank) const { return known_[rank].state.load(std::memory_order_acquire); }
   /// Of the newest incarnation that is known of; 0: none.
-  std::uint64_t incarnation(std::size_t rank) const {
-    return known_[rank].incarnation.load(std::memory_order_acquire);
-  }
+  std::uint64_t incarnation(std::size_t rank) const { return known_[rank].incarnation.load(std::memory_order_acquire); }
 
   /// What became of one incarnation; 0 is any.
   task_state state(std::size_t rank, std::uint64_t incarnation) const {
@@ -192,8 +190,10 @@ class membership {
     const bool says_why = fate.state == task_state::left && fate.reason != left_because({});
     const bool follows = first_lost_ && *first_lost_ != rank && (!says_why || names(fate.reason, *first_lost_));
     const bool unknown = fate.reason.empty() || (seen_going && fate.state == task_state::left && !says_why);
-    std::string sentence =
-        to_string(tasks_[rank]) + " " + (unknown ? otherwise : says_why && follows ? left_because({}) : fate.reason);
+    std::string sentence = to_string(tasks_[rank]) + " " +
+                           (unknown               ? otherwise
+                            : says_why && follows ? left_because({})
+                                                  : fate.reason);
     if (follows) {
       const std::string first = to_string(tasks_[*first_lost_]) + " " + known_[*first_lost_].reason;
       sentence = fate.state == task_state::lost ? sentence + "; before that, " + first : first + "; then " + sentence;

@@ -32,8 +32,9 @@ namespace weft {
 /// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
 ///
-/// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was still
-/// under way has been given up then, and is opened anew. An update that is repeated with its step is applied once.
+/// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
+/// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
+/// once.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_parameter_client {
  public:
@@ -155,8 +156,8 @@ class basic_parameter_client {
     std::size_t rank = 0;
     std::vector<std::size_t> order;  // variables held there, as they travel
     std::size_t bytes = 0;
-    std::uint64_t incarnation = 0;   // of the parameter server that has the variables
-    std::int64_t next_step = 0;      // the first one that is new there
+    std::uint64_t incarnation = 0;  // of the parameter server that has the variables
+    std::int64_t next_step = 0;     // the first one that is new there
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
@@ -186,8 +187,8 @@ class basic_parameter_client {
   void check_finite(std::int64_t step, std::span<const const_bytes> gradients) const {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const auto look = [&]<typename Element>(Element) {
-        const std::size_t at = detail::first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()),
-                                                       variables_[i].elements);
+        const std::size_t at =
+            detail::first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()), variables_[i].elements);
         if (at < variables_[i].elements)
           throw detail::nonfinite_gradient("push_pull", here_.name(), variables_[i].name, at, step);
       };

@@ -179,9 +179,10 @@ class parameter_service {
       return moved > 0;
     } catch (const error& problem) {
       const bool closed = problem.code() == error_code::unavailable;
-      drop(from, from.done ? std::string()
-                 : closed  ? "has closed its connection without saying done"
-                           : std::string("broke the protocol: ") + problem.what(),
+      drop(from,
+           from.done ? std::string()
+           : closed  ? "has closed its connection without saying done"
+                     : std::string("broke the protocol: ") + problem.what(),
            closed);
       return true;
     } catch (const std::bad_alloc&) {  // there is no place for what follows the header: the connection cannot go on
@@ -289,9 +290,7 @@ class parameter_service {
 
   /// The smallest number of a step that would be new here: a worker goes on from there, whatever it has asked for
   /// before, on this connection or another.
-  std::int64_t next_step(const worker& of) const {
-    return std::max(of.applied.newest(of.incarnation), last_step_) + 1;
-  }
+  std::int64_t next_step(const worker& of) const { return std::max(of.applied.newest(of.incarnation), last_step_) + 1; }
 
   /// Both map the memory that the worker has made, or everything goes on travelling.
   void share(worker& from) {
@@ -381,7 +380,8 @@ class parameter_service {
   error ahead(const worker& one, std::int64_t step, const worker& other, std::int64_t its) const {
     return error(error_code::aborted, "push_pull",
                  name(one) + " is at step " + std::to_string(step) + ", " + name(other) + " at step " +
-                     std::to_string(its) + "; in synchronous mode all workers take the same steps: repeat the one that "
+                     std::to_string(its) +
+                     "; in synchronous mode all workers take the same steps: repeat the one that "
                      "failed");
   }
 
@@ -402,7 +402,8 @@ class parameter_service {
   error why_gone(const worker& each) const {
     const bool refused = !each.refused.empty() && members_.state(each.rank, each.incarnation) != task_state::lost;
     if (refused) return error(error_code::unavailable, "push_pull", name(each) + " " + each.refused);
-    return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone, true);
+    return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone,
+                             true);
   }
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
@@ -709,8 +710,8 @@ class parameter_service {
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
   std::optional<enroll_message> contract_;
   parameter_store store_;
-  std::int64_t last_step_ = -1;      // of synchronous mode: the last one that was made
-  std::uint32_t unit_weight_ = 0;    // what counts 1
+  std::int64_t last_step_ = -1;    // of synchronous mode: the last one that was made
+  std::uint32_t unit_weight_ = 0;  // what counts 1
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

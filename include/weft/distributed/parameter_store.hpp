@@ -59,8 +59,8 @@ class parameter_store {
  public:
   parameter_store() = default;
 
-  /// Holds those of `variables` that belong to `ps_task`, not yet initialised. Where it `takes_means` it has the room for
-  /// one, too.
+  /// Holds those of `variables` that belong to `ps_task`, not yet initialised, and room for a mean where it
+  /// `takes_means`.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes` or
   /// where there is not the memory.
   parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes,
@@ -69,14 +69,19 @@ class parameter_store {
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
     for (const std::size_t i : order) {
       const variable_info& variable = variables[i];
-      range next{i, variable.type, static_cast<std::size_t>(total), variable.elements, update_rules::find(variable.rule),
-                 variable.rule, {}};
+      range next{i,
+                 variable.type,
+                 static_cast<std::size_t>(total),
+                 variable.elements,
+                 update_rules::find(variable.rule),
+                 variable.rule,
+                 {}};
       total += variable.bytes();
       in_slots += variable.bytes() * (next.code.slots + (takes_means ? 1 : 0));
       if (total + in_slots > most_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
-                    "the variables, their slots and the room for gradients need more than the " + std::to_string(most_bytes) +
-                        " bytes that this server may hold");
+                    "the variables, their slots and the room for gradients need more than the " +
+                        std::to_string(most_bytes) + " bytes that this server may hold");
       packed_.push_back(next.offset);
       ranges_.push_back(std::move(next));
     }

@@ -41,8 +41,8 @@ class cluster_secret {
   /// The one that the tasks of this user share on this machine: that of the environment variable WEFT_SECRET, which
   /// whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made when it is first needed, which
   /// nobody else can read. Where there is no such folder, that of /tmp/weft-<user>/secret.
-  /// Throws weft::error: permission_denied where others could read or have made it, unavailable where it cannot be made,
-  /// resource_exhausted where this process may open no more.
+  /// Throws weft::error: permission_denied where others could read or have made it, unavailable where it cannot be
+  /// made, resource_exhausted where this process may open no more.
   static cluster_secret of_user() {
     if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
       return cluster_secret(given, "that of WEFT_SECRET");
@@ -152,8 +152,8 @@ class cluster_secret {
     const std::string text = hexadecimal(std::span(random).first(32)) + "\n";
     const std::string unfinished = "." + hexadecimal(std::span(random).last(8));
     {
-      const descriptor out(
-          ::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+      const descriptor out(::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                    S_IRUSR | S_IWUSR));
       if (out.number < 0) fail(errno);
       if (::fchmod(out.number, S_IRUSR | S_IWUSR) != 0 ||
           ::write(out.number, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||

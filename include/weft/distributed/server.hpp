@@ -41,17 +41,17 @@ struct server_options {
   std::chrono::milliseconds dead_after{1750};  // a peer silent for so long is lost
   std::chrono::milliseconds handshake{5000};   // a connection must say who it is within this time
   std::chrono::milliseconds stalled{30'000};   // a message that is on its way moves within this time, or is given up
-  std::chrono::milliseconds idle_worker{600'000};   // a worker that asks a parameter server for nothing for so long is
-                                                    // not waited for at the end
-  std::optional<wait_policy> waiting;          // nothing: chosen from the number of tasks on this host and its cores
-  bool shared_memory = true;                   // tasks of one host and user pass values through memory that both map
-  bool checksum = true;                        // CRC32C over values that travel, too; headers always have one
+  std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
+                                                   // not waited for at the end
+  std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
+  bool shared_memory = true;           // tasks of one host and user pass values through memory that both map
+  bool checksum = true;                // CRC32C over values that travel, too; headers always have one
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
   std::uint64_t most_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
-  std::size_t most_strangers = 64;             // connections that have not yet proved to belong here, at one time
-  std::size_t most_channels = 16;              // of one peer, that nobody has taken up yet
-  std::optional<cluster_secret> secret;        // what tasks prove to know; nothing: cluster_secret::of_user()
+  std::size_t most_strangers = 64;       // connections that have not yet proved to belong here, at one time
+  std::size_t most_channels = 16;        // of one peer, that nobody has taken up yet
+  std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
@@ -195,9 +195,9 @@ class basic_server {
           throw diagnose(rank, incarnation, operation, problem);
         }
       };
-      handshake_type talk = handshake_type::dialling(
-          named([&] { return network_.connect(cluster_.task_address(peer.job, peer.index)); }), secret_.proof(),
-          nonce());
+      handshake_type talk =
+          handshake_type::dialling(named([&] { return network_.connect(cluster_.task_address(peer.job, peer.index)); }),
+                                   secret_.proof(), nonce());
       waiter<T, Clock> idle(network_, waiting_);
       while (talk.at() != handshake_type::phase::over) {
         const std::size_t moved = named([&] { return talk.advance(); });
@@ -241,8 +241,7 @@ class basic_server {
         throw members_.diagnose(rank, awaited, operation, "is gone");
       if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (until.expired())
-        throw error(error_code::deadline_exceeded, operation,
-                    "it has not opened its channel '" + name + "' in time");
+        throw error(error_code::deadline_exceeded, operation, "it has not opened its channel '" + name + "' in time");
       detail::sleep<Clock>(inbox_changed_, lock, std::chrono::milliseconds(20));
     }
   }
@@ -442,8 +441,8 @@ class basic_server {
     for (arrival& each : arrivals_) items_.push_back({&each.talk.stream(), true, each.talk.is_sending()});
     for (call& each : calls_) items_.push_back({&each.talk.stream(), true, each.talk.is_sending()});
     for (const control_link& link : links_) items_.push_back({&link.stream, true, !link.out.idle()});
-    network_.wait(items_, std::chrono::duration_cast<std::chrono::nanoseconds>(
-                              std::max(time, Clock::duration::zero())));
+    network_.wait(items_,
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(time, Clock::duration::zero())));
     doorbell_.clear();
   }
 
@@ -552,8 +551,8 @@ class basic_server {
       return refuse(error_code::unavailable,
                     "another process is " + who + " already; stop it, or give this one its own index");
     if (members_.is_given_up(*rank, its.incarnation))
-      return refuse(error_code::aborted, who + " was given up (it " + members_.reason(*rank, its.incarnation) +
-                                             "); start it again");
+      return refuse(error_code::aborted,
+                    who + " was given up (it " + members_.reason(*rank, its.incarnation) + "); start it again");
     if (!its.channel.empty()) {
       std::lock_guard lock(inbox_mutex_);
       const auto waiting = std::count_if(inbox_.begin(), inbox_.end(), [&](const waiting_channel& each) {
@@ -573,8 +572,8 @@ class basic_server {
     inbox_.remove_if([&](const waiting_channel& each) {
       const task_state state = members_.state(each.rank);
       const bool same = members_.incarnation(each.rank) == each.incarnation;
-      return now >= each.until || (same ? state == task_state::left || state == task_state::lost
-                                        : state == task_state::alive);
+      return now >= each.until ||
+             (same ? state == task_state::left || state == task_state::lost : state == task_state::alive);
     });
     inbox_size_ = inbox_.size();
   }
@@ -734,7 +733,9 @@ class basic_server {
   void hear_of(const detail::notice& said, std::size_t from) {
     const auto rank = find(said.about);
     if (!rank || *rank == rank_) return;
-    const std::string why = said.why + ", as " + to_string(members_.task(from)) + " has seen";
+    const std::string seen = ", as " + to_string(members_.task(from)) + " has seen";
+    const bool from_another = said.why.ends_with(" has seen");  // it has only heard of it, too
+    const std::string why = said.why + (from_another ? "" : seen);
     if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
     after_change();
     if (!said.left && options_.on_lost)

@@ -77,10 +77,10 @@ class shared_reduce {
     for (const shared_segment& each : segments_) boards_.push_back(reinterpret_cast<board*>(each.bytes().data()));
   }
 
-  /// Replaces `data` by its sum over all ranks, each times its weight, or by that sum divided by the sum of the weights.
-  /// `block`: the segments that `data` fills, by rank; none where it lies elsewhere. `look(rank, has_come)` is called
-  /// every now and then while that rank is waited for: it throws when there is no point in waiting, and returns how long
-  /// to sleep at most. After that the same call may be made again, and goes on where it was.
+  /// Replaces `data` by its sum over all ranks, each times its weight, or by that sum divided by the sum of the
+  /// weights. `block`: the segments that `data` fills, by rank; none where it lies elsewhere. `look(rank, has_come)` is
+  /// called every now and then while that rank is waited for: it throws when there is no point in waiting, and returns
+  /// how long to sleep at most. After that the same call may be made again, and goes on where it was.
   template <typename Element, typename Look>
   void run(std::span<Element> data, const reduce_call& call, double weight, std::span<const shared_segment> block,
            Look look) {
@@ -89,13 +89,17 @@ class shared_reduce {
       parity_ ^= 1;
       auto& mine = boards_[rank_]->calls[parity_];
       mine.digest.store(digest, std::memory_order_relaxed);
-      mine.weight.store(weight, std::memory_order_relaxed);
-      mine.element.store(0, std::memory_order_relaxed);
-      mine.rank.store(0, std::memory_order_relaxed);
       under_way_ = true;
       stage_ = stage::begun;
       piece_ = 0;
-      nonfinite_ = {};
+      equal_weights_ = true;
+      sum_of_weights_ = static_cast<double>(boards_.size());
+      if (call.mean) {
+        mine.weight.store(weight, std::memory_order_relaxed);
+        mine.element.store(0, std::memory_order_relaxed);
+        mine.rank.store(0, std::memory_order_relaxed);
+        nonfinite_ = {};
+      }
     }
     if (data.size_bytes() <= small && block.empty())
       run_small(data, call.mean, digest, look);
@@ -104,9 +108,9 @@ class shared_reduce {
     under_way_ = false;
   }
 
-  /// Of the last call's means.
+  /// Of the last mean.
   const nonfinite_element& nonfinite() const { return nonfinite_; }
-  /// The sum of the weights of the last call.
+  /// The sum of the weights of the last mean.
   double weights() const { return sum_of_weights_; }
 
   void detach() const {
@@ -122,6 +126,7 @@ class shared_reduce {
       std::memcpy(boards_[rank_]->slots[parity_], data.data(), data.size_bytes());
     stage_ = stage::filled;
     meet(digest, look);
+    if (mean) take_weights();
     if (data.empty()) return;
     const auto of = [&](std::size_t r) { return reinterpret_cast<const Element*>(boards_[r]->slots[parity_]); };
     if (!add_all(data.data(), of, data.size(), mean)) note_nonfinite(data.data(), of, data.size(), 0, nonfinite_);
@@ -142,6 +147,7 @@ class shared_reduce {
       }
       if (stage_ == stage::filled) {
         meet(digest, look);
+        if (mean) take_weights();
         reduce_part(at, piece.size(), mean);
         stage_ = stage::reduced;
       }
@@ -177,33 +183,39 @@ class shared_reduce {
   /// Returns whether all of a mean is finite.
   template <typename Element, typename Of>
   bool add_all(Element* sum, Of of, std::size_t count, bool mean) const {
-    const auto by = static_cast<Element>(sum_of_weights_);
     if (equal_weights_) {
-      if (mean && boards_.size() == 2) return mean_of_two<Element>(sum, of(0), of(1), count, by);
+      if (mean && boards_.size() == 2)
+        return mean_of_two<Element>(sum, of(0), of(1), count, static_cast<Element>(sum_of_weights_));
       add<Element>(sum, of(0), of(1), count);
       for (std::size_t r = 2; r < boards_.size(); ++r) accumulate<Element>(sum, of(r), count);
     } else {
-      constexpr std::size_t most = 2048;
-      alignas(line) Element scaled[most];
-      for (std::size_t done = 0; done < count; done += most) {
-        const std::size_t size = std::min(most, count - done);
-        bool any = false;
-        for (std::size_t r = 0; r < boards_.size(); ++r) {
-          if (weights_[r] == 0) continue;
-          const Element* next = of(r) + done;
-          if (weights_[r] != 1) {
-            scale<Element>(scaled, next, size, static_cast<Element>(weights_[r]));
-            next = scaled;
-          }
-          if (std::exchange(any, true))
-            accumulate<Element>(sum + done, next, size);
-          else
-            std::copy_n(next, size, sum + done);
-        }
-        if (!any) std::fill_n(sum + done, size, Element{0});
-      }
+      add_weighted(sum, of, count);
     }
-    return !mean || sum_of_weights_ == 0 || divide(sum, count, by);
+    return !mean || sum_of_weights_ == 0 || divide(sum, count, static_cast<Element>(sum_of_weights_));
+  }
+
+  // Not inlined: its memory would push that of the usual sums to where it is slower.
+  template <typename Element, typename Of>
+  __attribute__((noinline)) void add_weighted(Element* sum, Of of, std::size_t count) const {
+    constexpr std::size_t most = 1024;
+    alignas(line) Element scaled[most];
+    for (std::size_t done = 0; done < count; done += most) {
+      const std::size_t size = std::min(most, count - done);
+      bool any = false;
+      for (std::size_t r = 0; r < boards_.size(); ++r) {
+        if (weights_[r] == 0) continue;
+        const Element* next = of(r) + done;
+        if (weights_[r] != 1) {
+          scale<Element>(scaled, next, size, static_cast<Element>(weights_[r]));
+          next = scaled;
+        }
+        if (std::exchange(any, true))
+          accumulate<Element>(sum + done, next, size);
+        else
+          std::copy_n(next, size, sum + done);
+      }
+      if (!any) std::fill_n(sum + done, size, Element{0});
+    }
   }
 
   /// Where it is, and whose: what the ranks have brought is still there.
@@ -225,8 +237,9 @@ class shared_reduce {
       const std::uint64_t element = its.element.load(std::memory_order_relaxed);
       if (element == 0 || element - 1 >= nonfinite_.element) continue;
       const std::uint64_t rank = its.rank.load(std::memory_order_relaxed);
-      nonfinite_ = {static_cast<std::size_t>(element - 1),
-                    rank == 0 || rank > boards_.size() ? nonfinite_element::nowhere : static_cast<std::size_t>(rank - 1)};
+      nonfinite_ = {static_cast<std::size_t>(element - 1), rank == 0 || rank > boards_.size()
+                                                               ? nonfinite_element::nowhere
+                                                               : static_cast<std::size_t>(rank - 1)};
     }
   }
 
@@ -242,6 +255,10 @@ class shared_reduce {
       if (boards_[r]->calls[parity_].digest.load(std::memory_order_relaxed) != digest) throw reduce_disagreement{r};
     }
     meeting_ = false;
+  }
+
+  /// What the ranks have said that they weigh, once all have come.
+  void take_weights() {
     sum_of_weights_ = 0;
     equal_weights_ = true;
     for (std::size_t r = 0; r < boards_.size(); ++r) {

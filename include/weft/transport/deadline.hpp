@@ -66,8 +66,8 @@ inline constexpr bool under_thread_sanitizer = false;
 #endif
 
 /// Sleeps until it is notified, at most for `time`; may return earlier. By the steady clock: the system's may be set
-/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter. A clock
-/// whose time is not that of the world brings a sleep of its own.
+/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter. A
+/// clock whose time is not that of the world brings a sleep of its own.
 template <typename Clock = std::chrono::steady_clock>
 void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
   if constexpr (requires { Clock::sleep(changed, lock, time); })

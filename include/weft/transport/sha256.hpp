@@ -40,7 +40,8 @@ class sha256 {
     for (std::size_t i = 0; i < 8; ++i) block_[56 + i] = static_cast<std::byte>(bits >> (56 - 8 * i));
     compress();
     sha256_digest digest;
-    for (std::size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)));
+    for (std::size_t i = 0; i < digest.size(); ++i)
+      digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)));
     return digest;
   }
 
@@ -70,8 +71,8 @@ class sha256 {
     }
     auto [a, b, c, d, e, f, g, h] = state_;
     for (std::size_t i = 0; i < 64; ++i) {
-      const std::uint32_t first = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) +
-                                  constants[i] + w[i];
+      const std::uint32_t first =
+          h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i];
       const std::uint32_t second =
           (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
       h = g, g = f, f = e, e = d + first, d = c, c = b, b = a, a = first + second;

@@ -77,8 +77,7 @@ class shared_segment {
       const shared_segment same(made, mapping_->bytes);
       std::memcpy(same.mapping_->base, mapping_->base, size);
     }
-    if (::mmap(mapping_->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made.number, 0) !=
-        mapping_->base)
+    if (::mmap(mapping_->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made.number, 0) != mapping_->base)
       fail(error_code::resource_exhausted, "shared memory cannot be mapped");
     mapping_->close();
     put_on_offer(made);

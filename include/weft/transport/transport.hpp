@@ -23,8 +23,7 @@ inline constexpr std::size_t most_buffers = 16;
 /// the moment, and throw weft::error (unavailable) when the other side has closed.
 template <typename Stream>
 concept byte_stream = std::movable<Stream> &&
-      requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from)
-    {
+    requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from) {
   { stream.read_some(into) } -> std::same_as<std::size_t>;
   { stream.write_some(from) } -> std::same_as<std::size_t>;
   { stream.is_open() } -> std::same_as<bool>;
