@@ -520,6 +520,7 @@ BOOST_AUTO_TEST_CASE(synchronous_training_does_not_go_on_with_another_process_in
   second->signal(SIGSTOP);  // it contributes nothing more
   std::this_thread::sleep_for(100ms);
   second->signal(SIGKILL);
+  second->text();  // its port is free then
   process again([&] { return train(cluster, 1, consistency::synchronous, 20); });
   CHECK_SAYS(first.text(), "/job:worker/task:1 has closed its connection");
   CHECK_SAYS(again.text(), "/job:worker/task:");

@@ -12,6 +12,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 #include <weft/distributed/handshake.hpp>
 #include <weft/distributed/secret.hpp>
@@ -58,6 +59,7 @@ class end_of_wires {
 };
 
 using talk_type = detail::handshake<end_of_wires>;
+static_assert(!std::is_move_constructible_v<talk_type>);  // what it sends lies in it
 using phase = talk_type::phase;
 
 detail::handshake_nonce nonce(int seed) {

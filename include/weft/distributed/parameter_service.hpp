@@ -96,6 +96,9 @@ class parameter_service {
       }
   }
 
+  parameter_service(const parameter_service&) = delete;
+  parameter_service& operator=(const parameter_service&) = delete;
+
   /// Serves until every worker is done or gone, or has asked for nothing for too long, or the server is stopped.
   /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
   /// `until` is reached.
@@ -689,9 +692,11 @@ class parameter_service {
     }
     result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
     if (synchronous())
-      if (const std::optional<error> gone = why_broken())
-        result.interrupted = error(error_code::unavailable, here_.name(),
-                                   std::string("synchronous training ended early: ") + gone->sentence());
+      if (const std::optional<error> gone = why_broken()) {
+        const std::string early = std::string("synchronous training ended early: ") + gone->sentence();
+        result.interrupted = error(error_code::unavailable, here_.name(), early);
+        here_.set_failure(error(error_code::unavailable, "join", early));  // for who comes to take a lost one's place
+      }
     return result;
   }
 

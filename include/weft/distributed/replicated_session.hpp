@@ -131,7 +131,8 @@ class replicated_step;
 /// Workers need not make equally many steps: those that are finish()ed are not waited for.
 ///
 /// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
-/// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at once.
+/// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
+/// once.
 template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
 class replicated_session {
  public:

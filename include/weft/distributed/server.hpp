@@ -140,14 +140,20 @@ class basic_server {
     join_report report;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (rank == rank_) continue;
+      const auto lost = [&](std::uint64_t incarnation) {
+        report.lost.push_back(to_string(members_.task(rank)) + " " + members_.reason(rank, incarnation));
+      };
+      std::uint64_t awaited = members_.incarnation(rank);
       while (members_.state(rank) == task_state::alive && !stopping()) {
         if (until.expired())
           throw error(error_code::deadline_exceeded, "join", to_string(members_.task(rank)) + " is still there");
         members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
+        const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
+        if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
+        awaited = now;
       }
-      if (members_.state(rank) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
-      if (members_.state(rank) == task_state::lost)
-        report.lost.push_back(to_string(members_.task(rank)) + " " + members_.reason(rank));
+      if (members_.state(rank, awaited) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
+      if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
     }
     return report;
   }
@@ -182,25 +188,35 @@ class basic_server {
   /// handshake.
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
   channel open_channel(std::size_t rank, const std::string& name, deadline_type until) {
-    for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
+    for (int attempt = 0;; ++attempt, detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
       const task_id& peer = members_.task(rank);
       const std::string operation = "connect to " + to_string(peer);
       const std::uint64_t incarnation = members_.incarnation(rank);
       if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is not there");
-      const auto named = [&](auto action) {
+      // Where strangers crowd its door a task may drop this connection, too, before it has proved anything.
+      const auto succeeds = [&](auto action) {
         try {
-          return action();
+          action();
+          return true;
         } catch (const error& problem) {
-          throw diagnose(rank, incarnation, operation, problem);
+          const bool closed = problem.code() == error_code::unavailable;
+          if (closed && attempt < most_attempts && !until.expired())
+            members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(20)));
+          if (!closed || attempt >= most_attempts || until.expired() || !members_.alive(rank, incarnation))
+            throw diagnose(rank, incarnation, operation, problem);
+          return false;
         }
       };
-      handshake_type talk =
-          handshake_type::dialling(named([&] { return network_.connect(cluster_.task_address(peer.job, peer.index)); }),
-                                   secret_.proof(), nonce());
+      typename T::stream stream;
+      if (!succeeds([&] { stream = network_.connect(cluster_.task_address(peer.job, peer.index)); })) continue;
+      handshake_type talk = handshake_type::dialling(std::move(stream), secret_.proof(), nonce());
       waiter<T, Clock> idle(network_, waiting_);
+      bool dropped = false;
       while (talk.at() != handshake_type::phase::over) {
-        const std::size_t moved = named([&] { return talk.advance(); });
+        std::size_t moved = 0;
+        dropped = !succeeds([&] { moved = talk.advance(); });
+        if (dropped) break;
         if (talk.at() == handshake_type::phase::challenged) {
           if (!talk.proves(to_string(peer))) throw stranger_at(rank, talk);
           talk.introduce(introduction_to(rank, name, until.remaining_us()));
@@ -218,6 +234,7 @@ class basic_server {
         if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is gone");
         if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       }
+      if (dropped) continue;
       if (talk.refusal()) throw error(talk.refusal()->code(), operation, talk.refusal()->sentence());
       // It has just been started again where the numbers differ: its control connection comes soon.
       if (talk.other()->incarnation == incarnation) return {rank, incarnation, std::move(talk.stream())};
@@ -282,17 +299,20 @@ class basic_server {
 
   static constexpr int most_accepted = 16;  // connections in one turn: those who are here already come first
   static constexpr int most_heard = 64;     // frames of one peer in one turn
+  static constexpr int most_attempts = 50;  // to open a channel at the door of a task that is there
+  static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, however many come after it
   static constexpr std::chrono::milliseconds longest_dial{25};  // for it keeps the others waiting
 
   /// A connection that came, and has not yet said who it is.
   struct arrival {
     handshake_type talk;
-    moment until;
+    moment since, until;
     bool welcome = false;
 
-    arrival(typename T::stream stream, const basic_server& here, moment until)
+    arrival(typename T::stream stream, const basic_server& here, moment now)
         : talk(handshake_type::listening(std::move(stream), here.secret_.proof(), here.nonce(), here.name())),
-          until(until) {}
+          since(now),
+          until(now + here.options_.handshake) {}
   };
 
   /// A control connection that this side dials.
@@ -430,7 +450,9 @@ class basic_server {
     arrivals_.remove_if([&](arrival& each) { return !go_on(each, now); });
     accept_connections(now);
     forget_channels(now);
-    sleep(std::min({next_beat_, next_dial_, now + std::chrono::milliseconds(250)}) - now);
+    moment next = std::min({next_beat_, next_dial_, now + std::chrono::milliseconds(250)});
+    if (open_again_ > now) next = std::min(next, open_again_);
+    sleep(next - now);
   }
 
   void sleep(typename Clock::duration time) {
@@ -450,10 +472,15 @@ class basic_server {
     if (now < open_again_) return;
     try {
       typename T::stream stream;
-      for (int accepted = 0; accepted < most_accepted && listener_.accept(stream); ++accepted) {
-        // Whoever belongs here has said so by the time that others have taken all the places.
+      for (int accepted = 0; accepted < most_accepted; ++accepted) {
+        // Whoever has had its time, and belongs here, is in by then; the others make room for who comes.
+        if (arrivals_.size() >= most_strangers_ && now < arrivals_.front().since + shortest_stay) {
+          open_again_ = arrivals_.front().since + shortest_stay;
+          return;
+        }
+        if (!listener_.accept(stream)) return;
         if (arrivals_.size() >= most_strangers_) arrivals_.pop_front();
-        arrivals_.emplace_back(std::move(stream), *this, now + options_.handshake);
+        arrivals_.emplace_back(std::move(stream), *this, now);
       }
     } catch (const error& problem) {
       open_again_ = now + std::chrono::milliseconds(100);  // too many open files: some may be closed by then
@@ -504,6 +531,8 @@ class basic_server {
     const detail::introduction& its = *each.talk.other();
     const std::size_t rank = cluster_.rank(its.from);
     if (its.channel.empty()) {
+      // It has given up in the middle of any other.
+      links_.remove_if([&](const control_link& other) { return other.rank == rank && !other.met; });
       links_.emplace_back(rank, its.incarnation, std::move(each.talk.stream()), now);
       return;
     }

@@ -77,6 +77,9 @@ class shared_reduce {
     for (const shared_segment& each : segments_) boards_.push_back(reinterpret_cast<board*>(each.bytes().data()));
   }
 
+  shared_reduce(const shared_reduce&) = delete;
+  shared_reduce& operator=(const shared_reduce&) = delete;
+
   /// Replaces `data` by its sum over all ranks, each times its weight, or by that sum divided by the sum of the
   /// weights. `block`: the segments that `data` fills, by rank; none where it lies elsewhere. `look(rank, has_come)` is
   /// called every now and then while that rank is waited for: it throws when there is no point in waiting, and returns
