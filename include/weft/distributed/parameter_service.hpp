@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -293,7 +294,10 @@ class parameter_service {
 
   /// The smallest number of a step that would be new here: a worker goes on from there, whatever it has asked for
   /// before, on this connection or another.
-  std::int64_t next_step(const worker& of) const { return std::max(of.applied.newest(of.incarnation), last_step_) + 1; }
+  std::int64_t next_step(const worker& of) const {
+    const std::int64_t newest = std::max(of.applied.newest(of.incarnation), last_step_);
+    return newest < std::numeric_limits<std::int64_t>::max() ? newest + 1 : newest;
+  }
 
   /// Both map the memory that the worker has made, or everything goes on travelling.
   void share(worker& from) {
