@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <weft/error.hpp>
@@ -51,7 +52,11 @@ class command_line {
   /// Of a number above 0.
   void add(const char* flag, double& to, const char* meaning) {
     const auto check = [=](double value) {
-      if (!(value > 0 && value < 1e6)) refuse(std::string("--") + flag + " must be a number above 0");
+      constexpr double limit = 1e6;
+      if (value > 0 && value < limit) return;
+      std::ostringstream why;
+      why << "--" << flag << " is " << value << "; it must be above 0 and below " << limit;
+      refuse(why.str());
     };
     std::ostringstream shown;
     shown << to;
@@ -89,6 +94,9 @@ class command_line {
   po::options_description known_;
 };
 
+/// More threads than that have never made anything faster.
+inline std::int64_t most_threads() { return std::max<std::int64_t>(4 * std::thread::hardware_concurrency(), 16); }
+
 /// What every example can be told.
 struct training_flags {
   std::string device = "cpu", data_dir = "/usr/share/datasets/fashion-mnist", json = "";
@@ -103,7 +111,7 @@ struct training_flags {
     line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
     line.add("learning_rate", learning_rate, rate);
     line.add("epochs", epochs, 1, 1'000'000, "times to see every image");
-    line.add("threads", threads, 0, 1024, "threads of its arithmetic; 0 for one on each core");
+    line.add("threads", threads, 0, most_threads(), "threads of its arithmetic; 0 for one on each core");
     line.add("seed", seed, 0, INT64_MAX, "of the initial weights and the order of the images");
     line.add("progress", progress, "auto, bar, lines or none");
     line.add("json", json, "file for the result, as one JSON object");

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -29,6 +31,23 @@ inline void check_writable(const std::string& path) {
 inline void check_output() {
   if (std::fflush(stdout) != 0) refuse_to_write("the output", errno);
   if (std::ferror(stdout)) refuse_to_write("the output", EIO);
+}
+
+/// A number of JSON, which has none that is not finite: null stands for those.
+inline std::string json_number(const char* format, double value) {
+  if (!std::isfinite(value)) return "null";
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+/// Throws invalid_argument where a run's cost is not a number one can go on with, or be content with.
+inline void check_cost(double cost, std::int64_t step, double learning_rate) {
+  if (std::isfinite(cost)) return;
+  char why[160];
+  std::snprintf(why, sizeof why, "the cost is %f at step %lld; lower --learning_rate, which is %g", cost,
+                static_cast<long long>(step), learning_rate);
+  throw weft::error(weft::error_code::invalid_argument, "", why);
 }
 
 /// Writes the file, as std::printf does. Throws unavailable where it cannot be written.

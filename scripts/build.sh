@@ -1,5 +1,17 @@
 # Sourced by the run.sh scripts: configures a preset and builds targets, quietly unless something fails.
 
+# forget_if_moved FOLDER: what CMake knows there is of no use where the folder, or the source, was moved or copied: CMake
+# refuses it in words of its own. The programs are built anew.
+forget_if_moved() {
+  local cache=$1/CMakeCache.txt source folder
+  [[ -f $cache ]] || return 0
+  source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+  folder=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$cache")
+  [[ $(realpath -m "$source") == "$(realpath .)" && $(realpath -m "$folder") == "$(realpath "$1")" ]] && return 0
+  echo "$1 was made in $folder, for $source: it is configured anew here"
+  rm -rf "$cache" "$1/CMakeFiles"
+}
+
 # build PRESET TARGET...; the array `configure` holds further arguments for CMake.
 configure=()
 # Scripts that are started at once build one after the other: none replaces a program that another has begun to run.
@@ -13,6 +25,7 @@ build() {
       echo "waiting for another build in build/$preset"
       flock 9
     fi
+    forget_if_moved "build/$preset"
     if ! cmake --preset "$preset" "${configure[@]}" > "$log" 2>&1; then
       cat "$log" >&2
       exit 1

@@ -97,6 +97,7 @@ result run(const training_flags& f) {
       // The last third at a tenth of the rate: what is left of the way is short.
       r.final_cost = std::get<0>(3 * made < 2 * steps ? quick(x, y) : slow(x, y));
       shown.update(++made, r.final_cost);
+      check_cost(r.final_cost, made, f.learning_rate);
     }
   shown.finish();
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -119,9 +120,10 @@ int main(int argc, char** argv) try {
               r.images_per_s, r.seconds);
   if (!f->json.empty())
     write_file(f->json,
-               "{\"model\": \"lenet\", \"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f, "
-               "\"images_per_s\": %.1f}\n",
-               r.test_accuracy, r.final_cost, r.seconds, r.images_per_s);
+               "{\"model\": \"lenet\", \"test_accuracy\": %s, \"final_cost\": %s, \"seconds\": %s, "
+               "\"images_per_s\": %s}\n",
+               json_number("%.4f", r.test_accuracy).c_str(), json_number("%.6g", r.final_cost).c_str(),
+               json_number("%.3f", r.seconds).c_str(), json_number("%.1f", r.images_per_s).c_str());
   check_output();
   if (r.test_accuracy >= least_accuracy) return 0;
   std::fprintf(stderr, "error: the test accuracy is %.4f, below %.2f\n", r.test_accuracy, least_accuracy);

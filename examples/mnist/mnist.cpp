@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -77,6 +78,11 @@ plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
           static_cast<std::size_t>(f.task_index), workers};
 }
 
+/// What all workers must be told alike, beside the model and the seed. Their batches may differ.
+std::string settings_of(const plan_of_run& run, std::size_t images) {
+  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images";
+}
+
 /// Goes over the data, a shuffled epoch after the other, until `steps` steps are made. `step(x, y)` makes one: it
 /// returns its cost, and how many steps have been made in all.
 template <class Step>
@@ -97,6 +103,7 @@ result train(const flags& f, const plan_of_run& run, const data::dataset<784>& i
       done = made;
       r.final_cost = cost;
       shown.update(std::min(done, run.steps), cost);
+      check_cost(cost, made, f.learning_rate);
       if (done >= run.steps) break;
     }
   }
@@ -174,19 +181,19 @@ void serve(const flags& f) {
 template <class Strategy>
 void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
                    const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()});
+  const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
+  replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
+                       std::chrono::seconds(60), settings_of(run, images.size()));
   auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   time.mark("meeting the others");
 
-  const auto workers = static_cast<std::size_t>(here.cluster().num_tasks("worker"));
-  result r =
-      train(f, plan_run(f, images.size(), workers), images, time, [&](const image_batch& x, const label_batch& y) {
-        const auto [cost, _] = step.compute(x, y);
-        time.mark("computing gradients");
-        step.exchange();
-        time.mark("exchanging with others");
-        return std::pair(cost, s.global_step());
-      });
+  result r = train(f, run, images, time, [&](const image_batch& x, const label_batch& y) {
+    const auto [cost, _] = step.compute(x, y);
+    time.mark("computing gradients");
+    step.exchange();
+    time.mark("exchanging with others");
+    return std::pair(cost, s.global_step());
+  });
   s.finish();
   time.mark("exchanging with others");
   if (!f.is_chief()) return;

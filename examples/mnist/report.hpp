@@ -60,9 +60,11 @@ inline void print(const result& r, std::FILE* out) {
 
 /// Writes the result as one JSON object on one line. Throws unavailable where the file cannot be written.
 inline void write_json(const result& r, const std::string& path) {
+  const auto number = json_number;
   write_file(path,
-             "{\"strategy\": \"%s\", \"workers\": %lld, \"steps_per_s\": %.1f, \"images_per_s\": %.1f, "
-             "\"test_accuracy\": %.4f, \"final_cost\": %.6g, \"seconds\": %.3f}\n",
-             r.strategy.c_str(), static_cast<long long>(r.workers), r.steps_per_s, r.images_per_s, r.test_accuracy,
-             r.final_cost, r.seconds);
+             "{\"strategy\": \"%s\", \"workers\": %lld, \"steps_per_s\": %s, \"images_per_s\": %s, "
+             "\"test_accuracy\": %s, \"final_cost\": %s, \"seconds\": %s}\n",
+             r.strategy.c_str(), static_cast<long long>(r.workers), number("%.1f", r.steps_per_s).c_str(),
+             number("%.1f", r.images_per_s).c_str(), number("%.4f", r.test_accuracy).c_str(),
+             number("%.6g", r.final_cost).c_str(), number("%.3f", r.seconds).c_str());
 }

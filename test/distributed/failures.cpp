@@ -452,3 +452,112 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_gives_up_on_workers_that_never_come) {
   CHECK_SAYS(ps.text(), "/job:ps/task:0 still waits for /job:worker/task:1");
   CHECK_SAYS(first.text(), "still waits for /job:worker/task:1");
 }
+
+// A parameter server that is stopped while the others begin: they give it up, and end. It was it that was silent.
+BOOST_AUTO_TEST_CASE(a_server_that_was_held_up_blames_nobody_else) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&] { return train(cluster, 0, consistency::asynchronous, 20); });
+  process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
+  std::this_thread::sleep_for(400ms);
+  ps.signal(SIGSTOP);
+  for (process* each : {&first, &second}) CHECK_SAYS(each->text(), "/job:ps/task:0 has given no sign of life for");
+  ps.signal(SIGCONT);
+  const std::string report = ps.text();
+  for (const char* worker : {"/job:worker/task:0", "/job:worker/task:1"})
+    CHECK_SAYS(report, worker + std::string(" has given up this task, which has given no sign of life for"));
+  BOOST_TEST(!contains(report, "was killed"));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_refused_is_not_said_to_be_killed) {
+  const auto cluster = test::local_cluster(1, 3);
+  process ps([&] { return serve(cluster); });
+  const auto synchronous = [&](int index, std::uint64_t seed) -> std::string {
+    server here(cluster, "worker", index);
+    here.wait_ready(20s);
+    if (index == 2) std::this_thread::sleep_for(300ms);
+    parameter_client client(here, one_variable(), consistency::synchronous, graph_identity(7, seed), 20s);
+    std::vector<float> w(1000);
+    const const_bytes first = std::as_bytes(std::span(w));
+    const mutable_bytes out = std::as_writable_bytes(std::span(w));
+    client.initialise({&first, 1}, 20s);
+    client.push_pull(client.first_step(), {&first, 1}, {&out, 1}, 20s);
+    return "trained";
+  };
+  process first([&] { return synchronous(0, 3); });
+  process second([&] { return synchronous(1, 3); });
+  process third([&] { return synchronous(2, 4); });
+  const std::string why = "/job:worker/task:2 was refused, for it does not train the same model: its seed is 4";
+  CHECK_SAYS(third.text(), "/job:worker/task:2 does not train the same model: its seed is 4, the first worker's 3");
+  for (process* each : {&first, &second}) CHECK_SAYS(each->text(), why);
+  const std::string report = ps.text();
+  CHECK_SAYS(report, "synchronous training ended early: " + why);
+  BOOST_TEST(!contains(report, "killed"));
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_had_no_part_in_a_quarrel_learn_of_it) {
+  const auto cluster = test::local_cluster(0, 4);
+  std::vector<process> ranks;
+  for (int index = 0; index < 4; ++index)
+    ranks.emplace_back([&, index]() -> std::string {
+      server here(cluster, "worker", index);
+      all_reduce group(here, graph_identity(7, index == 0 ? 4 : 3), {}, 20s);
+      std::vector<float> data(1000);
+      group.sum(std::span(data), 20s);
+      return "summed";
+    });
+  for (process& each : ranks) CHECK_SAYS(each.text(), "does not train the same model: its seed is ");
+}
+
+BOOST_AUTO_TEST_CASE(synchronous_training_does_not_go_on_with_another_process_in_a_workers_place) {
+  const auto cluster = test::local_cluster(1, 2);
+  process ps([&] { return serve(cluster); });
+  process first([&] { return train(cluster, 0, consistency::synchronous, 20); });
+  auto second = std::make_unique<process>([&] { return train(cluster, 1, consistency::synchronous, 20); });
+  std::this_thread::sleep_for(700ms);
+  second->signal(SIGSTOP);  // it contributes nothing more
+  std::this_thread::sleep_for(100ms);
+  second->signal(SIGKILL);
+  second->text();  // its port is free then
+  process again([&] { return train(cluster, 1, consistency::synchronous, 20); });
+  CHECK_SAYS(first.text(), "/job:worker/task:1 has closed its connection");
+  CHECK_SAYS(again.text(), "/job:worker/task:");
+  CHECK_SAYS(ps.text(), "interrupted: /job:ps/task:0: synchronous training ended early: /job:worker/task:1");
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_ran_out_of_time_may_be_repeated_after_the_server_was_stopped) {
+  for (const bool shared : {true, false}) {
+    const auto cluster = test::local_cluster(1, 1);
+    process ps([&] { return serve(cluster); });
+    process worker([&]() -> std::string {
+      server_options options;
+      options.shared_memory = shared;
+      server here(cluster, "worker", 0, options);
+      parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+      std::vector<float> w(1000), g(1000, 1.0f);
+      const const_bytes gradient = std::as_bytes(std::span(g)), first = std::as_bytes(std::span(w));
+      const mutable_bytes out = std::as_writable_bytes(std::span(w));
+      client.initialise({&first, 1}, 20s);
+      int late = 0;
+      std::int64_t step = client.first_step();
+      for (const auto start = steady::now(); test::seconds_since(start) < 2; ++step)
+        for (bool made = false; !made;) try {
+            client.push_pull(step, {&gradient, 1}, {&out, 1}, 200ms);
+            made = true;
+          } catch (const error& problem) {
+            if (problem.code() != error_code::deadline_exceeded) throw;
+            ++late;
+          }
+      if (shared != static_cast<bool>(client.place_of(0).memory)) return "shared memory: not as before";
+      client.done(10s);
+      if (w[0] != static_cast<float>(-step) || w[999] != w[0]) return "not each once";
+      return late > 0 ? "each once" : "never late";
+    });
+    std::this_thread::sleep_for(700ms);
+    ps.signal(SIGSTOP);
+    std::this_thread::sleep_for(700ms);
+    ps.signal(SIGCONT);
+    BOOST_TEST(worker.text() == "each once");
+    CHECK_SAYS(ps.text(), "finished: /job:worker/task:0 lost: noticed: ");
+  }
+}

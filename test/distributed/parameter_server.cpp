@@ -1,8 +1,10 @@
 #include <atomic>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -245,7 +247,7 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
     const auto order = detail::wire_order(variables, 0);
     const detail::segment_layout layout(variables, order);
     const auto open = [&] {
-      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s);
+      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll) == frame_kind::acknowledge);
       return stream;
     };
@@ -382,4 +384,224 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     client.push_pull(std::numeric_limits<std::int64_t>::max(), gradient.in(), now.out(), 20s);
     client.done(10s);
   }));
+}
+
+// ---- exactly once ----
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(one_client_after_the_other_goes_on_counting, T, transports) {
+  all_well(run<T>(2, 1, [&](basic_server<T>& here) {
+    values gradient(1), now(0);
+    for (int client_number = 0; client_number < 3; ++client_number) {
+      basic_parameter_client<T> client(here, two_variables(2), consistency::asynchronous, 7, 20s);
+      if (client_number == 0) client.initialise(now.in(), 20s);
+      if (client.first_step() != 10 * client_number) throw std::runtime_error("the count does not go on");
+      for (int step = 0; step < 10; ++step) {
+        client.push_pull(client.first_step() + step, gradient.in(), now.out(), 20s);
+        if (client.was_duplicate()) throw std::runtime_error("taken for an earlier one");
+      }
+      if (client_number == 2) client.done(10s);
+    }
+    if (now.w[0] != -30.0f || now.b[0] != -30.0) throw std::runtime_error("some were dropped");
+  }));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_step_that_ran_out_of_time_is_repeated_and_nobody_else_suffers, T, transports) {
+  std::atomic<int> late{0};
+  all_well(run<T>(2, 2, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(2), consistency::synchronous, 7, 20s);
+    values gradient(1), now(0);
+    client.initialise(now.in(), 20s);
+    for (int step = 0; step < 6; ++step) {
+      if (here.index() == 1 && step % 2 == 1) std::this_thread::sleep_for(250ms);
+      const auto limit = here.index() == 0 ? 100ms : 20s;
+      for (bool made = false; !made;) try {
+          client.push_pull(step, gradient.in(), now.out(), limit);
+          made = true;
+        } catch (const error& problem) {
+          if (problem.code() != error_code::deadline_exceeded) throw;
+          ++late;
+        }
+    }
+    if (now.w[0] != -6.0f || now.b[9] != -6.0) throw std::runtime_error("not each step once");
+    client.done(10s);
+  }));
+  BOOST_TEST(late >= 3);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_leaves_out_a_step_is_told_not_the_others, T, transports) {
+  const auto problems = run<T>(1, 2, [&](basic_server<T>& here) {
+    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    values gradient(1), now(0);
+    client.initialise(now.in(), 20s);
+    here.wait_ready(20s);
+    if (here.index() == 0) {  // ahead, and there first
+      try {
+        client.push_pull(1, gradient.in(), now.out(), 20s);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted) throw;
+      }
+    } else {
+      std::this_thread::sleep_for(200ms);
+    }
+    client.push_pull(0, gradient.in(), now.out(), 20s);
+    client.done(10s);
+    if (now.w[0] != -1.0f) throw std::runtime_error("not one step");
+  });
+  all_well(problems);
+}
+
+// ---- what is not to be applied ----
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_that_are_not_finite_are_refused_in_words, T, transports) {
+  for (const auto mode : {consistency::asynchronous, consistency::synchronous})
+    for (const int servers : {1, 2})
+      all_well(run<T>(servers, mode == consistency::synchronous ? 2 : 1, [&](basic_server<T>& here) {
+        basic_parameter_client<T> client(here, two_variables(servers, {"momentum", {1.0, 0.5}}, 5000), mode, 7, 20s);
+        values gradient(1, 5000), now(0, 5000);
+        client.initialise(now.in(), 20s);
+        std::int64_t step = client.first_step();
+        client.push_pull(step, gradient.in(), now.out(), 20s);
+        ++step;
+        if (here.index() == 0)
+          for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                   -std::numeric_limits<double>::infinity()})
+            for (const bool wide : {false, true}) {
+              values poison(1, 5000), before = now;
+              if (wide)
+                poison.b[7] = bad;
+              else
+                poison.w[4321] = static_cast<float>(bad);
+              std::string said;
+              try {
+                client.push_pull(step, poison.in(), now.out(), 20s);
+              } catch (const error& problem) {
+                if (problem.code() != error_code::invalid_argument) throw;
+                said = problem.what();
+              }
+              const std::string due = std::string("the gradient of '") + (wide ? "b" : "w") +
+                                      "' from /job:worker/task:0 is not finite in step 1 (element " +
+                                      (wide ? "7" : "4321") + ")";
+              if (!contains(said, due)) throw std::runtime_error("says: " + said);
+              client.pull(now.out(), 20s);
+              if (now.w != before.w || now.b != before.b) throw std::runtime_error("applied by halves");
+            }
+        client.push_pull(step, gradient.in(), now.out(), 20s);  // a better one takes its place
+        if (now.w[4321] != -2.5f || now.b[7] != -2.5) throw std::runtime_error("something of it was kept");
+        client.done(10s);
+      }));
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_applied_where_one_says_so) {
+  server_options options;
+  options.not_finite = nonfinite_gradients::apply;
+  for (const auto mode : {consistency::asynchronous, consistency::synchronous})
+    all_well(run<in_process>(
+        2, 1,
+        [&](basic_server<in_process>& here) {
+          basic_parameter_client<in_process> client(here, two_variables(2), mode, 7, 20s);
+          values gradient(1), now(0);
+          client.initialise(now.in(), 20s);
+          gradient.w[3] = std::numeric_limits<float>::quiet_NaN();
+          client.push_pull(0, gradient.in(), now.out(), 20s);
+          if (!std::isnan(now.w[3]) || now.w[4] != -1.0f) throw std::runtime_error("not applied");
+          client.done(10s);
+        },
+        nullptr, options));
+}
+
+// ---- words of peers ----
+
+BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_write_on_the_terminal) {
+  std::atomic<int> first{0};
+  const auto problems = run<in_process>(1, 2, [&](basic_server<in_process>& here) {
+    here.wait_ready(20s);
+    auto variables = two_variables(1);
+    if (here.index() == 1) {
+      variables[0].name = "\x1b[2J\x1b]0;yours\x07w\n";
+      while (first == 0) std::this_thread::sleep_for(1ms);
+    }
+    basic_parameter_client<in_process> client(here, variables, consistency::asynchronous, 7, 20s);
+    first = 1;
+    client.done(10s);
+  });
+  CHECK_SAYS(problems[1], "variable 0 is '\\x1b[2J\\x1b]0;yours\\x07w\\x0a' there and 'w' at the first worker");
+  for (const char c : problems[1]) BOOST_TEST(static_cast<unsigned char>(c) >= 0x20);
+}
+
+// ---- no wait without an end ----
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_asks_for_nothing_does_not_hold_a_server, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 3, network);
+  std::vector<join_report> reports(1);
+  std::atomic<bool> over{false};
+  server_options options;
+  options.idle_worker = 600ms;
+  std::vector<std::thread> tasks;
+  tasks.emplace_back([&] {
+    basic_server<T> here(cluster, "ps", 0, options, network);
+    reports[0] = here.join(20s, 60s);
+    over = true;
+  });
+  for (int index = 0; index < 3; ++index)
+    tasks.emplace_back([&, index] {
+      basic_server<T> here(cluster, "worker", index, {}, network);
+      here.wait_ready(20s);
+      std::optional<basic_parameter_client<T>> client;
+      values gradient(1), now(0);
+      if (index != 2) client.emplace(here, two_variables(1), consistency::asynchronous, 7, 20s);
+      if (index == 0) {
+        client->initialise(now.in(), 20s);
+        for (int step = 0; step < 20; ++step) {  // slow, but it goes on
+          client->push_pull(step, gradient.in(), now.out(), 20s);
+          std::this_thread::sleep_for(60ms);
+        }
+        client->done(10s);
+      }
+      for (const deadline until = 20s; !over && !until.expired();) std::this_thread::sleep_for(5ms);
+    });
+  for (std::thread& each : tasks) each.join();
+  BOOST_REQUIRE(reports[0].finished.size() == 1u);
+  BOOST_REQUIRE(reports[0].lost.size() == 2u);
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK_SAYS(reports[0].lost[i],
+               "/job:worker/task:" + std::to_string(i + 1) + " is there, but has asked for nothing for");
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_stops_in_the_middle_is_given_up) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.stalled = 300ms;
+  join_report report;
+  std::thread ps([&] {
+    server here(cluster, "ps", 0, options);
+    report = here.join(20s, 20s);
+  });
+  auto worker = std::make_unique<server>(cluster, "worker", 0);
+  server& here = *worker;
+  here.wait_ready(10s);
+  for (const std::size_t part : {std::size_t{10}, std::size_t{64}, std::size_t{70}}) {
+    auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 10s).stream;
+    frame_header header;
+    header.kind = frame_kind::enroll;
+    header.payload_length = 100;
+    const auto bytes = encode(header);
+    std::vector<std::byte> all(bytes.begin(), bytes.end());
+    all.resize(164);
+    const const_bytes piece = std::span(all).first(part);
+    stream.write_some({&piece, 1});
+    std::array<std::byte, 64> some;
+    const mutable_bytes into(some);
+    const auto start = std::chrono::steady_clock::now();
+    BOOST_CHECK_EXCEPTION(
+        while (test::seconds_since(start) < 10) {
+          stream.read_some({&into, 1});
+          std::this_thread::sleep_for(1ms);
+        },
+        error, test::says(error_code::unavailable));
+    BOOST_TEST(test::seconds_since(start) < 5);
+  }
+  worker.reset();
+  ps.join();
+  BOOST_REQUIRE(report.lost.size() == 1u);
 }

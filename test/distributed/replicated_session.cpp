@@ -1,7 +1,9 @@
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -224,4 +226,251 @@ BOOST_AUTO_TEST_CASE(variables_are_spread_over_servers_by_bytes_and_users_win) {
   BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 0);
   auto x = placeholder<float, dims<2>>(g, "x");
   BOOST_TEST(std::string(g[x.id().node].device.job) == "ps");  // the user's own scope places everything
+}
+
+// ---- exactly once, whatever the strategy ----
+
+namespace {
+
+/// Two workers, each with a session that `body(session, model, server)` uses; what went wrong with each.
+template <class Strategy, transport T, class Body>
+std::vector<std::string> with_sessions(Strategy strategy, T network, Body body,
+                                       const std::string& settings_of_last = "") {
+  const int ps = std::is_same_v<Strategy, collective> ? 0 : 2;
+  return test::run_tasks(ps, 2, network, [&](basic_server<T>& here) {
+    model m(gradient_descent{.learning_rate = 0.5}, replica_device_setter(here.cluster()));
+    replicated_session s(m.g, here, strategy, {.threads = 1}, 20s, here.index() == 1 ? settings_of_last : "");
+    body(s, m, here);
+  });
+}
+
+void all_well(const std::vector<std::string>& problems) {
+  for (const std::string& each : problems) BOOST_TEST(each == "");
+}
+
+/// Rows of the examples of a step, from one to another.
+std::pair<examples, classes> rows_of(int step, std::int64_t from, std::int64_t to) {
+  const auto [all_x, all_y] = data_of(step, 0, 4);
+  examples x(shape(to - from, 12));
+  classes y(shape{to - from});
+  for (std::int64_t i = from; i < to; ++i) {
+    for (std::int64_t j = 0; j < 12; ++j) x(i - from, j) = all_x(i, j);
+    y(i - from) = all_y(i);
+  }
+  return {x, y};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_session_after_the_other_on_one_server_trains_on) {
+  const auto train_twice = [](auto strategy) {
+    std::vector<std::vector<float>> results(2);
+    all_well(with_sessions(strategy, in_process{}, [&](auto& first, const model& m, auto& here) {
+      const auto make_steps = [&](auto& s, int from) {
+        auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+        for (int i = from; i < from + steps / 2; ++i) {
+          const auto [x, y] = data_of(i, here.index());
+          step(x, y, 20s);
+        }
+      };
+      make_steps(first, 0);
+      {
+        replicated_session second(m.g, here, decltype(strategy){}, {.threads = 1});
+        make_steps(second, steps / 2);
+        second.finish(20s);
+        results[static_cast<std::size_t>(here.index())] = values_of(m.g, second.local());
+      }
+    }));
+    return results;
+  };
+  const gradient_descent optimizer{.learning_rate = 0.5};
+  const auto whole = train(parameter_server<synchronous>{}, optimizer, 2, in_process{});
+  const auto halves = train_twice(parameter_server<synchronous>{});
+  BOOST_TEST(same_bits(whole[0], halves[0]));
+  BOOST_TEST(same_bits(whole[0], halves[1]));
+  // The one that finishes last has seen every update: with equal data and rate 0 both would stay where they began.
+  const auto raced = train_twice(parameter_server<asynchronous>{});
+  model untrained(optimizer, cpu{0});
+  session s(untrained.g);
+  BOOST_TEST(distance(raced[0], values_of(untrained.g, s)) > 1e-2);
+}
+
+// A worker is late, the other runs out of time again and again; the result is that of an undisturbed run.
+template <class Strategy, transport T>
+void run_out_of_time(Strategy strategy, T network) {
+  std::vector<std::vector<float>> results(2);
+  std::atomic<int> late{0};
+  all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    for (int i = 0; i < steps; ++i) {
+      const auto [x, y] = data_of(i, here.index());
+      if (here.index() == 1) {
+        if (i % 3 == 1) std::this_thread::sleep_for(150ms);
+        step(x, y);
+        continue;
+      }
+      try {
+        step(x, y, 40ms);
+        continue;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::deadline_exceeded) throw;
+        ++late;
+      }
+      // Other gradients may not take the place of those that are still under way.
+      CHECK_SAYS(test::failure(error_code::failed_precondition, [&, x = x, y = y] { step(x, y); }), "call exchange()");
+      for (bool made = false; !made;) try {
+          const auto [cost, _] = step.exchange(40ms);
+          BOOST_TEST(std::isfinite(cost));
+          made = true;
+        } catch (const error& problem) {
+          if (problem.code() != error_code::deadline_exceeded) throw;
+        }
+    }
+    s.finish(20s);
+    results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+  }));
+  BOOST_TEST(late >= 2);
+  const auto undisturbed =
+      train(strategy, gradient_descent{.learning_rate = 0.5}, std::is_same_v<Strategy, collective> ? 0 : 2, network);
+  BOOST_TEST(same_bits(results[0], undisturbed[0]));
+  BOOST_TEST(same_bits(results[1], undisturbed[0]));
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_ran_out_of_time_is_repeated_and_counts_once) {
+  run_out_of_time(parameter_server<synchronous>{}, in_process{});
+  run_out_of_time(parameter_server<synchronous>{}, tcp{});
+  run_out_of_time(collective{}, in_process{});
+  run_out_of_time(collective{}, tcp{});
+}
+
+BOOST_AUTO_TEST_CASE(workers_with_unequal_batches_count_as_they_have_examples) {
+  const auto from = [](int step, int index) { return index == 0 ? 0 : step % 2 == 0 ? 11 : 24; };
+  const auto to = [](int step, int index) { return index == 1 ? 32 : step % 2 == 0 ? 11 : 24; };
+  const auto train_unequally = [&](auto strategy, auto network) {
+    std::vector<std::vector<float>> results(2);
+    all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+      auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+      for (int i = 0; i < steps; ++i) {
+        const auto [x, y] = rows_of(i, from(i, here.index()), to(i, here.index()));
+        step(x, y);
+      }
+      s.finish(20s);
+      results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+    }));
+    BOOST_TEST(same_bits(results[0], results[1]));
+    return results[0];
+  };
+  model m(gradient_descent{.learning_rate = 0.5}, cpu{0});
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  for (int i = 0; i < steps; ++i) {
+    const auto [x, y] = rows_of(i, 0, 32);
+    step(x, y);
+  }
+  const auto alone = values_of(m.g, s);
+  const auto sync = train_unequally(parameter_server<synchronous>{}, in_process{});
+  BOOST_TEST(distance(sync, alone) < 2e-6);
+  BOOST_TEST(same_bits(sync, train_unequally(parameter_server<synchronous>{}, tcp{})));
+  BOOST_TEST(same_bits(sync, train_unequally(collective{}, in_process{})));
+  BOOST_TEST(same_bits(sync, train_unequally(collective{}, tcp{})));
+}
+
+BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
+  const auto train_unequally = [](auto strategy, auto network, int slow) {
+    std::vector<std::vector<float>> results(2);
+    all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+      auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+      for (int i = 0; i < (here.index() == slow ? 2 : steps); ++i) {
+        const auto [x, y] = data_of(i, here.index());
+        step(x, y);
+      }
+      s.finish(20s);
+      results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+    }));
+    return results[static_cast<std::size_t>(1 - slow)];
+  };
+  for (const int slow : {0, 1}) {
+    const auto sync = train_unequally(parameter_server<synchronous>{}, in_process{}, slow);
+    BOOST_TEST(same_bits(sync, train_unequally(collective{}, in_process{}, slow)));
+    BOOST_TEST(same_bits(sync, train_unequally(collective{}, tcp{}, slow)));
+    const auto equal = train(parameter_server<synchronous>{}, gradient_descent{.learning_rate = 0.5}, 2, in_process{});
+    BOOST_TEST(distance(sync, equal[0]) > 1e-3);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_settings_are_refused_in_every_strategy) {
+  const auto check = [](auto strategy) {
+    const auto problems = with_sessions(
+        strategy, in_process{}, [](auto& s, const model&, auto&) { s.finish(1s); }, "30 steps");
+    const std::string all = problems[0] + problems[1];
+    BOOST_TEST_INFO(all);
+    BOOST_TEST((contains(all, "its settings are '30 steps'") || contains(all, "its settings are ''")));
+  };
+  check(parameter_server<synchronous>{});
+  check(parameter_server<asynchronous>{});
+  check(collective{});
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) {
+  const auto check = [](auto strategy, auto network, bool both_learn) {
+    std::vector<std::string> said(2);
+    all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+      auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+      const auto before = values_of(m.g, s.local());
+      auto [x, y] = data_of(0, here.index());
+      if (here.index() == 1) x(3, 4) = std::numeric_limits<float>::quiet_NaN();
+      if (here.index() == 1 || both_learn) {
+        said[static_cast<std::size_t>(here.index())] =
+            test::failure(error_code::invalid_argument, [&, x = x, y = y] { step(x, y, 20s); });
+        BOOST_TEST(same_bits(before, values_of(m.g, s.local())));
+        if (here.index() == 1) x(3, 4) = 0;
+      }
+      step(x, y, 20s);  // and on with better ones
+      s.finish(20s);
+      for (const float each : values_of(m.g, s.local())) BOOST_REQUIRE(std::isfinite(each));
+    }));
+    BOOST_TEST_INFO(said[0] + said[1]);
+    CHECK_SAYS(said[1], "from /job:worker/task:1 is not finite in step 0");
+    BOOST_TEST((!both_learn || said[0] == said[1]));
+  };
+  check(parameter_server<asynchronous>{}, in_process{}, false);
+  check(parameter_server<synchronous>{}, tcp{}, false);
+  check(collective{}, in_process{}, true);
+  check(collective{}, tcp{}, true);
+}
+
+// A worker that comes (again) while another one is dead that it never met.
+BOOST_AUTO_TEST_CASE(asynchronous_training_needs_the_parameter_servers_alone) {
+  const auto cluster = test::local_cluster(1, 3);
+  test::process ps([&] {
+    server here(cluster, "ps", 0);
+    const join_report report = here.join(20s, 40s);
+    return std::to_string(report.finished.size()) + " finished";
+  });
+  const auto train_one = [&](int index, std::chrono::milliseconds limit) {
+    server here(cluster, "worker", index);
+    const model m(gradient_descent{.learning_rate = 0.5}, replica_device_setter(cluster));
+    replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, limit);
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    const auto [x, y] = data_of(0, index);
+    step(x, y);
+    s.finish();
+  };
+  test::process first([&]() -> std::string {
+    train_one(0, 20s);
+    return "trained";
+  });
+  test::process third([&]() -> std::string {
+    server here(cluster, "worker", 2);
+    std::this_thread::sleep_for(20s);
+    return "not killed";
+  });
+  BOOST_TEST(first.text() == "trained");
+  third.signal(SIGKILL);
+  third.text();
+  std::this_thread::sleep_for(300ms);
+  const auto start = std::chrono::steady_clock::now();
+  BOOST_CHECK_NO_THROW(train_one(1, 5s));
+  BOOST_TEST(test::seconds_since(start) < 3);
+  BOOST_TEST(ps.text() == "2 finished");
 }

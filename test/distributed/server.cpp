@@ -1,5 +1,7 @@
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
@@ -42,6 +44,27 @@ class played_server {
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
+
+using talk_type = detail::handshake<tcp::stream>;
+
+cluster_secret secret() { return cluster_secret::of_user(); }
+
+detail::handshake_nonce nonce() {
+  detail::handshake_nonce random;
+  fill_random(random);
+  return random;
+}
+
+/// Goes on with a handshake until there is something to decide; whether there is.
+bool meet(talk_type& talk) {
+  try {
+    for (const deadline until = 5s; talk.at() == talk_type::phase::talking && !until.expired();)
+      if (talk.advance() == 0) std::this_thread::sleep_for(1ms);
+  } catch (const error&) {
+    return false;  // the other is gone
+  }
+  return talk.at() != talk_type::phase::talking;
+}
 
 std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
   frame_reader in;
@@ -119,9 +142,8 @@ BOOST_AUTO_TEST_CASE(another_protocol_version_is_refused_in_words) {
     tcp::stream other = tcp().connect(ps.address());
     send_other_version(other);
     frame_header header;
-    const auto answer = receive(other, header);
+    receive(other, header);  // its own version is in every header
     BOOST_CHECK(header.kind == frame_kind::refuse);
-    CHECK_SAYS(detail::read_error(answer, "").what(), "the peer speaks protocol version 77, this task");
   }
   const played_server other(cluster, send_other_version);
   server worker(cluster, "worker", 0);
@@ -152,17 +174,16 @@ BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
 BOOST_AUTO_TEST_CASE(a_peer_that_closes_a_channel_in_the_handshake_is_named) {
   const auto cluster = test::local_cluster(1, 1);
   const played_server ps(cluster, [&](tcp::stream& to) {
-    frame_header header;
-    detail::hello_message hello = detail::hello_message::read(receive(to, header));
-    if (!hello.channel.empty()) return to.close();
-    std::swap(hello.from, hello.to);
-    const auto welcome = hello.bytes();
-    header.kind = frame_kind::welcome;
-    frame_writer out;
-    out.start(header, const_bytes(welcome));
-    out.advance(to);
+    talk_type talk = talk_type::listening(std::move(to), secret().proof(), nonce(), "/job:ps/task:0");
+    if (!meet(talk) || !talk.other()->channel.empty()) return;
+    detail::introduction mine = *talk.other();
+    std::swap(mine.from, mine.to);
+    talk.welcome(mine);
+    to = std::move(talk.stream());
   });
-  server worker(cluster, "worker", 0);
+  server_options options;
+  options.dead_after = 20s;  // it says nothing else
+  server worker(cluster, "worker", 0, options);
   const std::string text = failure(error_code::unavailable, [&] { worker.open_channel(0, "parameters", 10s); });
   CHECK_SAYS(text, "connect to /job:ps/task:0: /job:ps/task:0 has closed its connection");
 }
@@ -288,4 +309,353 @@ BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
   server worker(cluster, "worker", 0);
   worker.wait_ready(10s);
   ps.wait_ready(10s);
+}
+
+// While one stranger is refused the handshake of another ends, and the connections move together.
+BOOST_AUTO_TEST_CASE(each_stranger_is_sent_its_own_answer) {
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0);
+  tcp network;
+  const auto end = std::chrono::steady_clock::now() + 1s;
+  unsigned version = 5;
+  int answers = 0;
+  while (std::chrono::steady_clock::now() < end) {
+    std::vector<tcp::stream> strangers;
+    for (int i = 0; i < 24; ++i) {
+      strangers.push_back(network.connect(ps.address()));
+      frame_header header;
+      header.kind = frame_kind::hello;
+      auto bytes = encode(header);
+      version = (version * 7919 + 1) % 65536;
+      detail::put_little(bytes.data() + 4, static_cast<std::uint16_t>(version == protocol_version ? 5 : version));
+      const const_bytes all(bytes);
+      strangers.back().write_some({&all, 1});
+      if (i % 3 == 0) strangers.back().close();
+    }
+    for (tcp::stream& each : strangers) {
+      if (!each.is_open()) continue;
+      frame_header header;
+      try {
+        receive(each, header);  // throws where the bytes are no frame of Weft's
+      } catch (const error& problem) {
+        BOOST_REQUIRE_MESSAGE(problem.code() == error_code::unavailable, problem.what());
+        continue;  // others had taken its place
+      }
+      BOOST_REQUIRE(header.kind == frame_kind::refuse);
+      ++answers;
+    }
+  }
+  BOOST_TEST(answers > 100);
+}
+
+namespace {
+
+bool appears(const std::vector<std::byte>& in, const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return std::search(in.begin(), in.end(), bytes.begin(), bytes.end()) != in.end();
+}
+
+/// Everything that comes until the other side closes, or has nothing more to say.
+std::vector<std::byte> hear(tcp::stream& from, std::chrono::milliseconds time) {
+  std::vector<std::byte> heard;
+  std::array<std::byte, 4096> some;
+  const mutable_bytes into(some);
+  try {
+    for (const deadline until = time; !until.expired();) {
+      const std::size_t n = from.read_some({&into, 1});
+      heard.insert(heard.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
+      if (n == 0) std::this_thread::sleep_for(1ms);
+    }
+  } catch (const error&) {
+    // closed
+  }
+  return heard;
+}
+
+server_options with_secret(const char* text) {
+  server_options options;
+  options.secret = cluster_secret(text);
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_stranger_learns_nothing_of_the_cluster) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.handshake = 300ms;
+  server ps(cluster, "ps", 0, options);
+  tcp network;
+  std::vector<std::byte> heard;
+  std::vector<tcp::stream> strangers;
+  const auto listen = [&] {
+    std::this_thread::sleep_for(50ms);
+    for (tcp::stream& each : strangers) {
+      const auto said = hear(each, 1ms);
+      heard.insert(heard.end(), said.begin(), said.end());
+    }
+    strangers.clear();
+  };
+  const auto send = [&](frame_kind kind, const std::vector<std::byte>& payload, int bit = -1) {
+    tcp::stream& stranger = strangers.emplace_back(network.connect(ps.address()));
+    frame_header header;
+    header.kind = kind;
+    header.payload_length = payload.size();
+    auto bytes = encode(header);
+    if (bit >= 0) bytes[static_cast<std::size_t>(bit / 8)] ^= static_cast<std::byte>(1 << bit % 8);
+    std::vector<std::byte> all(bytes.begin(), bytes.end());
+    all.insert(all.end(), payload.begin(), payload.end());
+    const const_bytes piece(all);
+    stranger.write_some({&piece, 1});
+    if (strangers.size() == 30) listen();
+  };
+  for (unsigned kind = 1; kind <= last_frame_kind; ++kind)
+    for (const std::size_t size : {0u, 32u, 64u, 1000u})
+      send(static_cast<frame_kind>(kind), std::vector<std::byte>(size, std::byte{7}));
+  for (int bit = 0; bit < 64; ++bit) send(frame_kind::hello, std::vector<std::byte>(32), bit);
+  listen();
+  // A whole handshake, with another secret, in the name of a task.
+  talk_type talk =
+      talk_type::dialling(network.connect(ps.address()), cluster_secret("guessed by somebody").proof(), nonce());
+  BOOST_REQUIRE(meet(talk));
+  BOOST_TEST(!talk.proves("/job:ps/task:0"));
+  detail::introduction lie;
+  lie.library_version = distributed_version;
+  lie.cluster_hash = cluster.hash();
+  lie.cluster = to_string(cluster);
+  lie.from = {"worker", 0};
+  lie.to = {"ps", 0};
+  lie.incarnation = 5;
+  lie.channel = detail::parameter_channel;
+  talk.introduce(lie);
+  BOOST_TEST(!meet(talk));
+  BOOST_TEST(!heard.empty());
+  for (const std::string& told : {to_string(ps.address()), std::to_string(ps.address().port), std::string("worker"),
+                                  std::string("job"), std::string(distributed_version)})
+    BOOST_TEST(!appears(heard, told));
+  BOOST_CHECK(ps.members().state(1) == task_state::awaited);
+}
+
+BOOST_AUTO_TEST_CASE(tasks_with_different_secrets_do_not_meet) {
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0, with_secret("one secret of many bytes"));
+  server worker(cluster, "worker", 0, with_secret("another one of many bytes"));
+  const std::string text = failure(error_code::unauthenticated, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "connect to /job:ps/task:0: what listens at " + to_string(ps.address()) +
+                       " does not know this task's secret");
+  const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(300ms); });
+  CHECK_SAYS(missing, "one that came with another secret than its own was turned away");
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
+  const auto cluster = test::local_cluster(1, 2);
+  const cluster_spec swapped{
+      {"ps", to_string(cluster.task_address("worker", 0))},
+      {"worker", to_string(cluster.task_address("ps", 0)) + "," + to_string(cluster.task_address("worker", 1))}};
+  server other(swapped, "worker", 0), worker(cluster, "worker", 1);
+  const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
+}
+
+BOOST_AUTO_TEST_CASE(strangers_that_take_every_place_keep_nobody_out) {
+  const auto cluster = test::local_cluster(1, 1);
+  const endpoint where = cluster.task_address("ps", 0);
+  // 400 connections that say nothing, or begin to say something, and come again when they are dropped.
+  test::process flood([&]() -> std::string {
+    tcp network;
+    std::vector<tcp::stream> held(400);
+    std::array<std::byte, 64> some;
+    const mutable_bytes into(some);
+    const auto begun = encode({.kind = frame_kind::hello});
+    for (const deadline until = 30s; !until.expired();)
+      for (std::size_t i = 0; i < held.size(); ++i) try {
+          if (held[i].is_open()) {
+            held[i].read_some({&into, 1});
+            continue;
+          }
+          held[i] = network.connect(where, 10ms);
+          const const_bytes piece = const_bytes(begun).first(i % 64);
+          held[i].write_some({&piece, 1});
+        } catch (const error&) {
+          held[i].close();
+        }
+    return "";
+  });
+  rlimit limit;
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  rlimit few = limit;
+  few.rlim_cur = 128;
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  {
+    server ps(cluster, "ps", 0);
+    std::this_thread::sleep_for(1s);
+    const auto start = std::chrono::steady_clock::now();
+    server worker(cluster, "worker", 0);
+    BOOST_CHECK_NO_THROW(worker.wait_ready(20s));
+    BOOST_CHECK_NO_THROW(ps.wait_ready(20s));
+    for (int i = 0; i < 20; ++i) {
+      BOOST_CHECK_NO_THROW(worker.open_channel(0, "a channel", 10s));
+      BOOST_CHECK_NO_THROW(ps.accept_channel(1, "a channel", 10s));
+    }
+    BOOST_TEST(test::seconds_since(start) < 20);
+  }
+  BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(channels_that_nobody_takes_up_are_few_and_do_not_stay, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 1, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network), worker(cluster, "worker", 0, {}, network);
+  worker.wait_ready(10s);
+  ps.wait_ready(10s);
+  const std::string text = failure(error_code::resource_exhausted, [&] {
+    for (int i = 0; i < 100; ++i) worker.open_channel(0, "channel " + std::to_string(i), 10s);
+  });
+  CHECK_SAYS(text, "/job:worker/task:0 has 16 channels that nobody has taken up");
+  BOOST_CHECK_NO_THROW(ps.accept_channel(1, "channel 3", 1s));
+  BOOST_CHECK_NO_THROW(worker.open_channel(0, "one more", 300ms));
+  // Whoever opened it waits no longer.
+  std::this_thread::sleep_for(700ms);
+  BOOST_CHECK_NO_THROW(worker.open_channel(0, "in its place", 10s));
+  failure(error_code::deadline_exceeded, [&] { ps.accept_channel(1, "one more", 100ms); });
+  BOOST_CHECK_NO_THROW(ps.accept_channel(1, "in its place", 1s));
+}
+
+// Whoever knows the secret, and begins again and again.
+BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0);
+  tcp network;
+  std::vector<tcp::stream> begun;
+  for (int i = 0; i < 50; ++i) {
+    talk_type talk = talk_type::dialling(network.connect(ps.address()), secret().proof(), nonce());
+    BOOST_REQUIRE(meet(talk));
+    detail::introduction said;
+    said.library_version = distributed_version;
+    said.cluster_hash = cluster.hash();
+    said.cluster = to_string(cluster);
+    said.from = {"worker", 0};
+    said.to = {"ps", 0};
+    said.incarnation = 4711;
+    talk.introduce(said);
+    BOOST_REQUIRE(meet(talk));
+    BOOST_REQUIRE(talk.other());
+    begun.push_back(std::move(talk.stream()));
+  }
+  std::this_thread::sleep_for(100ms);
+  const auto open = std::count_if(begun.begin(), begun.end(), [](tcp::stream& each) {
+    std::array<std::byte, 4096> some;
+    const mutable_bytes into(some);
+    try {
+      while (each.read_some({&into, 1}) > 0) {
+      }
+      return true;
+    } catch (const error&) {
+      return false;
+    }
+  });
+  BOOST_TEST(open == 1);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 3, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network);
+  const std::size_t rank_of_lost = cluster.rank({"worker", 2});
+  // Worker 2 comes and goes without a goodbye: its side of the handshake, played.
+  using talk = detail::handshake<typename T::stream>;
+  const cluster_secret same = detail::usual_secret<T>();
+  {
+    talk lost = talk::dialling(network.connect(ps.address()), same.proof(), nonce());
+    const auto until = deadline(5s);
+    while (lost.at() != talk::phase::over && !until.expired()) {
+      lost.advance();
+      if (lost.at() != talk::phase::challenged) continue;
+      detail::introduction said;
+      said.library_version = distributed_version;
+      said.cluster_hash = cluster.hash();
+      said.cluster = to_string(cluster);
+      said.from = {"worker", 2};
+      said.to = {"ps", 0};
+      said.incarnation = 4711;
+      lost.introduce(said);
+    }
+    frame_header header;
+    header.kind = frame_kind::heartbeat;
+    frame_writer out;
+    out.start(header);
+    while (!out.idle()) out.advance(lost.stream());
+    while (ps.members().state(rank_of_lost) != task_state::alive && !until.expired()) std::this_thread::sleep_for(1ms);
+  }
+  server_on<T> first(cluster, "worker", 0, {}, network), second(cluster, "worker", 1, {}, network);
+  const auto start = std::chrono::steady_clock::now();
+  for (auto* each : {&first, &second}) {
+    const std::string text = failure(error_code::unavailable, [&] { each->wait_ready(20s); });
+    CHECK_SAYS(text, "/job:worker/task:2 has closed its connection without a goodbye");
+    CHECK_SAYS(text, "as /job:ps/task:0 has seen");
+  }
+  BOOST_TEST(test::seconds_since(start) < 3);
+  // It was started again: who has only heard of the end of the first lets it in, and so does who has seen it.
+  server_on<T> again(cluster, "worker", 2, {}, network);
+  again.wait_ready(10s);
+  const auto until = deadline(10s);
+  for (auto* each : {&ps, &first, &second})
+    while (each->members().state(rank_of_lost) != task_state::alive && !until.expired())
+      std::this_thread::sleep_for(1ms);
+  BOOST_TEST(!until.expired());
+}
+
+BOOST_AUTO_TEST_CASE(a_restart_does_not_hide_an_end) {
+  const cluster_spec cluster{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:3"}};
+  membership members(cluster, 0);
+  BOOST_CHECK(members.state(1, 0) == task_state::awaited);
+  members.set_alive(1, 11);
+  BOOST_TEST(members.alive(1, 11));
+  members.set_lost(1, "has fallen silent");
+  members.set_alive(1, 12);  // at once
+  BOOST_TEST(members.alive(1, 12));
+  BOOST_TEST(!members.alive(1, 11));
+  BOOST_CHECK(members.state(1, 11) == task_state::lost);
+  CHECK_SAYS(members.diagnose(1, 11, "sum", "is gone").what(), "/job:worker/task:0 has fallen silent");
+  members.set_alive(1, 13);  // nobody had noticed the end of the last one
+  CHECK_SAYS(members.diagnose(1, 12, "sum", "is gone").what(), "/job:worker/task:0 was started again");
+  BOOST_TEST(members.is_given_up(1, 12));
+  BOOST_TEST(!members.is_given_up(1, 13));
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_learns_of_an_end_that_a_restart_followed_at_once) {
+  const in_process network;
+  const auto cluster = test::local_cluster(0, 2, network);
+  server_on<in_process> here(cluster, "worker", 0, {}, network), other(cluster, "worker", 1, {}, network);
+  here.wait_ready(10s);
+  other.wait_ready(10s);
+  join_report report;
+  std::thread joining([&] { report = here.join(10s, 10s); });
+  std::this_thread::sleep_for(300ms);
+  here.members().set_alive(1, 12);
+  std::this_thread::sleep_for(300ms);
+  other.stop();
+  joining.join();
+  BOOST_REQUIRE(report.lost.size() == 1u);
+  BOOST_TEST(report.lost[0] == "/job:worker/task:1 was started again");
+  BOOST_REQUIRE(report.finished.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_task_that_failed_is_named_not_the_one_that_told) {
+  const cluster_spec cluster{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:3"}};
+  {
+    membership members(cluster, 0);
+    members.set_alive(1, 11);
+    members.set_left(1, "push_pull: /job:worker/task:1 was refused, for its seed is 4");
+    CHECK_SAYS(
+        members.diagnose(1, 11, "sum", "has gone", true).what(),
+        "sum: /job:worker/task:0 has left the cluster after an error: push_pull: /job:worker/task:1 was refused");
+  }
+  membership members(cluster, 0);
+  members.set_alive(1, 11);
+  members.set_alive(2, 12);
+  members.set_lost(2, "has fallen silent");
+  members.set_left(1, "push_pull: /job:worker/task:1 has fallen silent");
+  BOOST_TEST(members.diagnose(1, 11, "sum", "has gone", true).sentence() ==
+             "/job:worker/task:1 has fallen silent; then /job:worker/task:0 has left the cluster");
 }

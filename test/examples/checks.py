@@ -54,6 +54,8 @@ def training_flags(*own):
     refused(["--batch_size", "-1"], "--batch_size", "-1")
     refused(["--learning_rate"], "--learning_rate", "0")
     refused(["--learning_rate"], "--learning_rate", "nan")
+    refused(["--learning_rate", "1e+30", "below 1e+06"], "--learning_rate", "1e30")
+    refused(["--threads", "1000", "from 0 to"], "--threads", "1000")
     refused(["--device", "tpu", "cuda"], "--device", "tpu")
     refused(["loud"], "--progress", "loud")
     refused(["surplus"], "surplus")

@@ -45,8 +45,13 @@ with tempfile.TemporaryDirectory() as folder:
         if found["model"] != "lenet" or found["test_accuracy"] < 0.91 or not found["final_cost"] < 0.5:
             faults.append(f"learning: the result is {found}")
 
-    # What is not right for the images that it is tested with is an error, and the result is written all the same.
+    # A run whose cost is no number ends at once, and well it does not.
     os.remove(result)
+    refused(["the cost is", "lower --learning_rate, which is 10000"], *flags, "--learning_rate", "10000", seconds=60)
+    if os.path.exists(result):
+        faults.append("a run that failed has left a result")
+
+    # What is not right for the images that it is tested with is an error, and the result is written all the same.
     images(folder, "t10k", labels[:200], [(n + 1) % 10 for n in labels[:200]])
     refused(["the test accuracy is 0.", "below 0.91"], *flags, seconds=60)
     if not os.path.exists(result):

@@ -4,8 +4,11 @@ and an end in time.
 usage: mnist.py PROGRAM
 """
 import gzip
+import json
 import os
+import pty
 import select
+import signal
 import socket
 import subprocess
 import tempfile
@@ -60,7 +63,37 @@ with tempfile.TemporaryDirectory() as folder:
         out.write(gzip.compress(os.urandom(10_000))[:5_000])
     refused(["train-images-idx3-ubyte.gz"], "--data_dir", folder)
 
+# ---- Ctrl-C on a terminal ----
+def interrupted(number):
+    """The line of the bar is ended before the program is, as it would have been without a bar."""
+    terminal, of_program = pty.openpty()
+    task = subprocess.Popen([program, "--train_steps", "100000000", "--threads", "1", "--progress", "bar"],
+                            stdout=subprocess.DEVNULL, stderr=of_program)
+    os.close(of_program)
+    shown = b""
+    end = time.monotonic() + 20
+    while b"\r" not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 4096)
+    time.sleep(0.3)
+    task.send_signal(number)
+    try:
+        task.wait(timeout=20)
+        while True:
+            shown += os.read(terminal, 4096)
+    except OSError:
+        pass  # the other end is closed
+    except subprocess.TimeoutExpired:
+        task.kill()
+        task.wait()
+    os.close(terminal)
+    if task.returncode != -number or not shown.endswith(b"\x1b[K\r\n"):
+        faults.append(f"signal {number}: returned {task.returncode}, last showed {shown[-40:]!r}")
+
+
 if os.path.isdir(data):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        interrupted(number)
     short = ("--train_steps", "200", "--progress", "none", "--threads", "1")
     refused(["no/such/folder/result.json"], *short, "--json", "/no/such/folder/result.json")
 
@@ -137,6 +170,45 @@ if os.path.isdir(data):
             for task in tasks.values():
                 task.kill()
                 task.wait()
+
+    # ---- flags that differ between the workers ----
+    def unlike(strategy, *flags):
+        """Worker 1 has other flags. Returns how each task ended, and what it said."""
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        ps, *workers = (f"127.0.0.1:{s.getsockname()[1]}" for s in held)
+        for s in held:
+            s.close()
+        result = os.path.join(tempfile.gettempdir(), f"weft_unlike_{os.getpid()}.json")
+        tasks = {}
+        for name in ("worker0", "worker1") if strategy == "allreduce" else ("ps0", "worker0", "worker1"):
+            hosts = ("--worker_hosts", ",".join(workers)) + (() if strategy == "allreduce" else ("--ps_hosts", ps))
+            own = flags if name == "worker1" else ("--json", result)
+            tasks[name] = subprocess.Popen(
+                [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1],
+                 "--train_steps", "300", "--progress", "none", "--threads", "1", *own],
+                text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        ended = {}
+        for name, task in tasks.items():
+            try:
+                said = task.communicate(timeout=60)[1].strip()
+            except subprocess.TimeoutExpired:
+                task.kill()
+                said = "still runs after 60 s"
+            ended[name] = (task.wait(), said)
+        found = None
+        if os.path.exists(result):
+            with open(result) as lines:
+                found = json.load(lines)
+            os.remove(result)
+        return ended, found
+
+    for strategy in ("async", "sync", "allreduce"):
+        ended, found = unlike(strategy, "--train_steps", "200")
+        if all("its settings are '" not in said for _, said in ended.values()) or not any(code for code, _ in ended.values()):
+            faults.append(f"{strategy}, other --train_steps: {ended}")
+        ended, found = unlike(strategy, "--batch_size", "37")
+        if any(code for code, _ in ended.values()) or found is None or found["test_accuracy"] < 0.7:
+            faults.append(f"{strategy}, other --batch_size: {ended}, {found}")
 
     names = os.listdir("/dev/shm")
     without_workers()

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <string>
 
+#include "../../examples/result_file.hpp"
 #include "errors.hpp"
 
 using namespace weft;
@@ -135,4 +137,16 @@ BOOST_AUTO_TEST_CASE(modes_have_names) {
   BOOST_TEST((parse_progress_mode("auto") == progress_mode::automatic));
   BOOST_TEST((parse_progress_mode("none") == progress_mode::none));
   BOOST_CHECK_THROW(parse_progress_mode("loud"), error);
+}
+
+// What the examples write at the end of a run.
+BOOST_AUTO_TEST_CASE(json_stays_json_and_a_cost_that_is_no_number_ends_a_run) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  BOOST_TEST(json_number("%.4f", 0.5) == "0.5000");
+  for (const double each : {nan, infinity, -infinity}) {
+    BOOST_TEST(json_number("%.4f", each) == "null");
+    CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { check_cost(each, 7, 0.5); }),
+               "at step 7; lower --learning_rate, which is 0.5");
+  }
+  BOOST_CHECK_NO_THROW(check_cost(1e300, 7, 0.5));
 }

@@ -129,6 +129,55 @@ BOOST_AUTO_TEST_CASE(a_detached_side_keeps_its_contents_and_sees_no_more) {
   BOOST_CHECK(there.bytes()[6] == std::byte{0});
 }
 
+BOOST_AUTO_TEST_CASE(a_renewed_side_keeps_its_place_and_is_shared_anew) {
+  const auto here = shared_segment::create(10'000);
+  const auto there = shared_segment::open(here.offer(), 10'000);
+  here.bytes()[5] = std::byte{1};
+  here.withdraw();
+  const auto* const address = here.bytes().data();
+  here.detach();
+  here.bytes()[6] = std::byte{2};
+  const shared_offer before = here.offer();
+  here.renew();
+  BOOST_TEST(here.bytes().data() == address);
+  BOOST_CHECK(here.bytes()[5] == std::byte{1});
+  BOOST_CHECK(here.bytes()[6] == std::byte{2});
+  BOOST_CHECK(!(here.offer() == before));
+  const auto again = shared_segment::open(here.offer(), 10'000);
+  here.bytes()[7] = std::byte{3};
+  BOOST_CHECK(again.bytes()[7] == std::byte{3});
+  BOOST_CHECK(there.bytes()[7] == std::byte{0});
+}
+
+// Whoever learns of an offer and is another user: the system does not let it look.
+BOOST_AUTO_TEST_CASE(another_user_cannot_attach) {
+  if (::geteuid() != 0) return;  // nobody else may become another user
+  const auto segment = shared_segment::create(5'000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(61234) != 0 || ::setuid(61234) != 0) ::_exit(2);
+    try {
+      shared_segment::open(segment.offer(), 5'000);
+    } catch (const error& refusal) {
+      ::_exit(refusal.code() == error_code::permission_denied ? 0 : 3);
+    }
+    ::_exit(1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_others_may_open_is_refused) {
+  const int open_to_all = ::memfd_create("weft", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  BOOST_REQUIRE(::ftruncate(open_to_all, 8'192) == 0);
+  BOOST_REQUIRE(::fchmod(open_to_all, 0666) == 0);
+  BOOST_REQUIRE(::fcntl(open_to_all, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  BOOST_CHECK_EXCEPTION(shared_segment::open(of_file(open_to_all, 8'000), 8'000), error,
+                        test::says(error_code::permission_denied, "other users may open"));
+  ::close(open_to_all);
+}
+
 BOOST_AUTO_TEST_CASE(more_than_the_system_has_is_an_error) {
   BOOST_CHECK_THROW(shared_segment::create(0), error);
   BOOST_CHECK_THROW(shared_segment::create(~std::size_t{0} - 4096), error);

@@ -186,6 +186,38 @@ BOOST_AUTO_TEST_CASE(tcp_stays_on_loopback) {
   for (const char* host : {"127.0.0.1", "localhost", "127.3.2.1"}) BOOST_CHECK_NO_THROW(network.listen({host, 0}));
 }
 
+BOOST_AUTO_TEST_CASE(a_writer_may_be_moved_while_its_frame_is_leaving) {
+  const auto first = pattern(100), second = pattern(3);
+  frame_header one, other;
+  one.kind = frame_kind::values;
+  one.step = 1;
+  other.kind = frame_kind::refuse;
+  other.step = 2;
+  frame_writer writer;
+  writer.start(one, const_bytes(first));
+  writer.detach();  // what it keeps moves along
+  frame_writer moved = std::move(writer);
+  writer = frame_writer();
+  writer.start(other, const_bytes(second));
+  recorded stream;
+  moved.advance(stream);
+  BOOST_TEST(moved.idle());
+  frame_reader in;
+  in.expect(std::uint64_t{100});
+  stream.step = 1000;
+  std::vector<std::byte> received;
+  while (!in.complete()) {
+    in.advance(stream);
+    if (!in.needs_destination()) continue;
+    received.resize(in.header().payload_length);
+    in.payload_to(mutable_bytes(received));
+  }
+  BOOST_TEST(in.header().step == 1);
+  BOOST_CHECK(received == first);
+  static_assert(!std::is_copy_constructible_v<frame_writer> && !std::is_copy_constructible_v<frame_reader>,
+                "a copy would borrow what the first one keeps");
+}
+
 BOOST_AUTO_TEST_CASE(every_cut_and_every_flipped_bit_is_noticed) {
   recorded good;
   const auto payload = pattern(100);

@@ -47,6 +47,14 @@ struct link_cost {
   }
 };
 
+/// What a mean was made of, and whether one should go on with it: the same on all ranks.
+struct mean_report {
+  double weights = 0;                 // the sum of all ranks'
+  bool finite = true;                 // all elements are
+  std::size_t element = 0;            // or else the first that is not
+  std::optional<std::size_t> rank{};  // and whose it was; nothing where each rank's was finite
+};
+
 struct all_reduce_options {
   std::string job;                             // whose tasks take part; empty: the server's own job
   std::string channel = "all_reduce";          // tells several groups of the same tasks apart
@@ -61,7 +69,9 @@ struct all_reduce_options {
 /// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank; where one
 /// refuses (server_options::shared_memory) all send messages. A call that names an algorithm sends messages.
 ///
-/// After an error the array's contents are unspecified, and the group is of no further use.
+/// After deadline_exceeded the same call may be repeated, on the array as it is then: it goes on where it was, and the
+/// other ranks notice nothing. After any other error the array's contents are unspecified, and the group is of no
+/// further use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_all_reduce {
  public:
@@ -81,10 +91,15 @@ class basic_all_reduce {
     size_ = static_cast<std::size_t>(here.cluster().num_tasks(options_.job));
     first_rank_ = here.cluster().rank({options_.job, 0});
     links_.resize(size_);
-    connect(until);
-    compare(graph, until);
-    std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
-    if (!segments.empty()) memory_.emplace(std::move(segments), rank_, here_.waiting());
+    try {
+      connect(until);
+      compare(graph, until);
+      std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
+      if (!segments.empty()) memory_.emplace(std::move(segments), rank_, here_.waiting());
+    } catch (const error& problem) {
+      here_.set_failure(problem);
+      throw;
+    }
   }
 
   basic_all_reduce(const basic_all_reduce&) = delete;
@@ -99,14 +114,15 @@ class basic_all_reduce {
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
            reduce_algorithm algorithm = reduce_algorithm::automatic) {
-    reduce(data, until, algorithm, false);
+    reduce(data, until, algorithm, false, 1);
   }
 
-  /// Replaces `data` by the mean over all ranks: sum(), then a division by their number.
+  /// Replaces `data` by the mean over all ranks: the sum of what each brings, times its weight, divided by the sum of
+  /// the weights. A rank of weight 0 brings nothing, and its `data` is all zero. Returns what the mean was made of.
   template <std::floating_point Element>
-  void mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
-            reduce_algorithm algorithm = reduce_algorithm::automatic) {
-    reduce(data, until, algorithm, true);
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
+    return reduce(data, until, algorithm, true, weight);
   }
 
   /// Whether the ranks sum in shared memory.
@@ -117,7 +133,11 @@ class basic_all_reduce {
   /// ranks share no memory.
   mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
     if (!memory_ || bytes == 0) return {};
+    if (broken_ || late_)
+      throw error(error_code::failed_precondition, operation, "the last call of the group has not come to its end");
+    broken_ = true;
     std::vector<shared_segment> segments = share(bytes, until);
+    broken_ = false;
     if (segments.empty()) return {};
     blocks_.push_back(std::move(segments));
     return blocks_.back()[rank_].bytes();
@@ -125,7 +145,7 @@ class basic_all_reduce {
 
  private:
   struct link {
-    std::size_t rank = 0;  // in the cluster
+    std::size_t rank = 0;  // in the job
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
@@ -133,39 +153,118 @@ class basic_all_reduce {
 
   static constexpr const char* operation = "all_reduce";
 
+  /// A call that has run out of time, and what it was about.
+  struct request {
+    const void* data = nullptr;
+    std::size_t bytes = 0, element = 0;
+    reduce_algorithm algorithm{};
+    bool mean = false;
+    double weight = 1;
+
+    friend bool operator==(const request&, const request&) = default;
+  };
+
   template <typename Element>
-  void reduce(std::span<Element> data, deadline_type until, reduce_algorithm algorithm, bool mean) {
-    ++calls_;
-    if (size_ == 1) return;
+  mean_report reduce(std::span<Element> data, deadline_type until, reduce_algorithm algorithm, bool mean,
+                     double weight) {
+    const request asked{data.data(), data.size_bytes(), sizeof(Element), algorithm, mean, weight};
     if (broken_)
       throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+    if (late_ && !(*late_ == asked))
+      throw error(error_code::failed_precondition, operation,
+                  "the last call has run out of time and has not come to its end; repeat it, with the same array");
+    if (!late_) {
+      ++calls_;
+      stage_ = 0;
+      begun_ = false;
+      ring_.reset();
+      prepared_ = false;
+    }
     broken_ = true;
+    try {
+      mean_report made = reduce(data, until, asked);
+      late_.reset();
+      broken_ = false;
+      if (failed_) here_.clear_failure();
+      failed_ = false;
+      return made;
+    } catch (const error& problem) {
+      if (problem.code() == error_code::deadline_exceeded) {
+        late_ = asked;
+        broken_ = false;
+      } else {
+        give_up();
+      }
+      failed_ = true;
+      here_.set_failure(problem);
+      throw;
+    }
+  }
+
+  template <typename Element>
+  mean_report reduce(std::span<Element> data, deadline_type until, const request& asked) {
+    reduce_algorithm algorithm = asked.algorithm;
     if (memory_ && algorithm == reduce_algorithm::automatic) {
-      reduce_in_memory(data, until, mean);
-    } else {
+      reduce_in_memory(data, until, asked);
+      if (!asked.mean) return {};
+      const detail::nonfinite_element& found = memory_->nonfinite();
+      mean_report made{memory_->weights(), !found.found(), found.element, {}};
+      if (found.rank != detail::nonfinite_element::nowhere) made.rank = found.rank;
+      return made;
+    }
+    if (!prepared_) {
+      weights_ = asked.weight;
+      own_nonfinite_ = asked.mean && asked.weight != 0 && size_ > 1 ? detail::first_nonfinite(data.data(), data.size())
+                                                                    : data.size();
+      if (asked.mean && asked.weight != 0 && asked.weight != 1)
+        detail::scale(data.data(), data.size(), static_cast<Element>(asked.weight));
+      prepared_ = true;
+    }
+    if (size_ > 1) {
       if (algorithm == reduce_algorithm::automatic) algorithm = options_.cost.choose(size_, data.size_bytes());
       if (algorithm == reduce_algorithm::ring)
         ring(data, until);
       else
         recursive_doubling(data, until);
-      if (mean) detail::divide(data.data(), data.size(), static_cast<Element>(size_));
     }
-    broken_ = false;
+    mean_report made{weights_, true, 0, {}};
+    if (!asked.mean || weights_ == 0) return made;
+    if (detail::divide(data.data(), data.size(), static_cast<Element>(weights_))) return made;
+    made.finite = false;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    find_culprit(made, data.size(), until);
+    return made;
+  }
+
+  /// All ranks have met an element that is not finite: each tells whether it has brought one.
+  void find_culprit(mean_report& made, std::size_t elements, deadline_type until) {
+    if (size_ == 1) made.rank = rank_;
+    std::vector<double> first(size_);  // by rank, each plus one
+    if (own_nonfinite_ < elements) first[rank_] = static_cast<double>(own_nonfinite_) + 1;
+    try {
+      if (size_ > 1) recursive_doubling_again(std::span(first), until);
+    } catch (const error& problem) {  // in the middle of this a call cannot be repeated
+      throw error(problem.code() == error_code::deadline_exceeded ? error_code::unavailable : problem.code(), operation,
+                  problem.sentence());
+    }
+    for (std::size_t r = 0; r < size_; ++r)
+      if (first[r] > 0) {
+        made.element = static_cast<std::size_t>(first[r]) - 1;
+        made.rank = r;
+        return;
+      }
   }
 
   // ---- shared memory ----
 
   template <typename Element>
-  void reduce_in_memory(std::span<Element> data, deadline_type until, bool mean) {
+  void reduce_in_memory(std::span<Element> data, deadline_type until, const request& asked) {
     const auto look = [&](std::size_t rank, auto has_come) {
-      const std::size_t peer = first_rank_ + rank;
       std::optional<error> problem = someone_gone();
-      if (!problem && here_.members().state(peer) == task_state::left)
-        problem = here_.members().diagnose(peer, operation, "is gone");
+      if (!problem && state_of(rank) == task_state::left) problem = diagnose(rank);
       if (!problem && until.expired())
-        problem = error(error_code::deadline_exceeded, operation,
-                        "nothing in time from " + to_string(here_.members().task(peer)));
-      if (problem && !has_come()) fail(*problem);  // it may have come, and left, after it was asked
+        problem = error(error_code::deadline_exceeded, operation, "nothing in time from " + name(rank));
+      if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
       return std::chrono::duration_cast<std::chrono::nanoseconds>(
           until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
     };
@@ -174,14 +273,13 @@ class basic_all_reduce {
       return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
     };
     const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
-    const detail::reduce_call call{calls_, data.size_bytes(), sizeof(Element), mean, block != blocks_.end()};
+    const detail::reduce_call call{calls_, data.size_bytes(), sizeof(Element), asked.mean, block != blocks_.end()};
     try {
-      memory_->run(data, call, block == blocks_.end() ? std::span<const shared_segment>{} : *block, look);
+      memory_->run(data, call, asked.weight, block == blocks_.end() ? std::span<const shared_segment>{} : *block, look);
     } catch (const detail::reduce_disagreement& other) {
-      fail(error(error_code::failed_precondition, operation,
-                 to_string(here_.members().task(first_rank_ + other.rank)) + " disagrees with " + here_.name() +
-                     " about all-reduce number " + std::to_string(calls_) +
-                     "; all ranks must make the same calls in the same order"));
+      throw error(error_code::failed_precondition, operation,
+                  name(other.rank) + " disagrees with " + here_.name() + " about all-reduce number " +
+                      std::to_string(calls_) + "; all ranks must make the same calls in the same order");
     }
   }
 
@@ -210,8 +308,7 @@ class basic_all_reduce {
         failures = 1;
       }
     }
-    ++calls_;
-    recursive_doubling(std::span(&failures, 1), until);
+    recursive_doubling_again(std::span(&failures, 1), until);
     if (failures != 0) return {};
     segments[rank_].withdraw();
     return segments;
@@ -245,11 +342,15 @@ class basic_all_reduce {
 
   void connect(deadline_type until) {
     here_.members().wait_for(until, [&](const task_id& task) { return task.job == options_.job; });
+    for (std::size_t r = 0; r < size_; ++r) incarnations_.push_back(here_.members().incarnation(first_rank_ + r));
     for (const std::size_t partner : partners()) {
+      const std::size_t rank = first_rank_ + partner;
+      auto opened = partner < rank_ ? here_.open_channel(rank, options_.channel, until)
+                                    : here_.accept_channel(rank, options_.channel, until);
+      if (opened.incarnation != incarnations_[partner]) throw diagnose(partner);
       auto made = std::make_unique<link>();
-      made->rank = first_rank_ + partner;
-      made->stream = partner < rank_ ? here_.open_channel(made->rank, options_.channel, until)
-                                     : here_.accept_channel(made->rank, options_.channel, until);
+      made->rank = partner;
+      made->stream = std::move(opened.stream);
       links_[partner] = std::move(made);
     }
   }
@@ -259,76 +360,113 @@ class basic_all_reduce {
     mine.kind = frame_kind::group;
     mine.tag = graph.hash;
     mine.step = static_cast<std::int64_t>(graph.seed);
+    const bool applies = here_.options().not_finite == nonfinite_gradients::apply;
+    const std::vector<std::byte> words =
+        detail::message_writer().number(static_cast<std::uint8_t>(applies)).text(printable(graph.settings)).take();
     for (const auto& each : links_) {
       if (!each) continue;
-      each->out.start(mine);
-      each->in.expect(std::span<const mutable_bytes>{});
+      std::vector<std::byte> its_words;
+      each->out.start(mine, const_bytes(words));
+      each->in.expect(detail::most_control_bytes);
       drive(
-          until, *each, *each, [&] { return each->out.advance(each->stream) + each->in.advance(each->stream); },
+          until, *each, *each,
+          [&] {
+            const std::size_t moved = each->out.advance(each->stream) + each->in.advance(each->stream);
+            if (each->in.needs_destination()) {
+              its_words.resize(static_cast<std::size_t>(each->in.header().payload_length));
+              each->in.payload_to(mutable_bytes(its_words));
+            }
+            return moved;
+          },
           [&] { return each->out.idle() && each->in.complete(); });
       const frame_header& its = each->in.header();
-      if (its.step != mine.step) refuse(*each, "seed is ", static_cast<std::uint64_t>(its.step), graph.seed);
-      if (its.kind != frame_kind::group || its.tag != graph.hash) refuse(*each, "graph has hash ", its.tag, graph.hash);
+      if (its.kind != frame_kind::group) detail::message_reader::malformed();
+      if (its.step != mine.step)
+        refuse(*each, "seed is ", std::to_string(static_cast<std::uint64_t>(its.step)), std::to_string(graph.seed));
+      if (its.tag != graph.hash) refuse(*each, "graph has hash ", std::to_string(its.tag), std::to_string(graph.hash));
+      detail::message_reader in(its_words);
+      const bool its_applies = in.number<std::uint8_t>() != 0;
+      const std::string its_settings = in.text();
+      if (its_settings != printable(graph.settings))
+        refuse(*each, "settings are ", "'" + its_settings + "'", "'" + graph.settings + "'");
+      if (its_applies != applies)
+        refuse(*each, "gradients that are not finite are ", its_applies ? "applied" : "refused",
+               applies ? "applied" : "refused");
     }
   }
 
-  [[noreturn]] void refuse(const link& other, const char* what, std::uint64_t its, std::uint64_t mine) const {
+  [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
     throw error(error_code::failed_precondition, operation,
-                name(other) + " does not train the same model: its " + what + std::to_string(its) + ", that of " +
-                    here_.name() + " " + std::to_string(mine) + "; run the same program with the same flags");
+                name(other.rank) + " does not train the same model: its " + what + its + ", that of " + here_.name() +
+                    " " + mine + "; run the same program with the same flags");
   }
 
   // ---- recursive doubling ----
 
+  // As many ranks as are a power of two double; each of the others hands in its share and takes the result. A call that
+  // is repeated goes on with the stage that it was in.
   template <typename Element>
   void recursive_doubling(std::span<Element> data, deadline_type until) {
-    const std::size_t core = std::bit_floor(size_);  // as many ranks do the doubling; the others hand in their share
+    const std::size_t core = std::bit_floor(size_), rounds = std::bit_width(core) - 1u;
     const std::span<Element> other = scratch<Element>(data.size());
     if (rank_ >= core) {
-      send(*links_[rank_ - core], data, until);
-      receive(*links_[rank_ - core], data, until);
+      link& partner = *links_[rank_ - core];
+      if (stage_ == 0) pass(partner, data, std::span<Element>{}, true, false, until);
+      if (stage_ == 1) pass(partner, std::span<Element>{}, data, false, true, until);
       return;
     }
-    if (rank_ + core < size_) {
-      receive(*links_[rank_ + core], other, until);
-      detail::accumulate(data.data(), other.data(), data.size());
+    link* const outside = rank_ + core < size_ ? links_[rank_ + core].get() : nullptr;
+    const auto take_in = [&] { detail::accumulate(data.data(), other.data(), data.size()); };
+    if (stage_ == 0) {
+      if (outside) {
+        pass(*outside, std::span<Element>{}, other, false, true, until);
+        take_in();
+      } else {
+        ++stage_;
+      }
     }
-    for (std::size_t bit = 1; bit < core; bit *= 2) {
-      exchange(*links_[rank_ ^ bit], data, other, until);
-      detail::accumulate(data.data(), other.data(), data.size());
+    for (std::size_t round; (round = stage_ - 1) < rounds;) {
+      pass(*links_[rank_ ^ (std::size_t{1} << round)], data, other, true, true, until);
+      take_in();
     }
-    if (rank_ + core < size_) send(*links_[rank_ + core], data, until);
+    if (outside && stage_ == rounds + 1) pass(*outside, data, std::span<Element>{}, true, false, until);
   }
 
+  /// For the group's own purposes: a call that is not repeated.
   template <typename Element>
-  void send(link& to, std::span<Element> data, deadline_type until) {
-    to.out.start(header(), const_bytes(std::as_bytes(data)), here_.options().checksum);
-    drive(
-        until, to, to, [&] { return to.out.advance(to.stream); }, [&] { return to.out.idle(); }, false);
+  void recursive_doubling_again(std::span<Element> data, deadline_type until) {
+    ++calls_;
+    stage_ = 0;
+    begun_ = false;
+    const double weights = std::exchange(weights_, 0);
+    recursive_doubling(data, until);
+    weights_ = weights;
   }
 
+  /// One stage: the frames that leave and come, at once. What comes brings the weights that it is made of.
   template <typename Element>
-  void receive(link& from, std::span<Element> data, deadline_type until) {
-    const mutable_bytes target = std::as_writable_bytes(data);
-    from.in.expect({&target, 1});
-    drive(
-        until, from, from, [&] { return from.in.advance(from.stream); }, [&] { return from.in.complete(); });
-    verify(from);
-  }
-
-  template <typename Element>
-  void exchange(link& with, std::span<Element> mine, std::span<Element> its, deadline_type until) {
-    const mutable_bytes target = std::as_writable_bytes(its);
-    with.in.expect({&target, 1});
-    with.out.start(header(), const_bytes(std::as_bytes(mine)), here_.options().checksum);
+  void pass(link& with, std::span<Element> mine, std::span<Element> its, bool sends, bool receives,
+            deadline_type until) {
+    if (!begun_) {
+      const mutable_bytes target = std::as_writable_bytes(its);
+      if (receives) with.in.expect({&target, 1});
+      if (sends) with.out.start(header(weights_), const_bytes(std::as_bytes(mine)), here_.options().checksum);
+      begun_ = true;
+    }
     drive(
         until, with, with,
         [&] {
           const std::size_t left = with.out.idle() ? 0 : with.out.advance(with.stream);
-          return left + with.in.advance(with.stream);
+          return receives ? left + with.in.advance(with.stream) : left;
         },
-        [&] { return with.out.idle() && with.in.complete(); });
-    verify(with);
+        [&] { return with.out.idle() && (!receives || with.in.complete()); }, receives);
+    if (receives) {
+      verify(with);
+      const double come = weights_of(with);
+      weights_ = rank_ >= std::bit_floor(size_) ? come : weights_ + come;
+    }
+    begun_ = false;
+    ++stage_;
   }
 
   // ---- ring ----
@@ -341,41 +479,52 @@ class basic_all_reduce {
     link &to = *links_[(rank_ + 1) % size_], &from = *links_[(rank_ + size_ - 1) % size_];
     const std::size_t most = options_.chunk / sizeof(Element);
     const std::span<Element> other = scratch<Element>(most);
-    cursor sending(*this, data.size(), most, rank_), receiving(*this, data.size(), most, rank_ + size_ - 1);
-    std::size_t may_leave = sending.chunks_in_segment();
-
     const auto next_target = [&] {
-      if (receiving.over()) return;
-      const std::span<Element> chunk = receiving.in(data);
+      if (ring_->receiving.over()) return;
+      const std::span<Element> chunk = ring_->receiving.in(data);
       const mutable_bytes target =
-          std::as_writable_bytes(receiving.round() < size_ - 1 ? other.first(chunk.size()) : chunk);
+          std::as_writable_bytes(ring_->receiving.round() < size_ - 1 ? other.first(chunk.size()) : chunk);
       from.in.expect({&target, 1});
     };
-    next_target();
+    if (!ring_) {
+      ring_.emplace(ring_state{{*this, data.size(), most, rank_}, {*this, data.size(), most, rank_ + size_ - 1}});
+      ring_->may_leave = ring_->sending.chunks_in_segment();
+      ring_->weights.assign(2 * size_, 0);
+      ring_->weights[0] = weights_;
+      next_target();
+    }
+    ring_state& at = *ring_;
     drive(
         until, to, from,
         [&] {
           std::size_t moved = 0;
           if (!to.out.idle()) moved += to.out.advance(to.stream);
-          if (to.out.idle() && !sending.over() && may_leave > 0) {
-            to.out.start(header(), const_bytes(std::as_bytes(sending.in(data))), here_.options().checksum);
+          if (to.out.idle() && !at.sending.over() && at.may_leave > 0) {
+            to.out.start(header(at.weights[at.sending.round()]), const_bytes(std::as_bytes(at.sending.in(data))),
+                         here_.options().checksum);
             moved += to.out.advance(to.stream);
-            sending.next();
-            --may_leave;
+            at.sending.next();
+            --at.may_leave;
           }
-          if (receiving.over()) return moved;
+          if (at.receiving.over()) return moved;
           moved += from.in.advance(from.stream);
           if (from.in.complete()) {
             verify(from);
-            const std::span<Element> chunk = receiving.in(data);
-            if (receiving.round() < size_ - 1) detail::accumulate(chunk.data(), other.data(), chunk.size());
-            receiving.next();
-            ++may_leave;
+            const std::span<Element> chunk = at.receiving.in(data);
+            const bool sums = at.receiving.round() < size_ - 1;
+            if (sums) detail::accumulate(chunk.data(), other.data(), chunk.size());
+            at.weights[at.receiving.round() + 1] = weights_of(from) + (sums ? weights_ : 0);
+            at.receiving.next();
+            ++at.may_leave;
             next_target();
           }
           return moved;
         },
-        [&] { return sending.over() && to.out.idle() && receiving.over(); });
+        [&] { return at.sending.over() && to.out.idle() && at.receiving.over(); });
+    // The weights of all came with the last round; where that had nothing in it, with any round of whole sums.
+    for (std::size_t round = size_ - 1; round < at.weights.size(); ++round)
+      if (at.weights[round] != 0) weights_ = at.weights[round];
+    ring_.reset();
   }
 
   /// Walks over the chunks that one rank sends or receives, round after round.
@@ -420,21 +569,29 @@ class basic_all_reduce {
     std::size_t ranks_, elements_, most_, segment_, round_ = 0, done_ = 0;
   };
 
+  struct ring_state {
+    cursor sending, receiving;
+    std::size_t may_leave = 0;
+    std::vector<double> weights{};  // by round: of what the chunks that leave in it are the sum
+  };
+
   // ---- common ----
 
-  frame_header header() const {
+  frame_header header(double weights = 0) const {
     frame_header result;
     result.kind = frame_kind::reduce;
     result.request = calls_;
+    result.tag = std::bit_cast<std::uint64_t>(weights);
     return result;
   }
+  static double weights_of(const link& from) { return std::bit_cast<double>(from.in.header().tag); }
 
   void verify(const link& from) const {
     const frame_header& its = from.in.header();
     if (its.kind != frame_kind::reduce || its.request != calls_)
       throw error(error_code::failed_precondition, operation,
-                  name(from) + " is in its all-reduce number " + std::to_string(its.request) + ", " + here_.name() +
-                      " in number " + std::to_string(calls_) +
+                  name(from.rank) + " is in its all-reduce number " + std::to_string(its.request) + ", " +
+                      here_.name() + " in number " + std::to_string(calls_) +
                       "; all ranks must make the same calls in the same order");
   }
 
@@ -447,20 +604,20 @@ class basic_all_reduce {
       try {
         moved = step();
       } catch (const error& problem) {
-        if (problem.code() == error_code::failed_precondition) fail(problem);
+        if (problem.code() == error_code::failed_precondition) throw;
         // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
-        const bool to_is_gone = here_.members().state(to.rank) != task_state::alive;
-        fail(here_.diagnose(to_is_gone ? to.rank : from.rank, operation, problem));
+        const std::size_t gone = state_of(to.rank) != task_state::alive ? to.rank : from.rank;
+        throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);
       }
       if (complete()) return;
       if (moved > 0) {
         idle_.moved();
         continue;
       }
-      if (until.expired())
-        fail(error(
-            error_code::deadline_exceeded, operation,
-            "nothing in time from " + name(from) + (to.rank == from.rank ? "" : ", or nothing taken by " + name(to))));
+      if (until.expired())  // the call may be repeated
+        throw error(error_code::deadline_exceeded, operation,
+                    "nothing in time from " + name(from.rank) +
+                        (to.rank == from.rank ? "" : ", or nothing taken by " + name(to.rank)));
       typename T::wait_item items[2] = {{&from.stream, reads && !from.in.complete(), &to == &from && !to.out.idle()},
                                         {&to.stream, false, !to.out.idle()}};
       if (!idle_.pause(std::span(items).first(&to == &from ? 1 : 2), until)) continue;
@@ -469,25 +626,28 @@ class basic_all_reduce {
   }
 
   void look_around() {
-    if (const std::optional<error> problem = someone_gone()) fail(*problem);
+    if (const std::optional<error> problem = someone_gone()) throw *problem;
+  }
+
+  task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
+  error diagnose(std::size_t rank) const {
+    return here_.members().diagnose(first_rank_ + rank, incarnations_[rank], operation, "is gone");
   }
 
   std::optional<error> someone_gone() const {
-    for (std::size_t other = 0; other < size_; ++other) {
-      const std::size_t rank = first_rank_ + other;
-      if (here_.members().state(rank) == task_state::lost) return here_.members().diagnose(rank, operation, "is gone");
-    }
+    for (std::size_t rank = 0; rank < size_; ++rank)
+      if (rank != rank_ && state_of(rank) == task_state::lost) return diagnose(rank);
     if (here_.stopping()) return error(error_code::cancelled, operation, "this server was stopped");
     return {};
   }
 
-  [[noreturn]] void fail(const error& problem) {
+  /// The others are to know at once, and nobody writes to this rank's memory any more.
+  void give_up() {
     for (auto& each : links_)
       if (each) each->stream.close();
     if (memory_) memory_->detach();
     for (const auto& segments : blocks_)
       for (const shared_segment& each : segments) each.detach();
-    throw problem;
   }
 
   template <typename Element>
@@ -496,19 +656,30 @@ class basic_all_reduce {
     return {reinterpret_cast<Element*>(scratch_.data()), elements};
   }
 
-  std::string name(const link& each) const { return to_string(here_.members().task(each.rank)); }
+  std::string name(std::size_t rank) const { return to_string(here_.members().task(first_rank_ + rank)); }
 
   basic_server<T, Clock>& here_;
   all_reduce_options options_;
   waiter<T, Clock> idle_;
   std::size_t rank_ = 0, size_ = 1;
   std::size_t first_rank_ = 0;                // the cluster's rank of the job's first task
+  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with whom the group was made
   std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
   detail::aligned_bytes scratch_;
   std::optional<detail::shared_reduce> memory_;
   std::vector<std::vector<shared_segment>> blocks_;  // by rank
   std::uint64_t calls_ = 0;
   bool broken_ = false;
+  bool failed_ = false;  // the last call has
+
+  // How far the call has come that is under way, or that has run out of time.
+  std::optional<request> late_;
+  bool prepared_ = false;  // what this rank brings is as it leaves
+  std::size_t stage_ = 0;
+  bool begun_ = false;  // the stage has
+  std::optional<ring_state> ring_;
+  double weights_ = 1;             // of what `data` is the sum
+  std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
 using all_reduce = basic_all_reduce<>;

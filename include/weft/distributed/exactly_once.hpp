@@ -24,6 +24,9 @@ class update_window {
     return step <= newest_ && ((seen_ >> (newest_ - step)) & 1u) != 0;
   }
 
+  /// The newest step of this incarnation that has been applied; -1: none.
+  std::int64_t newest(std::uint64_t incarnation) const { return incarnation != incarnation_ || empty_ ? -1 : newest_; }
+
   /// Notes that it has been applied. A new incarnation starts a new window.
   void insert(std::uint64_t incarnation, std::int64_t step) {
     if (incarnation != incarnation_ || empty_) {

@@ -10,6 +10,7 @@
 #include <weft/distributed/cluster_spec.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
+#include <weft/transport/printable.hpp>
 #include <weft/transport/shared_memory.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -51,12 +52,14 @@ class message_reader {
     return get_little<Integer>(take(sizeof(Integer)).data());
   }
   double real() { return std::bit_cast<double>(number<std::uint64_t>()); }
+  /// Fit to be shown: whatever a peer says may come to stand on a terminal.
   std::string text(std::size_t longest = 4096) {
     const auto size = number<std::uint32_t>();
     if (size > longest) malformed();
     const const_bytes bytes = take(size);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return printable({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, longest);
   }
+  const_bytes bytes(std::size_t size) { return take(size); }
   std::size_t left() const { return rest_.size(); }
   void end() const {
     if (!rest_.empty()) malformed();
@@ -77,37 +80,71 @@ class message_reader {
   const_bytes rest_;
 };
 
-/// The first words on every connection.
-struct hello_message {
+/// What a task says of itself when it meets another, once that has proved to know the secret.
+struct introduction {
   std::string library_version;
   std::uint64_t cluster_hash = 0;
   std::string cluster;  // canonical text, so that a mismatch can be shown
   task_id from, to;
   std::uint64_t incarnation = 0;  // random, new for every start of a task
+  std::uint64_t given_up = 0;     // the incarnation of `to` that `from` takes for lost; 0: none
+  std::uint64_t waits_us = 0;     // how long it goes on waiting for what the channel is for; 0: not said
   std::string channel;            // "" for the control connection
+
+  static constexpr std::size_t most_bytes = std::size_t{16} << 10;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.text(library_version).number(cluster_hash).text(cluster.substr(0, 4096));
     out.text(from.job).number(from.index).text(to.job).number(to.index);
-    out.number(incarnation).text(channel);
+    out.number(incarnation).number(given_up).number(waits_us).text(printable(channel));
     return out.take();
   }
 
-  static hello_message read(const_bytes bytes) {
+  static introduction read(const_bytes bytes) {
     message_reader in(bytes);
-    hello_message hello;
-    hello.library_version = in.text();
-    hello.cluster_hash = in.number<std::uint64_t>();
-    hello.cluster = in.text();
-    hello.from.job = in.text();
-    hello.from.index = in.number<int>();
-    hello.to.job = in.text();
-    hello.to.index = in.number<int>();
-    hello.incarnation = in.number<std::uint64_t>();
-    hello.channel = in.text();
+    introduction said;
+    said.library_version = in.text();
+    said.cluster_hash = in.number<std::uint64_t>();
+    said.cluster = in.text();
+    said.from.job = in.text();
+    said.from.index = in.number<int>();
+    said.to.job = in.text();
+    said.to.index = in.number<int>();
+    said.incarnation = in.number<std::uint64_t>();
+    said.given_up = in.number<std::uint64_t>();
+    said.waits_us = in.number<std::uint64_t>();
+    said.channel = in.text();
     in.end();
-    return hello;
+    return said;
+  }
+};
+
+/// What one task tells the others of a third: that an incarnation of it has left or is lost, and why.
+struct notice {
+  task_id about;
+  std::uint64_t incarnation = 0;
+  bool left = false;
+  std::string why;  // continues the task's name
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.text(about.job).number(about.index).number(incarnation).number(static_cast<std::uint8_t>(left));
+    return out.text(std::string_view(why).substr(0, 4000)).take();
+  }
+
+  static notice read(const_bytes bytes) {
+    message_reader in(bytes);
+    notice said;
+    said.about.job = in.text();
+    said.about.index = in.number<int>();
+    said.incarnation = in.number<std::uint64_t>();
+    const auto left = in.number<std::uint8_t>();
+    if (left > 1) message_reader::malformed();
+    said.left = left == 1;
+    said.why = in.text();
+    in.end();
+    return said;
   }
 };
 
@@ -143,6 +180,16 @@ inline error read_error(const_bytes bytes, const std::string& operation) {
   const std::string sentence = in.text();
   if (code == 0 || code > static_cast<std::uint8_t>(error_code::unauthenticated)) message_reader::malformed();
   return error(static_cast<error_code>(code), operation, sentence);
+}
+
+/// A gradient that nobody should train with.
+inline error nonfinite_gradient(const char* operation, const std::string& worker, const std::string& variable,
+                                std::size_t element, std::int64_t step) {
+  return error(error_code::invalid_argument, operation,
+               "the gradient of '" + variable + "' from " + worker + " is not finite in step " + std::to_string(step) +
+                   " (element " + std::to_string(element) +
+                   "); lower the learning rate, look for such numbers in the data, or have it applied "
+                   "(server_options::not_finite)");
 }
 
 }  // namespace weft::detail

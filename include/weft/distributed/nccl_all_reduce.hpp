@@ -33,6 +33,7 @@ class basic_nccl_all_reduce {
                         all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60))
       : here_(here), device_(on), hosts_(here, graph, in_channel(options), until), queue_(on.make_queue()) {
     first_rank_ = here.cluster().rank({options.job.empty() ? here.job() : options.job, 0});
+    for (std::size_t r = 0; r < size(); ++r) incarnations_.push_back(here.members().incarnation(first_rank_ + r));
     group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
   }
   /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
@@ -71,14 +72,41 @@ class basic_nccl_all_reduce {
   }
 
   /// Replaces `data`, on the host, by the sum over all ranks. Throws weft::error: unavailable that names the task that
-  /// is gone, deadline_exceeded.
+  /// is gone, or that one has not come in time, which ends the group.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     over_the_gpu(data, gpu::nccl_reduction::sum, until);
   }
+  /// As basic_all_reduce::mean(). What NCCL cannot tell, the ranks' weights and whose elements are not finite, goes
+  /// between the hosts.
   template <std::floating_point Element>
-  void mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
-    over_the_gpu(data, gpu::nccl_reduction::mean, until);
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
+    if (!is_late_) {  // else the call is repeated, and goes on with what has come
+      said_.assign(2 * size(), 0);
+      said_[rank()] = weight;
+      const std::size_t own = weight == 0 ? data.size() : detail::first_nonfinite(data.data(), data.size());
+      if (own < data.size()) said_[size() + rank()] = static_cast<double>(own) + 1;
+    }
+    is_late_ = true;
+    hosts_.sum(std::span<double>(said_), until);
+    is_late_ = false;
+    mean_report made;
+    for (std::size_t r = 0; r < size(); ++r) made.weights += said_[r];
+    if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
+    const bool equal = made.weights == static_cast<double>(size());
+    over_the_gpu(data, equal ? gpu::nccl_reduction::mean : gpu::nccl_reduction::sum, until);
+    if (made.weights == 0) return made;
+    made.finite = equal ? detail::all_finite(data.data(), data.size())
+                        : detail::divide(data.data(), data.size(), static_cast<Element>(made.weights));
+    if (made.finite) return made;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    for (std::size_t r = size(); r-- > 0;)
+      if (said_[size() + r] > 0) {
+        made.rank = r;
+        made.element = static_cast<std::size_t>(said_[size() + r]) - 1;
+      }
+    return made;
   }
 
  private:
@@ -121,12 +149,13 @@ class basic_nccl_all_reduce {
   auto watch(deadline_type until) {
     return [this, until] {
       for (std::size_t r = 0; r < size(); ++r) {
-        const task_state state = here_.members().state(first_rank_ + r);
+        const task_state state = here_.members().state(first_rank_ + r, incarnations_[r]);
         if (state == task_state::lost || state == task_state::left)
-          throw here_.members().diagnose(first_rank_ + r, "all_reduce", "is gone");
+          throw here_.members().diagnose(first_rank_ + r, incarnations_[r], "all_reduce", "is gone");
       }
       if (until.expired())
-        throw error(error_code::deadline_exceeded, "all_reduce", "another rank has not made the same call in time");
+        throw error(error_code::unavailable, "all_reduce",
+                    "another rank has not made the same call in time; NCCL gives its group up then");
     };
   }
 
@@ -156,9 +185,12 @@ class basic_nccl_all_reduce {
   gpu::owned<gpu::queue> queue_;
   std::optional<gpu::nccl_communicator> group_;
   std::size_t first_rank_ = 0;
+  std::vector<std::uint64_t> incarnations_;  // of the ranks
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
   std::vector<std::byte*> blocks_;
+  std::vector<double> said_;  // the ranks' weights, and which element of each is not finite
+  bool is_late_ = false;      // the hosts' sum has run out of time
 };
 
 using nccl_all_reduce = basic_nccl_all_reduce<>;
@@ -168,8 +200,8 @@ using nccl_all_reduce = basic_nccl_all_reduce<>;
 ///
 ///     replicated_session s(g, here, nccl_collective{}, {.device = cuda{0}});
 struct nccl_collective {
-  template <transport T>
-  using group = basic_nccl_all_reduce<T>;
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_nccl_all_reduce<T, Clock>;
 };
 
 }  // namespace weft

@@ -32,9 +32,9 @@ namespace weft {
 /// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
 ///
-/// After an error other than the servers' own answer the connections are closed and shared memory is shared no more,
-/// since an answer may still be under way; make a new client to go on. An update that is repeated with its step is
-/// applied once.
+/// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
+/// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
+/// once.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_parameter_client {
  public:
@@ -62,11 +62,10 @@ class basic_parameter_client {
       to.rank = here.cluster().rank({job, task});
       to.order = detail::wire_order(variables_, task);
       for (const std::size_t i : to.order) to.bytes += variables_[i].bytes();
-      to.stream = here.open_channel(to.rank, detail::parameter_channel, until);
     }
-    const std::vector<std::byte> message = detail::enroll_message{mode, graph, variables_}.bytes();
-    ask("enroll", frame_kind::enroll, 0, until, [&](link& to) { to.source.assign(1, const_bytes(message)); });
-    offer_memory(until);
+    for (link& each : links_) all_.push_back(&each);
+    enroll_message_ = detail::enroll_message{mode, graph, variables_}.bytes();
+    with_reasons([&] { connect(until); });
   }
 
   basic_parameter_client(const basic_parameter_client&) = delete;
@@ -106,14 +105,26 @@ class basic_parameter_client {
     take_values(out);
   }
 
+  /// The number of the first update, and of the next one after: none that this worker has made under another client
+  /// of the same server has it, and in synchronous mode it is the same for all workers.
+  std::int64_t first_step() const {
+    std::int64_t first = 0;
+    for (const link& each : links_) first = std::max(first, each.next_step);
+    return first;
+  }
+
   /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
-  /// `step` names the update: it counts from 0, grows with every update of this worker, and in synchronous mode is the
-  /// same on all of them. Returns the number of updates that parameter server 0 has applied in all.
-  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for.
+  /// `step` names the update: it counts from first_step(), grows with every update of this worker, and in synchronous
+  /// mode is the same on all of them. `examples`: of how many the gradients are the mean; in synchronous mode those of
+  /// more count more. Returns the number of updates that parameter server 0 has applied in all.
+  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for,
+  /// invalid_argument for gradients that are not finite, aborted where the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
-                         deadline_type until = std::chrono::seconds(60)) {
+                         deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     check("push_pull", gradients);
     check("push_pull", out);
+    weight_ = examples;
+    if (only_finite_ && links_.size() > 1) check_finite(step, gradients);
     ask(
         "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather_gradients(to, gradients); },
         [&](link& to) { scatter(to, out); });
@@ -127,10 +138,17 @@ class basic_parameter_client {
                        [](const link& each) { return (each.in.header().flags & duplicate) != 0; });
   }
 
+  /// Whether any of them had applied it before.
+  bool was_duplicate_somewhere() const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const link& each) { return (each.in.header().flags & duplicate) != 0; });
+  }
+
   /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
   void done(deadline_type until = std::chrono::seconds(10)) {
     ask("done", frame_kind::done, 0, until, [](link&) {});
+    here_.clear_failure();
   }
 
  private:
@@ -138,6 +156,8 @@ class basic_parameter_client {
     std::size_t rank = 0;
     std::vector<std::size_t> order;  // variables held there, as they travel
     std::size_t bytes = 0;
+    std::uint64_t incarnation = 0;  // of the parameter server that has the variables
+    std::int64_t next_step = 0;     // the first one that is new there
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
@@ -161,6 +181,19 @@ class basic_parameter_client {
         throw error(error_code::invalid_argument, operation,
                     "the buffer for '" + variables_[i].name + "' has " + std::to_string(given[i].size()) +
                         " bytes, the variable " + std::to_string(variables_[i].bytes()));
+  }
+
+  /// One server would refuse an update of which the others have applied their parts.
+  void check_finite(std::int64_t step, std::span<const const_bytes> gradients) const {
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const auto look = [&]<typename Element>(Element) {
+        const std::size_t at =
+            detail::first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()), variables_[i].elements);
+        if (at < variables_[i].elements)
+          throw detail::nonfinite_gradient("push_pull", here_.name(), variables_[i].name, at, step);
+      };
+      variables_[i].type == element_type::float64 ? look(double{}) : look(float{});
+    }
   }
 
   void gather(link& to, std::span<const const_bytes> from) {
@@ -194,31 +227,91 @@ class basic_parameter_client {
     return at.segment.bytes().subspan(at.layout.gradients[k], variables_[at.order[k]].bytes());
   }
 
-  /// Offers each parameter server of this host memory to share. Those that do not want it are spoken to as before.
-  void offer_memory(deadline_type until) {
-    std::vector<shared_segment> made(links_.size());
-    try {
-      for (std::size_t i = 0; i < links_.size(); ++i) {
-        link& each = links_[i];
-        if (!here_.may_share_memory(each.rank)) return;
-        if (each.order.empty()) continue;
-        each.layout = detail::segment_layout(variables_, each.order);
-        made[i] = shared_segment::create(each.layout.bytes);
-      }
-    } catch (const error&) {
-      return;  // the system has none to give
+  // ---- connections ----
+
+  /// Opens the connections that there are not, and says on them who this is.
+  void connect(deadline_type until) {
+    std::vector<link*> fresh;
+    for (link& each : links_) {
+      if (each.stream.is_open()) continue;
+      auto opened = here_.open_channel(each.rank, detail::parameter_channel, until);
+      if (each.incarnation != 0 && opened.incarnation != each.incarnation)
+        throw error(error_code::unavailable, "connect to " + peer(each),
+                    peer(each) + " was started again; the variables that it held are gone");
+      each.incarnation = opened.incarnation;
+      each.stream = std::move(opened.stream);
+      fresh.push_back(&each);
     }
-    std::vector<std::vector<std::byte>> offers;
-    for (const shared_segment& each : made) offers.push_back(detail::offer_bytes(each ? each.offer() : shared_offer{}));
+    if (fresh.empty()) return;
     converse(
-        "share", frame_kind::share, 0, until,
-        [&](link& to) { to.source.assign(1, const_bytes(offers[static_cast<std::size_t>(&to - links_.data())])); },
-        [](link&) {});
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      if (!made[i]) continue;
-      made[i].withdraw();
-      if (!links_[i].refused) links_[i].segment = made[i];
+        "enroll", frame_kind::enroll, 0, until, fresh,
+        [&](link& to) { to.source.assign(1, const_bytes(enroll_message_)); }, [](link&) {});
+    for (link* each : fresh) {
+      each->next_step = static_cast<std::int64_t>(each->in.header().tag);
+      only_finite_ = only_finite_ || (each->in.header().flags & only_finite) != 0;
+      if (!each->refused) continue;
+      const error why = detail::read_error(each->failure, "enroll");
+      for (link* other : fresh) other->stream.close();
+      throw why;
     }
+    offer_memory(fresh, until);
+  }
+
+  /// Offers each of these parameter servers memory to share, where they run on this host. Those that do not want it are
+  /// spoken to as before.
+  void offer_memory(const std::vector<link*>& to_whom, deadline_type until) {
+    std::vector<std::vector<std::byte>> offers(to_whom.size(), detail::offer_bytes({}));
+    bool any = false;
+    for (std::size_t i = 0; i < to_whom.size(); ++i) {
+      link& each = *to_whom[i];
+      shared_segment made = std::exchange(each.segment, {});
+      if (!here_.may_share_memory(each.rank) || each.order.empty()) continue;
+      try {
+        if (made) {  // what lies in it stays where it is
+          made.renew();
+        } else {
+          each.layout = detail::segment_layout(variables_, each.order);
+          made = shared_segment::create(each.layout.bytes);
+        }
+      } catch (const error&) {
+        continue;  // the system has none to give
+      }
+      each.segment = made;
+      offers[i] = detail::offer_bytes(made.offer());
+      any = true;
+    }
+    if (!any) return;
+    converse(
+        "share", frame_kind::share, 0, until, to_whom,
+        [&](link& to) {
+          const auto at = std::find(to_whom.begin(), to_whom.end(), &to) - to_whom.begin();
+          to.source.assign(1, const_bytes(offers[static_cast<std::size_t>(at)]));
+        },
+        [](link&) {});
+    for (link* each : to_whom) {
+      if (!each->segment) continue;
+      each->segment.withdraw();
+      if (!each->refused) continue;
+      each->segment.detach();
+      each->segment = {};
+    }
+  }
+
+  // ---- requests ----
+
+  /// Does it; where it fails this task's goodbye says why.
+  template <typename Action>
+  void with_reasons(Action action) {
+    try {
+      action();
+    } catch (const error& problem) {
+      failed_ = true;
+      here_.set_failure(problem);
+      throw;
+    }
+    if (!failed_) return;
+    failed_ = false;
+    here_.clear_failure();
   }
 
   template <typename Payload>
@@ -229,74 +322,77 @@ class basic_parameter_client {
   template <typename Payload, typename Destination>
   void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload,
            Destination destination) {
-    converse(operation, kind, step, until, payload, destination);
-    for (link& each : links_)
-      if (each.refused) throw detail::read_error(each.failure, operation);
+    with_reasons([&] {
+      connect(until);
+      converse(operation, kind, step, until, all_, payload, destination);
+      for (link& each : links_)
+        if (each.refused) throw detail::read_error(each.failure, operation);
+    });
   }
 
-  /// One request to every parameter server, all in flight at once, and their answers.
+  /// One request to each of these parameter servers, all in flight at once, and their answers.
   template <typename Payload, typename Destination>
-  void converse(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Payload payload,
-                Destination destination) {
+  void converse(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
+                const std::vector<link*>& to_whom, Payload payload, Destination destination) {
     frame_header header;
     header.kind = kind;
     header.request = ++requests_;
     header.step = step;
     header.tag = here_.incarnation();
+    header.weight = kind == frame_kind::push_pull ? weight_ : 0;
     header.deadline_us = until.remaining_us();
-    for (link& each : links_) {
-      if (!each.stream.is_open())
-        throw error(
-            error_code::failed_precondition, operation,
-            "the connection to " + peer(each) + " was given up after an earlier error; make a new parameter_client");
-      each.source.clear();
-      each.target.clear();
-      each.failure.clear();
-      each.flags = 0;
-      payload(each);
-      destination(each);
-      header.flags = each.flags;
-      each.out.start(header, each.source, here_.options().checksum);
-      each.in.expect(std::max<std::uint64_t>(each.bytes, detail::most_control_bytes));
+    for (link* each : to_whom) {
+      each->source.clear();
+      each->target.clear();
+      each->failure.clear();
+      each->flags = 0;
+      payload(*each);
+      destination(*each);
+      header.flags = each->flags;
+      each->out.start(header, each->source, here_.options().checksum);
+      each->in.expect(std::max<std::uint64_t>(each->bytes, detail::most_control_bytes));
     }
     try {
-      drive(operation, until);
+      drive(operation, until, to_whom);
     } catch (...) {
-      for (link& each : links_) {
-        each.stream.close();
-        each.segment.detach();
+      for (link* each : to_whom) {
+        if (each->in.complete()) continue;
+        each->stream.close();
+        each->segment.detach();
       }
       throw;
     }
-    for (link& each : links_) each.refused = each.in.header().kind == frame_kind::failure;
+    for (link* each : to_whom) each->refused = each->in.header().kind == frame_kind::failure;
   }
 
-  void drive(const char* operation, deadline_type until) {
+  void drive(const char* operation, deadline_type until, const std::vector<link*>& with_whom) {
     idle_.moved();
     for (;;) {
       std::size_t moved = 0;
       bool complete = true;
-      for (link& each : links_) {
-        try {
-          moved += advance(each);
-        } catch (const error& problem) {
-          throw here_.diagnose(each.rank, operation, problem);
+      for (link* each : with_whom) {
+        if (!each->in.complete()) {
+          try {
+            moved += advance(*each);
+          } catch (const error& problem) {
+            throw here_.diagnose(each->rank, each->incarnation, operation, problem);
+          }
         }
-        complete &= each.in.complete();
+        complete &= each->in.complete();
       }
       if (complete) return;
-      if (until.expired()) throw late(operation);
+      if (until.expired()) throw late(operation, with_whom);
       if (moved > 0) {
         idle_.moved();
         continue;
       }
       items_.clear();
-      for (const link& each : links_)
-        if (!each.in.complete()) items_.push_back({&each.stream, true, !each.out.idle()});
+      for (const link* each : with_whom)
+        if (!each->in.complete()) items_.push_back({&each->stream, true, !each->out.idle()});
       if (!idle_.pause(items_, until)) continue;
-      for (const link& each : links_)
-        if (!each.in.complete() && here_.members().state(each.rank) == task_state::lost)
-          throw here_.members().diagnose(each.rank, operation, "is gone");
+      for (const link* each : with_whom)
+        if (!each->in.complete() && here_.members().state(each->rank, each->incarnation) == task_state::lost)
+          throw here_.members().diagnose(each->rank, each->incarnation, operation, "is gone");
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
     }
   }
@@ -328,10 +424,10 @@ class basic_parameter_client {
     each.in.payload_to(each.target);
   }
 
-  error late(const char* operation) const {
+  error late(const char* operation, const std::vector<link*>& with_whom) const {
     std::string silent;
-    for (const link& each : links_)
-      if (!each.in.complete()) silent += (silent.empty() ? "" : ", ") + peer(each);
+    for (const link* each : with_whom)
+      if (!each->in.complete()) silent += (silent.empty() ? "" : ", ") + peer(*each);
     return error(error_code::deadline_exceeded, operation, "no answer in time from " + silent);
   }
 
@@ -339,7 +435,12 @@ class basic_parameter_client {
 
   basic_server<T, Clock>& here_;
   std::vector<variable_info> variables_;
+  std::vector<std::byte> enroll_message_;
   std::vector<link> links_;
+  std::vector<link*> all_;
+  std::uint32_t weight_ = 1;
+  bool failed_ = false;       // the last call has
+  bool only_finite_ = false;  // a server refuses gradients that are not
   waiter<T, Clock> idle_;
   std::vector<typename T::wait_item> items_;
   std::uint64_t requests_ = 0;

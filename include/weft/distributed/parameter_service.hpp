@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -44,6 +45,8 @@ class parameter_service {
   using clock = typename Server::clock_type;
   using moment = basic_deadline<clock>;
 
+  using time_point = typename clock::time_point;
+
   static constexpr const char* left_early = "has left the cluster without saying done";
 
   enum class phase : unsigned char {
@@ -64,13 +67,22 @@ class parameter_service {
     std::vector<std::byte> reply;    // payload of a small answer
     aligned_bytes gradients;         // payload of initialise and push_pull
     shared_segment segment;          // where gradients and values lie instead, once both have mapped it
+    bool has_moved = true;           // since this side looked around
+    time_point last_moved{};         // then, or before
   };
 
   struct worker {
     std::size_t rank = 0;
+    std::uint64_t incarnation = 0;  // of the process that has come last; 0: none yet
     std::unique_ptr<link> connection;
-    bool enrolled = false, done = false;
-    std::string gone;  // why there is no connection any more, where that is a fault
+    bool enrolled = false, took_part = false, done = false;
+    bool has_asked = false;   // since this side looked around
+    time_point last_asked{};  // then, or before
+    std::string refused;      // why it may not take part
+    std::string gone;         // why there is no connection any more, where that is a fault
+    time_point gone_at{};
+    bool may_return = false;  // its connection has ended and its process has not: it may open another
+    bool given_up = false;    // it is there, and has asked for nothing for too long
     update_window applied;
   };
 
@@ -81,10 +93,14 @@ class parameter_service {
       if (members_.task(rank).job == here_.options().worker_job) {
         workers_.emplace_back();
         workers_.back().rank = rank;
+        workers_.back().last_asked = clock::now();
       }
   }
 
-  /// Serves until every worker is done or gone, or the server is stopped.
+  parameter_service(const parameter_service&) = delete;
+  parameter_service& operator=(const parameter_service&) = delete;
+
+  /// Serves until every worker is done or gone, or has asked for nothing for too long, or the server is stopped.
   /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
   /// `until` is reached.
   join_report run(moment workers_come, moment until) {
@@ -99,7 +115,7 @@ class parameter_service {
         idle_.moved();
         if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
       }
-      look_around();
+      look_around(clock::now());
       if (finished()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired()) fail_everyone(error(error_code::deadline_exceeded, "join", "the time to serve is over"));
@@ -110,18 +126,31 @@ class parameter_service {
 
  private:
   void take_new_links() {
-    std::pair<std::size_t, typename network::stream> next;
+    typename Server::channel next;
     while (here_.take_channel(parameter_channel, next)) {
       for (worker& each : workers_) {
-        if (each.rank != next.first) continue;
-        if (each.connection) drop(each, {});  // its successor takes over
+        if (each.rank != next.rank) continue;
+        if (each.incarnation != next.incarnation) begin_anew(each, next.incarnation);
         each.connection = std::make_unique<link>();
-        each.connection->stream = std::move(next.second);
+        each.connection->stream = std::move(next.stream);
         each.connection->in.expect(most_enroll_bytes);
-        each.enrolled = false;
+        each.enrolled = each.given_up = false;
+        each.has_asked = true;
         each.gone.clear();
       }
     }
+  }
+
+  /// Another process takes the worker's place. Synchronous training does not survive the end of the first, however
+  /// fast the second has come.
+  void begin_anew(worker& each, std::uint64_t incarnation) {
+    if (each.took_part && !each.done && synchronous() && !interrupted_) {
+      interrupted_ = someone_gone();
+      if (!interrupted_) interrupted_ = why_gone(each);
+    }
+    each.incarnation = incarnation;
+    each.done = each.took_part = false;
+    each.refused.clear();
   }
 
   /// Moves one worker's bytes and acts on what is complete; returns whether anything happened.
@@ -146,15 +175,19 @@ class parameter_service {
       }
       if (to.in.complete()) {
         to.asked = to.in.header();
+        from.has_asked = true;
         handle(from);
         if (to.at == phase::answering) moved += to.out.advance(to.stream);
       }
+      to.has_moved |= moved > 0;
       return moved > 0;
     } catch (const error& problem) {
-      drop(from, from.done ? std::string()
-                 : problem.code() == error_code::unavailable
-                     ? "has closed its connection without saying done: it ended or was killed"
-                     : std::string("broke the protocol: ") + problem.what());
+      const bool closed = problem.code() == error_code::unavailable;
+      drop(from,
+           from.done ? std::string()
+           : closed  ? "has closed its connection without saying done"
+                     : std::string("broke the protocol: ") + problem.what(),
+           closed);
       return true;
     } catch (const std::bad_alloc&) {  // there is no place for what follows the header: the connection cannot go on
       drop(from, "was given up: " + no_memory(from));
@@ -242,18 +275,28 @@ class parameter_service {
   void enroll(worker& from) {
     const enroll_message message = enroll_message::read(from.connection->message);
     if (!contract_) {
-      store_ = parameter_store(message.variables, here_.index(), here_.options().most_parameter_bytes);
+      store_ = parameter_store(message.variables, here_.index(), here_.options().most_parameter_bytes,
+                               message.mode == consistency::synchronous);
       contract_ = message;
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
+      from.refused = "was refused, for it does not train the same model: " + difference;
       throw error(
           error_code::failed_precondition, "parameter_server",
           name(from) + " does not train the same model: " + difference + "; run the same program with the same flags");
     }
-    from.enrolled = true;
+    from.enrolled = from.took_part = true;
     from.done = false;
+    from.refused.clear();
     from.connection->segment = {};
     from.connection->message = {};
-    acknowledge(from);
+    acknowledge(from, refuses_nonfinite() ? only_finite : 0u);
+  }
+
+  /// The smallest number of a step that would be new here: a worker goes on from there, whatever it has asked for
+  /// before, on this connection or another.
+  std::int64_t next_step(const worker& of) const {
+    const std::int64_t newest = std::max(of.applied.newest(of.incarnation), last_step_);
+    return newest < std::numeric_limits<std::int64_t>::max() ? newest + 1 : newest;
   }
 
   /// Both map the memory that the worker has made, or everything goes on travelling.
@@ -299,14 +342,24 @@ class parameter_service {
     if (asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
                   "an update has step " + std::to_string(asked.step) + "; steps count from 0");
-    if (from.applied.contains(asked.tag, asked.step)) return answer_values(from, duplicate);
-    if (contract_->mode == consistency::synchronous) return contribute(from);
+    if (from.applied.contains(from.incarnation, asked.step)) return answer_values(from, duplicate);
+    if (synchronous()) return contribute(from);
+    if (refuses_nonfinite())
+      if (const auto found = store_.find_nonfinite(gradients_of(*from.connection))) throw not_finite(from, *found);
     keep_answers_in_flight();
     copies_.clear();
     if (asked.flags & in_segment) copies_.push_back(copy_for(*from.connection));
-    store_.apply(gradients_of(*from.connection), copies_);
-    from.applied.insert(asked.tag, asked.step);
+    store_.apply(gradients_of(*from.connection), copies_, helpers());
+    from.applied.insert(from.incarnation, asked.step);
     answer_values(from, 0, true);
+  }
+
+  bool synchronous() const { return contract_ && contract_->mode == consistency::synchronous; }
+  bool refuses_nonfinite() const { return here_.options().not_finite == nonfinite_gradients::refuse; }
+
+  error not_finite(const worker& from, const parameter_store::nonfinite& at) const {
+    return nonfinite_gradient("parameter_server", name(from), contract_->variables[at.variable].name, at.element,
+                              from.connection->asked.step);
   }
 
   void done(worker& from) {
@@ -318,45 +371,70 @@ class parameter_service {
   // ---- synchronous mode: one barrier for all variables of a step ----
 
   void contribute(worker& from) {
-    if (const auto broken = someone_gone()) throw *broken;
+    if (const auto broken = why_broken()) throw *broken;
     const std::int64_t step = from.connection->asked.step;
-    for (const worker& other : workers_)
-      if (&other != &from && contributes(other) && other.connection->asked.step != step)
-        throw error(error_code::aborted, "push_pull",
-                    name(from) + " is at step " + std::to_string(step) + ", " + name(other) + " at step " +
-                        std::to_string(other.connection->asked.step) +
-                        "; in synchronous mode all workers take the same steps");
+    // Whoever is ahead of the others has left out a step; they have done nothing wrong.
+    for (worker& other : workers_) {
+      if (&other == &from || !contributes(other)) continue;
+      const std::int64_t its = other.connection->asked.step;
+      if (its < step) throw ahead(from, step, other, its);
+      if (its > step) answer_failure(other, ahead(other, its, from, step));
+    }
     park(from);
     complete_step();
+  }
+
+  error ahead(const worker& one, std::int64_t step, const worker& other, std::int64_t its) const {
+    return error(error_code::aborted, "push_pull",
+                 name(one) + " is at step " + std::to_string(step) + ", " + name(other) + " at step " +
+                     std::to_string(its) +
+                     "; in synchronous mode all workers take the same steps: repeat the one that "
+                     "failed");
   }
 
   bool contributes(const worker& each) const {
     return is_parked(each) && each.connection->asked.kind == frame_kind::push_pull;
   }
 
-  /// The first worker that went without being done, with the reason: the others' going usually follows from it.
-  std::optional<error> someone_gone() {
-    const auto is_gone = [&](const worker& each) {
-      const task_state state = members_.state(each.rank);
-      const bool away = state == task_state::lost || (state == task_state::left && !each.connection);
-      return !each.done && (!each.gone.empty() || away);
-    };
-    if (!first_gone_ || !is_gone(*first_gone_)) {
-      const auto found = std::find_if(workers_.begin(), workers_.end(), is_gone);
-      first_gone_ = found == workers_.end() ? nullptr : &*found;
-    }
-    if (!first_gone_) return {};
-    return members_.diagnose(first_gone_->rank, "push_pull", first_gone_->gone.empty() ? left_early : first_gone_->gone,
+  /// Whether training that needs this worker cannot go on.
+  bool is_gone(const worker& each, time_point now) const {
+    if (each.done) return false;
+    const task_state state = members_.state(each.rank, each.incarnation);
+    if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
+    if (!each.refused.empty()) return true;
+    // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
+    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.options().dead_after);
+  }
+
+  error why_gone(const worker& each) const {
+    const bool refused = !each.refused.empty() && members_.state(each.rank, each.incarnation) != task_state::lost;
+    if (refused) return error(error_code::unavailable, "push_pull", name(each) + " " + each.refused);
+    return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone,
                              true);
   }
 
+  /// The first worker that went without being done, with the reason: the others' going usually follows from it.
+  std::optional<error> someone_gone() {
+    const time_point now = clock::now();
+    if (!first_gone_ || !is_gone(*first_gone_, now)) {
+      const auto found =
+          std::find_if(workers_.begin(), workers_.end(), [&](const worker& each) { return is_gone(each, now); });
+      first_gone_ = found == workers_.end() ? nullptr : &*found;
+    }
+    if (!first_gone_) return {};
+    return why_gone(*first_gone_);
+  }
+
+  /// Why synchronous training cannot go on, if it cannot.
+  std::optional<error> why_broken() { return interrupted_ ? interrupted_ : someone_gone(); }
+
   void complete_step() {
-    if (!contract_ || contract_->mode != consistency::synchronous) return;
+    if (!synchronous()) return;
     contributions_.clear();
     copies_.clear();
     for (worker& each : workers_) {
       if (contributes(each))
-        contributions_.push_back(gradients_of(*each.connection));
+        contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
       else if (!each.done)
         return;
     }
@@ -365,19 +443,45 @@ class parameter_service {
     for (worker& each : workers_)
       if (contributes(each) && (each.connection->asked.flags & in_segment))
         copies_.push_back(copy_for(*each.connection));
-    store_.apply_mean(contributions_, copies_, helpers());
+    if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
     for (worker& each : workers_) {
       if (!contributes(each)) continue;
-      const frame_header& asked = each.connection->asked;
-      each.applied.insert(asked.tag, asked.step);
+      last_step_ = std::max(last_step_, each.connection->asked.step);
+      each.applied.insert(each.incarnation, each.connection->asked.step);
       answer_values(each, 0, true);
     }
   }
 
-  /// Threads for a large step. All workers of this host wait while it is made: their cores are free.
+  /// By how many examples its gradients are the mean of, beside those of the first worker in the first step: a worker
+  /// with half as many counts half. In an all-reduce it is the same.
+  double weight_of(const worker& each) {
+    const std::uint32_t weight = std::max(each.connection->asked.weight, 1u);
+    if (unit_weight_ == 0) unit_weight_ = weight;
+    return static_cast<double>(weight) / unit_weight_;
+  }
+
+  /// Tells those whose gradients they were; the others go on waiting for better ones.
+  void refuse_nonfinite() {
+    bool found = false;
+    for (worker& each : workers_)
+      if (contributes(each))
+        if (const auto at = store_.find_nonfinite(gradients_of(*each.connection))) {
+          answer_failure(each, not_finite(each, *at));
+          found = true;
+        }
+    if (found) return;
+    for (worker& each : workers_)
+      if (contributes(each))
+        answer_failure(each, error(error_code::invalid_argument, "parameter_server",
+                                   "the mean of the workers' gradients is not finite in step " +
+                                       std::to_string(each.connection->asked.step) +
+                                       ", though each of them is; lower the learning rate"));
+  }
+
+  /// Threads for a large step. The workers of this host that wait while it is made leave their cores free.
   thread_pool* helpers() {
     constexpr std::size_t large = std::size_t{1} << 20;
-    if (store_.bytes() < large || contributions_.size() < 2) return nullptr;
+    if (!synchronous() || store_.bytes() < large || contributions_.size() < 2) return nullptr;
     if (!helpers_)
       helpers_ =
           std::make_unique<thread_pool>(static_cast<int>(std::min(available_cores().size(), contributions_.size())));
@@ -422,7 +526,7 @@ class parameter_service {
     answer.kind = kind;
     answer.request = to.connection->asked.request;
     answer.step = store_.global_step();
-    answer.tag = store_.bytes();
+    answer.tag = static_cast<std::uint64_t>(next_step(to));
     to.connection->expires.reset();
     return answer;
   }
@@ -450,15 +554,17 @@ class parameter_service {
   }
 
   /// Without traffic: who is gone, whose time is up, whom does a step still wait for.
-  void look_around() {
+  void look_around(time_point now) {
     complete_step();
-    const std::optional<error> broken =
-        contract_ && contract_->mode == consistency::synchronous ? someone_gone() : std::nullopt;
+    const std::optional<error> broken = synchronous() ? why_broken() : std::nullopt;
     for (worker& each : workers_) {
-      if (each.connection && members_.state(each.rank) == task_state::lost) {
-        drop(each, members_.reason(each.rank));
+      const std::uint64_t incarnation = each.incarnation;
+      if (each.connection && members_.state(each.rank, incarnation) == task_state::lost) {
+        drop(each, members_.reason(each.rank, incarnation));
         continue;
       }
+      if (each.connection) look_at_link(each, now);
+      look_at_worker(each, now);
       if (!is_parked(each)) continue;
       if (broken)
         answer_failure(each, *broken);
@@ -467,6 +573,34 @@ class parameter_service {
       else if (each.connection->expires && each.connection->expires->expired())
         answer_failure(each, error(error_code::deadline_exceeded, "parameter_server", whom_it_waits_for(each)));
     }
+  }
+
+  /// A message that has begun goes on; a worker says at once what it has come for.
+  void look_at_link(worker& each, time_point now) {
+    link& with = *each.connection;
+    if (with.has_moved || with.at == phase::parked) {
+      with.has_moved = false;
+      with.last_moved = now;
+    }
+    if (now - with.last_moved <= here_.options().stalled) return;
+    if (with.at == phase::answering)
+      drop(each, "does not take its answer");
+    else if (with.in.has_begun())
+      drop(each, "has stopped in the middle of a request");
+    else if (!each.enrolled)
+      drop(each, "has connected, and asks for nothing", true);
+  }
+
+  /// A worker that is there and asks for nothing is not waited for without end.
+  void look_at_worker(worker& each, time_point now) {
+    if (each.has_asked || is_parked(each) || members_.state(each.rank) != task_state::alive) {
+      each.has_asked = false;
+      each.last_asked = now;
+    }
+    if (each.done || each.given_up || now - each.last_asked <= here_.options().idle_worker) return;
+    const auto limit = std::chrono::duration_cast<std::chrono::seconds>(here_.options().idle_worker);
+    drop(each, "is there, but has asked for nothing for " + std::to_string(limit.count()) + " s");
+    each.given_up = true;
   }
 
   /// Why the variables will get no values; empty where they have some, or may get them yet.
@@ -490,7 +624,7 @@ class parameter_service {
     return std::all_of(workers_.begin(), workers_.end(), [&](const worker& each) {
       if (each.connection && each.connection->at == phase::answering) return false;
       const task_state state = members_.state(each.rank);
-      return each.done || state == task_state::left || state == task_state::lost;
+      return each.done || each.given_up || state == task_state::left || state == task_state::lost;
     });
   }
 
@@ -534,10 +668,12 @@ class parameter_service {
     here_.service_bell().clear();
   }
 
-  void drop(worker& from, const std::string& why) {
+  void drop(worker& from, const std::string& why, bool may_return = false) {
     from.connection.reset();
     from.enrolled = false;
     from.gone = why;
+    from.gone_at = clock::now();
+    from.may_return = may_return;
     someone_gone();  // remembers who was the first
   }
 
@@ -551,17 +687,26 @@ class parameter_service {
         result.finished.push_back(name(each));
       else if (state == task_state::lost)
         result.lost.push_back(name(each) + " " + members_.reason(each.rank));
+      else if (!each.refused.empty())
+        gave_up.push_back(name(each) + " " + each.refused);
       else if (state == task_state::left)
-        gave_up.push_back(name(each) + " " + left_early);
+        gave_up.push_back(name(each) + " " + how_it_left(each));
       else if (!each.gone.empty())
         result.lost.push_back(name(each) + " " + each.gone);
     }
     result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
-    if (contract_ && contract_->mode == consistency::synchronous)
-      if (const std::optional<error> gone = someone_gone())
-        result.interrupted = error(error_code::unavailable, here_.name(),
-                                   std::string("synchronous training ended early: ") + gone->sentence());
+    if (synchronous())
+      if (const std::optional<error> gone = why_broken()) {
+        const std::string early = std::string("synchronous training ended early: ") + gone->sentence();
+        result.interrupted = error(error_code::unavailable, here_.name(), early);
+        here_.set_failure(error(error_code::unavailable, "join", early));  // for who comes to take a lost one's place
+      }
     return result;
+  }
+
+  std::string how_it_left(const worker& each) const {
+    const std::string reason = members_.reason(each.rank);
+    return reason == "has left the cluster" ? left_early : reason;
   }
 
   std::string name(const worker& each) const { return to_string(members_.task(each.rank)); }
@@ -571,9 +716,12 @@ class parameter_service {
   waiter<network, clock> idle_;
   std::vector<worker> workers_;
   const worker* first_gone_ = nullptr;
+  std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
   std::optional<enroll_message> contract_;
   parameter_store store_;
-  std::vector<placed_bytes<const std::byte>> contributions_;
+  std::int64_t last_step_ = -1;    // of synchronous mode: the last one that was made
+  std::uint32_t unit_weight_ = 0;  // what counts 1
+  std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;
   std::vector<typename network::wait_item> items_;

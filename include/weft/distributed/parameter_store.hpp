@@ -1,13 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
@@ -56,29 +59,36 @@ class parameter_store {
  public:
   parameter_store() = default;
 
-  /// Holds those of `variables` that belong to `ps_task`, not yet initialised.
+  /// Holds those of `variables` that belong to `ps_task`, not yet initialised, and room for a mean where it
+  /// `takes_means`.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes` or
   /// where there is not the memory.
-  parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes) {
+  parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes,
+                  bool takes_means = false) {
     std::uint64_t total = 0, in_slots = 0;
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
     for (const std::size_t i : order) {
       const variable_info& variable = variables[i];
-      range next{variable.type,     static_cast<std::size_t>(total),
-                 variable.elements, update_rules::find(variable.rule),
-                 variable.rule,     {}};
+      range next{i,
+                 variable.type,
+                 static_cast<std::size_t>(total),
+                 variable.elements,
+                 update_rules::find(variable.rule),
+                 variable.rule,
+                 {}};
       total += variable.bytes();
-      in_slots += variable.bytes() * next.code.slots;
+      in_slots += variable.bytes() * (next.code.slots + (takes_means ? 1 : 0));
       if (total + in_slots > most_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
-                    "the variables and their slots need more than the " + std::to_string(most_bytes) +
-                        " bytes that this server may hold");
+                    "the variables, their slots and the room for gradients need more than the " +
+                        std::to_string(most_bytes) + " bytes that this server may hold");
       packed_.push_back(next.offset);
       ranges_.push_back(std::move(next));
     }
     shared_ = detail::segment_layout(variables, order);
     try {
       values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
+      if (takes_means) mean_ = detail::aligned_bytes(static_cast<std::size_t>(total));
       for (range& each : ranges_)
         each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.slots);
     } catch (const std::bad_alloc&) {
@@ -104,40 +114,93 @@ class parameter_store {
   const detail::segment_layout& shared_layout() const { return shared_; }
   /// Gradients that lie one after the other, as values() do.
   placed_bytes<const std::byte> packed(const_bytes gradients) const { return {gradients.data(), packed_}; }
+  placed_bytes<const std::byte> packed(const detail::aligned_bytes& gradients) const {
+    return {gradients.data(), packed_};
+  }
+
+  /// Where a gradient is not finite.
+  struct nonfinite {
+    std::size_t variable;  // the number of the list that this store was made from
+    std::size_t element;
+  };
+  std::optional<nonfinite> find_nonfinite(placed_bytes<const std::byte> gradients) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const range& each = ranges_[i];
+      const auto look = [&]<typename T>(T) -> std::optional<nonfinite> {
+        const T* const of = elements<T>(gradients, i);
+        const std::size_t at = detail::first_nonfinite(of, each.elements);
+        if (at == each.elements) return {};
+        return nonfinite{each.number, at};
+      };
+      if (const auto found = each.type == element_type::float32 ? look(float{}) : look(double{})) return found;
+    }
+    return {};
+  }
 
   /// Applies one worker's gradients. What changes is written to `copies` too, in the same pass.
-  void apply(placed_bytes<const std::byte> gradients, std::span<const placed_bytes<std::byte>> copies = {}) {
-    for_each_piece([&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
-      update<T>(ranges_[variable], first, count, elements<T>(gradients, variable) + first);
-      copy<T>(variable, first, count, copies);
-    });
-    ++global_step_;
-  }
-  void apply(const_bytes gradients) { apply(packed(gradients)); }
-
-  /// Applies the mean of several workers' gradients: their sum in the given order, divided by how many there are.
-  /// Threads of `helpers`, where there are any, share the work.
-  void apply_mean(std::span<const placed_bytes<const std::byte>> gradients,
-                  std::span<const placed_bytes<std::byte>> copies = {}, thread_pool* helpers = nullptr) {
+  void apply(placed_bytes<const std::byte> gradients, std::span<const placed_bytes<std::byte>> copies = {},
+             thread_pool* helpers = nullptr) {
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
-          alignas(64) T sum[most_at_once];
-          const auto of = [&](std::size_t worker) { return elements<T>(gradients[worker], variable) + first; };
-          if (gradients.size() == 1)
-            std::copy_n(of(0), count, sum);
-          else
-            detail::add(sum, of(0), of(1), count);
-          for (std::size_t worker = 2; worker < gradients.size(); ++worker) detail::accumulate(sum, of(worker), count);
-          detail::divide(sum, count, static_cast<T>(gradients.size()));
-          update<T>(ranges_[variable], first, count, sum);
-          copy<T>(variable, first, count, copies);
+          update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
         },
         helpers);
     ++global_step_;
   }
+  void apply(const_bytes gradients) { apply(packed(gradients)); }
+
+  /// What one worker brings to a mean: how much it counts, beside 1 of the others.
+  struct contribution {
+    placed_bytes<const std::byte> gradients;
+    double weight = 1;
+  };
+
+  /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
+  /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
+  /// where some element of it is not finite, not at all; returns whether it was.
+  bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
+                  thread_pool* helpers = nullptr, bool only_finite = false) {
+    if (mean_.size() != values_.size()) mean_ = detail::aligned_bytes(values_.size());
+    double weights = 0;
+    bool equal = true;
+    for (const contribution& each : of) {
+      weights += each.weight;
+      equal &= each.weight == 1;
+    }
+    std::atomic<bool> finite{true};
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          T* const mean = reinterpret_cast<T*>(mean_.data() + ranges_[variable].offset) + first;
+          const auto from = [&](std::size_t worker) { return elements<T>(of[worker].gradients, variable) + first; };
+          const T by = static_cast<T>(weights);
+          bool all_finite;
+          if (of.size() == 2 && equal) {
+            all_finite = detail::mean_of_two(mean, from(0), from(1), count, by);
+          } else {
+            alignas(64) T scaled[most_at_once];
+            for (std::size_t worker = 0; worker < of.size(); ++worker) {
+              const T* next = from(worker);
+              if (of[worker].weight != 1) {
+                detail::scale(scaled, next, count, static_cast<T>(of[worker].weight));
+                next = scaled;
+              }
+              if (worker == 0)
+                std::copy_n(next, count, mean);
+              else
+                detail::accumulate(mean, next, count);
+            }
+            all_finite = detail::divide(mean, count, by);
+          }
+          if (!all_finite) finite.store(false, std::memory_order_relaxed);
+        },
+        helpers);
+    if (only_finite && !finite) return false;
+    apply(packed(mean_), copies, helpers);
+    return true;
+  }
   void apply_mean(std::span<const const_bytes> gradients) {
-    std::vector<placed_bytes<const std::byte>> placed;
-    for (const const_bytes each : gradients) placed.push_back(packed(each));
+    std::vector<contribution> placed;
+    for (const const_bytes each : gradients) placed.push_back({packed(each), 1});
     apply_mean(placed);
   }
 
@@ -150,6 +213,7 @@ class parameter_store {
 
  private:
   struct range {
+    std::size_t number;  // in the list of variables
     element_type type;
     std::size_t offset;  // bytes
     std::size_t elements;
@@ -159,18 +223,30 @@ class parameter_store {
   };
 
   template <typename T>
-  void update(range& each, std::size_t first, std::size_t count, const T* gradient) {
+  void update(std::size_t variable, std::size_t first, std::size_t count, const T* gradient,
+              std::span<const placed_bytes<std::byte>> copies) {
+    range& each = ranges_[variable];
     std::span<T> slots[update_implementation::most_slots];
     for (std::size_t i = 0; i < each.code.slots; ++i)
       slots[i] = {reinterpret_cast<T*>(each.slots.data()) + i * each.elements + first, count};
     const std::span<T> values{reinterpret_cast<T*>(values_.data() + each.offset) + first, count};
+    const std::span<const std::span<T>> state(slots, each.code.slots);
     const auto code = [&] {
       if constexpr (std::is_same_v<T, float>)
-        return each.code.for_float;
+        return std::pair(each.code.for_float, each.code.copying_float);
       else
-        return each.code.for_double;
+        return std::pair(each.code.for_double, each.code.copying_double);
     }();
-    code(values, {gradient, count}, std::span<const std::span<T>>(slots, each.code.slots), each.rule.parameters);
+    const auto place = [&](const placed_bytes<std::byte>& copy) {
+      return reinterpret_cast<T*>(copy.base + copy.offsets[variable]) + first;
+    };
+    if (!copies.empty() && code.second) {
+      code.second(values, {gradient, count}, state, each.rule.parameters, place(copies[0]));
+      copies = copies.subspan(1);
+    } else {
+      code.first(values, {gradient, count}, state, each.rule.parameters);
+    }
+    for (const placed_bytes<std::byte>& copy : copies) std::memcpy(place(copy), values.data(), count * sizeof(T));
   }
 
   static constexpr std::size_t most_at_once = 2048;  // elements: they stay in the first-level cache between two passes
@@ -205,18 +281,10 @@ class parameter_store {
     return reinterpret_cast<const T*>(from.base + from.offsets[variable]);
   }
 
-  template <typename T>
-  void copy(std::size_t variable, std::size_t first, std::size_t count,
-            std::span<const placed_bytes<std::byte>> copies) {
-    for (const placed_bytes<std::byte>& each : copies)
-      std::memcpy(each.base + each.offsets[variable] + first * sizeof(T),
-                  values_.data() + ranges_[variable].offset + first * sizeof(T), count * sizeof(T));
-  }
-
   std::vector<range> ranges_;
   std::vector<std::size_t> packed_;
   detail::segment_layout shared_;
-  detail::aligned_bytes values_;
+  detail::aligned_bytes values_, mean_;
   bool initialised_ = false;
   std::int64_t global_step_ = 0;
 };

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,8 +32,8 @@ struct parameter_server {
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients.
 struct collective {
-  template <transport T>
-  using group = basic_all_reduce<T>;
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_all_reduce<T, Clock>;
 };
 
 /// Places variables on parameter servers, as tf.train.replica_device_setter does; everything else stays with the
@@ -72,15 +75,30 @@ struct shared_variable {
 };
 
 /// Who sums the gradients of a strategy without parameter servers.
-template <class Strategy, transport T>
+template <class Strategy, transport T, typename Clock>
 struct reducing_group {
-  using type = basic_all_reduce<T>;
+  using type = basic_all_reduce<T, Clock>;
 };
-template <class Strategy, transport T>
-requires requires { typename Strategy::template group<T>; }
-struct reducing_group<Strategy, T> {
-  using type = typename Strategy::template group<T>;
+template <class Strategy, transport T, typename Clock>
+requires requires { typename Strategy::template group<T, Clock>; }
+struct reducing_group<Strategy, T, Clock> {
+  using type = typename Strategy::template group<T, Clock>;
 };
+
+/// Of how many examples the gradients of a step are the mean: the leading extent of what is fed, where that has a name
+/// and all feeds that have such a one have the same; 1 elsewhere.
+template <class... P>
+std::uint32_t examples_of(const fed_value* fed) {
+  constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
+  std::size_t found = sizeof...(P);
+  for (std::size_t i = 0; i < sizeof...(P); ++i) {
+    if (leading[i] == 0) continue;
+    if (found < sizeof...(P) && leading[found] != leading[i]) return 1;
+    found = i;
+  }
+  if (found == sizeof...(P)) return 1;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(fed[found].extents[0], 1, 0xffffffff));
+}
 
 /// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
 inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates) {
@@ -99,7 +117,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
 
 }  // namespace detail
 
-template <class Strategy, transport T, class Fetches, class Feeds>
+template <class Session, class Fetches, class Feeds>
 class replicated_step;
 
 /// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds
@@ -107,22 +125,34 @@ class replicated_step;
 /// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last
 /// step.
 ///
-/// The graph is complete when the session is made. Not for use by several threads at once.
-template <class Strategy, transport T = tcp>
+/// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
+/// is that of all examples. The batch is the leading extent of what is fed, where it is a named one.
+///
+/// Workers need not make equally many steps: those that are finish()ed are not waited for.
+///
+/// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
+/// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
+/// once.
+template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
 class replicated_session {
  public:
-  /// Meets the other tasks and takes over the variables' first values: those of worker 0.
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Meets the other tasks, in asynchronous training the parameter servers alone, and takes over the variables' first
+  /// values: those of worker 0. `settings`: what else must be the same for all workers, in words, such as the number of
+  /// steps; compared as they are.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
-  /// graphs differ, unavailable that names the task that is gone.
-  replicated_session(const graph& g, basic_server<T>& here, Strategy = {}, session_options options = {},
-                     deadline until = std::chrono::seconds(60))
+  /// graphs or settings differ, unavailable that names the task that is gone.
+  replicated_session(const graph& g, basic_server<T, Clock>& here, Strategy = {}, session_options options = {},
+                     deadline_type until = std::chrono::seconds(60), const std::string& settings = {})
       : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
     find_variables();
-    here.wait_ready(until, [&](const task_id& task) { return is_dispensable(task); });
-    const graph_identity identity(g.hash(), g.seed());
+    here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); });
+    const graph_identity identity(g.hash(), g.seed(), settings);
     if constexpr (uses_servers) {
       place_variables();
       servers_.emplace(here, infos_, Strategy::mode, identity, until);
+      next_step_ = servers_->first_step();
       move_to_shared_memory();
       place_gradients(until);
       servers_->initialise(const_values_, until);
@@ -131,13 +161,14 @@ class replicated_session {
       all_reduce_options group;
       group.job = here.job();
       ring_.emplace(here, identity, group, until);
+      examples_.assign(ring_->size(), 0);
       place_gradients(until);
     }
   }
 
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
-    return replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
+    return replicated_step<replicated_session, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
 
   // As others write it: nodes that are in no list.
@@ -155,7 +186,7 @@ class replicated_session {
   std::int64_t global_step() const { return global_step_; }
 
   /// Fetches the values that the others have made since the last step.
-  void refresh(deadline until = std::chrono::seconds(60)) {
+  void refresh(deadline_type until = std::chrono::seconds(60)) {
     if constexpr (uses_servers) {
       servers_->pull(values_, until);
       take_values();
@@ -163,28 +194,36 @@ class replicated_session {
   }
 
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
-  void finish(deadline until = std::chrono::seconds(60)) {
+  /// Without servers this worker stays, and takes part in the others' updates, until all have come here.
+  void finish(deadline_type until = std::chrono::seconds(60)) {
+    if (unfinished_) exchange(until, unfinished_examples_);
     if constexpr (uses_servers) {
       refresh(until);
       servers_->done(until);
+    } else {
+      do {
+        if (!unfinished_)
+          for (const mutable_bytes& block : blocks_)
+            if (!block.empty()) __builtin_memset(block.data(), 0, block.size());
+        exchange(until, 0);
+      } while (took_part_ > 0);
     }
   }
 
  private:
-  template <class S, transport U, class Fetches, class Feeds>
+  template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
   static constexpr bool uses_servers = requires { Strategy::mode; };
 
-  /// Asynchronous training goes on without a worker that is lost, and so begins without it; not without the chief,
-  /// which initialises.
-  bool is_dispensable(const task_id& task) const {
+  /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
+  bool is_needed(const task_id& task) const {
     if constexpr (uses_servers)
-      return Strategy::mode == asynchronous && task.job == here_.options().worker_job && task.index != 0;
+      return Strategy::mode == synchronous || task.job == here_.options().ps_job;
     else
-      return false;
+      return true;
   }
 
-  static session_options share_of_cores(basic_server<T>& here, session_options options) {
+  static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
     if (options.threads == 0) {
       const auto tasks = static_cast<unsigned>(here.cluster().tasks_on_host_of({here.job(), here.index()}));
       options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, tasks)));
@@ -249,7 +288,7 @@ class replicated_session {
   }
 
   /// Room for the gradients that have none yet: for each element type one block, which an all-reduce takes as a whole.
-  void place_gradients(deadline until) {
+  void place_gradients(deadline_type until) {
     const auto is_wide = [&](std::size_t i) { return infos_[i].type == element_type::float64; };
     bool needed[2] = {false, false};
     for (std::size_t i = 0; i < variables_.size(); ++i) needed[is_wide(i)] |= gradients_[i].empty();
@@ -282,16 +321,79 @@ class replicated_session {
     return {reinterpret_cast<Element*>(blocks_[wide].data()), blocks_[wide].size() / sizeof(Element)};
   }
 
-  /// Brings this worker's gradients to the others and the variables up to date.
-  void exchange(deadline until) {
-    if constexpr (uses_servers) {
-      global_step_ = servers_->push_pull(++step_, const_gradients(), values_, until);
-      take_values();
-    } else {
-      if (!blocks_[0].empty()) ring_->mean(block<float>(0), until);
-      if (!blocks_[1].empty()) ring_->mean(block<double>(1), until);
-      apply();
-      global_step_ = ++step_;
+  /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
+  /// mean; 0 where they are none. After deadline_exceeded it is called again, and goes on with the same update.
+  void exchange(deadline_type until, std::uint32_t examples) {
+    try {
+      if constexpr (uses_servers)
+        push_and_pull(until, examples);
+      else
+        average(until, examples);
+    } catch (const error& problem) {
+      unfinished_ = problem.code() == error_code::deadline_exceeded;
+      unfinished_examples_ = examples;
+      // What became of the update is not known: no other one may have its name. Synchronous workers keep in step.
+      if constexpr (uses_servers)
+        if (!unfinished_ && Strategy::mode == asynchronous) ++next_step_;
+      if (!unfinished_) stage_ = stage::begun;
+      here_.set_failure(problem);
+      failed_ = true;
+      throw;
+    }
+    unfinished_ = false;
+    if (failed_) here_.clear_failure();
+    failed_ = false;
+  }
+
+  void push_and_pull(deadline_type until, std::uint32_t examples) {
+    global_step_ = servers_->push_pull(next_step_, const_gradients(), values_, until, examples);
+    take_values();
+    if (!unfinished_ && servers_->was_duplicate_somewhere())
+      throw error(error_code::internal, "exchange",
+                  "a parameter server says that it had applied update " + std::to_string(next_step_) + " of " +
+                      here_.name() + " before; these gradients are lost");
+    ++next_step_;
+  }
+
+  void average(deadline_type until, std::uint32_t examples) {
+    if (stage_ == stage::begun) {
+      if (unit_ == 0) {  // what counts 1, for all: the first batch of the first worker that has one
+        if (!unfinished_) examples_[ring_->rank()] = examples;
+        ring_->sum(std::span<double>(examples_), until);
+        for (const double each : examples_)
+          if (unit_ == 0) unit_ = each;
+        if (unit_ == 0) unit_ = 1;
+      }
+      stage_ = stage::floats;
+    }
+    const double weight = examples / unit_;
+    if (stage_ == stage::floats) {
+      if (!blocks_[0].empty()) check(ring_->mean(block<float>(0), until, reduce_algorithm::automatic, weight), false);
+      stage_ = stage::doubles;
+    }
+    if (!blocks_[1].empty()) check(ring_->mean(block<double>(1), until, reduce_algorithm::automatic, weight), true);
+    stage_ = stage::begun;
+    if (took_part_ == 0) return;
+    apply();
+    global_step_ = ++next_step_;
+  }
+
+  /// All workers have the same mean, and all throw or none does.
+  void check(const mean_report& made, bool wide) {
+    took_part_ = made.weights;
+    if (made.finite || made.weights == 0 || here_.options().not_finite == nonfinite_gradients::apply) return;
+    const std::size_t at = made.element * (wide ? sizeof(double) : sizeof(float));
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      if ((infos_[i].type == element_type::float64) != wide || at < variables_[i].block ||
+          at >= variables_[i].block + infos_[i].bytes())
+        continue;
+      const std::size_t element = (at - variables_[i].block) / size_of(infos_[i].type);
+      if (!made.rank)
+        throw error(error_code::invalid_argument, "exchange",
+                    "the mean of the workers' gradients of '" + infos_[i].name + "' is not finite in step " +
+                        std::to_string(next_step_) + ", though each of them is; lower the learning rate");
+      throw detail::nonfinite_gradient("exchange", to_string(task_id{here_.job(), static_cast<int>(*made.rank)}),
+                                       infos_[i].name, element, next_step_);
     }
   }
 
@@ -327,17 +429,26 @@ class replicated_session {
   std::vector<mutable_bytes> values_, gradients_;
   std::vector<storage> on_host_;  // values of variables on a GPU, on their way
   std::vector<const_bytes> const_values_, const_gradients_;
-  std::optional<basic_parameter_client<T>> servers_;
-  std::optional<typename detail::reducing_group<Strategy, T>::type> ring_;
+  std::optional<basic_parameter_client<T, Clock>> servers_;
+  std::optional<typename detail::reducing_group<Strategy, T, Clock>::type> ring_;
   std::optional<prepared_step> apply_;
   std::vector<detail::fed_value> fed_;
-  std::int64_t step_ = 0, global_step_ = 0;
+  std::int64_t next_step_ = 0, global_step_ = 0;
+
+  // An exchange that has run out of time is repeated, and goes on where it was.
+  enum class stage : unsigned char { begun, floats, doubles };
+  stage stage_ = stage::begun;
+  bool unfinished_ = false, failed_ = false;
+  std::uint32_t unfinished_examples_ = 0;
+  std::vector<double> examples_;  // of each worker's first batch
+  double unit_ = 0;               // the batch that counts 1
+  double took_part_ = 0;          // the weights of all workers in the last update
 };
 
-template <transport T, class Strategy>
-replicated_session(const graph&, basic_server<T>&, Strategy) -> replicated_session<Strategy, T>;
-template <transport T, class Strategy>
-replicated_session(const graph&, basic_server<T>&, Strategy, session_options) -> replicated_session<Strategy, T>;
+template <transport T, typename Clock, class Strategy>
+replicated_session(const graph&, basic_server<T, Clock>&, Strategy, session_options = {},
+                   std::type_identity_t<basic_deadline<Clock>> = std::chrono::seconds(60), const std::string& = {})
+    -> replicated_session<Strategy, T, Clock>;
 
 /// A replicated session is made of a graph, a server, a strategy, and options.
 template <class... Arguments>
@@ -363,52 +474,71 @@ template <class... X>
 replicated_session(const X&...) -> replicated_session<replicated_session_is_not_made_of<X...>, tcp>;
 
 /// A prepared run on a replicated session; called like a `step`.
-template <class Strategy, transport T, class... F, class... P>
-class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
+template <class Strategy, transport T, typename Clock, class... F, class... P>
+class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, feed_list<P...>> {
+  using session_type = replicated_session<Strategy, T, Clock>;
+  using deadline_type = typename session_type::deadline_type;
+
  public:
-  replicated_step(replicated_session<Strategy, T>& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
+  replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
       : owner_(owner), local_(owner.local_, request(owner, fetches, feeds, trains_)) {}
 
-  /// Runs the step and, where it trains, exchanges gradients. Throws what a step throws; unavailable that names the
-  /// task that is gone; deadline_exceeded that names who is waited for.
+  /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
+  /// `step(x, y, 5s)`; without it that is a minute.
+  /// Throws what a step throws; unavailable that names the task that is gone; invalid_argument for gradients that are
+  /// not finite; deadline_exceeded that names who is waited for: then call exchange() to go on with the same update.
   template <class... X>
   auto operator()(const X&... x) {
-    using mistake = detail::call_mistake<feed_list<P...>, X...>;
-    static_assert(correct<mistake>,
-                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
-                  "tensors");
-    if constexpr (correct<mistake>) {
+    if constexpr (sizeof...(X) == sizeof...(P) + 1) {
+      return call(std::index_sequence_for<P...>(), std::forward_as_tuple(x...));
+    } else {
       compute(x...);
-      exchange();
+      return exchange();
     }
-    return results_.get();
   }
 
-  /// The two halves of a call, for those who time them.
+  /// The two halves of a call, for those who time them, or repeat the second.
   template <class... X>
   auto compute(const X&... x) {
     using mistake = detail::call_mistake<feed_list<P...>, X...>;
     static_assert(correct<mistake>,
-                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
-                  "tensors");
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
+                  "deadline if you like; eval(x) makes tensors");
+    if (trains_ && owner_.unfinished_)
+      throw error(error_code::failed_precondition, "step",
+                  "the last update has run out of time and not come to its end: call exchange() until it has, before "
+                  "new gradients are computed");
     if constexpr (correct<mistake>) {
       const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
       constexpr std::size_t own = detail::step_results<F...>::values;
       local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
         return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
       });
+      examples_ = detail::examples_of<P...>(fed);
     }
     return results_.get();
   }
-  void exchange(deadline until = std::chrono::seconds(60)) {
-    if (trains_) owner_.exchange(until);
+  /// Returns what the step has fetched. May be called again after deadline_exceeded: the update keeps its name, and
+  /// counts once.
+  auto exchange(deadline_type until = std::chrono::seconds(60)) {
+    if (trains_) owner_.exchange(until, examples_);
+    return results_.get();
   }
 
   std::string explain() const { return local_.explain(); }
 
  private:
-  static step_request request(replicated_session<Strategy, T>& owner, const fetch_list<F...>& fetches,
-                              const feed_list<P...>& feeds, bool& trains) {
+  template <std::size_t... I, class Given>
+  auto call(std::index_sequence<I...>, const Given& given) {
+    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(I), Given>, deadline_type>,
+                  "a step is called with one value for each of its feeds, and at the end a deadline if you like");
+    const deadline_type until(std::get<sizeof...(I)>(given));
+    compute(std::get<I>(given)...);
+    return exchange(until);
+  }
+
+  static step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
+                              bool& trains) {
     step_request r = detail::request_of(fetches, feeds);
     std::vector<std::uint32_t> updates;
     detail::take_updates(owner.graph_, r.targets, updates);
@@ -422,8 +552,9 @@ class replicated_step<Strategy, T, fetch_list<F...>, feed_list<P...>> {
     return r;
   }
 
-  replicated_session<Strategy, T>& owner_;
+  session_type& owner_;
   bool trains_ = false;
+  std::uint32_t examples_ = 1;
   prepared_step local_;
   detail::step_results<F...> results_;
 };

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -7,19 +11,21 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
+#include <limits>
+#include <list>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <weft/distributed/cluster_spec.hpp>
+#include <weft/distributed/handshake.hpp>
 #include <weft/distributed/membership.hpp>
 #include <weft/distributed/messages.hpp>
 #include <weft/distributed/parameter_service.hpp>
+#include <weft/distributed/secret.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
@@ -28,24 +34,35 @@
 namespace weft {
 
 /// Compared when tasks meet: tasks of different versions do not work together.
-inline constexpr const char* distributed_version = "0.1";
+inline constexpr const char* distributed_version = "0.2";
 
 struct server_options {
   std::chrono::milliseconds heartbeat{250};    // a sign of life to every peer this often
   std::chrono::milliseconds dead_after{1750};  // a peer silent for so long is lost
   std::chrono::milliseconds handshake{5000};   // a connection must say who it is within this time
-  std::optional<wait_policy> waiting;          // nothing: chosen from the number of tasks on this host and its cores
-  bool shared_memory = true;                   // tasks of one host and user pass values through memory that both map
-  bool checksum = true;                        // CRC32C over values that travel, too; headers always have one
+  std::chrono::milliseconds stalled{30'000};   // a message that is on its way moves within this time, or is given up
+  std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
+                                                   // not waited for at the end
+  std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
+  bool shared_memory = true;           // tasks of one host and user pass values through memory that both map
+  bool checksum = true;                // CRC32C over values that travel, too; headers always have one
+  nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
+                                                                 // where there are none
   std::uint64_t most_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
+  std::size_t most_strangers = 64;       // connections that have not yet proved to belong here, at one time
+  std::size_t most_channels = 16;        // of one peer, that nobody has taken up yet
+  std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
 
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with every other
 /// task (the task of higher rank dials), and notices at once when a peer's process ends and within `dead_after` when it
-/// falls silent. Strategies open further connections through it, and do their own input and output on their own
-/// threads.
+/// falls silent; what it sees it tells the others. Strategies open further connections through it, and do their own
+/// input and output on their own threads.
+///
+/// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
+/// are few, and short-lived: whoever fills their places loses the oldest of them.
 ///
 /// Destroy clients and all-reduce groups before the server that they use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
@@ -55,17 +72,26 @@ class basic_server {
   using clock_type = Clock;
   using deadline_type = basic_deadline<Clock>;
 
+  /// A connection for one purpose, and to which incarnation of the peer it leads.
+  struct channel {
+    std::size_t rank = 0;
+    std::uint64_t incarnation = 0;
+    typename T::stream stream;
+  };
+
   /// Binds the address of /job:`job`/task:`index` and begins to look for the other tasks.
   /// Throws weft::error: not_found for a task that the cluster does not have, permission_denied for an address that the
-  /// transport refuses, already_exists for one that is in use.
+  /// transport refuses or a secret that others could read, already_exists for an address that is in use.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
         self_{std::move(job), index},
         options_(std::move(options)),
-        incarnation_(random_incarnation()),
+        secret_(options_.secret ? *options_.secret : detail::usual_secret<T>()),
+        incarnation_(random_incarnation(network_)),
         rank_(cluster_.rank(self_)),
         members_(cluster_, rank_),
+        most_strangers_(std::min(options_.most_strangers, few_of_the_descriptors())),
         doorbell_(network_),
         service_bell_(network_) {
     for (const task_id& task : cluster_.tasks()) T::check(cluster_.task_address(task.job, task.index));
@@ -92,7 +118,7 @@ class basic_server {
 
   /// Returns when every task of the cluster has been met.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable for a task that was lost,
-  /// failed_precondition with the reason when a peer refused this task.
+  /// failed_precondition with the reason when a peer refused this task, unauthenticated where one has another secret.
   void wait_ready(deadline_type until = std::chrono::seconds(60)) {
     wait_ready(until, [](const task_id&) { return false; });
   }
@@ -114,14 +140,20 @@ class basic_server {
     join_report report;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (rank == rank_) continue;
+      const auto lost = [&](std::uint64_t incarnation) {
+        report.lost.push_back(to_string(members_.task(rank)) + " " + members_.reason(rank, incarnation));
+      };
+      std::uint64_t awaited = members_.incarnation(rank);
       while (members_.state(rank) == task_state::alive && !stopping()) {
         if (until.expired())
           throw error(error_code::deadline_exceeded, "join", to_string(members_.task(rank)) + " is still there");
         members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
+        const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
+        if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
+        awaited = now;
       }
-      if (members_.state(rank) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
-      if (members_.state(rank) == task_state::lost)
-        report.lost.push_back(to_string(members_.task(rank)) + " " + members_.reason(rank));
+      if (members_.state(rank, awaited) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
+      if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
     }
     return report;
   }
@@ -152,97 +184,110 @@ class basic_server {
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
-  /// Opens a connection for a purpose of its own, `channel`, to the task with this rank. The calling thread does the
+  /// Opens a connection for a purpose of its own, `name`, to the task with this rank. The calling thread does the
   /// handshake.
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
-  typename T::stream open_channel(std::size_t rank, const std::string& channel, deadline_type until) {
-    members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
-    const task_id& peer = members_.task(rank);
-    const std::string operation = "connect to " + to_string(peer);
-    if (members_.state(rank) != task_state::alive) throw members_.diagnose(rank, operation, "is not there");
-    const auto named = [&](auto action) {
-      try {
-        return action();
-      } catch (const error& problem) {
-        throw diagnose(rank, operation, problem);
+  channel open_channel(std::size_t rank, const std::string& name, deadline_type until) {
+    for (int attempt = 0;; ++attempt, detail::sleep<Clock>(std::chrono::milliseconds(20))) {
+      members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
+      const task_id& peer = members_.task(rank);
+      const std::string operation = "connect to " + to_string(peer);
+      const std::uint64_t incarnation = members_.incarnation(rank);
+      if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is not there");
+      // Where strangers crowd its door a task may drop this connection, too, before it has proved anything.
+      const auto succeeds = [&](auto action) {
+        try {
+          action();
+          return true;
+        } catch (const error& problem) {
+          const bool closed = problem.code() == error_code::unavailable;
+          if (closed && attempt < most_attempts && !until.expired())
+            members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(20)));
+          if (!closed || attempt >= most_attempts || until.expired() || !members_.alive(rank, incarnation))
+            throw diagnose(rank, incarnation, operation, problem);
+          return false;
+        }
+      };
+      typename T::stream stream;
+      if (!succeeds([&] { stream = network_.connect(cluster_.task_address(peer.job, peer.index)); })) continue;
+      handshake_type talk = handshake_type::dialling(std::move(stream), secret_.proof(), nonce());
+      waiter<T, Clock> idle(network_, waiting_);
+      bool dropped = false;
+      while (talk.at() != handshake_type::phase::over) {
+        std::size_t moved = 0;
+        dropped = !succeeds([&] { moved = talk.advance(); });
+        if (dropped) break;
+        if (talk.at() == handshake_type::phase::challenged) {
+          if (!talk.proves(to_string(peer))) throw stranger_at(rank, talk);
+          talk.introduce(introduction_to(rank, name, until.remaining_us()));
+          continue;
+        }
+        if (talk.at() == handshake_type::phase::over) break;
+        if (until.expired())
+          throw error(error_code::deadline_exceeded, operation, "no answer to the handshake in time");
+        if (moved > 0) {
+          idle.moved();
+          continue;
+        }
+        typename T::wait_item item{&talk.stream(), true, talk.is_sending()};
+        idle.pause({&item, 1}, until);
+        if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is gone");
+        if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       }
-    };
-    typename T::stream stream = named([&] { return network_.connect(cluster_.task_address(peer.job, peer.index)); });
-    const std::vector<std::byte> hello = hello_to(rank, channel).bytes();
-    std::vector<std::byte> answer;
-    frame_header header;
-    header.kind = frame_kind::hello;
-    header.deadline_us = until.remaining_us();
-    frame_writer out;
-    out.start(header, const_bytes(hello));
-    frame_reader in;
-    in.expect(detail::most_control_bytes);
-    waiter<T, Clock> idle(network_, waiting_);
-    while (!in.complete()) {
-      const std::size_t moved = named([&] { return out.advance(stream) + in.advance(stream); });
-      if (in.needs_destination()) {
-        answer.resize(static_cast<std::size_t>(in.header().payload_length));
-        in.payload_to(mutable_bytes(answer));
-        continue;
-      }
-      if (until.expired()) throw error(error_code::deadline_exceeded, operation, "no answer to the handshake in time");
-      if (moved > 0) {
-        idle.moved();
-        continue;
-      }
-      typename T::wait_item item{&stream, true, !out.idle()};
-      idle.pause({&item, 1}, until);
-      if (members_.state(rank) != task_state::alive) throw members_.diagnose(rank, operation, "is gone");
-      if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+      if (dropped) continue;
+      if (talk.refusal()) throw error(talk.refusal()->code(), operation, talk.refusal()->sentence());
+      // It has just been started again where the numbers differ: its control connection comes soon.
+      if (talk.other()->incarnation == incarnation) return {rank, incarnation, std::move(talk.stream())};
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, operation, "it was started again and has not come back in time");
     }
-    if (in.header().kind == frame_kind::refuse) throw detail::read_error(answer, operation);
-    if (in.header().kind != frame_kind::welcome)
-      throw error(error_code::invalid_argument, operation, "the peer broke the protocol in the handshake");
-    return stream;
   }
 
-  /// Waits for the task with this rank to open the channel `channel` to this one. Throws as open_channel().
-  typename T::stream accept_channel(std::size_t rank, const std::string& channel, deadline_type until) {
+  /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
+  channel accept_channel(std::size_t rank, const std::string& name, deadline_type until) {
     const std::string operation = "wait for " + to_string(members_.task(rank));
+    std::uint64_t awaited = 0;
     std::unique_lock lock(inbox_mutex_);
     for (;;) {
-      for (auto each = inbox_.begin(); each != inbox_.end(); ++each)
-        if (each->rank == rank && each->channel == channel) {
-          typename T::stream found = std::move(each->stream);
-          inbox_.erase(each);
-          return found;
-        }
-      const task_state state = members_.state(rank);
-      if (state == task_state::lost || state == task_state::left) throw members_.diagnose(rank, operation, "is gone");
+      if (awaited == 0) awaited = members_.incarnation(rank);
+      channel found;
+      if (take(found, [&](const waiting_channel& each) { return each.rank == rank && each.name == printable(name); }))
+        return found;
+      const task_state state = members_.state(rank, awaited);
+      if (state == task_state::lost || state == task_state::left)
+        throw members_.diagnose(rank, awaited, operation, "is gone");
       if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (until.expired())
-        throw error(error_code::deadline_exceeded, operation,
-                    "it has not opened its channel '" + channel + "' in time");
-      detail::sleep(inbox_changed_, lock, std::chrono::milliseconds(20));
+        throw error(error_code::deadline_exceeded, operation, "it has not opened its channel '" + name + "' in time");
+      detail::sleep<Clock>(inbox_changed_, lock, std::chrono::milliseconds(20));
     }
   }
 
-  /// The next connection that any task has opened for `channel`, if there is one.
-  bool take_channel(const std::string& channel, std::pair<std::size_t, typename T::stream>& taken) {
+  /// The next connection that any task has opened for the channel `name`, if there is one.
+  bool take_channel(const std::string& name, channel& taken) {
     if (inbox_size_.load(std::memory_order_acquire) == 0) return false;
     std::lock_guard lock(inbox_mutex_);
-    for (auto each = inbox_.begin(); each != inbox_.end(); ++each)
-      if (each->channel == channel) {
-        taken = {each->rank, std::move(each->stream)};
-        inbox_.erase(each);
-        inbox_size_ = inbox_.size();
-        return true;
-      }
-    return false;
+    return take(taken, [&](const waiting_channel& each) { return each.name == name; });
   }
 
-  /// What to throw when a connection to this task failed with `problem`: who is gone, and why. The end of a connection
-  /// is often heard before this server has judged the peer, so it is given a moment to do so.
-  error diagnose(std::size_t rank, const std::string& operation, const error& problem) {
+  /// What to throw when a connection to this incarnation of a task failed with `problem`: who is gone, and why. The end
+  /// of a connection is often heard before this server has judged the peer, so it is given a moment to do so.
+  error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
       return error(problem.code(), operation, to_string(members_.task(rank)) + ": " + problem.sentence());
-    members_.await_cause(rank, deadline_type(std::chrono::milliseconds(200)));
-    return members_.diagnose(rank, operation, "has closed its connection");
+    members_.await_cause(rank, incarnation, deadline_type(std::chrono::milliseconds(200)));
+    return members_.diagnose(rank, incarnation, operation, "has closed its connection");
+  }
+
+  /// What this task could not go on for, if it leaves now: its goodbye tells the others, who would otherwise take its
+  /// leaving for the cause of their own trouble.
+  void set_failure(const error& why) {
+    std::lock_guard lock(failure_mutex_);
+    failure_ = why.what();
+  }
+  void clear_failure() {
+    std::lock_guard lock(failure_mutex_);
+    failure_.clear();
   }
 
   /// Rings when a channel was opened or a peer's state changed.
@@ -250,46 +295,124 @@ class basic_server {
 
  private:
   using moment = typename Clock::time_point;
+  using handshake_type = detail::handshake<typename T::stream>;
 
-  static constexpr std::size_t most_strangers = 1024;  // connections whose handshakes are not complete
+  static constexpr int most_accepted = 16;  // connections in one turn: those who are here already come first
+  static constexpr int most_heard = 64;     // frames of one peer in one turn
+  static constexpr int most_attempts = 50;  // to open a channel at the door of a task that is there
+  static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, however many come after it
+  static constexpr std::chrono::milliseconds longest_dial{25};  // for it keeps the others waiting
 
+  /// A connection that came, and has not yet said who it is.
+  struct arrival {
+    handshake_type talk;
+    moment since, until;
+    bool welcome = false;
+
+    arrival(typename T::stream stream, const basic_server& here, moment now)
+        : talk(handshake_type::listening(std::move(stream), here.secret_.proof(), here.nonce(), here.name())),
+          since(now),
+          until(now + here.options_.handshake) {}
+  };
+
+  /// A control connection that this side dials.
+  struct call {
+    std::size_t rank;
+    handshake_type talk;
+    moment until;
+
+    call(std::size_t rank, typename T::stream stream, const basic_server& here, moment until)
+        : rank(rank),
+          talk(handshake_type::dialling(std::move(stream), here.secret_.proof(), here.nonce())),
+          until(until) {}
+  };
+
+  /// A connection that a task has opened and nobody has taken up yet.
   struct waiting_channel {
     std::size_t rank;
-    std::string channel;
+    std::uint64_t incarnation;
+    std::string name;
+    moment until;  // who opened it waits no longer
     typename T::stream stream;
   };
 
   struct control_link {
     std::size_t rank;
+    std::uint64_t incarnation;
     typename T::stream stream;
-    frame_reader in;
-    frame_writer out;
-    std::vector<std::byte> message;  // payload of the frame that is arriving
     moment last_heard;
+    bool met = false;  // a frame has come: before, who dialled may have given up in the middle of it
     bool closed = false;
-  };
-
-  /// A connection whose handshake is not complete.
-  struct handshake {
-    typename T::stream stream;
-    moment until;
-    std::optional<std::size_t> dialled;  // the peer's rank, where this side dialled
     frame_reader in;
     frame_writer out;
-    std::vector<std::byte> sent, received;
-    std::optional<detail::hello_message> accepted;  // the peer is welcome: what it said
-    bool refused = false;
-    bool over = false;
+    std::vector<std::byte> message, sent;  // payloads of the frames that arrive and leave
+    std::deque<std::size_t> untold;        // ranks of tasks of whose end the peer is to be told
+
+    control_link(std::size_t rank, std::uint64_t incarnation, typename T::stream stream, moment now)
+        : rank(rank), incarnation(incarnation), stream(std::move(stream)), last_heard(now) {
+      in.expect(detail::most_control_bytes);
+    }
   };
 
-  static std::uint64_t random_incarnation() {
-    std::random_device source;
-    return (std::uint64_t{source()} << 32 | source()) | 1u;
+  static std::uint64_t random_incarnation(T& network) {
+    std::array<std::byte, 8> bytes;
+    fill_random(network, bytes);
+    return detail::get_little<std::uint64_t>(bytes.data()) | 1u;
   }
 
-  detail::hello_message hello_to(std::size_t rank, const std::string& channel) const {
-    return {distributed_version, cluster_.hash(), to_string(cluster_), self_, members_.task(rank),
-            incarnation_,        channel};
+  detail::handshake_nonce nonce() const {
+    detail::handshake_nonce random;
+    fill_random(network_, random);
+    return random;
+  }
+
+  /// Strangers leave most of what a process may open to those who belong here.
+  static std::size_t few_of_the_descriptors() {
+    rlimit limit;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+      return std::numeric_limits<std::size_t>::max();
+    return std::max<std::size_t>(static_cast<std::size_t>(limit.rlim_cur) / 16, 2);
+  }
+
+  detail::introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us) const {
+    const std::uint64_t known = members_.incarnation(rank);
+    return {distributed_version,
+            cluster_.hash(),
+            to_string(cluster_),
+            self_,
+            members_.task(rank),
+            incarnation_,
+            members_.is_given_up(rank, known) ? known : 0,
+            waits_us,
+            channel};
+  }
+
+  /// Somebody else answers in a task's place: a task of the same secret, which its proof tells, or a stranger.
+  error stranger_at(std::size_t rank, const handshake_type& talk) const {
+    const task_id& peer = members_.task(rank);
+    const std::string operation = "connect to " + to_string(peer);
+    const std::string where = to_string(cluster_.task_address(peer.job, peer.index));
+    for (std::size_t other = 0; other < members_.size(); ++other)
+      if (talk.proves(to_string(members_.task(other))))
+        return error(error_code::failed_precondition, operation,
+                     to_string(members_.task(other)) + " listens at " + where +
+                         "; give every task the same addresses, and each its own index");
+    return error(error_code::unauthenticated, operation,
+                 "what listens at " + where + " does not know this task's secret (" + secret_.origin() +
+                     "): it is another user's, or of another cluster; start all tasks as one user, or give them one "
+                     "secret");
+  }
+
+  template <typename Fits>
+  bool take(channel& to, Fits fits) {
+    for (auto each = inbox_.begin(); each != inbox_.end(); ++each) {
+      if (!fits(*each) || !members_.alive(each->rank, each->incarnation)) continue;
+      to = {each->rank, each->incarnation, std::move(each->stream)};
+      inbox_.erase(each);
+      inbox_size_ = inbox_.size();
+      return true;
+    }
+    return false;
   }
 
   // ---- the server's own thread: doors, handshakes, heartbeats ----
@@ -302,7 +425,7 @@ class basic_server {
         turn();
       } catch (const std::exception&) {
         // There was no memory for it, most likely: what this turn left undone the next one does.
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        detail::sleep<Clock>(std::chrono::milliseconds(20));
       }
     }
     farewell();
@@ -315,39 +438,49 @@ class basic_server {
     if (held_up_ > options_.dead_after / 2)
       for (control_link& link : links_) link.last_heard += held_up_;
     last_turn_ = now;
-    accept_connections(now);
-    dial_peers(now);
-    for (handshake& each : handshakes_) attempt(each, now);
-    std::erase_if(handshakes_, [](const handshake& each) { return each.over; });
+    // Those who are known come before those who are not.
     for (control_link& link : links_) listen_to(link, now);
     if (now >= next_beat_) {
       for (control_link& link : links_) beat(link);
       next_beat_ = now + options_.heartbeat;
     }
-    std::erase_if(links_, [](const control_link& link) { return link.closed; });
-    sleep(std::min(next_beat_, now + std::chrono::milliseconds(next_dial_needed() ? 20 : 250)) - now);
+    links_.remove_if([](const control_link& link) { return link.closed; });
+    dial_peers(now);
+    calls_.remove_if([&](call& each) { return !go_on(each, now); });
+    arrivals_.remove_if([&](arrival& each) { return !go_on(each, now); });
+    accept_connections(now);
+    forget_channels(now);
+    moment next = std::min({next_beat_, next_dial_, now + std::chrono::milliseconds(250)});
+    if (open_again_ > now) next = std::min(next, open_again_);
+    sleep(next - now);
   }
 
   void sleep(typename Clock::duration time) {
     items_.clear();
     items_.push_back({&doorbell_, true, false});
     // Left out while nobody can be let in: who knocks would end every wait at once.
-    if (handshakes_.size() < most_strangers && Clock::now() >= open_again_) items_.push_back({&listener_, true, false});
-    for (const handshake& each : handshakes_) items_.push_back({&each.stream, true, !each.out.idle()});
+    if (Clock::now() >= open_again_) items_.push_back({&listener_, true, false});
+    for (arrival& each : arrivals_) items_.push_back({&each.talk.stream(), true, each.talk.is_sending()});
+    for (call& each : calls_) items_.push_back({&each.talk.stream(), true, each.talk.is_sending()});
     for (const control_link& link : links_) items_.push_back({&link.stream, true, !link.out.idle()});
-    network_.wait(items_, std::chrono::duration_cast<std::chrono::nanoseconds>(time));
+    network_.wait(items_,
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(std::max(time, Clock::duration::zero())));
     doorbell_.clear();
   }
 
   void accept_connections(moment now) {
     if (now < open_again_) return;
-    typename T::stream stream;
     try {
-      while (handshakes_.size() < most_strangers && listener_.accept(stream)) {
-        handshake& fresh = handshakes_.emplace_back();
-        fresh.stream = std::move(stream);
-        fresh.until = now + options_.handshake;
-        fresh.in.expect(detail::most_control_bytes);
+      typename T::stream stream;
+      for (int accepted = 0; accepted < most_accepted; ++accepted) {
+        // Whoever has had its time, and belongs here, is in by then; the others make room for who comes.
+        if (arrivals_.size() >= most_strangers_ && now < arrivals_.front().since + shortest_stay) {
+          open_again_ = arrivals_.front().since + shortest_stay;
+          return;
+        }
+        if (!listener_.accept(stream)) return;
+        if (arrivals_.size() >= most_strangers_) arrivals_.pop_front();
+        arrivals_.emplace_back(std::move(stream), *this, now);
       }
     } catch (const error& problem) {
       open_again_ = now + std::chrono::milliseconds(100);  // too many open files: some may be closed by then
@@ -355,213 +488,238 @@ class basic_server {
     }
   }
 
-  bool should_dial(std::size_t rank) const {
-    const task_state state = members_.state(rank);
-    return rank < rank_ && (state == task_state::awaited || state == task_state::lost) &&
-           std::none_of(handshakes_.begin(), handshakes_.end(),
-                        [&](const handshake& each) { return each.dialled == rank; });
-  }
+  // ---- those who come ----
 
-  bool next_dial_needed() const {
-    for (std::size_t rank = 0; rank < rank_; ++rank)
-      if (should_dial(rank)) return true;
-    return false;
-  }
-
-  void dial_peers(moment now) {
-    for (std::size_t rank = 0; rank < rank_; ++rank) {
-      if (!should_dial(rank) || now < redial_[rank]) continue;
-      redial_[rank] = now + std::chrono::milliseconds(members_.state(rank) == task_state::lost ? 250 : 20);
-      try {
-        const task_id& peer = members_.task(rank);
-        typename T::stream stream = network_.connect(cluster_.task_address(peer.job, peer.index));
-        handshake& fresh = handshakes_.emplace_back();
-        fresh.stream = std::move(stream);
-        fresh.until = now + options_.handshake;
-        fresh.dialled = rank;
-        fresh.sent = hello_to(rank, "").bytes();
-        frame_header header;
-        header.kind = frame_kind::hello;
-        fresh.out.start(header, const_bytes(fresh.sent));
-        fresh.in.expect(detail::most_control_bytes);
-      } catch (const error& problem) {
-        // Not there yet: tried again. What else may be the reason is told to who waits.
-        if (problem.code() != error_code::unavailable) members_.set_note(rank, problem.what());
-      }
-    }
-  }
-
-  void attempt(handshake& each, moment now) {
+  /// Returns whether there is more to do for it.
+  bool go_on(arrival& each, moment now) {
+    using phase = typename handshake_type::phase;
     try {
-      each.out.advance(each.stream);
-      if ((each.accepted || each.refused) && each.out.idle()) return conclude(each, now);
-      if (!each.accepted && !each.refused) {
-        each.in.advance(each.stream);
-        if (each.in.needs_destination()) {
-          each.received.resize(static_cast<std::size_t>(each.in.header().payload_length));
-          each.in.payload_to(mutable_bytes(each.received));
-          each.in.advance(each.stream);
-        }
-        if (each.in.complete()) each.dialled ? judge_answer(each, now) : judge_hello(each, now);
-      }
+      each.talk.advance();
+      if (each.talk.at() == phase::introduced) judge(each);
+      if (each.talk.at() == phase::over && each.welcome) let_in(each, now);
+      return each.talk.at() != phase::over && now < each.until;
     } catch (const error& problem) {
-      break_off(each, problem);
+      return turn_away(each, problem.code(), now);
     } catch (const std::exception&) {
-      each.over = true;  // no memory for it; a dialled peer is dialled again
-    }
-    if (each.over || now < each.until) return;
-    each.over = true;
-    if (each.dialled) members_.set_note(*each.dialled, "it takes a connection and does not answer");
-  }
-
-  /// The other side is gone, speaks another version of the protocol, or is no Weft task at all.
-  void break_off(handshake& each, const error& problem) {
-    each.over = true;
-    const bool other_version = problem.code() == error_code::failed_precondition;
-    if (each.dialled) {
-      // Who is gone is dialled again.
-      const std::string operation = "connect to " + to_string(members_.task(*each.dialled));
-      if (other_version) return members_.refuse(error(problem.code(), operation, problem.sentence()));
-      if (problem.code() != error_code::unavailable) members_.set_note(*each.dialled, problem.sentence());
-    } else if (other_version && !each.refused) {
-      refuse(each, problem);
-      each.over = false;
+      return false;  // no memory for it
     }
   }
 
-  static void refuse(handshake& each, const error& why) {
-    each.refused = true;
-    each.sent = detail::error_bytes(why.code(), why.what());
-    frame_header header;
-    header.kind = frame_kind::refuse;
-    each.out.start(header, const_bytes(each.sent));
-  }
-
-  void judge_hello(handshake& each, moment now) {
-    if (each.in.header().kind != frame_kind::hello)
-      throw error(error_code::invalid_argument, "handshake", "the first frame is no hello");
-    const auto hello = detail::hello_message::read(each.received);
-    if (const std::optional<error> problem = objection(hello)) {
-      refuse(each, *problem);
-    } else {
-      each.sent = hello_to(cluster_.rank(hello.from), hello.channel).bytes();
-      each.accepted = hello;
-      frame_header header;
-      header.kind = frame_kind::welcome;
-      each.out.start(header, const_bytes(each.sent));
+  /// A stranger, or a task of another version, is told no more than that: what it does not know of this task it is not
+  /// to learn. Others are gone, or speak no language of this one. Returns whether there is more to do for it.
+  bool turn_away(arrival& each, error_code code, moment now) {
+    if (code == error_code::unauthenticated)
+      members_.set_note("one that came with another secret than " + secret_.origin() + " was turned away");
+    if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
+    try {
+      each.talk.turn_away(code);
+      each.until = std::min(each.until, now + std::chrono::milliseconds(250));  // it reads that, and goes
+      return true;
+    } catch (const std::exception&) {
+      return false;
     }
-    each.out.advance(each.stream);
-    if (each.out.idle()) conclude(each, now);
   }
 
-  /// Why the peer that says this cannot be let in, if it cannot.
-  std::optional<error> objection(const detail::hello_message& hello) {
-    const std::string who = to_string(hello.from);
-    const auto refuse = [](error_code code, const std::string& why) { return error(code, "handshake", why); };
-    if (hello.library_version != distributed_version)
-      return refuse(error_code::failed_precondition, who + " runs Weft " + hello.library_version + ", " + name() +
-                                                         " runs " + distributed_version +
-                                                         "; run the same build on every task");
-    if (hello.cluster_hash != cluster_.hash()) {
-      const error problem = refuse(error_code::failed_precondition,
-                                   who + " and " + name() + " were given different clusters: '" + hello.cluster +
-                                       "' and '" + to_string(cluster_) + "'; give every task the same addresses");
-      if (const auto rank = find(hello.from))
-        members_.set_note(*rank, "it came with another cluster, '" + hello.cluster + "'");
-      return problem;
-    }
-    if (!(hello.to == self_))
-      return refuse(error_code::failed_precondition, who + " looked for " + to_string(hello.to) + " at " +
-                                                         to_string(address_) + " but " + name() + " listens there");
-    const auto rank = find(hello.from);
-    if (!rank || *rank == rank_)
-      return refuse(
-          error_code::failed_precondition,
-          who + " is " + (rank ? "this task itself; start every task with its own index" : "not in the cluster"));
-    const bool other_incarnation = members_.incarnation(*rank) != hello.incarnation;
-    if (members_.state(*rank) == task_state::alive && other_incarnation)
-      return refuse(error_code::unavailable,
-                    "another process is " + who + " already; stop it, or give this one its own index");
-    if (members_.state(*rank) == task_state::lost && !other_incarnation)
-      return refuse(error_code::aborted, who + " was given up (it " + members_.reason(*rank) + "); start it again");
-    return {};
+  void judge(arrival& each) {
+    const detail::introduction& its = *each.talk.other();
+    if (const std::optional<error> problem = objection(its)) return each.talk.refuse(*problem);
+    each.talk.welcome(introduction_to(cluster_.rank(its.from), its.channel, 0));
+    each.welcome = true;
   }
 
-  void judge_answer(handshake& each, moment now) {
-    each.over = true;
-    const std::size_t rank = *each.dialled;
-    const std::string operation = "connect to " + to_string(members_.task(rank));
-    if (each.in.header().kind == frame_kind::refuse) {
-      error why = detail::read_error(each.received, operation);
-      if (why.code() == error_code::unavailable)
-        members_.set_note(rank, why.what());  // may pass: tried again
-      else
-        members_.refuse(std::move(why));
+  void let_in(arrival& each, moment now) {
+    const detail::introduction& its = *each.talk.other();
+    const std::size_t rank = cluster_.rank(its.from);
+    if (its.channel.empty()) {
+      // It has given up in the middle of any other.
+      links_.remove_if([&](const control_link& other) { return other.rank == rank && !other.met; });
+      links_.emplace_back(rank, its.incarnation, std::move(each.talk.stream()), now);
       return;
-    }
-    if (each.in.header().kind != frame_kind::welcome)
-      throw error(error_code::invalid_argument, operation, "the peer broke the protocol");
-    const auto welcome = detail::hello_message::read(each.received);
-    if (!(welcome.from == members_.task(rank)) || welcome.cluster_hash != cluster_.hash())
-      throw error(error_code::failed_precondition, operation, "another task answers there");
-    if (members_.state(rank) == task_state::lost && members_.incarnation(rank) == welcome.incarnation) return;
-    add_control_link(rank, welcome.incarnation, std::move(each.stream), now);
-  }
-
-  void conclude(handshake& each, moment now) {
-    each.over = true;
-    if (each.refused) return;
-    const std::size_t rank = cluster_.rank(each.accepted->from);
-    if (each.accepted->channel.empty()) {
-      for (control_link& link : links_)
-        if (link.rank == rank) link.closed = true;  // the same incarnation dialled again
-      return add_control_link(rank, each.accepted->incarnation, std::move(each.stream), now);
     }
     {
       std::lock_guard lock(inbox_mutex_);
-      std::erase_if(inbox_, [&](const waiting_channel& old) {
-        return old.rank == rank && old.channel == each.accepted->channel;
-      });
-      inbox_.push_back({rank, each.accepted->channel, std::move(each.stream)});
+      inbox_.remove_if([&](const waiting_channel& old) { return old.rank == rank && old.name == its.channel; });
+      constexpr std::uint64_t longest = 600'000'000;  // ten minutes
+      const std::chrono::microseconds waits(
+          static_cast<std::int64_t>(its.waits_us == 0 ? longest : std::min(its.waits_us, longest)));
+      inbox_.push_back({rank, its.incarnation, its.channel,
+                        now + std::chrono::duration_cast<typename Clock::duration>(waits),
+                        std::move(each.talk.stream())});
       inbox_size_ = inbox_.size();
     }
     inbox_changed_.notify_all();
     service_bell_.notify();
   }
 
-  void add_control_link(std::size_t rank, std::uint64_t incarnation, typename T::stream stream, moment now) {
-    control_link& link = links_.emplace_back();
-    link.rank = rank;
-    link.stream = std::move(stream);
-    link.last_heard = now;
-    link.in.expect(detail::most_control_bytes);
-    members_.set_alive(rank, incarnation);
-    service_bell_.notify();
+  /// Why the peer that says this cannot be let in, if it cannot. It knows the secret.
+  std::optional<error> objection(const detail::introduction& its) {
+    const std::string who = to_string(its.from);
+    const auto refuse = [](error_code code, const std::string& why) { return error(code, "handshake", why); };
+    if (its.library_version != distributed_version)
+      return refuse(error_code::failed_precondition, who + " runs Weft " + its.library_version + ", " + name() +
+                                                         " runs " + distributed_version +
+                                                         "; run the same build on every task");
+    if (its.cluster_hash != cluster_.hash()) {
+      if (const auto rank = find(its.from))
+        members_.set_note(*rank, "it came with another cluster, '" + its.cluster + "'");
+      return refuse(error_code::failed_precondition, who + " and " + name() + " were given different clusters: '" +
+                                                         its.cluster + "' and '" + to_string(cluster_) +
+                                                         "'; give every task the same addresses");
+    }
+    if (!(its.to == self_))
+      return refuse(error_code::failed_precondition, who + " looked for " + to_string(its.to) + " at " +
+                                                         to_string(address_) + " but " + name() + " listens there");
+    const auto rank = find(its.from);
+    if (!rank || *rank == rank_)
+      return refuse(
+          error_code::failed_precondition,
+          who + " is " + (rank ? "this task itself; start every task with its own index" : "not in the cluster"));
+    if (its.given_up == incarnation_)  // this task learns it on the connection that the two had
+      return refuse(error_code::aborted, name() + " is given up by " + who);
+    if (members_.state(*rank) == task_state::alive && members_.incarnation(*rank) != its.incarnation)
+      return refuse(error_code::unavailable,
+                    "another process is " + who + " already; stop it, or give this one its own index");
+    if (members_.is_given_up(*rank, its.incarnation))
+      return refuse(error_code::aborted,
+                    who + " was given up (it " + members_.reason(*rank, its.incarnation) + "); start it again");
+    if (!its.channel.empty()) {
+      std::lock_guard lock(inbox_mutex_);
+      const auto waiting = std::count_if(inbox_.begin(), inbox_.end(), [&](const waiting_channel& each) {
+        return each.rank == *rank && each.name != its.channel;
+      });
+      if (static_cast<std::size_t>(waiting) >= options_.most_channels)
+        return refuse(error_code::resource_exhausted,
+                      who + " has " + std::to_string(waiting) + " channels that nobody has taken up");
+    }
+    return {};
+  }
+
+  /// Channels whose opener waits no longer, or is another one by now.
+  void forget_channels(moment now) {
+    if (inbox_size_.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard lock(inbox_mutex_);
+    inbox_.remove_if([&](const waiting_channel& each) {
+      const task_state state = members_.state(each.rank);
+      const bool same = members_.incarnation(each.rank) == each.incarnation;
+      return now >= each.until ||
+             (same ? state == task_state::left || state == task_state::lost : state == task_state::alive);
+    });
+    inbox_size_ = inbox_.size();
+  }
+
+  // ---- those whom this side dials ----
+
+  bool should_dial(std::size_t rank) const {
+    return rank < rank_ && members_.state(rank) != task_state::alive &&
+           std::none_of(calls_.begin(), calls_.end(), [&](const call& each) { return each.rank == rank; });
+  }
+
+  void dial_peers(moment now) {
+    next_dial_ = moment::max();
+    for (std::size_t rank = 0; rank < rank_; ++rank) {
+      if (!should_dial(rank)) continue;
+      if (now >= redial_[rank]) {
+        const bool missing = members_.state(rank) == task_state::awaited;
+        redial_[rank] = now + std::chrono::milliseconds(missing ? 20 : 250);
+        dial(rank, now);
+      }
+      next_dial_ = std::min(next_dial_, redial_[rank]);
+    }
+  }
+
+  void dial(std::size_t rank, moment now) {
+    try {
+      const task_id& peer = members_.task(rank);
+      calls_.emplace_back(rank, network_.connect(cluster_.task_address(peer.job, peer.index), longest_dial), *this,
+                          now + options_.handshake);
+    } catch (const error& problem) {
+      // Not there yet: tried again. What else may be the reason is told to who waits.
+      if (problem.code() != error_code::unavailable) members_.set_note(rank, problem.what());
+    }
+  }
+
+  bool go_on(call& each, moment now) {
+    using phase = typename handshake_type::phase;
+    try {
+      each.talk.advance();
+      if (each.talk.at() == phase::challenged) {
+        if (!each.talk.proves(to_string(members_.task(each.rank)))) {
+          members_.refuse(each.rank, stranger_at(each.rank, each.talk));
+          each.talk.turn_away(error_code::unauthenticated);
+          return false;
+        }
+        each.talk.introduce(introduction_to(each.rank, "", 0));
+        each.talk.advance();
+      }
+      if (each.talk.at() == phase::over) {
+        judge_answer(each, now);
+        return false;
+      }
+    } catch (const error& problem) {
+      // Who is gone is dialled again. A task of another version is never the right one; what it says is no proof.
+      const std::string operation = "connect to " + to_string(members_.task(each.rank));
+      if (problem.code() == error_code::failed_precondition || problem.code() == error_code::unauthenticated)
+        members_.refuse(each.rank, error(problem.code(), operation, problem.sentence()));
+      else if (problem.code() != error_code::unavailable)
+        members_.set_note(each.rank, problem.sentence());
+      return false;
+    } catch (const std::exception&) {
+      return false;  // no memory for it: dialled again
+    }
+    if (now < each.until) return true;
+    members_.set_note(each.rank, "it takes a connection and does not answer");
+    return false;
+  }
+
+  void judge_answer(call& each, moment now) {
+    const std::string operation = "connect to " + to_string(members_.task(each.rank));
+    if (const std::optional<error>& why = each.talk.refusal()) {
+      const bool passing = why->code() == error_code::unavailable || why->code() == error_code::aborted;
+      if (passing)
+        members_.set_note(each.rank, why->sentence());  // tried again
+      else
+        members_.refuse(each.rank, error(why->code(), operation, why->sentence()));
+      return;
+    }
+    const detail::introduction& its = *each.talk.other();
+    if (members_.is_given_up(each.rank, its.incarnation)) return;
+    control_link& link = links_.emplace_back(each.rank, its.incarnation, std::move(each.talk.stream()), now);
+    meet(link);
+    beat(link);
+  }
+
+  // ---- control connections ----
+
+  /// From here on the two know of each other.
+  void meet(control_link& link) {
+    link.met = true;
+    for (control_link& other : links_)
+      if (&other != &link && other.rank == link.rank) other.closed = true;
+    members_.set_alive(link.rank, link.incarnation);
+    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+      const task_state state = members_.state(rank);
+      if (state == task_state::lost || state == task_state::left) link.untold.push_back(rank);
+    }
+    after_change();
   }
 
   void listen_to(control_link& link, moment now) {
     if (link.closed) return;
     send_on(link);
     try {
-      for (;;) {
-        if (link.in.advance(link.stream) > 0) link.last_heard = now;
+      for (int heard = 0; heard < most_heard;) {
+        link.in.advance(link.stream);
         if (link.in.needs_destination()) {
           link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
           link.in.payload_to(mutable_bytes(link.message));
           continue;
         }
         if (!link.in.complete()) break;
-        const frame_kind kind = link.in.header().kind;
-        if (kind == frame_kind::refuse)
-          return lose(link, std::string("has given up this task, which ") +
-                                detail::read_error(link.message, "control").sentence());
-        if (kind == frame_kind::goodbye) {
-          link.closed = true;
-          members_.set_left(link.rank);
-          return after_change();
-        }
-        if (kind != frame_kind::heartbeat || !link.message.empty())
-          throw error(error_code::invalid_argument, "control", "a frame of the wrong kind");
+        link.last_heard = now;
+        ++heard;
+        if (!link.met) meet(link);
+        if (!act_on(link)) return;
+        link.message.clear();
         link.in.expect(detail::most_control_bytes);
       }
     } catch (const error& problem) {
@@ -572,6 +730,53 @@ class basic_server {
     if (now - link.last_heard > options_.dead_after)
       lose(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
                      ": it is stopped, overloaded or cut off");
+  }
+
+  /// On a frame of a peer. Returns whether the connection goes on.
+  bool act_on(control_link& link) {
+    switch (link.in.header().kind) {
+      case frame_kind::heartbeat:
+        if (!link.message.empty()) detail::message_reader::malformed();
+        return true;
+      case frame_kind::notice:
+        hear_of(detail::notice::read(link.message), link.rank);
+        return true;
+      case frame_kind::refuse:
+        lose(link,
+             std::string("has given up this task, which ") + detail::read_error(link.message, "control").sentence());
+        return false;
+      case frame_kind::goodbye: {
+        link.closed = true;
+        const std::string why = link.message.empty() ? "" : detail::read_error(link.message, "").sentence();
+        members_.set_left(link.rank, why);
+        tell_others(link.rank);
+        after_change();
+        return false;
+      }
+      default:
+        throw error(error_code::invalid_argument, "control", "a frame of the wrong kind");
+    }
+  }
+
+  /// Another task knows what became of a third one.
+  void hear_of(const detail::notice& said, std::size_t from) {
+    const auto rank = find(said.about);
+    if (!rank || *rank == rank_) return;
+    const std::string seen = ", as " + to_string(members_.task(from)) + " has seen";
+    const bool from_another = said.why.ends_with(" has seen");  // it has only heard of it, too
+    const std::string why = said.why + (from_another ? "" : seen);
+    if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
+    after_change();
+    if (!said.left && options_.on_lost)
+      options_.on_lost(error(error_code::unavailable, name(), to_string(said.about) + " " + why));
+  }
+
+  void tell_others(std::size_t rank) {
+    for (control_link& link : links_) {
+      if (link.closed || link.rank == rank) continue;
+      if (std::find(link.untold.begin(), link.untold.end(), rank) == link.untold.end()) link.untold.push_back(rank);
+      send_on(link);
+    }
   }
 
   static std::string milliseconds(typename Clock::duration time) {
@@ -589,17 +794,32 @@ class basic_server {
   void send_on(control_link& link) {
     try {
       link.out.advance(link.stream);
+      while (link.out.idle() && link.met && !link.untold.empty()) {
+        const std::size_t rank = link.untold.front();
+        link.untold.pop_front();
+        const task_state state = members_.state(rank);
+        if (state != task_state::lost && state != task_state::left) continue;  // it is back
+        link.sent = detail::notice{members_.task(rank), members_.incarnation(rank), state == task_state::left,
+                                   members_.reason(rank)}
+                        .bytes();
+        frame_header header;
+        header.kind = frame_kind::notice;
+        link.out.start(header, const_bytes(link.sent));
+        link.out.advance(link.stream);
+      }
     } catch (const error&) {
       // A peer that is gone may have said goodbye first: what can still be read tells.
     }
   }
 
   void lose(control_link& link, std::string why) {
-    tell_why(link, why);
     link.closed = true;
+    if (!link.met) return;  // it has not come yet, and may try again
+    tell_why(link, why);
     link.stream.close();
     if (held_up_ > options_.dead_after) why += " (this task itself was held up for " + milliseconds(held_up_) + ")";
     const std::string sentence = members_.set_lost(link.rank, why);
+    tell_others(link.rank);
     after_change();
     if (options_.on_lost) options_.on_lost(error(error_code::unavailable, name(), sentence));
   }
@@ -607,12 +827,13 @@ class basic_server {
   /// A peer that was only silent for too long goes on some time, and is to know why it is alone then.
   void tell_why(control_link& link, const std::string& why) {
     try {
+      link.untold.clear();
       send_on(link);
       if (!link.out.idle()) return;
-      const std::vector<std::byte> sent = detail::error_bytes(error_code::aborted, why);
+      link.sent = detail::error_bytes(error_code::aborted, why);
       frame_header header;
       header.kind = frame_kind::refuse;
-      link.out.start(header, const_bytes(sent));
+      link.out.start(header, const_bytes(link.sent));
       link.out.advance(link.stream);
     } catch (const error&) {
       // it is gone
@@ -626,21 +847,30 @@ class basic_server {
 
   void farewell() {
     listener_.close();
+    std::string failure;
+    {
+      std::lock_guard lock(failure_mutex_);
+      failure = failure_;
+    }
+    const std::vector<std::byte> why =
+        failure.empty() ? std::vector<std::byte>{} : detail::error_bytes(error_code::aborted, failure);
     frame_header header;
     header.kind = frame_kind::goodbye;
     const deadline_type until = std::chrono::milliseconds(200);
     for (control_link& link : links_) {
+      if (link.closed) continue;
       try {
         while (!link.out.idle() && !until.expired())
-          if (link.out.advance(link.stream) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        link.out.start(header);
+          if (link.out.advance(link.stream) == 0) detail::sleep<Clock>(std::chrono::milliseconds(1));
+        link.out.start(header, const_bytes(why));
         link.out.advance(link.stream);
       } catch (const error&) {
         // it is gone already
       }
     }
     links_.clear();
-    handshakes_.clear();
+    calls_.clear();
+    arrivals_.clear();
     std::lock_guard lock(inbox_mutex_);
     inbox_.clear();
   }
@@ -650,13 +880,15 @@ class basic_server {
     return cluster_.rank(task);
   }
 
-  T network_;
+  mutable T network_;
   cluster_spec cluster_;
   task_id self_;
   server_options options_;
+  cluster_secret secret_;
   std::uint64_t incarnation_;
   std::size_t rank_;
   membership members_;
+  std::size_t most_strangers_;
   wait_policy waiting_;
   typename T::listener listener_;
   endpoint address_;
@@ -664,14 +896,18 @@ class basic_server {
 
   std::mutex inbox_mutex_;
   std::condition_variable inbox_changed_;
-  std::deque<waiting_channel> inbox_;
+  std::list<waiting_channel> inbox_;
   std::atomic<std::size_t> inbox_size_{0};
 
-  // used by the server's own thread only
-  std::deque<handshake> handshakes_;
-  std::deque<control_link> links_;
+  std::mutex failure_mutex_;
+  std::string failure_;
+
+  // used by the server's own thread only; connections that are under way do not move
+  std::list<arrival> arrivals_;
+  std::list<call> calls_;
+  std::list<control_link> links_;
   std::vector<moment> redial_;
-  moment last_turn_{}, next_beat_{}, open_again_{};
+  moment last_turn_{}, next_beat_{}, next_dial_{}, open_again_{};
   typename Clock::duration held_up_{};  // how long this turn was in coming
   std::vector<typename T::wait_item> items_;
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <span>
@@ -29,11 +31,19 @@ template <typename T>
 using update_function = void (*)(std::span<T> variable, std::span<const T> gradient,
                                  std::span<const std::span<T>> slots, std::span<const double> parameters);
 
+/// The same, which also writes the variable's new values to `copy`: in one loop the memory's latencies overlap.
+template <typename T>
+using copying_update_function = void (*)(std::span<T> variable, std::span<const T> gradient,
+                                         std::span<const std::span<T>> slots, std::span<const double> parameters,
+                                         T* copy);
+
 struct update_implementation {
   std::size_t parameters = 0;  // how many the rule takes
   std::size_t slots = 0;       // how many values it keeps beside each element; at most most_slots
   update_function<float> for_float = nullptr;
   update_function<double> for_double = nullptr;
+  copying_update_function<float> copying_float = nullptr;  // a rule may do without
+  copying_update_function<double> copying_double = nullptr;
 
   static constexpr std::size_t most_slots = 4;
 };
@@ -97,6 +107,33 @@ void momentum_update(std::span<T> variable, std::span<const T> gradient, std::sp
   });
 }
 
+template <typename T>
+void gradient_descent_copied(std::span<T> variable, std::span<const T> gradient, std::span<const std::span<T>>,
+                             std::span<const double> parameters, T* copy) {
+  vectorised([=, w = variable.data(), g = gradient.data(), n = variable.size(), rate = static_cast<T>(parameters[0])] {
+    T* __restrict to = w;
+    T* __restrict also = copy;
+    const T* __restrict from = g;
+    for (std::size_t i = 0; i < n; ++i) also[i] = to[i] -= rate * from[i];
+  });
+}
+
+template <typename T>
+void momentum_copied(std::span<T> variable, std::span<const T> gradient, std::span<const std::span<T>> slots,
+                     std::span<const double> parameters, T* copy) {
+  vectorised([=, w = variable.data(), g = gradient.data(), s = slots[0].data(), n = variable.size(),
+              rate = static_cast<T>(parameters[0]), mu = static_cast<T>(parameters[1])] {
+    T* __restrict to = w;
+    T* __restrict also = copy;
+    T* __restrict velocity = s;
+    const T* __restrict from = g;
+    for (std::size_t i = 0; i < n; ++i) {
+      velocity[i] = mu * velocity[i] + from[i];
+      also[i] = to[i] -= rate * velocity[i];
+    }
+  });
+}
+
 /// to += from
 template <typename T>
 void accumulate(T* into, const T* values, std::size_t count) {
@@ -118,12 +155,93 @@ void add(T* into, const T* left, const T* right, std::size_t count) {
   });
 }
 
-/// to /= by
+/// to = by * from
 template <typename T>
-void divide(T* values, std::size_t count, T by) {
+void scale(T* into, const T* values, std::size_t count, T by) {
   vectorised([=] {
-    for (std::size_t i = 0; i < count; ++i) values[i] /= by;
+    T* __restrict to = into;
+    const T* __restrict from = values;
+    for (std::size_t i = 0; i < count; ++i) to[i] = by * from[i];
   });
+}
+
+/// values *= by
+template <typename T>
+void scale(T* values, std::size_t count, T by) {
+  vectorised([=] {
+    for (std::size_t i = 0; i < count; ++i) values[i] *= by;
+  });
+}
+
+template <typename T>
+using bits_of = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// The bits of an element to its sign's place, which is set where the element is infinite or not a number.
+template <typename T>
+constexpr bits_of<T> nonfinite_bit(T value) {
+  constexpr bits_of<T> sign = bits_of<T>{1} << (8 * sizeof(T) - 1);
+  constexpr bits_of<T> least_exponent = bits_of<T>{1} << (std::numeric_limits<T>::digits - 1);
+  return (std::bit_cast<bits_of<T>>(value) & ~sign) + least_exponent;
+}
+
+/// Whether all of them are finite.
+template <typename T>
+bool all_finite(const T* values, std::size_t count) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    const T* __restrict from = values;
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) any |= nonfinite_bit(from[i]);
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
+}
+
+/// The first that is not finite; `count` where all are.
+template <typename T>
+std::size_t first_nonfinite(const T* values, std::size_t count) {
+  constexpr std::size_t at_once = 4096;
+  for (std::size_t first = 0; first < count; first += at_once) {
+    const std::size_t size = count - first < at_once ? count - first : at_once;
+    if (all_finite(values + first, size)) continue;
+    for (std::size_t i = first; i < first + size; ++i)
+      if (nonfinite_bit(values[i]) >> (8 * sizeof(T) - 1)) return i;
+  }
+  return count;
+}
+
+/// to = (a + b) / by; returns whether all of it is finite.
+template <typename T>
+bool mean_of_two(T* into, const T* left, const T* right, std::size_t count, T by) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    T* __restrict to = into;
+    const T* __restrict a = left;
+    const T* __restrict b = right;
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const T mean = (a[i] + b[i]) / by;
+      any |= nonfinite_bit(mean);
+      to[i] = mean;
+    }
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
+}
+
+/// values /= by; returns whether all of it is finite.
+template <typename T>
+bool divide(T* values, std::size_t count, T by) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] /= by;
+      any |= nonfinite_bit(values[i]);
+    }
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
 }
 
 }  // namespace detail
@@ -168,8 +286,12 @@ class update_rules {
   struct registry {
     std::mutex mutex;
     std::map<std::string, update_implementation> rules{
-        {"gradient_descent", {1, 0, detail::gradient_descent_update<float>, detail::gradient_descent_update<double>}},
-        {"momentum", {2, 1, detail::momentum_update<float>, detail::momentum_update<double>}},
+        {"gradient_descent",
+         {1, 0, detail::gradient_descent_update<float>, detail::gradient_descent_update<double>,
+          detail::gradient_descent_copied<float>, detail::gradient_descent_copied<double>}},
+        {"momentum",
+         {2, 1, detail::momentum_update<float>, detail::momentum_update<double>, detail::momentum_copied<float>,
+          detail::momentum_copied<double>}},
     };
   };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/distributed/messages.hpp>
@@ -35,11 +36,20 @@ struct variable_info {
 /// When gradients are applied: each at once as it comes, or one mean per step over all workers.
 enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
+/// What becomes of gradients that are not finite: some element is infinite or not a number.
+enum class nonfinite_gradients : unsigned char {
+  refuse,  // whoever brings them gets an error that names the worker, the step and the variable; nothing is applied
+  apply,   // applied as they are
+};
+
 /// What all tasks of a training have in common beside the variables: another seed would mean other first values and
-/// another share of the data.
+/// another share of the data. `settings`: what else the program wants to be the same everywhere, in words: how many
+/// steps there are, how the data are divided.
 struct graph_identity {
   std::uint64_t hash, seed;
-  graph_identity(std::uint64_t graph_hash = 0, std::uint64_t graph_seed = 0) : hash(graph_hash), seed(graph_seed) {}
+  std::string settings;
+  graph_identity(std::uint64_t graph_hash = 0, std::uint64_t graph_seed = 0, std::string other_settings = {})
+      : hash(graph_hash), seed(graph_seed), settings(std::move(other_settings)) {}
 };
 
 /// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
@@ -103,7 +113,7 @@ struct enroll_message {
 
   std::vector<std::byte> bytes() const {
     message_writer out;
-    out.number(static_cast<std::uint8_t>(mode)).number(graph.hash).number(graph.seed);
+    out.number(static_cast<std::uint8_t>(mode)).number(graph.hash).number(graph.seed).text(printable(graph.settings));
     out.number(static_cast<std::uint32_t>(variables.size()));
     for (const variable_info& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
@@ -122,6 +132,7 @@ struct enroll_message {
     message.mode = static_cast<consistency>(mode);
     message.graph.hash = in.number<std::uint64_t>();
     message.graph.seed = in.number<std::uint64_t>();
+    message.graph.settings = in.text();
     const auto count = in.number<std::uint32_t>();
     if (count > in.left()) message_reader::malformed();  // a variable takes more than a byte
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -165,6 +176,8 @@ struct enroll_message {
         return "variable '" + mine.name +
                "' has another element type, parameter server or update rule than at the first worker";
     }
+    if (other.graph.settings != graph.settings)
+      return "its settings are '" + other.graph.settings + "', the first worker's '" + graph.settings + "'";
     if (other.graph.hash != graph.hash)
       return "its graph has hash " + std::to_string(other.graph.hash) + ", the first worker's has " +
              std::to_string(graph.hash);

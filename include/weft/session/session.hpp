@@ -433,7 +433,7 @@ class session {
     static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
     if constexpr (correct<mistake>) {
       if constexpr (requires { value.data(); } || detail::is_number<X>)
-        set_variable(v.erased(), detail::as_fed<node<T, D, Dev>>(value));
+        set_variable(v.erased(), detail::as_fed(value));
       else
         set(v, tensor<value_t<X>, dims_t<X>>(value));
     }

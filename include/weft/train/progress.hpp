@@ -1,13 +1,16 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +47,57 @@ struct progress_options {
   std::chrono::milliseconds line_interval{3000};
 };
 
+namespace detail {
+
+/// While a bar is drawn on a terminal: a program that is ended by Ctrl-C, or another signal that nobody else handles,
+/// ends the bar's line first, so that the shell's prompt does not stand in it.
+class line_ended_by_signals {
+ public:
+  explicit line_ended_by_signals(int descriptor) {
+    int nobody = -1;
+    if (!drawn_on().compare_exchange_strong(nobody, descriptor)) return;  // another bar looks after it
+    ours_ = true;
+    for (const int number : signals) {
+      struct sigaction before {};
+      if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
+      struct sigaction now {};
+      now.sa_handler = end_line;
+      now.sa_flags = static_cast<int>(SA_RESETHAND);
+      ::sigaction(number, &now, nullptr);
+    }
+  }
+  line_ended_by_signals(const line_ended_by_signals&) = delete;
+  line_ended_by_signals& operator=(const line_ended_by_signals&) = delete;
+  ~line_ended_by_signals() {
+    if (!ours_) return;
+    for (const int number : signals) {
+      struct sigaction now {};
+      if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == end_line) ::signal(number, SIG_DFL);
+    }
+    drawn_on() = -1;
+  }
+
+ private:
+  static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+  static std::atomic<int>& drawn_on() {
+    static std::atomic<int> descriptor{-1};
+    return descriptor;
+  }
+
+  static void end_line(int number) {
+    const int descriptor = drawn_on().exchange(-1);
+    if (descriptor >= 0 && ::write(descriptor, "\n", 1) < 0) {
+      // the terminal is gone
+    }
+    ::raise(number);  // now by its default: the program ends
+  }
+
+  bool ours_ = false;
+};
+
+}  // namespace detail
+
 /// Shows a run's step, epoch, cost, speed and the time that is left.
 ///
 ///     progress shown({.steps = steps, .steps_per_epoch = batches, .items_per_step = 100});
@@ -59,6 +113,8 @@ class basic_progress {
       options_.mode = ::isatty(::fileno(options_.out)) ? progress_mode::bar : progress_mode::lines;
     interval_ = options_.mode == progress_mode::bar ? options_.bar_interval : options_.line_interval;
     next_ = start_ + options_.bar_interval;
+    if (options_.mode == progress_mode::bar && ::isatty(::fileno(options_.out)))
+      signals_.emplace(::fileno(options_.out));
   }
   basic_progress(const basic_progress&) = delete;
   basic_progress& operator=(const basic_progress&) = delete;
@@ -82,10 +138,11 @@ class basic_progress {
   void finish() {
     if (finished_) return;
     finished_ = true;
-    if (options_.mode == progress_mode::none || first_ < 0) return;
+    if (options_.mode == progress_mode::none || first_ < 0) return signals_.reset();
     show(Clock::now());
     if (options_.mode == progress_mode::bar) std::fputc('\n', options_.out);
     std::fflush(options_.out);
+    signals_.reset();
   }
 
  private:
@@ -194,6 +251,7 @@ class basic_progress {
   std::int64_t first_ = -1, step_ = 0, last_step_ = 0;
   double cost_ = 0;
   bool finished_ = false;
+  std::optional<detail::line_ended_by_signals> signals_;
 };
 
 using progress = basic_progress<>;

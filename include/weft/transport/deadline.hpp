@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
 #include <weft/language.hpp>
 
@@ -67,12 +68,25 @@ inline constexpr bool under_thread_sanitizer = false;
 #endif
 
 /// Sleeps until it is notified, at most for `time`; may return earlier. By the steady clock: the system's may be set
-/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter.
-inline void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
-  if constexpr (under_thread_sanitizer)
+/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter. A
+/// clock whose time is not that of the world brings a sleep of its own.
+template <typename Clock = std::chrono::steady_clock>
+void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
+  if constexpr (requires { Clock::sleep(changed, lock, time); })
+    Clock::sleep(changed, lock, time);
+  else if constexpr (under_thread_sanitizer)
     changed.wait_until(lock, std::chrono::system_clock::now() + time);
   else
     changed.wait_for(lock, time);
+}
+
+/// Sleeps for so long.
+template <typename Clock = std::chrono::steady_clock>
+void sleep(std::chrono::nanoseconds time) {
+  if constexpr (requires { Clock::sleep(time); })
+    Clock::sleep(time);
+  else
+    std::this_thread::sleep_for(time);
 }
 
 }  // namespace detail

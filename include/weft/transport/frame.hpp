@@ -13,10 +13,13 @@ namespace weft {
 
 /// What a frame means. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,     // who dials, and for which channel
+  hello = 1,     // whoever dials: a nonce
+  challenge,     // the answer: another nonce, and the proof of knowing the secret
+  introduce,     // whoever dials: the same proof, who it is, and for which channel
   welcome,       // the answer: who was reached
   refuse,        // the other answer: why not
   heartbeat,     // nothing but a sign of life
+  notice,        // what became of a third task
   goodbye,       // the task leaves in order
   failure,       // an answer: the request failed, here is the code and the sentence
   enroll,        // worker to ps: the variables, their rules and the consistency mode
@@ -39,7 +42,8 @@ enum frame_flags : std::uint32_t {
   payload_checked = 1,  // payload_crc holds the payload's CRC32C
   duplicate = 2,        // an answer: this update had been applied before, it was not applied again
   in_segment = 4,       // the gradients, or the values, lie in the segment that both have mapped; they do not follow
-  known_frame_flags = 7,
+  only_finite = 8,      // an answer: gradients that are not finite are refused
+  known_frame_flags = 15,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -52,13 +56,14 @@ struct frame_header {
   std::int64_t step = 0;
   std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash
   std::uint32_t payload_crc = 0;
+  std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 3;
+inline constexpr std::uint16_t protocol_version = 4;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
@@ -78,7 +83,7 @@ Integer get_little(const std::byte* from) {
 }
 
 // magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40, tag 48,
-// reserved 56, header crc 60
+// weight 56, header crc 60
 inline constexpr std::size_t header_crc_at = 60;
 
 }  // namespace detail
@@ -97,6 +102,7 @@ inline frame_header_bytes encode(const frame_header& header) {
   detail::put_little(to + 32, header.deadline_us);
   detail::put_little(to + 40, header.step);
   detail::put_little(to + 48, header.tag);
+  detail::put_little(to + 56, header.weight);
   detail::put_little(to + detail::header_crc_at, crc32c(std::span{bytes}.first(detail::header_crc_at)));
   return bytes;
 }
@@ -123,9 +129,8 @@ inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, 
   frame_header header;
   header.kind = static_cast<frame_kind>(kind);
   header.flags = detail::get_little<std::uint32_t>(from + 8);
-  if ((header.flags & ~static_cast<std::uint32_t>(known_frame_flags)) != 0 ||
-      detail::get_little<std::uint32_t>(from + 56) != 0)
-    fail(error_code::invalid_argument, "unknown flags " + std::to_string(header.flags) + " or reserved bits set");
+  if ((header.flags & ~static_cast<std::uint32_t>(known_frame_flags)) != 0)
+    fail(error_code::invalid_argument, "unknown flags " + std::to_string(header.flags));
   header.payload_crc = detail::get_little<std::uint32_t>(from + 12);
   header.request = detail::get_little<std::uint64_t>(from + 16);
   header.payload_length = detail::get_little<std::uint64_t>(from + 24);
@@ -136,6 +141,7 @@ inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, 
   header.deadline_us = detail::get_little<std::uint64_t>(from + 32);
   header.step = detail::get_little<std::int64_t>(from + 40);
   header.tag = detail::get_little<std::uint64_t>(from + 48);
+  header.weight = detail::get_little<std::uint32_t>(from + 56);
   return header;
 }
 

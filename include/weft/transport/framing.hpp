@@ -15,9 +15,13 @@
 namespace weft {
 
 /// Sends one frame at a time over a stream that does not block: header and payload leave in gather writes, straight
-/// from where the payload lies.
+/// from where the payload lies. May be moved while a frame is leaving: it refers to nothing inside itself.
 class frame_writer {
  public:
+  frame_writer() = default;
+  frame_writer(frame_writer&&) = default;
+  frame_writer& operator=(frame_writer&&) = default;
+
   /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
   static constexpr std::size_t most_at_once = std::size_t{1} << 20;
 
@@ -33,7 +37,7 @@ class frame_writer {
     }
     if (checked) header.flags |= payload_checked;
     header_ = encode(header);
-    header_left_ = header_;
+    header_sent_ = 0;
     next_ = 0;
   }
 
@@ -42,7 +46,7 @@ class frame_writer {
     start(header, std::span(&payload, 1), checked);
   }
 
-  bool idle() const { return header_left_.empty() && next_ == pieces_.size(); }
+  bool idle() const { return header_sent_ == frame_header_size && next_ == pieces_.size(); }
 
   /// Writes what the stream takes now; returns how many bytes that was.
   template <byte_stream Stream>
@@ -51,7 +55,7 @@ class frame_writer {
     while (!idle()) {
       std::array<const_bytes, most_buffers> gather;
       std::size_t count = 0, room = most_at_once;
-      if (!header_left_.empty()) gather[count++] = header_left_;
+      if (header_sent_ < frame_header_size) gather[count++] = const_bytes(header_).subspan(header_sent_);
       for (std::size_t i = next_; i < pieces_.size() && count < most_buffers && room > 0; ++i) {
         gather[count] = pieces_[i].first(std::min(room, pieces_[i].size()));
         room -= gather[count++].size();
@@ -59,8 +63,8 @@ class frame_writer {
       std::size_t moved = stream.write_some(std::span(gather).first(count));
       if (moved == 0) break;
       total += moved;
-      const std::size_t of_header = std::min(moved, header_left_.size());
-      header_left_ = header_left_.subspan(of_header);
+      const std::size_t of_header = std::min(moved, frame_header_size - header_sent_);
+      header_sent_ += of_header;
       moved -= of_header;
       while (moved > 0) {
         const std::size_t n = std::min(moved, pieces_[next_].size());
@@ -84,16 +88,20 @@ class frame_writer {
 
  private:
   frame_header_bytes header_{};
-  const_bytes header_left_{};
-  std::vector<const_bytes> pieces_;
+  std::size_t header_sent_ = frame_header_size;
+  std::vector<const_bytes> pieces_;  // of the payload, or of kept_, whose bytes stay where they are when it is moved
   std::size_t next_ = 0;
   std::vector<std::byte> kept_;
 };
 
 /// Receives one frame at a time from a stream that does not block: first the header, then the payload, straight into
-/// its destination. The payload's checksum is verified as it arrives.
+/// its destination. The payload's checksum is verified as it arrives. May be moved while a frame is arriving.
 class frame_reader {
  public:
+  frame_reader() = default;
+  frame_reader(frame_reader&&) = default;
+  frame_reader& operator=(frame_reader&&) = default;
+
   /// Waits for the next frame, whatever it is; `payload_limit` bounds its payload, in bytes. When
   /// needs_destination() the caller says where the payload goes, with payload_to().
   void expect(std::uint64_t payload_limit) {
@@ -129,6 +137,8 @@ class frame_reader {
   void payload_to(mutable_bytes destination) { payload_to(std::span(&destination, 1)); }
 
   bool complete() const { return complete_; }
+  /// Whether a part of a frame has come.
+  bool has_begun() const { return header_filled_ > 0 && !complete_; }
 
   /// Reads what is there; returns how many bytes that was.
   /// Throws weft::error as decode() does, data_loss for a damaged payload, unavailable when the peer has closed.

@@ -20,8 +20,9 @@ namespace weft {
 
 /// A network inside one process: several tasks, each with its own threads, for tests and for in-graph work. Copies of
 /// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
-/// it is simple before it is fast.
-class in_process {
+/// it is simple before it is fast. Waits are by the given clock.
+template <typename Clock = std::chrono::steady_clock>
+class basic_in_process {
   struct pipe {  // one direction of a stream: a bounded ring of bytes
     std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
     std::size_t first = 0, held = 0;
@@ -182,7 +183,7 @@ class in_process {
 
   class signal : public source {
    public:
-    explicit signal(in_process& owner) : network_(owner.network_) {}
+    explicit signal(basic_in_process& owner) : network_(owner.network_) {}
 
     void notify() {
       {
@@ -210,6 +211,9 @@ class in_process {
     bool read = false, write = false;
   };
 
+  /// Nobody else can come here: tasks need no secret to know each other.
+  static constexpr bool within_process = true;
+
   static void check(const endpoint&) {}
 
   listener listen(endpoint where) {
@@ -222,13 +226,15 @@ class in_process {
     return listener(network_, where, place->second);
   }
 
-  stream connect(const endpoint& where) {
+  stream connect(const endpoint& where, std::chrono::nanoseconds = {}) {
     auto to = std::make_shared<pipe>(), from = std::make_shared<pipe>();
     {
       std::lock_guard lock(network_->mutex);
       const auto found = network_->ports.find(to_string(where));
       if (found == network_->ports.end())
         throw error(error_code::unavailable, "connect", "nobody listens at " + to_string(where));
+      if (found->second->pending.size() >= most_pending)
+        throw error(error_code::unavailable, "connect", "too many wait at " + to_string(where));
       found->second->pending.emplace_back(to, from);
     }
     network_->changed.notify_all();
@@ -240,16 +246,21 @@ class in_process {
     const auto is_ready = [](const wait_item& item) {
       return (item.read && item.from->readable()) || (item.write && item.from->writable());
     };
-    for (const deadline until = time;;) {
+    for (const basic_deadline<Clock> until = time;;) {
       if (std::any_of(items.begin(), items.end(), is_ready)) return true;
       if (until.expired()) return false;
-      detail::sleep(network_->changed, lock, until.remaining());
+      detail::sleep<Clock>(network_->changed, lock,
+                           std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));
     }
   }
 
  private:
+  static constexpr std::size_t most_pending = 4096;
+
   network_ptr network_ = std::make_shared<network>();
 };
+
+using in_process = basic_in_process<>;
 
 static_assert(transport<in_process>);
 

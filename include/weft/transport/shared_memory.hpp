@@ -23,13 +23,14 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/random_bytes.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
@@ -56,28 +57,30 @@ class shared_segment {
   /// where it has not enough.
   static shared_segment create(std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
-    const file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (made.number < 0) fail(error_code::unimplemented, "the system gives no shared memory");
-    // Taken now: a shortage met at an access later would be a signal, not an error.
-    if (bytes == 0 || bytes > reasonable() || !may_write(whole(bytes)) ||
-        ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
-      fail(error_code::resource_exhausted, std::to_string(bytes) + " bytes of shared memory are not to be had");
-    if (::fcntl(made.number, F_ADD_SEALS, needed_seals) != 0)
-      fail(error_code::unimplemented, "the system cannot seal shared memory");
+    const file made = fresh_file(bytes);
     shared_segment segment(made, bytes);
-    std::random_device random;
-    for (std::uint64_t& word : segment.mapping_->offer.nonce) word = std::uint64_t{random()} << 32 | random();
-    segment.mapping_->offer.process = static_cast<std::uint64_t>(::getpid());
-    segment.mapping_->offer.bytes = bytes;
-    const label written = label_of(segment.mapping_->offer);
-    std::memcpy(segment.mapping_->base, &written, sizeof written);
-    segment.mapping_->descriptor = ::fcntl(made.number, F_DUPFD_CLOEXEC, 3);
-    if (segment.mapping_->descriptor < 0) fail(error_code::resource_exhausted, "there are too many open files");
-    segment.mapping_->offer.descriptor = static_cast<std::uint64_t>(segment.mapping_->descriptor);
+    segment.put_on_offer(made);
     return segment;
 #else
     static_cast<void>(bytes);
     fail(error_code::unimplemented, "the system gives no shared memory");
+#endif
+  }
+
+  /// Fresh memory for a segment that was made here, at the same address and with the same contents, to be offered
+  /// again. Who has mapped the old one keeps that, and shares it with nobody here. Throws as create() does.
+  void renew() const {
+#if defined(__linux__) && defined(MFD_ALLOW_SEALING)
+    const std::size_t size = static_cast<std::size_t>(whole(mapping_->bytes));
+    const file made = fresh_file(mapping_->bytes);
+    {
+      const shared_segment same(made, mapping_->bytes);
+      std::memcpy(same.mapping_->base, mapping_->base, size);
+    }
+    if (::mmap(mapping_->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made.number, 0) != mapping_->base)
+      fail(error_code::resource_exhausted, "shared memory cannot be mapped");
+    mapping_->close();
+    put_on_offer(made);
 #endif
   }
 
@@ -99,6 +102,7 @@ class shared_segment {
     struct stat status {};
     if (found.number < 0 || ::fstat(found.number, &status) != 0) refuse("the offered segment cannot be opened");
     if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) refuse("the offered segment is another user's");
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users may open the offered segment");
     const int seals = ::fcntl(found.number, F_GET_SEALS);
     if (seals < 0 || (seals & needed_seals) != needed_seals) refuse("the offered segment might change its size");
     if (status.st_size != whole(bytes)) refuse("the segment has not the size that is due");
@@ -151,8 +155,8 @@ class shared_segment {
   struct file {
     int number;
     explicit file(int n) : number(n) {}
-    file(const file&) = delete;
-    file& operator=(const file&) = delete;
+    file(file&& other) noexcept : number(std::exchange(other.number, -1)) {}
+    file& operator=(file&&) = delete;
     ~file() {
       if (number >= 0) ::close(number);
     }
@@ -172,6 +176,34 @@ class shared_segment {
       if (base) ::munmap(base, static_cast<std::size_t>(whole(bytes)));
     }
   };
+
+#if defined(__linux__) && defined(MFD_ALLOW_SEALING)
+  /// Memory without a name, of a size that nobody can change, and that no other user may open.
+  static file fresh_file(std::size_t bytes) {
+    file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (made.number < 0) fail(error_code::unimplemented, "the system gives no shared memory");
+    // Taken now: a shortage met at an access later would be a signal, not an error.
+    if (bytes == 0 || bytes > reasonable() || !may_write(whole(bytes)) ||
+        ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
+      fail(error_code::resource_exhausted, std::to_string(bytes) + " bytes of shared memory are not to be had");
+    if (::fchmod(made.number, S_IRUSR | S_IWUSR) != 0 || ::fcntl(made.number, F_ADD_SEALS, needed_seals) != 0)
+      fail(error_code::unimplemented, "the system cannot seal shared memory");
+    return made;
+  }
+
+  void put_on_offer(const file& made) const {
+    shared_offer offer;
+    fill_random(std::as_writable_bytes(std::span(offer.nonce)));
+    offer.process = static_cast<std::uint64_t>(::getpid());
+    offer.bytes = mapping_->bytes;
+    const label written = label_of(offer);
+    std::memcpy(mapping_->base, &written, sizeof written);
+    mapping_->descriptor = ::fcntl(made.number, F_DUPFD_CLOEXEC, 3);
+    if (mapping_->descriptor < 0) fail(error_code::resource_exhausted, "there are too many open files");
+    offer.descriptor = static_cast<std::uint64_t>(mapping_->descriptor);
+    mapping_->offer = offer;
+  }
+#endif
 
   shared_segment(const file& from, std::size_t bytes) : mapping_(std::make_shared<mapping>()) {
     int flags = MAP_SHARED;

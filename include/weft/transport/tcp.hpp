@@ -245,9 +245,9 @@ class tcp {
     return listener(context_, std::move(acceptor), where.host);
   }
 
-  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within 250 milliseconds,
+  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within `time`,
   /// resource_exhausted where this process may open no more.
-  stream connect(const endpoint& where) {
+  stream connect(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250)) {
     check(where);
     failure problem;
     protocol::socket socket(*context_);
@@ -257,7 +257,7 @@ class tcp {
     if (!problem) socket.connect(remote, problem);
     if (problem == boost::asio::error::in_progress || problem == boost::asio::error::would_block) {
       pollfd item{socket.native_handle(), POLLOUT, 0};
-      if (::poll(&item, 1, 250) == 1) {
+      if (::poll(&item, 1, static_cast<int>(time.count())) == 1) {
         int pending = 0;
         socklen_t size = sizeof pending;
         ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &pending, &size);

@@ -23,8 +23,7 @@ inline constexpr std::size_t most_buffers = 16;
 /// the moment, and throw weft::error (unavailable) when the other side has closed.
 template <typename Stream>
 concept byte_stream = std::movable<Stream> &&
-      requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from)
-    {
+    requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from) {
   { stream.read_some(into) } -> std::same_as<std::size_t>;
   { stream.write_some(from) } -> std::same_as<std::size_t>;
   { stream.is_open() } -> std::same_as<bool>;
@@ -34,10 +33,13 @@ concept byte_stream = std::movable<Stream> &&
 /// Moves bytes between tasks. A transport is a cheap handle, copied freely.
 ///   listen(endpoint)   a listener; its address() tells the real port, its accept(stream&) never blocks,
 ///                      and may throw weft::error (resource_exhausted) where this side has nothing left for a stream
-///   connect(endpoint)  a stream; throws weft::error (unavailable) when nobody listens there
+///   connect(endpoint, time)   a stream; throws weft::error (unavailable) when nobody listens there, or nobody has
+///                      answered after `time`, which has a default
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
 ///   same_host(endpoint)   optional: whether tasks there may share memory with this one
+///   within_process     optional: true where nobody else can come, and tasks need no secret
+///   fill_random(bytes) optional: the random numbers that tasks take, where a run is to be repeated
 ///   signal             something that another thread may notify() to end a wait
 ///   wait_item          {source, read, write}: a stream, listener or signal and what it is waited for
 template <typename T>
@@ -46,6 +48,7 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
              typename T::signal& signal, std::span<typename T::wait_item> items) {
   { network.listen(where) } -> std::same_as<typename T::listener>;
   { network.connect(where) } -> std::same_as<typename T::stream>;
+  { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
   {T::check(where)};
   { network.wait(items, std::chrono::nanoseconds{}) } -> std::same_as<bool>;
   { listener.address() } -> std::convertible_to<endpoint>;

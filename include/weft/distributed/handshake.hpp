@@ -1,0 +1,255 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/messages.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/sha256.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+using handshake_nonce = std::array<std::byte, 32>;
+
+/// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
+/// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
+/// there. No proof is of use to who overhears it, or to who passes it on between two others: it names the task that
+/// was meant.
+///
+///     dials                                      is dialled
+///     hello      nonce                  ->
+///                                       <-       challenge  nonce, HMAC(listens | nonces | its name)
+///     introduce  who, HMAC(dials | nonces | who) ->
+///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
+///                                             or refuse     why, HMAC(refuses | nonces | why)
+///
+/// Input and output never block: advance() moves what can be moved. What to say of oneself, and whom to let in, is the
+/// owner's business.
+template <byte_stream Stream>
+class handshake {
+ public:
+  enum class phase : unsigned char {
+    talking,     // nothing to decide yet
+    challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
+    introduced,  // was dialled: the other knows the secret and has said who it is; then welcome() or refuse()
+    over,        // welcome, or refused and told so: the stream is the owner's again
+  };
+
+  /// The side that dials.
+  static handshake dialling(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
+    return handshake(std::move(stream), proof, nonce, true, {});
+  }
+  /// The side that is dialled, a task of this name.
+  static handshake listening(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, std::string name) {
+    return handshake(std::move(stream), proof, nonce, false, std::move(name));
+  }
+  handshake(const handshake&) = delete;
+  handshake& operator=(const handshake&) = delete;
+
+  phase at() const { return at_; }
+  Stream& stream() { return stream_; }
+  /// Whether bytes wait to be sent.
+  bool is_sending() const { return !out_.idle(); }
+
+  /// Moves what can be moved; returns how many bytes that was. Throws weft::error: unavailable where the other is gone,
+  /// failed_precondition for another version of the protocol, unauthenticated for one that does not know the secret,
+  /// and what else bytes that are no handshake are.
+  std::size_t advance() {
+    std::size_t moved = out_.advance(stream_);
+    if (closing_) {
+      if (turned_away_)
+        linger();
+      else if (out_.idle())
+        at_ = phase::over;
+      return moved;
+    }
+    while (at_ == phase::talking) {
+      const std::size_t read = in_.advance(stream_);
+      moved += read;
+      if (in_.needs_destination()) {
+        received_.resize(static_cast<std::size_t>(in_.header().payload_length));
+        in_.payload_to(mutable_bytes(received_));
+        continue;
+      }
+      if (!in_.complete()) break;
+      dials_ ? hear_as_dialler() : hear_as_listener();
+      moved += out_.advance(stream_);
+    }
+    return moved;
+  }
+
+  // ---- the side that dials ----
+
+  /// Whether a task of this name that knows the secret has answered.
+  bool proves(const std::string& name) const {
+    return same_digest(proof_of("listens", {bytes_of(name)}), received_proof());
+  }
+
+  void introduce(const introduction& mine) {
+    mine_ = mine.bytes();
+    send(frame_kind::introduce, mine_, proof_of("dials", {mine_}));
+    at_ = phase::talking;
+    in_.expect(introduction::most_bytes + sizeof(sha256_digest));
+  }
+
+  /// What the other said of itself, once it is over; nothing where it refused.
+  const std::optional<introduction>& other() const { return other_; }
+  /// Why it refused; it knew the secret when it said so.
+  const std::optional<error>& refusal() const { return refusal_; }
+
+  // ---- the side that is dialled ----
+
+  void welcome(const introduction& mine) {
+    mine_ = mine.bytes();
+    send(frame_kind::welcome, mine_, proof_of("welcomes", {its_, mine_}));
+    conclude();
+  }
+  /// Tells it why not.
+  void refuse(const error& why) {
+    mine_ = error_bytes(why.code(), why.what());
+    send(frame_kind::refuse, mine_, proof_of("refuses", {mine_}));
+    conclude();
+  }
+  /// Tells a stranger no more than that it is refused. Goes on until the stranger has closed: what has not been read
+  /// when a connection is closed may take the last words with it.
+  void turn_away(error_code code) {
+    mine_ = error_bytes(code, {});
+    send(frame_kind::refuse, mine_, sha256_digest{});
+    turned_away_ = true;
+    conclude();
+  }
+
+ private:
+  handshake(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials, std::string name)
+      : stream_(std::move(stream)), proof_(proof), dials_(dials), name_(std::move(name)), my_nonce_(nonce) {
+    if (dials_) {
+      mine_.assign(my_nonce_.begin(), my_nonce_.end());
+      send(frame_kind::hello, mine_);
+    }
+    in_.expect(dials_ ? std::uint64_t{most_refusal} : sizeof(handshake_nonce));
+  }
+
+  static constexpr std::size_t most_refusal = 8192;
+
+  void hear_as_dialler() {
+    const frame_kind kind = in_.header().kind;
+    if (kind == frame_kind::refuse) return hear_refusal();
+    if (!challenged_) {
+      if (kind != frame_kind::challenge || received_.size() != sizeof(handshake_nonce) + sizeof(sha256_digest))
+        broken();
+      std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
+      challenged_ = true;
+      at_ = phase::challenged;
+      return;
+    }
+    if (kind != frame_kind::welcome || received_.size() < sizeof(sha256_digest)) broken();
+    its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
+    if (!same_digest(proof_of("welcomes", {mine_, its_}), received_proof())) stranger();
+    other_ = introduction::read(its_);
+    at_ = phase::over;
+  }
+
+  void hear_refusal() {
+    if (received_.size() < sizeof(sha256_digest)) broken();
+    const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+    if (!challenged_ || !same_digest(proof_of("refuses", {said}), received_proof())) {
+      // Anybody could have said it: its words are not repeated.
+      if (read_error(said, "handshake").code() == error_code::unauthenticated) stranger();
+      throw error(error_code::unavailable, "handshake", "it turns this task away");
+    }
+    refusal_ = read_error(said, "handshake");
+    at_ = phase::over;
+  }
+
+  void hear_as_listener() {
+    const frame_kind kind = in_.header().kind;
+    if (!challenged_) {
+      if (kind != frame_kind::hello || received_.size() != sizeof(handshake_nonce)) broken();
+      std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
+      challenged_ = true;
+      mine_.assign(my_nonce_.begin(), my_nonce_.end());
+      send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(name_)}));
+      in_.expect(introduction::most_bytes + sizeof(sha256_digest));
+      return;
+    }
+    if (kind == frame_kind::refuse) stranger();  // to the other this side is one
+    if (kind != frame_kind::introduce || received_.size() < sizeof(sha256_digest)) broken();
+    its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
+    if (!same_digest(proof_of("dials", {its_}), received_proof())) stranger();
+    other_ = introduction::read(its_);
+    at_ = phase::introduced;
+  }
+
+  [[noreturn]] static void broken() {
+    throw error(error_code::invalid_argument, "handshake", "the peer broke the protocol");
+  }
+  [[noreturn]] static void stranger() {
+    throw error(error_code::unauthenticated, "handshake", "it does not know this task's secret");
+  }
+
+  static const_bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+  const_bytes received_proof() const { return const_bytes(received_).last(sizeof(sha256_digest)); }
+
+  /// Over both nonces, that of who dials first, and over what is said, each piece with its length.
+  sha256_digest proof_of(std::string_view role, std::initializer_list<const_bytes> said) const {
+    const handshake_nonce &first = dials_ ? my_nonce_ : its_nonce_, &second = dials_ ? its_nonce_ : my_nonce_;
+    std::vector<std::byte> text;
+    const auto append = [&](const_bytes piece) {
+      std::byte size[8];
+      put_little(size, static_cast<std::uint64_t>(piece.size()));
+      text.insert(text.end(), size, size + sizeof size);
+      text.insert(text.end(), piece.begin(), piece.end());
+    };
+    append(bytes_of("weft handshake"));
+    append(bytes_of(role));
+    append(first);
+    append(second);
+    for (const const_bytes piece : said) append(piece);
+    return proof_({text});
+  }
+
+  void send(frame_kind kind, const_bytes said, std::optional<sha256_digest> proof = {}) {
+    sent_.assign(said.begin(), said.end());
+    if (proof) sent_.insert(sent_.end(), proof->begin(), proof->end());
+    frame_header header;
+    header.kind = kind;
+    out_.start(header, const_bytes(sent_));
+  }
+
+  void conclude() {
+    closing_ = true;
+    at_ = phase::talking;
+    advance();
+  }
+
+  void linger() {
+    std::array<std::byte, 1024> unread;
+    const mutable_bytes into(unread);
+    stream_.read_some({&into, 1});
+  }
+
+  Stream stream_;
+  hmac_sha256 proof_;
+  bool dials_;
+  std::string name_;  // of the task that is dialled, where that is this side
+  handshake_nonce my_nonce_, its_nonce_{};
+  phase at_ = phase::talking;
+  bool challenged_ = false, closing_ = false, turned_away_ = false;
+  frame_reader in_;
+  frame_writer out_;
+  std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and what each side has said of itself
+  std::optional<introduction> other_;
+  std::optional<error> refusal_;
+};
+
+}  // namespace weft::detail

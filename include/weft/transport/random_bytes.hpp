@@ -1,0 +1,33 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// Fills it with random numbers that nobody can guess, from the system.
+inline void fill_random(std::span<std::byte> bytes) {
+  constexpr std::size_t most_at_once = 256;
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), most_at_once);
+    if (::getentropy(bytes.data(), n) != 0)
+      throw error(error_code::internal, "random", "the system gives no random numbers");
+    bytes = bytes.subspan(n);
+  }
+}
+
+/// The same from a network that has numbers of its own: one that is simulated, so that a run can be repeated.
+template <typename Network>
+void fill_random(Network& network, std::span<std::byte> bytes) {
+  if constexpr (requires { network.fill_random(bytes); })
+    network.fill_random(bytes);
+  else
+    fill_random(bytes);
+}
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+"""Checks that scripts/build.sh does not leave a build folder that was moved, or copied, to CMake, which refuses it in words
+of its own: what is of no use there is forgotten, and the reader is told.
+
+usage: moved_build.py SOURCE_DIR
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+source = pathlib.Path(sys.argv[1]).resolve()
+faults = []
+
+
+def forget(here, folder):
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", f". {source}/scripts/build.sh; forget_if_moved {folder}"], cwd=here,
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+
+
+with tempfile.TemporaryDirectory() as here:
+    build = pathlib.Path(here, "build/default")
+    cache = build / "CMakeCache.txt"
+    os.makedirs(build / "CMakeFiles")
+    for home, folder, moved in ((here, build, False), ("/somewhere/else", build, True), (here, "/somewhere/else", True)):
+        os.makedirs(build / "CMakeFiles", exist_ok=True)
+        (build / "program").write_text("")
+        cache.write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={home}\nCMAKE_CACHEFILE_DIR:INTERNAL={folder}\n")
+        done = forget(here, "build/default")
+        if done.returncode:
+            faults.append(f"{home}, {folder}: returned {done.returncode}, said {done.stdout!r}")
+        if cache.exists() == moved or (build / "CMakeFiles").exists() == moved or not (build / "program").exists():
+            faults.append(f"{home}, {folder}: what is left is {list(build.iterdir())}")
+        if ("configured anew" in done.stdout) != moved:
+            faults.append(f"{home}, {folder}: says {done.stdout!r}")
+    if forget(here, "build/none").returncode:
+        faults.append("a folder that is not there is a fault")
+
+print("\n".join(faults) or "a moved build folder is configured anew")
+sys.exit(1 if faults else 0)
