@@ -528,12 +528,12 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   std::string explain() const { return local_.explain(); }
 
  private:
-  template <std::size_t... I, class Given>
-  auto call(std::index_sequence<I...>, const Given& given) {
-    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(I), Given>, deadline_type>,
+  template <std::size_t... Index, class Given>
+  auto call(std::index_sequence<Index...>, const Given& given) {
+    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline_type>,
                   "a step is called with one value for each of its feeds, and at the end a deadline if you like");
-    const deadline_type until(std::get<sizeof...(I)>(given));
-    compute(std::get<I>(given)...);
+    const deadline_type until(std::get<sizeof...(Index)>(given));
+    compute(std::get<Index>(given)...);
     return exchange(until);
   }
 

@@ -116,7 +116,7 @@ constexpr bool take_atoms(extent_definition& to, const extent_definition& from) 
   return true;
 }
 
-constexpr extent_definition::term multiply(const extent_definition::term& a, const extent_definition::term& b,
+constexpr extent_definition::term multiply_terms(const extent_definition::term& a, const extent_definition::term& b,
                                            bool& fits) {
   extent_definition::term product{a.factor * b.factor, {}};
   std::size_t n = 0;
@@ -134,7 +134,7 @@ constexpr extent_definition::term multiply(const extent_definition::term& a, con
 }
 
 /// One term divided by another; false if it does not go.
-constexpr bool divide(extent_definition::term& t, const extent_definition::term& by) {
+constexpr bool divide_term(extent_definition::term& t, const extent_definition::term& by) {
   if (by.factor == 0 || t.factor % by.factor != 0) return false;
   extent_definition::term quotient{t.factor / by.factor, {}};
   std::size_t n = 0, k = 0;
@@ -175,7 +175,7 @@ constexpr bool reads_before(const extent_definition& d, const extent_definition:
 }
 
 /// A polynomial's code and text, from its terms.
-constexpr void finish(extent_definition& d) {
+constexpr void finish_extent(extent_definition& d) {
   extent_text text(d);
   if (d.is_number()) {
     d.code = d.number();
@@ -220,7 +220,7 @@ constexpr void finish(extent_definition& d) {
 }
 
 /// a + factor * b
-constexpr extent_definition sum_of(const extent_definition& a, const extent_definition& b, std::int64_t factor,
+constexpr extent_definition sum_of_extents(const extent_definition& a, const extent_definition& b, std::int64_t factor,
                                    bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && take_atoms(d, b);
@@ -230,34 +230,34 @@ constexpr extent_definition sum_of(const extent_definition& a, const extent_defi
     t.factor *= factor;
     fits = add_term(d, t);
   }
-  finish(d);
+  finish_extent(d);
   return d;
 }
 
-constexpr extent_definition product_of(const extent_definition& a, const extent_definition& b, bool& fits) {
+constexpr extent_definition product_of_extents(const extent_definition& a, const extent_definition& b, bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && take_atoms(d, b);
   for (std::size_t i = 0; i < a.term_count; ++i)
     for (std::size_t k = 0; fits && k < b.term_count; ++k) {
-      const auto t = multiply(a.terms[i], b.terms[k], fits);
+      const auto t = multiply_terms(a.terms[i], b.terms[k], fits);
       fits = fits && add_term(d, t);
     }
-  finish(d);
+  finish_extent(d);
   return d;
 }
 
 /// What divides term by term is a polynomial again; all else is an atom of its own.
-constexpr extent_definition quotient_of(const extent_definition& a, const extent_definition& b,
+constexpr extent_definition quotient_of_extents(const extent_definition& a, const extent_definition& b,
                                         extent_definition::rounding round, bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && b.term_count > 0;
   bool divides = fits && b.term_count == 1;
   for (std::size_t k = 0; divides && k < a.term_count; ++k) {
     extent_definition::term t = a.terms[k];
-    divides = divide(t, b.terms[0]) && add_term(d, t);
+    divides = divide_term(t, b.terms[0]) && add_term(d, t);
   }
   if (divides) {
-    finish(d);
+    finish_extent(d);
     return d;
   }
   if (fits && a.is_number() && b.is_number()) {
@@ -265,7 +265,7 @@ constexpr extent_definition quotient_of(const extent_definition& a, const extent
     fits = round != extent_definition::rounding::exact && n >= 0 && by > 0;
     d = {};
     if (fits) add_term(d, {round == extent_definition::rounding::up ? (n + by - 1) / by : n / by, {}});
-    finish(d);
+    finish_extent(d);
     return d;
   }
   d = {};
@@ -357,7 +357,7 @@ struct define_extent<fixed_extent<Value>> {
   static constexpr extent_definition make(const extent_definition*, bool& fits) {
     extent_definition d;
     fits = add_term(d, {Value, {}});
-    finish(d);
+    finish_extent(d);
     return d;
   }
 };
@@ -377,25 +377,25 @@ inline constexpr extent_and_fit<Extent> defined_extent = [] {
 template <class A, class B>
 struct define_extent<computed_extent<'+', A, B>> {
   static constexpr extent_definition make(const extent_definition*, bool& fits) {
-    return sum_of(defined_extent<A>.definition, defined_extent<B>.definition, 1, fits);
+    return sum_of_extents(defined_extent<A>.definition, defined_extent<B>.definition, 1, fits);
   }
 };
 template <class A, class B>
 struct define_extent<computed_extent<'-', A, B>> {
   static constexpr extent_definition make(const extent_definition*, bool& fits) {
-    return sum_of(defined_extent<A>.definition, defined_extent<B>.definition, -1, fits);
+    return sum_of_extents(defined_extent<A>.definition, defined_extent<B>.definition, -1, fits);
   }
 };
 template <class A, class B>
 struct define_extent<computed_extent<'*', A, B>> {
   static constexpr extent_definition make(const extent_definition*, bool& fits) {
-    return product_of(defined_extent<A>.definition, defined_extent<B>.definition, fits);
+    return product_of_extents(defined_extent<A>.definition, defined_extent<B>.definition, fits);
   }
 };
 template <class A, class B, extent_definition::rounding Round>
 struct define_quotient {
   static constexpr extent_definition make(const extent_definition* self, bool& fits) {
-    extent_definition d = quotient_of(defined_extent<A>.definition, defined_extent<B>.definition, Round, fits);
+    extent_definition d = quotient_of_extents(defined_extent<A>.definition, defined_extent<B>.definition, Round, fits);
     if (d.numerator) make_atom(d, self);
     return d;
   }

@@ -57,7 +57,7 @@ class line_ended_by_signals {
     int nobody = -1;
     if (!drawn_on().compare_exchange_strong(nobody, descriptor)) return;  // another bar looks after it
     ours_ = true;
-    for (const int number : signals) {
+    for (const int number : ending) {
       struct sigaction before {};
       if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
       struct sigaction now {};
@@ -70,7 +70,7 @@ class line_ended_by_signals {
   line_ended_by_signals& operator=(const line_ended_by_signals&) = delete;
   ~line_ended_by_signals() {
     if (!ours_) return;
-    for (const int number : signals) {
+    for (const int number : ending) {
       struct sigaction now {};
       if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == end_line) ::signal(number, SIG_DFL);
     }
@@ -78,7 +78,7 @@ class line_ended_by_signals {
   }
 
  private:
-  static constexpr int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  static constexpr int ending[] = {SIGINT, SIGTERM, SIGHUP};
 
   static std::atomic<int>& drawn_on() {
     static std::atomic<int> descriptor{-1};

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 /// Text that came from outside, as it may be shown on a terminal or written to a log: control characters, what changes

@@ -8,6 +8,8 @@
 #include <initializer_list>
 #include <span>
 
+#include <weft/language.hpp>
+
 namespace weft {
 
 using sha256_digest = std::array<std::byte, 32>;
