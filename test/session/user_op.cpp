@@ -136,3 +136,89 @@ BOOST_AUTO_TEST_CASE(in_a_session) {
   BOOST_CHECK_CLOSE(s.eval(w)(2), -3 - 1.0f / 16, 1e-4);
   CHECK_SAYS(explain(step), "softsign(a0)");
 }
+
+namespace {
+
+// Writes two variables, and yields besides the first one's new value what was there before, and a sum.
+class swap_kernel final : public kernel {
+ public:
+  explicit swap_kernel(const prepare_context& p) {
+    for (std::size_t i = 0; i < 2; ++i) variables_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < 2; ++i) others_[i] = p.output_slots[1 + i];
+    elements_ = p.inputs[0].extents.elements();
+    same_ = p.output_slots[0] == p.input_slots[0];
+  }
+  void run(const frame& f) override {
+    const auto at = [&](std::uint32_t slot) { return reinterpret_cast<float*>(f.buffers[slot]); };
+    *at(others_[1]) = 0;
+    for (std::size_t i = 0; i < elements_; ++i) {
+      float &a = at(variables_[0])[i], &b = at(variables_[1])[i];
+      at(others_[0])[i] = a;
+      *at(others_[1]) += a + b;
+      std::swap(a, b);
+    }
+  }
+  std::string describe() const override { return same_ ? "swap" : "not in place"; }
+
+ private:
+  std::uint32_t variables_[2], others_[2];
+  std::size_t elements_;
+  bool same_;
+};
+
+constexpr operation swap_operation = {
+    .name = "swap",
+    .prepare_cpu = [](const prepare_context& p) -> kernel* { return new swap_kernel(p); },
+    .stateful = true,
+    .writes = 2};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
+  using vec = dims<3>;
+  graph g;
+  const auto a = variable<float, vec>(g, "a", tensor<float, vec>{1, 2, 3});
+  const auto b = variable<float, vec>(g, "b", init::none{});
+  const auto start = assign(b, tensor<float, vec>{10, 20, 30});
+  invocation c;
+  c.op = &swap_operation;
+  c.inputs = {a.id(), b.id()};
+  c.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
+  const std::uint32_t n = g.add(static_cast<invocation&&>(c), "swap");
+  const auto output = [&](std::uint32_t k) { return symbol(&g, {n, k}); };
+  const node<float, vec> now(output(0)), before(output(1));
+  const node<float> total(output(2));
+
+  session s{g, {.threads = 1}};
+  s.run(fetch(start));
+  auto step = s.prepare(fetch(now, before, total, sum(before * 2.0f) + total));
+  for (int i = 0; i < 3; ++i) {
+    const auto [after, old, all, more] = step();
+    const bool first = i % 2 == 0;
+    BOOST_CHECK_EQUAL(after(1), first ? 20 : 2);
+    BOOST_CHECK_EQUAL(old(1), first ? 2 : 20);
+    BOOST_CHECK_EQUAL(all, 66);
+    BOOST_CHECK_EQUAL(more, 66 + (first ? 12 : 120));
+  }
+  BOOST_CHECK_EQUAL(s.get(a)(2), 30);
+  BOOST_CHECK_EQUAL(s.get(b)(2), 3);
+
+  // Of all variables that it writes a session then knows that they have values.
+  graph h;
+  const auto p = variable<float, vec>(h, "p", init::none{}), q = variable<float, vec>(h, "q", init::none{});
+  invocation d;
+  static constexpr operation fill_both = {
+      .name = "fill_both",
+      .prepare_cpu = [](const prepare_context& k) -> kernel* { return new swap_kernel(k); },
+      .reads = [](const invocation&) { return std::uint32_t{0}; },
+      .stateful = true,
+      .writes = 2};
+  d.op = &fill_both;
+  d.inputs = {p.id(), q.id()};
+  d.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
+  const node<float, vec> filled(symbol(&h, {h.add(static_cast<invocation&&>(d), "fill"), 0}));
+  session t{h, {.threads = 1}};
+  t.run(fetch(filled));
+  static_cast<void>(t.get(p));
+  static_cast<void>(t.get(q));
+}

@@ -144,10 +144,11 @@ struct program {
     const std::uint32_t n = computed_by(v);
     return def(n).op == &variable_operation && !nodes[n].fed ? n : none;
   }
-  /// The write whose result this is, under whatever name; none where it is not one.
+  /// The write whose first output, the variable, this is, under whatever name; none where it is not one.
   std::uint32_t writer_behind(value v) const {
-    const std::uint32_t n = computed_by(v);
-    return def(n).op->writes && !nodes[n].fed ? n : none;
+    while (def(index_of(v)).op->alias && !nodes[index_of(v)].fed) v = def(index_of(v)).inputs[0];
+    const std::uint32_t n = index_of(v);
+    return def(n).op->writes && v.output == 0 && !nodes[n].fed ? n : none;
   }
   bool reads_snapshot(std::uint32_t reader, std::uint32_t variable) const {
     for (const snapshot_reader& s : snapshot_readers)

@@ -429,13 +429,12 @@ class session {
   /// run time alone differ.
   template <class T, class D, class Dev, class X>
   void set(const variable_node<T, D, Dev>& v, const X& value) {
-    using mistake = decltype(detail::find_feed_mistake<X, node<T, D, Dev>>());
-    static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
-    if constexpr (correct<mistake>) {
-      if constexpr (requires { value.data(); } || detail::is_number<X>)
-        set_variable(v.erased(), detail::as_fed(value));
-      else
-        set(v, tensor<value_t<X>, dims_t<X>>(value));
+    if constexpr (Expression<X> && !requires { value.data(); }) {
+      set(v, tensor<value_t<X>, dims_t<X>>(value));
+    } else {
+      using mistake = detail::feed_mistake<X, node<T, D, Dev>>;
+      static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
+      if constexpr (correct<mistake>) set_variable(v.erased(), detail::as_fed(value));
     }
   }
 
