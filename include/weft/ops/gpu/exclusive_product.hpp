@@ -4,7 +4,9 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/ops/exclusive_product.hpp>
+#include <weft/ops/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/tensor.hpp>
 
 /// Products of the others, prepared for a GPU: a row for each thread.
 #if WEFT_COMPILES_FOR_GPU
