@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "ops/gradient_check.hpp"
 
 using namespace weft;
@@ -95,6 +98,63 @@ BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_gradients) {
   const auto d = s.eval(dx, with(x, tensor<double, dims<2, 3>>{2, 0, 3, 0, 5, 0}));
   const double expected[] = {0, 6, 0, 0, 0, 0};
   for (int i = 0; i < 6; ++i) BOOST_CHECK_EQUAL(d.data()[i], expected[i]);
+}
+
+// By TensorFlow's rule, products of the others from both ends: nothing is divided, so that it shows neither what one
+// element is nor that the whole overflows, or goes under.
+BOOST_AUTO_TEST_CASE(a_product_with_what_is_not_usual_has_gradients) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  using rows = tensor<float, dims<8, 4>>;
+  const rows values{2,        3,      -4,     5,                                   // as usual
+                    0,        2,      3,      4,                                   // a zero
+                    0,        2,      0,      4,                                   // two
+                    infinite, 2,      -3,     4,                                   // an infinity
+                    infinite, 2,      3,      -infinite, 1e30f, 1e30f, 1e-30f, 2,  // overflows on the way: 2e30
+                    1e-30f,   1e-30f, 1e30f,  3,                                   // and underflows
+                    1e-20f,   0,      1e-20f, 1e20f};
+  graph g;
+  const auto x = placeholder<float, dims<8, 4>>(g);
+  const auto [by_row] = gradients(sum(product<1>(x)), x);
+  const auto [by_column] = gradients(sum(product<0>(transpose<1, 0>(x))), x);
+  const auto [of_negatives] = gradients(sum(product<1>(-x)), x);
+  session s{g, {.threads = 1}};
+  const auto [a, b, c] = s.run(fetch(by_row, by_column, of_negatives), with(x, values));
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 4; ++j) {
+      double others = 1;
+      for (int k = 0; k < 4; ++k) others *= k == j ? 1 : double{values(i, k)};
+      const float expected = static_cast<float>(others);
+      BOOST_TEST_CONTEXT("row " << i << ", element " << j) {
+        for (const float found : {a(i, j), b(i, j), c(i, j)})
+          if (!std::isfinite(expected))
+            BOOST_CHECK_EQUAL(found, expected);
+          else
+            BOOST_CHECK_SMALL(double{found} - others, 1e-6 * std::abs(others) + 1e-40);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_product_over_several_axes_with_zeros_has_gradients) {
+  graph g;
+  const auto x = placeholder<double, dims<3, 2, 4>>(g);
+  const auto [dx] = gradients(sum(product<0, 2>(x)), x);
+  const auto [all] = gradients(product(x), x);
+  session s{g, {.threads = 2}};
+  for (const int zeros : {0, 1, 2, 3}) {
+    tensor<double, dims<3, 2, 4>> values;
+    for (int i = 0; i < 24; ++i) values.data()[i] = i % 7 < zeros && i % 3 == 0 ? 0 : 1 + 0.1 * (i % 5);
+    const auto [some, whole] = s.run(fetch(dx, all), with(x, values));
+    for (int i = 0; i < 24; ++i) {
+      double others = 1, all_others = 1;
+      for (int k = 0; k < 24; ++k) {
+        if (k == i) continue;
+        all_others *= values.data()[k];
+        if (k / 4 % 2 == i / 4 % 2) others *= values.data()[k];
+      }
+      BOOST_CHECK_SMALL(some.data()[i] - others, 1e-12 * (1 + others));
+      BOOST_CHECK_SMALL(whole.data()[i] - all_others, 1e-12 * (1 + all_others));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_second_gradients) {

@@ -194,8 +194,9 @@ class graph final : public recorder {
   /// memory with each, and more time. After so many runs for which the graph has grown it grows no more.
   static constexpr std::size_t most_growing_runs = 2000;
   void note_planned_run() const {
-    if (nodes_.size() != planned_size_) ++growing_runs_;
-    planned_size_ = nodes_.size();
+    // Atomic: sessions of one graph may plan on threads of their own.
+    if (__atomic_exchange_n(&planned_size_, nodes_.size(), __ATOMIC_RELAXED) != nodes_.size())
+      __atomic_fetch_add(&growing_runs_, 1, __ATOMIC_RELAXED);
   }
 
   // ---- recording ----
@@ -401,7 +402,6 @@ class graph final : public recorder {
     variable_scope& operator=(const variable_scope&) = delete;
 
    private:
-    friend class graph;
     graph& graph_;
     std::string prefix_;
     variable_names outer_;
@@ -485,7 +485,7 @@ class graph final : public recorder {
   }
 
   std::uint32_t append(invocation what, std::string name, const location& here, bool named) {
-    if (growing_runs_ > most_growing_runs) refuse_growth(name);
+    if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > most_growing_runs) refuse_growth(name);
     take_name(name);
     graph_node n;
     n.what = std::move(what);

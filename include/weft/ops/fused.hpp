@@ -3,6 +3,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop.hpp>
 #include <weft/ops/dependence.hpp>
+#include <weft/ops/exclusive_product.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/ops/skeleton.hpp>
 
@@ -54,7 +55,9 @@ struct fused_reduction {
   const fused* body;
   const device::arithmetic* arithmetic;
   device::block_function reduce[3];
-  const fused_reduction* plain = nullptr;  // of a product that has a gradient: the product of values as they are
+  // Of a product that has a gradient: the product of values as they are, and of the others at each of them.
+  const fused_reduction* plain = nullptr;
+  const operation* others = nullptr;
   const gpu::reduce_code* const* gpu = nullptr;
 };
 
@@ -393,13 +396,21 @@ inline constexpr fused differentiated = [] {
 namespace detail {
 template <class S, device::combine How, bool Gradient>
 constexpr const fused_reduction* plain_reduction();
+template <class S, device::combine How, bool Gradient>
+constexpr const operation* product_of_others() {
+  if constexpr (How == device::combine::product && Gradient)
+    return &exclusive_product_operation<typename S::value_type>;
+  else
+    return nullptr;
+}
 }
 
 template <class S, device::combine How, bool Gradient>
 inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
                                             &device::arithmetic_of<typename S::value_type>,
                                             WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),
-                                            detail::plain_reduction<S, How, Gradient>(), &gpu::reduction_of<S, How>};
+                                            detail::plain_reduction<S, How, Gradient>(),
+                                            detail::product_of_others<S, How, Gradient>(), &gpu::reduction_of<S, How>};
 
 namespace detail {
 template <class S, device::combine How, bool Gradient>

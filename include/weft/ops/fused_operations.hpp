@@ -505,6 +505,28 @@ WEFT_ONCE void elementwise_second_gradient(gradient_context& g) {
   if (!ys.empty()) give(g, arguments, ys[0].where()->differentiate(ys, arriving, arguments, true));
 }
 
+// The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
+// are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
+// less the other; of three or more, the product of the others is taken as 0 once and for all.
+WEFT_ONCE void exclusive_product_gradient(gradient_context& g) {
+  const std::int64_t along = std::int64_t{1} << g.c.attributes[0];
+  const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
+  const auto arguments = arguments_of(g, 1, true);
+  const symbol x = arguments[0];
+  const shape kept = with_ones(x.extents(), along);
+  const auto over = [&](symbol v, const fused_reduction* product) {
+    return record_reshape(record_reduction(v, along, product), kept);
+  };
+  const symbol zero = x == symbol(0);
+  const symbol others = math::select(zero, symbol(1), x), small = math::select(zero, x, symbol(0));
+  const symbol p = over(others, plain);
+  const symbol zeros = over(apply_primitive(primitive::convert, &zero, 1, x.type()), nullptr);
+  const symbol other_zeros = math::select(zeros == symbol(1), symbol(1),
+                                          math::select(zeros == symbol(2), over(small, nullptr) - small, symbol(0)));
+  const symbol y = math::select(zero, p * other_zeros, p / others * over(math::select(zero, x, symbol(1)), plain));
+  give(g, arguments, x.where()->differentiate({y}, {g.upstream()}, arguments, true));
+}
+
 WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
   const auto how = static_cast<device::combine>(g.c.attributes[1]);
@@ -520,21 +542,23 @@ WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
   symbol dx;
   if (how == device::combine::product) {
-    // The product of the other elements. It is split into p, that of the elements which are not 0, and that of those
-    // which are: both are written as functions of x, so that they can be differentiated in their turn. Of two zeros
-    // each is the sum of both less the other; of three or more, the product of the others is taken as 0 once and for
-    // all.
-    const auto* plain = static_cast<const fused_reduction*>(g.c.detail)->plain;
-    const auto over = [&](symbol v, const fused_reduction* product) {
-      return record_reshape(record_reduction(v, reduced, product), kept);
-    };
-    const symbol zero = x == symbol(0);
-    const symbol others = math::select(zero, symbol(1), x), small = math::select(zero, x, symbol(0));
-    const symbol p = over(others, plain);
-    const symbol zeros = over(apply_primitive(primitive::convert, &zero, 1, x.type()), nullptr);
-    const symbol other_zeros = math::select(zeros == symbol(1), symbol(1),
-                                            math::select(zeros == symbol(2), over(small, nullptr) - small, symbol(0)));
-    dx = up * math::select(zero, p * other_zeros, p / others * over(math::select(zero, x, symbol(1)), plain));
+    // The product of the other elements: along the last axis, times that of the other rows' products, axis by axis.
+    const auto& product = *static_cast<const fused_reduction*>(g.c.detail);
+    symbol products = x, others = symbol(1);
+    for (std::size_t axis = x.extents().rank; axis-- > 0;) {
+      const std::int64_t along = std::int64_t{1} << axis;
+      if ((reduced & along) == 0) continue;
+      invocation c;
+      c.op = product.others;
+      c.detail = product.plain;
+      c.inputs = {products.id()};
+      c.outputs = {products.info()};
+      c.attributes = {static_cast<std::int64_t>(axis)};
+      others = x.where()->record(static_cast<invocation&&>(c)) * others;
+      if ((reduced & (along - 1)) == 0) break;
+      products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
+    }
+    dx = up * others;
   } else {  // equal maxima share the gradient, as in TensorFlow
     const symbol hit = apply_primitive(primitive::equal, x, y);
     const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());

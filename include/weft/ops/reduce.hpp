@@ -95,6 +95,8 @@ auto reduce(const Expr& e) {
       const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
                                       {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});
+      if constexpr (How == device::combine::product && is_differentiable<T>)
+        gpu::compile_family<gpu::exclusive_products, T, Compiler>();
       if constexpr (How != device::combine::sum) use_primitives<T, Compiler>(*result.where());
       return make_node<T, result_dims, device_t<Expr>>(result);
     } else {
@@ -123,8 +125,10 @@ template <auto... Axes, Expression Expr, class... More>
   return detail::reduce<device::combine::sum, true, Axes...>(e);
 }
 
-/// Product over the given axes, or over all (tf.reduce_prod). Its first and second gradients are right whichever
-/// elements are 0; third ones are so where no more than two are.
+/// Product over the given axes, or over all (tf.reduce_prod). Its first gradient is the product of the other elements,
+/// as TensorFlow's is, and divides nothing: it is right whichever elements are 0 or infinite, and where the whole
+/// product overflows. Its second gradients divide by the elements that are not 0, and are right whichever are 0; third
+/// ones are so where no more than two are.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto product(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
@@ -155,3 +159,7 @@ template <auto... Axes, Expression Expr, class... More>
 }
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/exclusive_product.hpp>
+#endif

@@ -297,6 +297,41 @@ step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& 
   return r;
 }
 
+/// A fetched value that is not a tensor.
+template <class R>
+struct result_slot {
+  R value{};
+};
+
+/// A fetched tensor, and those of other extents that calls before have fetched: one for each plan that is kept, so that
+/// extents which alternate take no new memory.
+template <class T, class Dims, class Device>
+struct result_slot<tensor<T, Dims, Device>> {
+  using result = tensor<T, Dims, Device>;
+  result value;
+  sequence<result> others;
+
+  void* place(const shape& extents) {
+    if (!(value.extents() == extents)) exchange(extents);
+    if (!value.can_hold(extents)) value = result(extents, uninitialized{});
+    return value.data();
+  }
+
+ private:
+  void exchange(const shape& extents) {
+    for (result& other : others)
+      if (other.extents() == extents) {
+        const result found = other;
+        other = value;
+        value = found;
+        return;
+      }
+    if (value.elements() == 0) return;
+    if (others.size() == prepared_step::most_plans - 1) others.erase(0);
+    others.push_back(value);
+  }
+};
+
 /// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has
 /// let go of.
 template <class... F>
@@ -309,15 +344,13 @@ class step_results {
     void* where = nullptr;
     std::size_t number = 0;
     const auto prepare = [&](auto& slot) {
-      using slot_type = std::remove_cvref_t<decltype(slot)>;
-      if constexpr (!std::is_same_v<slot_type, nothing>) {
+      using result = std::remove_cvref_t<decltype(slot.value)>;
+      if constexpr (!std::is_same_v<result, nothing>) {
         if (number++ != fetch) return;
-        if constexpr (is_number<slot_type>) {
-          where = &slot;
-        } else {
-          if (!slot.can_hold(extents)) slot = slot_type(extents, uninitialized{});
-          where = slot.data();
-        }
+        if constexpr (is_number<result>)
+          where = &slot.value;
+        else
+          where = slot.place(extents);
       }
     };
     std::apply([&](auto&... slot) { (prepare(slot), ...); }, slots_);
@@ -325,14 +358,18 @@ class step_results {
   }
 
   auto get() const {
-    if constexpr (sizeof...(F) == 1)
-      return std::get<0>(slots_);
-    else
-      return slots_;
+    return std::apply(
+        [](const auto&... slot) {
+          if constexpr (sizeof...(F) == 1)
+            return (slot.value, ...);
+          else
+            return std::tuple<typename fetched_value<F>::type...>(slot.value...);
+        },
+        slots_);
   }
 
  private:
-  std::tuple<typename fetched_value<F>::type...> slots_;
+  std::tuple<result_slot<typename fetched_value<F>::type>...> slots_;
 };
 
 }  // namespace detail

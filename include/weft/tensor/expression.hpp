@@ -69,9 +69,10 @@ struct expression_base {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
+  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart.
   template <class Num>
   requires std::is_arithmetic_v<Num>
-  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
+  constexpr explicit(!symbolic || !std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<number_mistake<Dims, symbolic>>,
                   "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
     return Num();

@@ -30,6 +30,7 @@ struct transposes {};
 struct argmaxes {};
 struct one_hots {};
 struct scans {};
+struct exclusive_products {};
 struct sorts {};
 struct additions {};
 struct gradient_descents {};

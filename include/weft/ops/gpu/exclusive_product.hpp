@@ -1,0 +1,78 @@
+#pragma once
+
+#include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/indexing.hpp>
+#include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/ops/exclusive_product.hpp>
+#include <weft/ops/fused.hpp>
+#include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/tensor.hpp>
+
+/// Products of the others, prepared for a GPU: a row for each thread.
+#if WEFT_COMPILES_FOR_GPU
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+namespace detail {
+
+template <class T>
+struct exclusive_product_by_threads {
+  const T* x;
+  T* y;
+  std::uint32_t rows, extent;
+  divisor inner;
+
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    using product = weft::device::exclusive_product_of<T>;
+    const std::uint32_t row = at.block * threads + at.thread;
+    if (row >= rows) return;
+    const std::uint32_t outer = inner.divide(row);
+    const std::uint32_t start = outer * extent * inner.extent + (row - outer * inner.extent);
+    product all = 1;
+    for (std::uint32_t p = 0; p < extent; ++p) {
+      const std::uint32_t i = start + p * inner.extent;
+      y[i] = static_cast<T>(all);
+      all *= static_cast<product>(x[i]);
+    }
+    all = 1;
+    for (std::uint32_t p = extent; p-- > 0;) {
+      const std::uint32_t i = start + p * inner.extent;
+      y[i] = static_cast<T>(static_cast<product>(y[i]) * all);
+      all *= static_cast<product>(x[i]);
+    }
+  }
+};
+
+template <class T>
+kernel* prepare_exclusive_product(const prepare_context& p, device&) {
+  using body = exclusive_product_by_threads<T>;
+  static const function code = function_of<body>("products of the others");
+  const shape& s = p.inputs[0].extents;
+  check_size("exclusive_product", s);
+  auto* k = new launch_kernel("products of the others of " + to_string(s));
+  if (s.elements() == 0) return k;
+  const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
+  body b{};
+  b.rows = static_cast<std::uint32_t>(r.rows());
+  b.extent = static_cast<std::uint32_t>(r.extent);
+  b.inner = divisor(static_cast<std::uint32_t>(r.inner));
+  auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
+  l.point(offset_in(b, b.x), p.input_slots[0]);
+  l.point(offset_in(b, b.y), p.output_slots[0]);
+  return k;
+}
+
+}  // namespace detail
+
+template <class T>
+struct family_kernels<exclusive_products, T>
+    : installed<weft::detail::prepare_exclusive_product<T>, detail::prepare_exclusive_product<T>> {};
+
+}  // namespace weft::gpu
+WEFT_COLD_END
+#endif
