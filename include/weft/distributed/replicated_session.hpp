@@ -492,7 +492,11 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     if constexpr (sizeof...(X) == sizeof...(P) + 1) {
       return call(std::index_sequence_for<P...>(), std::forward_as_tuple(x...));
     } else {
-      compute(x...);
+      using mistake = detail::call_mistake<feed_list<P...>, X...>;
+      static_assert(correct<mistake>,
+                    "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
+                    "deadline if you like; eval(x) makes tensors");
+      if constexpr (correct<mistake>) compute(x...);
       return exchange();
     }
   }

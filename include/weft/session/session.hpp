@@ -303,10 +303,11 @@ struct result_slot {
   R value{};
 };
 
-/// A fetched tensor, and those of other extents that calls before have fetched: one for each plan that is kept, so that
-/// extents which alternate take no new memory.
+/// A fetched tensor, and those of other extents that calls before have fetched, so that extents which alternate take no
+/// new memory.
 template <class T, class Dims, class Device>
 struct result_slot<tensor<T, Dims, Device>> {
+  static constexpr std::size_t max_others = 15;
   using result = tensor<T, Dims, Device>;
   result value;
   sequence<result> others;
@@ -327,7 +328,7 @@ struct result_slot<tensor<T, Dims, Device>> {
         return;
       }
     if (value.elements() == 0) return;
-    if (others.size() == prepared_step::most_plans - 1) others.erase(0);
+    if (others.size() == max_others) others.erase(0);
     others.push_back(value);
   }
 };

@@ -207,7 +207,7 @@ template <class Tensor, class T, class Dims>
 struct tensor_number {
   template <class Num>
     requires std::is_arithmetic_v<Num>
-  constexpr explicit operator Num() const {
+  constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_is_not_one_number<Dims>>,
                   "not one number, as x(i, ...), sum(x), mean(x) are: cast<T>(x), weft::exp(x) take tensors, not "
                   "std::exp");
