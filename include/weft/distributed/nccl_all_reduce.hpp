@@ -120,7 +120,12 @@ class basic_nccl_all_reduce {
     const std::string& host = here.cluster().task_address(here.job(), here.index()).host;
     int before = 0;
     for (int i = 0; i < here.index(); ++i) before += here.cluster().task_address(here.job(), i).host == host;
-    return gpus->at(before % count);
+    if (before >= count)
+      throw error(error_code::failed_precondition, "all_reduce",
+                  here.name() + " is number " + std::to_string(before + 1) + " of the tasks on " + host +
+                      ", which has " + std::to_string(count) +
+                      " GPU(s): NCCL takes one GPU for each task; start fewer tasks there, or use collective");
+    return gpus->at(before);
   }
 
   static all_reduce_options in_channel(all_reduce_options options) {

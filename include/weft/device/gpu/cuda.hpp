@@ -111,11 +111,11 @@ class cuda_device : public device {
       if (cudaDeviceGetAttribute(&value, what, ordinal) != cudaSuccess) cudaGetLastError();
       return static_cast<double>(value);
     };
-    // Memory moves bits at both edges of its clock. A multiprocessor has 128 lanes for floats, a data centre's before
-    // Hopper 64.
+    // Memory moves bits at both edges of its clock. A multiprocessor has 128 lanes for floats; Volta's, Turing's and a
+    // data centre's before Hopper 64.
     const double clock = 1e3 * attribute(cudaDevAttrClockRate),
                  memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate);
-    const int lanes = p.minor == 0 && p.major < 9 ? 64 : 128;
+    const int lanes = p.major == 7 || (p.minor == 0 && p.major < 9) ? 64 : 128;
     if (memory_clock > 0) info.bytes_per_second = memory_clock * 2 / 8 * attribute(cudaDevAttrGlobalMemoryBusWidth);
     if (clock > 0) info.multiply_adds_per_second = clock * lanes * p.multiProcessorCount;
     return info;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -44,7 +45,9 @@ constexpr ncclDataType_t nccl_type() {
 /// How the values of all ranks become one.
 enum class nccl_reduction : unsigned char { sum, mean };
 
-/// This process's part in a group of ranks, with one GPU.
+/// This process's part in a group of ranks, with one GPU. A process is one rank: of two in one, each would wait on its
+/// GPU for the other's call, while that may wait on the host for all GPUs, to take memory for example. The GPUs of one
+/// process sum by `nccl_devices`.
 ///
 /// `meanwhile` is called over and over by whoever waits for other ranks. What it throws ends the wait and the group: a
 /// deadline, the news that a rank is gone.
@@ -59,7 +62,7 @@ class nccl_communicator {
 
   template <class Meanwhile>
   nccl_communicator(int ordinal, const ncclUniqueId& id, std::size_t ranks, std::size_t rank, Meanwhile&& meanwhile)
-      : ordinal_(ordinal) {
+      : ordinal_(ordinal), here_(ranks) {
     check(cudaSetDevice(ordinal), "nccl", "use the device");
     ncclConfig_t how = NCCL_CONFIG_INITIALIZER;
     how.blocking = 0;  // a call that waited inside of NCCL could not be ended by a deadline
@@ -132,7 +135,32 @@ class nccl_communicator {
     return state;
   }
 
+  /// Counts this process's parts in groups of several.
+  class part {
+   public:
+    explicit part(std::size_t ranks) : counts_(ranks > 1) {
+      if (!counts_ || ++parts() == 1) return;
+      --parts();
+      throw error(error_code::failed_precondition, "nccl",
+                  "this process is a rank already, and two in one could wait for each other for ever: start one process "
+                  "for each rank, or sum over the GPUs of one process by nccl_devices");
+    }
+    part(const part&) = delete;
+    part& operator=(const part&) = delete;
+    ~part() {
+      if (counts_) --parts();
+    }
+
+   private:
+    static std::atomic<int>& parts() {
+      static std::atomic<int> count{0};
+      return count;
+    }
+    bool counts_;
+  };
+
   int ordinal_;
+  part here_;
   ncclComm_t group_ = nullptr;
 };
 
@@ -146,12 +174,15 @@ class nccl_devices {
   nccl_devices(const nccl_devices&) = delete;
   nccl_devices& operator=(const nccl_devices&) = delete;
   ~nccl_devices() {
+    ncclGroupStart();  // each waits for the others
     for (ncclComm_t g : groups_) ncclCommDestroy(g);
+    ncclGroupEnd();
   }
 
   std::size_t size() const { return groups_.size(); }
 
-  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. May be recorded.
+  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. Not to be recorded: launches of
+  /// several recordings by one thread may wait for each other.
   template <class T>
   void reduce(queue* const* queues, T* const* data, std::size_t n, nccl_reduction how) {
     detail::check_nccl(ncclGroupStart(), "reduce");
