@@ -242,11 +242,22 @@ void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int
       by.add(x, to, columns);
 }
 
-template <class T>
-T merge_row(combine how, const T* x, std::size_t n) {
-  T result = x[0];
-  for (std::size_t i = 1; i < n; ++i) result = merge(how, result, x[i]);
-  return result;
+WEFT_COLD_END
+
+/// Anything but a sum: what it is a constant of the loops.
+template <combine How, class T>
+WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
+                           std::int64_t column_stride) {
+  if (column_stride == 0 && row_stride == 0) columns *= rows, rows = 1;
+  for (; rows > 0; --rows, x += columns, to += row_stride)
+    if (column_stride == 0) {
+      T result = x[0];
+      for (std::size_t i = 1; i < columns; ++i) result = merge(How, result, x[i]);
+      *to = merge(How, *to, result);
+    } else {
+      WEFT_VECTORIZE
+      for (std::size_t c = 0; c < columns; ++c) to[c] = merge(How, to[c], x[c]);
+    }
 }
 
 /// Combines a tile of rows x columns into elements `row_stride` and `column_stride` apart.
@@ -255,16 +266,19 @@ void merge_tile(combine how, const void* tile, void* into, std::size_t rows, std
                 std::int64_t row_stride, std::int64_t column_stride) {
   const T* x = static_cast<const T*>(tile);
   T* to = static_cast<T*>(into);
-  if (how == combine::sum) return sum_tile(x, to, rows, columns, row_stride, column_stride);
-  if (column_stride == 0 && row_stride == 0) columns *= rows, rows = 1;
-  for (; rows > 0; --rows, x += columns, to += row_stride)
-    if (column_stride == 0)
-      *to = merge(how, *to, merge_row(how, x, columns));
-    else
-      for (std::size_t c = 0; c < columns; ++c) to[c] = merge(how, to[c], x[c]);
+  switch (how) {
+    case combine::sum:
+      return sum_tile(x, to, rows, columns, row_stride, column_stride);
+    case combine::product:
+      return merge_rows<combine::product>(x, to, rows, columns, row_stride, column_stride);
+    case combine::maximum:
+      return merge_rows<combine::maximum>(x, to, rows, columns, row_stride, column_stride);
+    case combine::minimum:
+      return merge_rows<combine::minimum>(x, to, rows, columns, row_stride, column_stride);
+    default:
+      return merge_rows<combine::store>(x, to, rows, columns, row_stride, column_stride);
+  }
 }
-
-WEFT_COLD_END
 
 /// Sum of n elements that lie side by side, in halves down to tiles.
 template <class T>
