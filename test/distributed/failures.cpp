@@ -517,9 +517,12 @@ BOOST_AUTO_TEST_CASE(synchronous_training_does_not_go_on_with_another_process_in
   std::this_thread::sleep_for(700ms);
   second->signal(SIGSTOP);  // it contributes nothing more
   std::this_thread::sleep_for(100ms);
+  ps.signal(SIGSTOP);  // it finds the end of the one and the start of the other at the same time
   second->signal(SIGKILL);
   second->text();  // its port is free then
   process again([&] { return train(cluster, 1, consistency::synchronous, 20); });
+  std::this_thread::sleep_for(300ms);
+  ps.signal(SIGCONT);
   CHECK_SAYS(first.text(), "/job:worker/task:1 has closed its connection");
   CHECK_SAYS(again.text(), "/job:worker/task:");
   CHECK_SAYS(ps.text(), "interrupted: /job:ps/task:0: synchronous training ended early: /job:worker/task:1");

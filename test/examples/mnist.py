@@ -183,9 +183,11 @@ if os.path.isdir(data):
         for name in ("worker0", "worker1") if strategy == "allreduce" else ("ps0", "worker0", "worker1"):
             hosts = ("--worker_hosts", ",".join(workers)) + (() if strategy == "allreduce" else ("--ps_hosts", ps))
             own = flags if name == "worker1" else ("--json", result)
+            if "--train_steps" not in own:
+                own += ("--train_steps", "300")
             tasks[name] = subprocess.Popen(
                 [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1],
-                 "--train_steps", "300", "--progress", "none", "--threads", "1", *own],
+                 "--progress", "none", "--threads", "1", *own],
                 text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         ended = {}
         for name, task in tasks.items():
