@@ -128,7 +128,7 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
 #endif
       if (!k)
         k = new device::widened_convolution_kernel<T>(calls[i].of, s, calls[i].a, calls[i].b, calls[i].out, nullptr,
-                                                      device::detail::make_convolution_of_floats);
+                                                      device::detail::make_convolution_of<float>);
       delete kernels[i];
       kernels[i] = k;
     }
