@@ -95,7 +95,7 @@ class command_line {
 };
 
 /// More threads than that have never made anything faster.
-inline std::int64_t most_threads() { return std::max<std::int64_t>(4 * std::thread::hardware_concurrency(), 16); }
+inline std::int64_t max_threads() { return std::max<std::int64_t>(4 * std::thread::hardware_concurrency(), 16); }
 
 /// What every example can be told.
 struct training_flags {
@@ -111,7 +111,7 @@ struct training_flags {
     line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
     line.add("learning_rate", learning_rate, rate);
     line.add("epochs", epochs, 1, 1'000'000, "times to see every image");
-    line.add("threads", threads, 0, most_threads(), "threads of its arithmetic; 0 for one on each core");
+    line.add("threads", threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
     line.add("seed", seed, 0, INT64_MAX, "of the initial weights and the order of the images");
     line.add("progress", progress, "auto, bar, lines or none");
     line.add("json", json, "file for the result, as one JSON object");

@@ -1,7 +1,7 @@
 #pragma once
 
-// The functions that files with WEFT_SEPARATE defined leave out: included by one source file of a program, first. All
-// files of the program take the same optional libraries.
+// The functions that files with WEFT_SEPARATE_COMPILATION defined leave out: included by one source file of a program,
+// first. All files of the program take the same optional libraries.
 #if defined(WEFT_BODIES)
   #error "weft/source.hpp comes before every other header of Weft, in a file of its own"
 #endif

@@ -43,7 +43,7 @@ __attribute__((noinline)) inline void append(std::string& to, std::initializer_l
 }
 
 /// The pieces, one after the other.
-__attribute__((noinline)) inline std::string concat(std::initializer_list<piece> pieces) {
+__attribute__((noinline)) inline std::string str_cat(std::initializer_list<piece> pieces) {
   std::string s;
   append(s, pieces);
   return s;

@@ -17,7 +17,7 @@
 #include <weft/ops/node.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/reshape.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/matmul.hpp>

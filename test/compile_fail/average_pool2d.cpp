@@ -7,8 +7,8 @@ int main() {
   graph g;
   auto images = placeholder<float, dims<dyn<"batch">, 7, 7, 64>>(g, "images");
 #ifdef WEFT_SHOULD_FAIL
-  auto pooled = average_pool2d<2, 2, padding::of(2)>(images);
+  auto pooled = avg_pool2d<2, 2, padding::of(2)>(images);
 #else
-  auto pooled = average_pool2d<2, 2, padding::of(1)>(images);
+  auto pooled = avg_pool2d<2, 2, padding::of(1)>(images);
 #endif
 }

@@ -148,7 +148,7 @@ void check_all() {
 /// Counts its runs.
 struct counting final : kernel {
   explicit counting(int& c) : count(c) {}
-  void run(const frame&) override { ++count; }
+  void run(const kernel_context&) override { ++count; }
   std::string describe() const override { return "counting"; }
   int& count;
 };
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(calls_are_recorded_and_launched_again) {
 BOOST_AUTO_TEST_CASE(layouts_are_weighed_by_what_cudnn_says) {
   machine m;
   const convolution_shape& s = shapes[3];
-  invocation c;
+  node_def c;
   c.op = &convolution_operation<float>;
   c.attributes = {1, 1, 2, 2, 2, 2, 2, 2};
   c.inputs = {{}, {}};

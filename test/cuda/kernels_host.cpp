@@ -33,7 +33,7 @@ template <class T>
 void record_windows(graph& g) {
   auto images = placeholder<T, dims<dyn<"batch">, 8, 8, 3>>(g);
   auto filters = variable<T, dims<3, 3, 3, 4>>(g, std::string("filters/") + name(dtype_of<T>), init::zeros{});
-  auto seen = average_pool2d<2>(max_pool2d<2>(conv2d(images, filters)));
+  auto seen = avg_pool2d<2>(max_pool2d<2>(conv2d(images, filters)));
   auto d = gradients(sum(cast<float>(seen)), images, filters);
   auto squares = sum(square(cast<float>(std::get<0>(d)))) + sum(square(cast<float>(std::get<1>(d))));
   recorded(gradients(squares, images, filters));
@@ -58,7 +58,7 @@ int main() {
   recorded(let(cast<weft::half>(x)), let(cast<bfloat16>(x)), let(cast<float>(i) * x), let(i * i + 7), let(exp(d) * 2.0),
            let(i < 3 && x > y), let(cast<double>(x) + d));
   auto loss = mean(softmax_cross_entropy(a1 + a2 * a3 + a4 - a5, labels)) + sum(a6 * a7) + mean(max<1>(a8 + a9)) +
-              sum(product<0>(a10));
+              sum(prod<0>(a10));
   recorded(gradients(loss, b), softmax(x), log_softmax(d), argmax<1>(x), one_hot<10>(labels), transpose(x), shape_of(x),
            sum<0>(i), min(i), max<1>(d));
   recorded(argsort<0>(i), gradients(sum(cumsum<1>(x) * sort<0>(x) * y), x), gradients(sum(top_k<3>(d).values), d));
@@ -73,7 +73,7 @@ int main() {
 
   int missing = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    const invocation& c = g[n].what;
+    const node_def& c = g[n].def;
     if (!c.op->prepare_cpu) continue;
     if (c.op->gpu && c.op->gpu->prepare && (!c.op->gpu->exists || c.op->gpu->exists(c))) continue;
     std::string text;

@@ -67,7 +67,7 @@ struct twice {
   class on_gpu final : public kernel {
    public:
     explicit on_gpu(const prepare_context& p) : from_(p.input_slots[0]), to_(p.output_slots[0]) {}
-    void run(const frame& f) override {
+    void run(const kernel_context& f) override {
       std::byte* const room = f.queue->workspace(bytes);
       f.queue->copy(room, f.buffers[from_], bytes);
       launch_doubling(*f.queue, room, 1000);
@@ -85,11 +85,11 @@ struct twice {
       .name = "twice", .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; }, .gpu = &preparation};
 
   static auto of(const node<float, dims<1000>>& x) {
-    invocation c;
+    node_def c;
     c.op = &op;
     c.inputs = {x.id()};
     c.outputs = {x.erased().info()};
-    return node<float, dims<1000>>(x.erased().where()->record(c));
+    return node<float, dims<1000>>(x.erased().builder()->record(c));
   }
 };
 
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_within_the_shares_of_sessions_an
   once(3 * mega);
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 9 * mega);
   std::byte* const more = m.d.allocate(5 * mega);  // what is kept makes room first
-  BOOST_CHECK(m.cuda.most_reserved_bytes[0] <= 10 * mega);
+  BOOST_CHECK(m.cuda.max_reserved_bytes[0] <= 10 * mega);
   m.d.deallocate(more);
   m.d.open_share(20 * mega);
   once(13 * mega);

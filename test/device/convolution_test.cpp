@@ -108,7 +108,7 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
       reinterpret_cast<std::byte*>(up.data()),          reinterpret_cast<std::byte*>(o.result.data()),
       reinterpret_cast<std::byte*>(o.to_images.data()), reinterpret_cast<std::byte*>(o.to_filters.data())};
   thread_pool pool(threads);
-  const frame f{buffers, &pool};
+  const kernel_context f{buffers, &pool};
   kernel* kernels[] = {device::make_convolution<T>(s, 0, 1, 3, nullptr),
                        device::make_convolution_input_gradient<T>(s, 1, 2, 4),
                        device::make_convolution_filter_gradient<T>(s, 0, 2, 5)};

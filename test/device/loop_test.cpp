@@ -32,7 +32,7 @@ void twice_plus_one(const void* const* in, void* const* out, std::size_t n, cons
 template <class T>
 dev::loop map_of(std::size_t n) {
   const dev::operand one{dtype_of<T>, {1}};
-  const auto how = dev::combine::store;
+  const auto how = dev::reduce_op::store;
   return dev::loop(shape(n), 1, &one, 1, &one, &how, nullptr, twice_plus_one<T>, nullptr);
 }
 
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(large_sums_lose_nothing) {
     vec a{shape(n)};
     std::fill_n(a.data(), n, 0.1f);
     const double exact = double{0.1f} * static_cast<double>(n);
-    const float now = sum(a), product_of_ones = product(a * 10.0f), average = mean(a);
+    const float now = sum(a), product_of_ones = prod(a * 10.0f), average = mean(a);
     graph g;
     const auto x = placeholder<float, dims<dyn<"n">>>(g);
     session s{g, {.threads = 2}};
@@ -167,7 +167,7 @@ struct random_sums {
   shape space;
   std::vector<float> x, y;
   dev::operand in[2], out[3];
-  dev::combine how[3];
+  dev::reduce_op how[3];
   const dev::arithmetic* of[3];
   std::size_t outputs;
   std::vector<double> expected[3];
@@ -216,10 +216,10 @@ struct random_sums {
       const std::uint32_t kept = random() % 5 == 0 ? all : static_cast<std::uint32_t>(random()) & all;
       out[k] = operand_of(kept);
       const bool stored = results(space, kept) == space.elements();
-      how[k] = stored ? dev::combine::store : random() % 6 == 0 ? dev::combine::discard : dev::combine::sum;
+      how[k] = stored ? dev::reduce_op::store : random() % 6 == 0 ? dev::reduce_op::discard : dev::reduce_op::sum;
       of[k] = &dev::arithmetic_of<float>;
       expected[k].assign(results(space, kept), 0);
-      text += ", " + std::to_string(kept) + (stored ? " stored" : how[k] == dev::combine::discard ? " dropped" : "");
+      text += ", " + std::to_string(kept) + (stored ? " stored" : how[k] == dev::reduce_op::discard ? " dropped" : "");
     }
     std::size_t index[max_rank]{}, at[5]{};
     for (std::size_t i = 0; i < space.elements(); ++i) {
@@ -250,10 +250,10 @@ struct random_sums {
     std::byte* buffers[5] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
     for (std::size_t k = 0; k < 3; ++k) buffers[2 + k] = reinterpret_cast<std::byte*>(to[k].data());
     thread_pool pool(threads);
-    const frame f{buffers, &pool};
+    const kernel_context f{buffers, &pool};
     const auto rows = static_cast<std::size_t>(space[0]);
     if (calls > 0) {
-      BOOST_REQUIRE(kernel.prepare_pieces(dev::loop_kernel::most_parts, calls));
+      BOOST_REQUIRE(kernel.prepare_pieces(dev::loop_kernel::max_parts, calls));
       for (std::size_t c = 0; c < calls; ++c) kernel.run_part(f, rows * c / calls, rows * (c + 1) / calls, rows);
     } else if (pieces > 0) {
       BOOST_REQUIRE(kernel.prepare_pieces(pieces));
@@ -268,7 +268,7 @@ struct random_sums {
 
   void check(const std::vector<std::vector<float>>& to, double tolerance, const std::string& what) const {
     for (std::size_t k = 0; k < 3; ++k) {
-      if (how[k] == dev::combine::discard) continue;
+      if (how[k] == dev::reduce_op::discard) continue;
       std::size_t wrong = 0, first = 0;
       for (std::size_t i = 0; i < to[k].size(); ++i)
         if (!(std::abs(double{to[k][i]} - expected[k][i]) <= tolerance * std::abs(expected[k][i])) && wrong++ == 0)
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(sums_along_any_axes) {
     r.check(whole, tolerance, "whole");
     const auto shared = r.found(3, 0, 0);
     for (std::size_t k = 0; k < 3; ++k)
-      if (r.how[k] != dev::combine::discard) BOOST_REQUIRE_MESSAGE(whole[k] == shared[k], r.text << ", result " << k);
+      if (r.how[k] != dev::reduce_op::discard) BOOST_REQUIRE_MESSAGE(whole[k] == shared[k], r.text << ", result " << k);
     const auto rows = static_cast<std::size_t>(r.space[0]);
     r.check(r.found(2, std::min<std::size_t>(rows, 40), 0), tolerance, "in calls");
     r.check(r.found(1, 0, std::min<std::size_t>(rows, 5)), tolerance, "in pieces");
@@ -407,8 +407,8 @@ BOOST_AUTO_TEST_CASE(long_rows_of_a_softmax_lose_nothing) {
   BOOST_CHECK_CLOSE(double{loss}, std::log(all) + 2.3025851 * (n - 1) / n, 1e-4);
   tensor<float, dims<1, 400, 500, 2>> image;
   std::fill_n(image.data(), image.elements(), 0.1f);
-  const auto mean_of_image = average_pool2d<size2d{400, 500}>(image);
-  close_to("average_pool2d", mean_of_image.data(), 2, double{0.1f});
+  const auto mean_of_image = avg_pool2d<size2d{400, 500}>(image);
+  close_to("avg_pool2d", mean_of_image.data(), 2, double{0.1f});
 }
 
 // Every length of a tail, and both sides of every block.
@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_any_length) {
       const float x = i % 3 == 0 ? 2 : i % 3 == 1 ? 0.5f : -1;
       a.data()[i] = x, total += double{x}, product_of_all *= double{x};
     }
-    const float s = sum(a), p = product(a), m = mean(a * 2.0f);
+    const float s = sum(a), p = prod(a), m = mean(a * 2.0f);
     BOOST_REQUIRE_EQUAL(double{s}, total);
     BOOST_REQUIRE_EQUAL(double{p}, product_of_all);
     if (n > 0) BOOST_REQUIRE_CLOSE(double{m}, 2 * total / static_cast<double>(n), 1e-3);

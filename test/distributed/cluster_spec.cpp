@@ -35,7 +35,8 @@ BOOST_AUTO_TEST_CASE(addresses_in_a_list_are_those_of_one_text) {
   const cluster_spec one_job{{"worker", {"127.0.0.1:2", "127.0.0.1:3"}}};
   BOOST_TEST(to_string(one_job) == "worker=127.0.0.1:2,127.0.0.1:3");
   const std::string text = "127.0.0.1:1";
-  BOOST_TEST(to_string(cluster_spec{{"ps", text}, {"worker", {}}}) == to_string(cluster_spec{{"ps", text}, {"worker", ""}}));
+  BOOST_TEST(to_string(cluster_spec{{"ps", text}, {"worker", {}}}) ==
+             to_string(cluster_spec{{"ps", text}, {"worker", ""}}));
 }
 
 BOOST_AUTO_TEST_CASE(equal_clusters_have_equal_hashes_and_others_do_not) {

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
 }
 
 BOOST_AUTO_TEST_CASE(an_update_counts_once) {
-  update_window window;
+  replay_window window;
   BOOST_TEST(!window.contains(1, 0));
   window.insert(1, 0);
   BOOST_TEST(window.contains(1, 0));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(an_update_counts_once) {
   for (int i = 0; i < 20'000; ++i) {
     const std::int64_t step = newest - 40 + static_cast<std::int64_t>(random() % 50);
     if (step < 0) continue;
-    const bool known = model.contains(step) || step <= newest - update_window::width;
+    const bool known = model.contains(step) || step <= newest - replay_window::width;
     BOOST_REQUIRE_EQUAL(window.contains(1, step), known);
     if (known) continue;
     window.insert(1, step);

@@ -66,7 +66,7 @@ std::pair<examples, classes> data_of(int step, int index, int workers = 1) {
 std::vector<float> values_of(const graph& g, session& s) {
   std::vector<float> all;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].what.op != &variable_operation || contains(g[n].name, "momentum")) continue;
+    if (g[n].def.op != &variable_operation || contains(g[n].name, "momentum")) continue;
     const auto* data = reinterpret_cast<const float*>(s.state_of(n).data.data());
     all.insert(all.end(), data, data + s.variable_info(n).extents.elements());
   }

@@ -69,7 +69,7 @@ bool meet(talk_type& talk) {
 std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
   frame_reader in;
   std::vector<std::byte> payload;
-  in.expect(detail::most_control_bytes);
+  in.expect(detail::max_control_bytes);
   while (!in.complete()) {
     if (in.advance(from) == 0) std::this_thread::sleep_for(1ms);
     if (!in.needs_destination()) continue;
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_closes_a_channel_in_the_handshake_is_named) {
     to = std::move(talk.stream());
   });
   server_options options;
-  options.dead_after = 20s;  // it says nothing else
+  options.heartbeat_timeout = 20s;  // it says nothing else
   server worker(cluster, "worker", 0, options);
   const std::string text = failure(error_code::unavailable, [&] { worker.open_channel(0, "parameters", 10s); });
   CHECK_SAYS(text, "connect to /job:ps/task:0: /job:ps/task:0 has closed its connection");

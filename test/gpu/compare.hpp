@@ -128,7 +128,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
   std::size_t launches = 0;
 
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    const invocation& c = g[n].what;
+    const node_def& c = g[n].def;
     if (!c.op->prepare_cpu) {  // a leaf, or an alias
       for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
         const value_info& info = c.outputs[k];
@@ -150,7 +150,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
     BOOST_TEST_CONTEXT("node " << n << " " << c.op->name) {
       const std::size_t inputs = c.inputs.size(), outputs = c.outputs.size(), all = inputs + outputs;
       std::vector<value_info> in;
-      for (const auto& v : c.inputs) in.push_back(g[v.node].what.outputs[v.output]);
+      for (const auto& v : c.inputs) in.push_back(g[v.node].def.outputs[v.output]);
       std::vector<std::uint32_t> slots(all);
       std::vector<std::size_t> bytes(all);
       for (std::size_t k = 0; k < all; ++k) {

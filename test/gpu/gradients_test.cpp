@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
   recorded(gradients(sum(square(mean<0>(x * row))), x, row));
   recorded(gradients(sum(square(mean<1>(x * column))), x, column));
   recorded(gradients(sum(square(max<1>(x))), x));
-  recorded(gradients(sum(square(product<0>(x))), x));
+  recorded(gradients(sum(square(prod<0>(x))), x));
   compare::run(g);
   compare::options o;
   o.offset = 4;

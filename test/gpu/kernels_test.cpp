@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_label_that_is_no_class_has_a_loss_of_nan) {
   gpu::emulated_platform gpus;
   auto& d = gpus.device(0);
   const auto q = d.make_queue();
-  const invocation& c = g[static_cast<std::uint32_t>(g.size() - 1)].what;
+  const node_def& c = g[static_cast<std::uint32_t>(g.size() - 1)].def;
   const value_info in[] = {{dtype::float32, shape(4, 3)}, {dtype::int32, shape(4)}};
   const std::uint32_t slots[] = {0, 1, 2, 3};
   const std::unique_ptr<kernel> k(c.op->gpu->prepare({c, in, c.outputs.data(), slots, slots + 2}, d));

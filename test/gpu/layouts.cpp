@@ -76,7 +76,7 @@ struct network {
   node<float, dims<3, 8, 6, 4>> first = let(tanh(conv2d(x, w1) + b1) * scale);
   node<float, dims<3, 8, 6, 4>> second = let(relu(conv2d(first, w2) + b2) + first);
   node<float, dims<3, 4, 3, 4>> pooled = let(max_pool2d<2>(second));
-  node<float, dims<3, 3, 3, 5>> third = let(average_pool2d<size2d{2, 1}, size2d{1, 1}>(conv2d(pooled, w3)));
+  node<float, dims<3, 3, 3, 5>> third = let(avg_pool2d<size2d{2, 1}, size2d{1, 1}>(conv2d(pooled, w3)));
   node<float, dims<3, 3>> out = let(matmul(reshape<dims<3, 45>>(third), dense));
   node<float, dims<>> loss = mean(square(out - 0.3f));
   effect train = momentum{.learning_rate = 0.05, .momentum = 0.9}.minimize(loss);

@@ -161,11 +161,13 @@ BOOST_AUTO_TEST_CASE(values_cross_from_gpu_to_gpu_beside_kernels) {
       auto here = with_device(g, cuda{0});
       return let(x * 3.0f);
     }();
-    auto [passing, crossed] = [&] {
+    auto made = [&] {
       auto here = with_device(g, cuda{1});
       auto sums = let(sum<1>(let(x - 1.0f)));
       return std::tuple(sums, let(first + 1.0f));
     }();
+    auto passing = std::get<0>(made);
+    auto crossed = std::get<1>(made);
     auto back = [&] {
       auto here = with_device(g, cuda{0});
       return let(crossed * first);

@@ -61,7 +61,7 @@ void in_both_orders(F f) {
 /// One operation with its operands, on either kind of device.
 template <class T>
 struct call {
-  invocation c;
+  node_def c;
   std::vector<value_info> inputs;
   value_info output;
   std::vector<std::uint32_t> slots;
@@ -142,11 +142,11 @@ struct call {
 template <class T, class Product, class E>
 gpu::known_epilogue recognised_in(const graph& g, const Product& product, const E& e) {
   const auto n = let(e);
-  const invocation& c = g[n.id().node].what;
+  const node_def& c = g[n.id().node].def;
   std::vector<value_info> in;
   std::vector<std::uint32_t> slots;
   for (const value& v : c.inputs) {
-    in.push_back(g[v.node].what.outputs[v.output]);
+    in.push_back(g[v.node].def.outputs[v.output]);
     slots.push_back(v.node == product.id().node ? 7 : 8 + v.node);
   }
   const std::uint32_t result = 7;

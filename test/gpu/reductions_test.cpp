@@ -11,7 +11,7 @@ template <int... Extents>
 void reductions() {
   graph g;
   auto x = input<float, Extents...>(g, "x");
-  recorded(sum(x), mean(x), max(x), min(x), product(x));
+  recorded(sum(x), mean(x), max(x), min(x), prod(x));
   recorded(sum<0>(x), sum<1>(x), sum<2>(x), sum<0, 1>(x), sum<1, 2>(x), sum<0, 2>(x));
   recorded(mean<0, 2>(x), max<1>(x), min<2>(x), max<0>(x), mean<0>(x * x), sum<1>(exp(x) + 1.0f));
   compare::options o;
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(reductions_that_many_blocks_share) {
   auto y = input<float, 30011, 10>(g, "y");
   recorded(sum<0>(y), sum<1>(y), max<0>(y));
   auto z = input<std::int32_t, 100003>(g, "z");
-  recorded(sum(z), max(z), min(z), product(z));
+  recorded(sum(z), max(z), min(z), prod(z));
   auto d = input<double, 2, 50021>(g, "d");
   recorded(sum<1>(d), min<1>(d));
   compare::options o;

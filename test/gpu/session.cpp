@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(what_is_colocated_with_a_variable_runs_on_its_gpu) {
 struct tenfold_kernel final : kernel {
   std::uint32_t from, to;
   tenfold_kernel(std::uint32_t f, std::uint32_t t) : from(f), to(t) {}
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     for (int i = 0; i < 3; ++i)
       reinterpret_cast<float*>(f.buffers[to])[i] = 10 * reinterpret_cast<const float*>(f.buffers[from])[i];
   }
@@ -296,11 +296,11 @@ BOOST_AUTO_TEST_CASE(what_is_colocated_stays_together) {
   const auto [twice, odd, away] = [&] {
     auto beside = colocate_with(g, v);
     auto scaled = let(v * 2.0f, "scaled");
-    invocation c;
+    node_def c;
     c.op = &tenfold;
     c.inputs = {x.id()};
     c.outputs = {x.erased().info()};
-    const node<float, dims<3>> without(x.erased().where()->record(c));
+    const node<float, dims<3>> without(x.erased().builder()->record(c));
     auto elsewhere = with_device(g, cpu{0});
     return std::tuple(scaled, without, let(exp(x), "away"));
   }();
@@ -324,11 +324,11 @@ BOOST_AUTO_TEST_CASE(an_operation_without_a_kernel_beside_what_was_asked_to_be_o
   auto there = with_device(g, cuda{0});
   auto y = let(x + 1.0f, "y");
   auto beside = colocate_with(g, y);
-  invocation c;
+  node_def c;
   c.op = &tenfold;
   c.inputs = {y.id()};
   c.outputs = {y.erased().info()};
-  const node<float, dims<3>> z(y.erased().where()->record(c));
+  const node<float, dims<3>> z(y.erased().builder()->record(c));
   session hard{g}, soft{g, {.allow_soft_placement = true}};
   const tensor<float, dims<3>> in{1, 2, 3};
   CHECK_SAYS(failure(error_code::unimplemented, [&] { hard.run(fetch(z), with(x, in)); }), "tenfold");
@@ -361,11 +361,11 @@ BOOST_AUTO_TEST_CASE(what_writes_a_variable_on_a_gpu_and_has_no_kernel_there_is_
   gpu::emulated_platform gpus;
   graph g;
   auto v = variable<float, dims<3>>(g, "v", init::constant{1});
-  invocation c;
+  node_def c;
   c.op = &reset;
   c.inputs = {v.id()};
   c.outputs = {v.erased().info()};
-  const node<float, dims<3>> written(v.erased().where()->record(c));
+  const node<float, dims<3>> written(v.erased().builder()->record(c));
   session s{g, on_gpu};
   const std::string text = failure(error_code::unimplemented, [&] { s.eval(written); });
   CHECK_SAYS(text, "reset writes a variable on /device:GPU:0");
@@ -494,7 +494,7 @@ struct library_call {
    public:
     explicit on_gpu(const prepare_context& p)
         : from_(p.input_slots[0]), to_(p.output_slots[0]), bytes_(p.outputs[0].bytes()) {}
-    void run(const frame& f) override {
+    void run(const kernel_context& f) override {
       std::byte* const room = f.queue->workspace(Bytes);
       f.queue->copy(room, f.buffers[from_], bytes_);
       f.queue->copy(f.buffers[to_], room, bytes_);
@@ -513,11 +513,11 @@ struct library_call {
                                    .gpu = &preparation};
 
   static auto of(const node<float, dims<1000>>& x) {
-    invocation c;
+    node_def c;
     c.op = &op;
     c.inputs = {x.id()};
     c.outputs = {x.erased().info()};
-    return node<float, dims<1000>>(x.erased().where()->record(c));
+    return node<float, dims<1000>>(x.erased().builder()->record(c));
   }
 };
 

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(operands_that_occur_more_than_once) {
   check("sum(x * x * y)", sum(x * x * y), 3);
   check("mean(x) * x", mean(x) * x, 3);
   check("max(x * x) + x", max(x * x) + x);
-  check("product(x * x)", product(x * x), 3);
+  check("prod(x * x)", prod(x * x), 3);
 }
 
 BOOST_AUTO_TEST_CASE(two_layers) {

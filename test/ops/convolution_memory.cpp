@@ -17,7 +17,7 @@ std::size_t counted(std::int64_t batch, int threads) {
   const auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "w2", init::he_normal{});
   const auto w3 = variable<float, dims<64, 10>>(g, "w3", init::he_normal{});
   const auto halved = max_pool2d<2>(relu(conv2d(x, w1) + b1));
-  const auto logits = matmul(mean<1, 2>(average_pool2d<3, 2>(relu(conv2d(halved, w2)))), w3);
+  const auto logits = matmul(mean<1, 2>(avg_pool2d<3, 2>(relu(conv2d(halved, w2)))), w3);
   const auto loss = mean(softmax_cross_entropy(logits, labels));
   const auto train = momentum{.learning_rate = 0.01}.minimize(loss);
   session s{g, {.threads = threads}};
@@ -36,7 +36,7 @@ std::size_t counted_of(std::int64_t batch, int threads) {
   graph g;
   const auto x = placeholder<T, dims<dyn<"batch">, 28, 28, 1>>(g, "x");
   const auto w = variable<T, dims<5, 5, 1, 32>>(g, "w", init::he_normal{});
-  const auto y = average_pool2d<3, 2>(max_pool2d<2>(conv2d(x, w)));
+  const auto y = avg_pool2d<3, 2>(max_pool2d<2>(conv2d(x, w)));
   const auto [dw] = gradients(sum(square(cast<float>(y))), w);
   session s{g, {.threads = threads}};
   auto step = s.prepare(fetch(mean(cast<float>(dw))), feed(x));

@@ -74,7 +74,7 @@ class gradient_check {
 
   /// sum(v * r) with random r: tells every element of v from the others.
   weft::symbol contract(weft::symbol v) {
-    weft::invocation c;
+    weft::node_def c;
     c.op = &weft::placeholder_operation;
     c.outputs = {v.info()};
     const weft::symbol r(&g, {g.add(c, "r"), 0});

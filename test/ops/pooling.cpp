@@ -21,7 +21,7 @@ void check_gradients(const std::string& name, const shape& images = Images::spec
   squared("max of squares " + name,
           square(max_pool2d<Window, Stride, Padding>(square(squared.input<Images>(0.5, 2, images)))), 2);
   gradient_check average;
-  average("average " + name, exp(average_pool2d<Window, Stride, Padding>(average.input<Images>(-2, 2, images))), 3);
+  average("average " + name, exp(avg_pool2d<Window, Stride, Padding>(average.input<Images>(-2, 2, images))), 3);
 }
 
 template <class Y>
@@ -39,9 +39,9 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   static_assert(has_dims<decltype(halved), dims<dyn<"batch">, 14, 13, 3>>);
   const auto same = max_pool2d<2, 2, padding::same>(x);
   static_assert(has_dims<decltype(same), dims<dyn<"batch">, 14, 14, 3>>);
-  const auto overlapping = average_pool2d<3, 2, padding::of(1)>(x);
+  const auto overlapping = avg_pool2d<3, 2, padding::of(1)>(x);
   static_assert(has_dims<decltype(overlapping), dims<dyn<"batch">, 14, 14, 3>>);
-  const auto wide = average_pool2d<size2d{1, 27}>(x);
+  const auto wide = avg_pool2d<size2d{1, 27}>(x);
   static_assert(has_dims<decltype(wide), dims<dyn<"batch">, 28, 1, 3>>);
   const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
   const auto of_any = max_pool2d<3, 1, padding::same>(any);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_every_window) {
 BOOST_AUTO_TEST_CASE(many_channels) {
   gradient_check max, average;
   max("max", max_pool2d<2>(max.input<dims<1, 2, 4, 37>>()), 2);
-  average("average", average_pool2d<2, 1, padding::same>(average.input<dims<1, 2, 3, 37>>()), 1);
+  average("average", avg_pool2d<2, 1, padding::same>(average.input<dims<1, 2, 3, 37>>()), 1);
 }
 
 // The gradient of an activation runs with the gradient of the pool after it, unless that is fetched and runs alone.
@@ -76,7 +76,7 @@ void check_fused_gradient() {
     if constexpr (Max)
       return max_pool2d<2>(h);
     else
-      return average_pool2d<3, 1, padding::same>(h);
+      return avg_pool2d<3, 1, padding::same>(h);
   }();
   auto [up, dx, db] = gradients(sum(y * y), h, x, b);
   const std::string says = ", then gradient of tanh(add(a0, a1))";
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_number_shows) {
 BOOST_AUTO_TEST_CASE(padding_is_not_counted) {
   tensor<float, dims<1, 3, 3, 1>> x(shape(1, 3, 3, 1));
   for (int i = 0; i < 9; ++i) x.data()[i] = static_cast<float>(i + 1);
-  check_values(average_pool2d<2, 2, padding::same>(x), {3, 4.5f, 7.5f, 9});
+  check_values(avg_pool2d<2, 2, padding::same>(x), {3, 4.5f, 7.5f, 9});
   for (int i = 0; i < 9; ++i) x.data()[i] = -x.data()[i];
   check_values(max_pool2d<2, 2, padding::same>(x), {-1, -3, -7, -9});
 }

@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(plain_reductions) {
   over_axes(
       "mean", []<int... A>(auto x) { return mean<A...>(x); });
   over_axes(
-      "product", []<int... A>(auto x) { return product<A...>(x); }, 3);
+      "product", []<int... A>(auto x) { return prod<A...>(x); }, 3);
   over_axes(
       "max", []<int... A>(auto x) { return max<A...>(x); });
   over_axes(
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(reductions_that_fuse_what_they_reduce) {
   over_axes(
       "max of sines", []<int... A>(auto x) { return max<A...>(x * exp(-x)); });
   over_axes(
-      "product of roots", []<int... A>(auto x) { return product<A...>(sqrt(x)); });
+      "product of roots", []<int... A>(auto x) { return prod<A...>(sqrt(x)); });
 }
 
 BOOST_AUTO_TEST_CASE(reductions_of_broadcasts) {
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(equal_maxima_share_the_gradient) {
 BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_gradients) {
   graph g;
   const auto x = placeholder<double, dims<2, 3>>(g);
-  const auto [dx] = gradients(product<1>(x), x);
+  const auto [dx] = gradients(prod<1>(x), x);
   session s{g, {.threads = 1}};
   const auto d = s.eval(dx, with(x, tensor<double, dims<2, 3>>{2, 0, 3, 0, 5, 0}));
   const double expected[] = {0, 6, 0, 0, 0, 0};
@@ -114,9 +114,9 @@ BOOST_AUTO_TEST_CASE(a_product_with_what_is_not_usual_has_gradients) {
                     1e-20f,   0,      1e-20f, 1e20f};
   graph g;
   const auto x = placeholder<float, dims<8, 4>>(g);
-  const auto [by_row] = gradients(sum(product<1>(x)), x);
-  const auto [by_column] = gradients(sum(product<0>(transpose<1, 0>(x))), x);
-  const auto [of_negatives] = gradients(sum(product<1>(-x)), x);
+  const auto [by_row] = gradients(sum(prod<1>(x)), x);
+  const auto [by_column] = gradients(sum(prod<0>(transpose<1, 0>(x))), x);
+  const auto [of_negatives] = gradients(sum(prod<1>(-x)), x);
   session s{g, {.threads = 1}};
   const auto [a, b, c] = s.run(fetch(by_row, by_column, of_negatives), with(x, values));
   for (int i = 0; i < 8; ++i)
@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE(a_product_with_what_is_not_usual_has_gradients) {
 BOOST_AUTO_TEST_CASE(a_product_over_several_axes_with_zeros_has_gradients) {
   graph g;
   const auto x = placeholder<double, dims<3, 2, 4>>(g);
-  const auto [dx] = gradients(sum(product<0, 2>(x)), x);
-  const auto [all] = gradients(product(x), x);
+  const auto [dx] = gradients(sum(prod<0, 2>(x)), x);
+  const auto [all] = gradients(prod(x), x);
   session s{g, {.threads = 2}};
   for (const int zeros : {0, 1, 2, 3}) {
     tensor<double, dims<3, 2, 4>> values;
@@ -162,11 +162,11 @@ BOOST_AUTO_TEST_CASE(a_product_with_zeros_has_second_gradients) {
     gradient_check check;
     const auto x = check.input<dims<2, 4>>();
     for (int i = 0; i < zeros; ++i) check.values(0)[static_cast<std::size_t>(2 * i)] = 0;  // 0, 2 and 4, of two rows
-    check("product with " + std::to_string(zeros) + " zeros", product<1>(x), zeros < 3 ? 3 : 2);
+    check("product with " + std::to_string(zeros) + " zeros", prod<1>(x), zeros < 3 ? 3 : 2);
   }
   graph g;
   const auto x = placeholder<double, dims<2>>(g);
-  const auto [dx] = gradients(product(x), x);
+  const auto [dx] = gradients(prod(x), x);
   const auto [row] = gradients(sum(dx * tensor<double, dims<2>>{0, 1}), x);
   session s{g, {.threads = 1}};
   const auto h = s.eval(row, with(x, tensor<double, dims<2>>{0, 2}));

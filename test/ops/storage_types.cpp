@@ -175,7 +175,7 @@ std::vector<float> losses_of_lenet(int threads) {
   const auto b2 = variable<float, dims<20>>(g, "b2");
   const auto w3 = variable<float, dims<180, 10>>(g, "w3", init::he_normal{});
   const auto h1 = max_pool2d<2>(cast<T>(relu(cast<float>(conv2d(cast<T>(x), cast<T>(w1))) + b1)));
-  const auto h2 = average_pool2d<2>(cast<T>(relu(cast<float>(conv2d(h1, cast<T>(w2))) + b2)));
+  const auto h2 = avg_pool2d<2>(cast<T>(relu(cast<float>(conv2d(h1, cast<T>(w2))) + b2)));
   const auto logits = cast<float>(matmul(reshape<dims<dyn<"batch">, 180>>(h2), cast<T>(w3)));
   const auto loss = mean(softmax_cross_entropy(logits, labels));
   const auto train = momentum{.learning_rate = 0.02}.minimize(loss);

@@ -73,9 +73,9 @@ BOOST_AUTO_TEST_CASE(of_pytorch) {
       "max of few", [](const auto& x) { return max_pool2d<3, 2, padding::of(1)>(x); }, few, max_of_few_value,
       max_of_few_d_x);
   pool(
-      "average 2", [](const auto& x) { return average_pool2d<2>(x); }, images, average_2_value, average_2_d_x);
+      "average 2", [](const auto& x) { return avg_pool2d<2>(x); }, images, average_2_value, average_2_d_x);
   pool(
-      "average 3", [](const auto& x) { return average_pool2d<3, 2, padding::of(1)>(x); }, images,
+      "average 3", [](const auto& x) { return avg_pool2d<3, 2, padding::of(1)>(x); }, images,
       average_3_2_of_1_value, average_3_2_of_1_d_x);
 }
 
@@ -99,6 +99,6 @@ BOOST_AUTO_TEST_CASE(of_tensorflow) {
       "max of few", [](const auto& x) { return max_pool2d<3, 2, padding::same>(x); }, few, max_of_few_value,
       max_of_few_d_x);
   pool(
-      "average 3 same", [](const auto& x) { return average_pool2d<3, 2, padding::same>(x); }, images,
+      "average 3 same", [](const auto& x) { return avg_pool2d<3, 2, padding::same>(x); }, images,
       average_3_2_same_value, average_3_2_same_d_x);
 }

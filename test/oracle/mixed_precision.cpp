@@ -149,7 +149,7 @@ struct max_of_nine {
 struct average_of_nine {
   template <class X>
   auto operator()(const X& x) const {
-    return average_pool2d<3, 2, padding::of(1)>(x);
+    return avg_pool2d<3, 2, padding::of(1)>(x);
   }
 };
 

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(operations) {
   check("mean<1, 2>", mean<1, 2>(deep), mean_12_value, {{deep.erased(), mean_12_d_deep}});
   check("max<1>", max<1>(deep), max_1_value, {{deep.erased(), max_1_d_deep}});
   check("min<0, 2>", min<0, 2>(deep), min_02_value, {{deep.erased(), min_02_d_deep}});
-  check("product<2>", product<2>(deep), product_2_value, {{deep.erased(), product_2_d_deep}});
+  check("prod<2>", prod<2>(deep), product_2_value, {{deep.erased(), product_2_d_deep}});
 
   using t = transpose_of;
   check("matmul", matmul(a, b), matmul_value, {{a.erased(), matmul_d_a}, {b.erased(), matmul_d_b}});

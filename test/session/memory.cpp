@@ -184,8 +184,8 @@ BOOST_AUTO_TEST_CASE(training_needs_less_than_all_values) {
   const auto x = placeholder<float, dims<32, 64>>(g);
   auto h = let(x * 1.0f);
   for (int i = 0; i < 10; ++i) {
-    const auto w = variable<float, dims<64, 64>>(g, concat({"w", i}), init::glorot_uniform{});
-    const auto b = variable<float, dims<64>>(g, concat({"b", i}));
+    const auto w = variable<float, dims<64, 64>>(g, str_cat({"w", i}), init::glorot_uniform{});
+    const auto b = variable<float, dims<64>>(g, str_cat({"b", i}));
     h = let(tanh(matmul(h, w) + b));
   }
   const auto train = gradient_descent{.learning_rate = 0.01}.minimize(mean(square(h)));

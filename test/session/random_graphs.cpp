@@ -17,10 +17,10 @@
 using namespace weft;
 
 // Programs at random: typed graphs over all operations, from a seed, on a small set of types, so that few are compiled
-// and many are run. Each is run by a plan that reuses buffers and fuses kernels, on one device, on several, and with two
-// lanes, for several steps that write variables; against an interpreter of the same graph that does one node at a time,
-// each in a plan of its own where every value is fed and fetched and nothing can be reused; and its gradients against
-// differences. What fails is made smaller and printed.
+// and many are run. Each is run by a plan that reuses buffers and fuses kernels, on one device, on several, and with
+// two lanes, for several steps that write variables; against an interpreter of the same graph that does one node at a
+// time, each in a plan of its own where every value is fed and fetched and nothing can be reused; and its gradients
+// against differences. What fails is made smaller and printed.
 //
 //   WEFT_RANDOM_SECONDS=3600 WEFT_RANDOM_FROM=1000000 test_session_random_graphs      goes on with other seeds
 
@@ -159,14 +159,14 @@ struct random_graph {
       case 27: return pictures.push_back(let(tanh(conv2d(pick(pictures), pick(kernels)) * 0.3)));
       case 28: return pictures.push_back(let(tanh(pick(pictures)) * pick(pictures)));
       case 29: return matrices.push_back(let(m * sum(square(max_pool2d<2>(pick(pictures)))) * 0.05));
-      case 30: return scalars.push_back(let(mean(average_pool2d<2>(pick(pictures)))));
+      case 30: return scalars.push_back(let(mean(avg_pool2d<2>(pick(pictures)))));
       case 31: return kernels.push_back(let(tanh(pick(kernels)) * x));
       case 32: return matrices.push_back(let(m / (1.5 + square(n))));
       case 33: return matrices.push_back(let(exp(m * 0.3 - 1.0) + log(square(n) + 1.0) - sqrt(square(m) + 0.5)));
       case 34: return matrices.push_back(let(m + constant(g, tensor<double, dims<4>>{0.5, -1, 0, 2}) * 0.3));
       case 35: return weights.push_back(let(matmul(w, pick(weights)) * 0.3));
       case 36: return weights.push_back(let(matmul<transpose_of::b>(w, pick(weights)) * 0.3 + r));
-      case 37: return rows.push_back(let(min<0>(m) * let(product(r * 0.1 + 1.0))));
+      case 37: return rows.push_back(let(min<0>(m) * let(prod(r * 0.1 + 1.0))));
       case 38: return write();
       default: return matrices.push_back(let(reshape<dims<batch{}, 4>>(reshape<dims<batch{}, 2, 2>>(m)) - mean(n)));
     }
@@ -238,12 +238,12 @@ class interpreter {
   void need(std::uint32_t n) {
     if (needed_[n] || fed_.count({n, 0})) return;
     needed_[n] = 1;
-    for (const value& v : graph_[n].what.inputs) need(v.node);
+    for (const value& v : graph_[n].def.inputs) need(v.node);
     for (const std::uint32_t c : graph_[n].control) need(c);
   }
 
   void compute(std::uint32_t n) {
-    const invocation& what = graph_[n].what;
+    const node_def& what = graph_[n].def;
     if (known_.count({n, 0}) || what.op == &group_operation) return;
     if (what.op == &variable_operation) {
       known_[{n, 0}] = before_.at({n, 0});
@@ -255,7 +255,7 @@ class interpreter {
   }
 
   void write(std::uint32_t n) {
-    const invocation& what = graph_[n].what;
+    const node_def& what = graph_[n].def;
     const std::string name = what.op->name;
     std::vector<double>& v = variables_.at({what.inputs[0].node, 0}).elements;
     const std::vector<double>& x = known_.at({what.inputs.back().node, what.inputs.back().output}).elements;
@@ -277,12 +277,12 @@ class interpreter {
   }
 
   void run(value v) {
-    const invocation& what = graph_[v.node].what;
+    const node_def& what = graph_[v.node].def;
     step_request request;
     std::vector<detail::fed_value> fed;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
     for (const value& in : what.inputs) {
-      if (graph_[in.node].what.op == &constant_operation) continue;
+      if (graph_[in.node].def.op == &constant_operation) continue;
       bool twice = false;
       for (const value& other : request.feeds) twice = twice || other == in;
       if (!twice) request.feeds.push_back(in);
@@ -320,7 +320,8 @@ struct way {
 
 class planned {
  public:
-  planned(graph& g, const sequence<value>& fetches, const std::vector<std::uint32_t>& targets, const values& fed, way how)
+  planned(graph& g, const sequence<value>& fetches, const std::vector<std::uint32_t>& targets, const values& fed,
+          way how)
       : session_(g, {.threads = 1, .inter_op_threads = how.lanes, .devices = how.devices}), fed_(fed) {
     step_request request;
     request.fetches = fetches;
@@ -352,11 +353,14 @@ class planned {
   std::vector<std::vector<double>> found_;
 };
 
-bool close(double a, double b) { return std::abs(a - b) <= 1e-9 * (1 + std::abs(a) + std::abs(b)) || (a != a && b != b); }
+bool close(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * (1 + std::abs(a) + std::abs(b)) || (a != a && b != b);
+}
 
 verdict differ(const std::vector<double>& found, const value_of& right, const std::string& where) {
   if (found.size() != right.extents.elements())
-    return where + " has " + std::to_string(found.size()) + " elements, not " + std::to_string(right.extents.elements());
+    return where + " has " + std::to_string(found.size()) + " elements, not " +
+           std::to_string(right.extents.elements());
   if (right.type != dtype::float64)
     return std::memcmp(found.data(), right.elements.data(), right.bytes()) == 0 ? verdict{} : where + " differs";
   for (std::size_t e = 0; e < found.size(); ++e)
@@ -372,7 +376,7 @@ verdict check_steps(graph& g, const sequence<value>& fetches, const std::vector<
   interpreter right(g, fed);
   const auto variables_of = [&](auto&& each) {
     for (std::uint32_t n = 0; n < g.size(); ++n)
-      if (g[n].what.op == &variable_operation) each(n);
+      if (g[n].def.op == &variable_operation) each(n);
   };
   const auto read = [&](std::uint32_t n) {
     value_of v;
@@ -387,7 +391,8 @@ verdict check_steps(graph& g, const sequence<value>& fetches, const std::vector<
     right.step(fetches, targets);
     const std::string when = std::string(how.name) + ", step " + std::to_string(step) + ": ";
     for (std::size_t i = 0; i < fetches.size(); ++i)
-      if (verdict bad = differ(found[i], right(fetches[i]), when + g[fetches[i].node].name)) return *bad + "\n" + p.explain();
+      if (verdict bad = differ(found[i], right(fetches[i]), when + g[fetches[i].node].name))
+        return *bad + "\n" + p.explain();
     verdict bad;
     variables_of([&](std::uint32_t n) {
       if (!bad) bad = differ(read(n).elements, right.variables()[{n, 0}], when + "the variable " + g[n].name);
@@ -413,9 +418,14 @@ verdict check_training(const choices& c) {
   random_graph r(c);
   const auto loss = r.loss();
   if (c.seed % 2 == 0)
-    r.targets.push_back(gradient_descent{.learning_rate = 0.05}.minimize(loss + 0.1 * sum(square(r.row_variables[0]))).erased().id().node);
+    r.targets.push_back(gradient_descent{.learning_rate = 0.05}
+                            .minimize(loss + 0.1 * sum(square(r.row_variables[0])))
+                            .erased()
+                            .id()
+                            .node);
   else
-    r.targets.push_back(momentum{.learning_rate = 0.05}.minimize(loss + 0.1 * sum(square(r.row_variables[0]))).erased().id().node);
+    r.targets.push_back(
+        momentum{.learning_rate = 0.05}.minimize(loss + 0.1 * sum(square(r.row_variables[0]))).erased().id().node);
   r.writes = true;
   for (int i = 0; i < 4; ++i) r.grow(r.random());
   sequence<value> fetches{loss.id(), r.rows.back().id()};
@@ -429,7 +439,7 @@ verdict check_feeds(const choices& c) {
   const auto m = r.pick(r.matrices);
   const auto w = r.pick(r.weights);
   const auto feed = [&](value v, const shape& extents) {
-    if (r.g[v.node].what.op == &variable_operation || r.g[v.node].what.op->writes) return;
+    if (r.g[v.node].def.op == &variable_operation || r.g[v.node].def.op->writes) return;
     value_of x{extents, dtype::float64, {}};
     for (std::size_t i = 0; i < extents.elements(); ++i)
       x.elements.push_back(std::uniform_real_distribution(-1.0, 1.0)(r.random));
@@ -437,7 +447,8 @@ verdict check_feeds(const choices& c) {
   };
   feed(m.id(), shape(c.rows, 4));
   feed(w.id(), shape(4, 4));
-  return check_steps(r.g, {r.matrices.back().id(), r.scalars.back().id(), r.weights.back().id()}, {}, r.fed, one_device);
+  return check_steps(r.g, {r.matrices.back().id(), r.scalars.back().id(), r.weights.back().id()}, {}, r.fed,
+                     one_device);
 }
 
 verdict check_gradients(const choices& c) {
@@ -473,7 +484,8 @@ verdict check_gradients(const choices& c) {
       for (std::size_t e = 0; e < direction[i].size(); ++e) r.fed[{inputs[i], 0}].elements[e] += h * direction[i][e];
     return f.run()[0][0];
   };
-  const double h = 1e-5, wide = (loss_at(h) - loss_at(-h)) / (2 * h), narrow = (loss_at(h / 4) - loss_at(-h / 4)) / (h / 2);
+  const double h = 1e-5, wide = (loss_at(h) - loss_at(-h)) / (2 * h),
+               narrow = (loss_at(h / 4) - loss_at(-h / 4)) / (h / 2);
   if (std::abs(wide - narrow) > 1e-6 * (1 + std::abs(slope))) return {};
   if (std::abs(narrow - slope) <= 1e-5 * (1 + std::abs(slope))) return {};
   return "the slope is " + std::to_string(slope) + " by gradients, " + std::to_string(narrow) + " by differences\n" +

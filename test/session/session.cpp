@@ -22,7 +22,7 @@ int runs = 0;
 struct counting_kernel final : kernel {
   std::uint32_t in, out;
   explicit counting_kernel(const prepare_context& p) : in(p.input_slots[0]), out(p.output_slots[0]) {}
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     ++runs;
     __builtin_memcpy(f.buffers[out], f.buffers[in], 3 * sizeof(float));
   }
@@ -33,11 +33,11 @@ constexpr operation counting = {
 
 template <class N>
 N counted(const N& x) {
-  invocation c;
+  node_def c;
   c.op = &counting;
   c.inputs = {x.id()};
   c.outputs = {x.erased().info()};
-  return N(x.erased().where()->record(c));
+  return N(x.erased().builder()->record(c));
 }
 
 }  // namespace

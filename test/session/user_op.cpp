@@ -148,7 +148,7 @@ class swap_kernel final : public kernel {
     elements_ = p.inputs[0].extents.elements();
     same_ = p.output_slots[0] == p.input_slots[0];
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const auto at = [&](std::uint32_t slot) { return reinterpret_cast<float*>(f.buffers[slot]); };
     *at(others_[1]) = 0;
     for (std::size_t i = 0; i < elements_; ++i) {
@@ -180,11 +180,11 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   const auto a = variable<float, vec>(g, "a", tensor<float, vec>{1, 2, 3});
   const auto b = variable<float, vec>(g, "b", init::none{});
   const auto start = assign(b, tensor<float, vec>{10, 20, 30});
-  invocation c;
+  node_def c;
   c.op = &swap_operation;
   c.inputs = {a.id(), b.id()};
   c.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
-  const std::uint32_t n = g.add(static_cast<invocation&&>(c), "swap");
+  const std::uint32_t n = g.add(static_cast<node_def&&>(c), "swap");
   const auto output = [&](std::uint32_t k) { return symbol(&g, {n, k}); };
   const node<float, vec> now(output(0)), before(output(1));
   const node<float> total(output(2));
@@ -206,17 +206,17 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   // Of all variables that it writes a session then knows that they have values.
   graph h;
   const auto p = variable<float, vec>(h, "p", init::none{}), q = variable<float, vec>(h, "q", init::none{});
-  invocation d;
+  node_def d;
   static constexpr operation fill_both = {
       .name = "fill_both",
       .prepare_cpu = [](const prepare_context& k) -> kernel* { return new swap_kernel(k); },
-      .reads = [](const invocation&) { return std::uint32_t{0}; },
+      .reads = [](const node_def&) { return std::uint32_t{0}; },
       .stateful = true,
       .writes = 2};
   d.op = &fill_both;
   d.inputs = {p.id(), q.id()};
   d.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
-  const node<float, vec> filled(symbol(&h, {h.add(static_cast<invocation&&>(d), "fill"), 0}));
+  const node<float, vec> filled(symbol(&h, {h.add(static_cast<node_def&&>(d), "fill"), 0}));
   session t{h, {.threads = 1}};
   t.run(fetch(filled));
   static_cast<void>(t.get(p));

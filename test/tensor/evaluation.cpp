@@ -79,10 +79,12 @@ BOOST_AUTO_TEST_CASE(one_name_is_one_extent) {
     return says(error_code::invalid_argument, operation + ": the extent n is " + how);
   };
   BOOST_CHECK_EXCEPTION(eval(three + rows(shape(5, 2))), error, differ("add(a0, a1)", "3 in [3, 2] and 5 in [5, 2]"));
-  BOOST_CHECK_EXCEPTION(eval(three * one), error, differ("multiply(a0, a1)", "3 in [3, 2] and 1 in [1, 2]"));  // no broadcast
+  BOOST_CHECK_EXCEPTION(eval(three * one), error,
+                        differ("multiply(a0, a1)", "3 in [3, 2] and 1 in [1, 2]"));  // no broadcast
   BOOST_CHECK_EXCEPTION(eval(sum(exp(single) - five)), error, differ("subtract(exp(a0), a1)", "1 in [1] and 5 in [5]"));
   BOOST_CHECK_EXCEPTION(eval(transpose(three) + five), error, differ("add(a0, a1)", "3 in [2, 3] and 5 in [5]"));
-  BOOST_CHECK_EXCEPTION(eval(matmul(transpose(three), rows(shape(5, 2)))), error, differ("matmul", "3 in [2, 3] and 5 in [5, 2]"));
+  BOOST_CHECK_EXCEPTION(eval(matmul(transpose(three), rows(shape(5, 2)))), error,
+                        differ("matmul", "3 in [2, 3] and 5 in [5, 2]"));
   BOOST_CHECK_EQUAL(eval(transpose(three) + column(shape(3))).elements(), 6u);
 }
 
@@ -102,7 +104,6 @@ BOOST_AUTO_TEST_CASE(a_scalar_converts_to_its_element) {
     static int f(const vec&) { return 2; }
   };
   BOOST_CHECK_EQUAL(overloads::f(a + b), 2);
-  BOOST_CHECK_EQUAL(overloads::f(sum(a)), 1);
 }
 
 BOOST_AUTO_TEST_CASE(element_types) {
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(integers_wrap_around) {
     BOOST_CHECK_EQUAL(number(sum(a)), wrapped(static_cast<std::uint64_t>(most) + static_cast<std::uint64_t>(least)));
     const tensor<T, dims<40>> many = tensor<T, dims<40>>() + most;
     BOOST_CHECK_EQUAL(number(sum(many)), wrapped(std::uint64_t{40} * static_cast<std::uint64_t>(most)));
-    BOOST_CHECK_EQUAL(number(product(many)), 1);
+    BOOST_CHECK_EQUAL(number(prod(many)), 1);
     graph g;
     const auto v = variable<T>(g, "v", a);
     session s{g};
@@ -236,7 +237,7 @@ BOOST_AUTO_TEST_CASE(reductions_over_any_axes) {
     BOOST_CHECK(list(tensor(sum<A...>(x))) == brute(axes, 0.0, add));
     BOOST_CHECK(list(tensor(max<A...>(x))) == brute(axes, 0.0, [](double a, double b) { return std::max(a, b); }));
     BOOST_CHECK(list(tensor(min<A...>(x))) == brute(axes, 99.0, [](double a, double b) { return std::min(a, b); }));
-    const auto p = list(tensor(product<A...>(x))), q = brute(axes, 1.0, times);
+    const auto p = list(tensor(prod<A...>(x))), q = brute(axes, 1.0, times);
     for (std::size_t i = 0; i < p.size(); ++i) BOOST_CHECK_CLOSE(p[i], q[i], 1e-10);
     const auto m = list(tensor(mean<A...>(x + 1.0))), s = brute(axes, 0.0, add);
     const double each = 24.0 / static_cast<double>(s.size());

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(reductions) {
   check("mean of rows", [](graph&, const auto& w) { return sum(square(mean<1>(tanh(w) + w))); });
   check("max", [](graph&, const auto& w) { return sum(square(weft::max<1>(exp(w) * 2.0))); });
   check("min", [](graph&, const auto& w) { return sum(square(weft::min<0>(tanh(w) - w))); });
-  check("product", [](graph&, const auto& w) { return sum(square(product<1>(w + 2.0))); });
+  check("product", [](graph&, const auto& w) { return sum(square(prod<1>(w + 2.0))); });
 }
 
 // What arrives at the product is one number, and its gradient does not read the product itself.
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(sums_of_products) {
   check("sum of a product by itself", [&](graph&, const auto& w) { return sum(matmul<transpose_of::a>(w, w)); });
   check("mean of columns", [&](graph&, const auto& w) { return sum(mean<0>(matmul(w, right))); });
   check("mean of a convolution", [&](graph&, const auto& w) { return mean(conv2d(image(w), filters)); });
-  check("sum of a pool", [&](graph&, const auto& w) { return sum(average_pool2d<2>(image(w))); });
+  check("sum of a pool", [&](graph&, const auto& w) { return sum(avg_pool2d<2>(image(w))); });
   check("mean of a softmax", [&](graph&, const auto& w) { return mean(softmax(w) * w); });
   check("sum of a transposed matrix", [&](graph&, const auto& w) { return sum(transpose(w)); });
   check("largest element of a product", [&](graph&, const auto& w) { return weft::max(matmul(w, right)); });

@@ -57,7 +57,7 @@ class file_reader {
 
   /// No more bytes than this can come out of it, so a file that promises more is lying. Known before anything is
   /// unpacked.
-  std::uint64_t most_bytes() const { return packed() ? bytes_ * most_expansion : bytes_; }
+  std::uint64_t max_bytes() const { return packed() ? bytes_ * max_expansion : bytes_; }
 
   /// Reads up to `count` bytes, fewer only where the content ends.
   std::size_t read(void* destination, std::size_t count) {
@@ -73,7 +73,7 @@ class file_reader {
 
  private:
   // Deflate's own limit is 1032: 258 bytes from two bits.
-  static constexpr std::uint64_t most_expansion = 1032;
+  static constexpr std::uint64_t max_expansion = 1032;
 
 #ifdef WEFT_HAS_ZLIB
   bool packed() const { return packed_ != nullptr; }

@@ -111,7 +111,7 @@ idx_array<T> read_idx(const std::string& path) {
     text += (i ? " x " : "") + std::to_string(extent);
     too_big = too_big || __builtin_mul_overflow(bytes, std::uint64_t{extent}, &bytes);
   }
-  if (too_big || bytes > file.most_bytes() - sizeof magic - 4 * rank)
+  if (too_big || bytes > file.max_bytes() - sizeof magic - 4 * rank)
     detail::bad_idx(error_code::data_loss, path,
                     "promises " + text + " " + detail::idx_type_name(detail::idx_code<T>) + ", more than a file of " +
                         std::to_string(file.bytes()) + " bytes can hold; fetch the file again");

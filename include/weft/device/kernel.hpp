@@ -14,7 +14,7 @@ class queue;
 
 /// What a kernel sees when it runs: where each buffer of the step lies, and what does the work: the threads that it may
 /// use or, of a GPU's kernel, the queue that it is put into.
-struct frame {
+struct kernel_context {
   std::byte* const* buffers;
   thread_pool* threads;
   gpu::queue* queue = nullptr;
@@ -27,7 +27,7 @@ class kernel {
   kernel(const kernel&) = delete;
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
-  virtual void run(const frame&) = 0;
+  virtual void run(const kernel_context&) = 0;
   /// What it asks its GPU's queue for (queue::workspace) when it runs, in bytes.
   virtual std::size_t workspace_bytes() const { return 0; }
   /// One line for `explain`: the routine, and what it fuses.

@@ -367,7 +367,7 @@ class basic_all_reduce {
       if (!each) continue;
       std::vector<std::byte> its_words;
       each->out.start(mine, const_bytes(words));
-      each->in.expect(detail::most_control_bytes);
+      each->in.expect(detail::max_control_bytes);
       drive(
           until, *each, *each,
           [&] {

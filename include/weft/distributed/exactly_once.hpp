@@ -13,7 +13,7 @@ namespace weft {
 /// Remembers which updates of one worker have been applied, so that one that is sent twice counts once. An update is
 /// named by the worker's incarnation and its step, which is not negative; a window of the newest steps is kept, and
 /// whatever is older than the window counts as applied.
-class update_window {
+class replay_window {
  public:
   static constexpr std::int64_t width = 64;
 

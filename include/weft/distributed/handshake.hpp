@@ -98,7 +98,7 @@ class handshake {
     mine_ = mine.bytes();
     send(frame_kind::introduce, mine_, proof_of("dials", {mine_}));
     at_ = phase::talking;
-    in_.expect(introduction::most_bytes + sizeof(sha256_digest));
+    in_.expect(introduction::max_bytes + sizeof(sha256_digest));
   }
 
   /// What the other said of itself, once it is over; nothing where it refused.
@@ -135,10 +135,10 @@ class handshake {
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
       send(frame_kind::hello, mine_);
     }
-    in_.expect(dials_ ? std::uint64_t{most_refusal} : sizeof(handshake_nonce));
+    in_.expect(dials_ ? std::uint64_t{max_refusal} : sizeof(handshake_nonce));
   }
 
-  static constexpr std::size_t most_refusal = 8192;
+  static constexpr std::size_t max_refusal = 8192;
 
   void hear_as_dialler() {
     const frame_kind kind = in_.header().kind;
@@ -178,7 +178,7 @@ class handshake {
       challenged_ = true;
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
       send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(name_)}));
-      in_.expect(introduction::most_bytes + sizeof(sha256_digest));
+      in_.expect(introduction::max_bytes + sizeof(sha256_digest));
       return;
     }
     if (kind == frame_kind::refuse) stranger();  // to the other this side is one

@@ -17,7 +17,7 @@
 namespace weft::detail {
 
 /// Largest payload, in bytes, of a message that is not values: names, sentences.
-inline constexpr std::uint64_t most_control_bytes = std::uint64_t{64} << 10;
+inline constexpr std::uint64_t max_control_bytes = std::uint64_t{64} << 10;
 
 /// Writes small messages: little-endian numbers, strings with their length in front.
 class message_writer {
@@ -91,7 +91,7 @@ struct introduction {
   std::uint64_t waits_us = 0;     // how long it goes on waiting for what the channel is for; 0: not said
   std::string channel;            // "" for the control connection
 
-  static constexpr std::size_t most_bytes = std::size_t{16} << 10;
+  static constexpr std::size_t max_bytes = std::size_t{16} << 10;
 
   std::vector<std::byte> bytes() const {
     message_writer out;

@@ -350,7 +350,7 @@ class basic_parameter_client {
       destination(*each);
       header.flags = each->flags;
       each->out.start(header, each->source, here_.options().checksum);
-      each->in.expect(std::max<std::uint64_t>(each->bytes, detail::most_control_bytes));
+      each->in.expect(std::max<std::uint64_t>(each->bytes, detail::max_control_bytes));
     }
     try {
       drive(operation, until, to_whom);
@@ -410,7 +410,7 @@ class basic_parameter_client {
     const frame_header& answer = each.in.header();
     if (answer.request != requests_) throw error(error_code::internal, "", "an answer to another request came");
     if (answer.kind == frame_kind::failure) {
-      if (answer.payload_length > detail::most_control_bytes) detail::message_reader::malformed();
+      if (answer.payload_length > detail::max_control_bytes) detail::message_reader::malformed();
       each.failure.resize(static_cast<std::size_t>(answer.payload_length));
       return each.in.payload_to(mutable_bytes(each.failure));
     }

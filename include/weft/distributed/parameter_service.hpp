@@ -83,7 +83,7 @@ class parameter_service {
     time_point gone_at{};
     bool may_return = false;  // its connection has ended and its process has not: it may open another
     bool given_up = false;    // it is there, and has asked for nothing for too long
-    update_window applied;
+    replay_window applied;
   };
 
  public:
@@ -133,7 +133,7 @@ class parameter_service {
         if (each.incarnation != next.incarnation) begin_anew(each, next.incarnation);
         each.connection = std::make_unique<link>();
         each.connection->stream = std::move(next.stream);
-        each.connection->in.expect(most_enroll_bytes);
+        each.connection->in.expect(max_enroll_bytes);
         each.enrolled = each.given_up = false;
         each.has_asked = true;
         each.gone.clear();
@@ -196,7 +196,7 @@ class parameter_service {
   }
 
   void expect_next(worker& from) {
-    from.connection->in.expect(std::max<std::uint64_t>(from.enrolled ? store_.bytes() : 0, most_enroll_bytes));
+    from.connection->in.expect(std::max<std::uint64_t>(from.enrolled ? store_.bytes() : 0, max_enroll_bytes));
   }
 
   // The header is here: decide where the payload goes, and refuse a length that the request cannot have.
@@ -216,7 +216,7 @@ class parameter_service {
         to.in.payload_to(to.message);
         break;
       case frame_kind::share:
-        if (asked.payload_length > most_control_bytes) message_reader::malformed();
+        if (asked.payload_length > max_control_bytes) message_reader::malformed();
         to.message.resize(static_cast<std::size_t>(asked.payload_length));
         to.in.payload_to(to.message);
         break;
@@ -275,7 +275,7 @@ class parameter_service {
   void enroll(worker& from) {
     const enroll_message message = enroll_message::read(from.connection->message);
     if (!contract_) {
-      store_ = parameter_store(message.variables, here_.index(), here_.options().most_parameter_bytes,
+      store_ = parameter_store(message.variables, here_.index(), here_.options().max_parameter_bytes,
                                message.mode == consistency::synchronous);
       contract_ = message;
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
@@ -403,7 +403,7 @@ class parameter_service {
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
     if (!each.refused.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
-    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.options().dead_after);
+    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.options().heartbeat_timeout);
   }
 
   error why_gone(const worker& each) const {

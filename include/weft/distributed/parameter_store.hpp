@@ -61,9 +61,9 @@ class parameter_store {
 
   /// Holds those of `variables` that belong to `ps_task`, not yet initialised, and room for a mean where it
   /// `takes_means`.
-  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `most_bytes` or
+  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
   /// where there is not the memory.
-  parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t most_bytes,
+  parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t max_bytes,
                   bool takes_means = false) {
     std::uint64_t total = 0, in_slots = 0;
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
@@ -78,10 +78,10 @@ class parameter_store {
                  {}};
       total += variable.bytes();
       in_slots += variable.bytes() * (next.code.slots + (takes_means ? 1 : 0));
-      if (total + in_slots > most_bytes)
+      if (total + in_slots > max_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
                     "the variables, their slots and the room for gradients need more than the " +
-                        std::to_string(most_bytes) + " bytes that this server may hold");
+                        std::to_string(max_bytes) + " bytes that this server may hold");
       packed_.push_back(next.offset);
       ranges_.push_back(std::move(next));
     }
@@ -177,7 +177,7 @@ class parameter_store {
           if (of.size() == 2 && equal) {
             all_finite = detail::mean_of_two(mean, from(0), from(1), count, by);
           } else {
-            alignas(64) T scaled[most_at_once];
+            alignas(64) T scaled[max_at_once];
             for (std::size_t worker = 0; worker < of.size(); ++worker) {
               const T* next = from(worker);
               if (of[worker].weight != 1) {
@@ -226,7 +226,7 @@ class parameter_store {
   void update(std::size_t variable, std::size_t first, std::size_t count, const T* gradient,
               std::span<const placed_bytes<std::byte>> copies) {
     range& each = ranges_[variable];
-    std::span<T> slots[update_implementation::most_slots];
+    std::span<T> slots[update_implementation::max_slots];
     for (std::size_t i = 0; i < each.code.slots; ++i)
       slots[i] = {reinterpret_cast<T*>(each.slots.data()) + i * each.elements + first, count};
     const std::span<T> values{reinterpret_cast<T*>(values_.data() + each.offset) + first, count};
@@ -249,9 +249,9 @@ class parameter_store {
     for (const placed_bytes<std::byte>& copy : copies) std::memcpy(place(copy), values.data(), count * sizeof(T));
   }
 
-  static constexpr std::size_t most_at_once = 2048;  // elements: they stay in the first-level cache between two passes
+  static constexpr std::size_t max_at_once = 2048;  // elements: they stay in the first-level cache between two passes
 
-  static constexpr std::size_t shared_at_once = 16 * most_at_once;
+  static constexpr std::size_t shared_at_once = 16 * max_at_once;
 
   /// Calls work(T{}, variable, first element, how many) for all values, piece by piece.
   template <typename Work>
@@ -260,8 +260,8 @@ class parameter_store {
       const range& all = ranges_[variable];
       const auto part = [&](std::size_t number) {
         const std::size_t end = std::min(all.elements, (number + 1) * shared_at_once);
-        for (std::size_t first = number * shared_at_once; first < end; first += most_at_once) {
-          const std::size_t count = std::min(most_at_once, end - first);
+        for (std::size_t first = number * shared_at_once; first < end; first += max_at_once) {
+          const std::size_t count = std::min(max_at_once, end - first);
           if (all.type == element_type::float32)
             work(float{}, variable, first, count);
           else

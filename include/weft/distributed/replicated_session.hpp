@@ -105,9 +105,9 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
   sequence<std::uint32_t> rest;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::uint32_t n = targets[i];
-    if (g[n].what.op == &group_operation)
+    if (g[n].def.op == &group_operation)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (g[n].what.op->update_rule)
+    else if (g[n].def.op->update_rule)
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -233,7 +233,7 @@ class replicated_session {
 
   void find_variables() {
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      const invocation& what = graph_[n].what;
+      const node_def& what = graph_[n].def;
       if (!what.op->update_rule) continue;
       const std::uint32_t variable = what.inputs[0].node;
       for (const detail::shared_variable& other : variables_)

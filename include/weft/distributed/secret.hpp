@@ -73,7 +73,7 @@ class cluster_secret {
 
  private:
   static constexpr const char* file_name = "secret";
-  static constexpr std::size_t most_bytes = 4096;
+  static constexpr std::size_t max_bytes = 4096;
 
   struct descriptor {
     int number = -1;
@@ -186,7 +186,7 @@ class cluster_secret {
         (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
       throw error(error_code::permission_denied, "secret",
                   path + " is not a file of this user's alone (mode 0600); whoever may read it could take part");
-    std::array<char, most_bytes> room;
+    std::array<char, max_bytes> room;
     const ssize_t size = ::read(in.number, room.data(), room.size());
     std::string_view text(room.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
     text = text.substr(0, text.find('\n'));

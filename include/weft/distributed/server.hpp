@@ -38,7 +38,7 @@ inline constexpr const char* distributed_version = "0.2";
 
 struct server_options {
   std::chrono::milliseconds heartbeat{250};    // a sign of life to every peer this often
-  std::chrono::milliseconds dead_after{1750};  // a peer silent for so long is lost
+  std::chrono::milliseconds heartbeat_timeout{1750};  // a peer silent for so long is lost
   std::chrono::milliseconds handshake{5000};   // a connection must say who it is within this time
   std::chrono::milliseconds stalled{30'000};   // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
@@ -48,18 +48,18 @@ struct server_options {
   bool checksum = true;                // CRC32C over values that travel, too; headers always have one
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
-  std::uint64_t most_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
-  std::size_t most_strangers = 64;       // connections that have not yet proved to belong here, at one time
-  std::size_t most_channels = 16;        // of one peer, that nobody has taken up yet
+  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
+  std::size_t max_strangers = 64;       // connections that have not yet proved to belong here, at one time
+  std::size_t max_channels = 16;        // of one peer, that nobody has taken up yet
   std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
 
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with every other
-/// task (the task of higher rank dials), and notices at once when a peer's process ends and within `dead_after` when it
-/// falls silent; what it sees it tells the others. Strategies open further connections through it, and do their own
-/// input and output on their own threads.
+/// task (the task of higher rank dials), and notices at once when a peer's process ends and within `heartbeat_timeout`
+/// when it falls silent; what it sees it tells the others. Strategies open further connections through it, and do their
+/// own input and output on their own threads.
 ///
 /// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
 /// are few, and short-lived: whoever fills their places loses the oldest of them.
@@ -91,7 +91,7 @@ class basic_server {
         incarnation_(random_incarnation(network_)),
         rank_(cluster_.rank(self_)),
         members_(cluster_, rank_),
-        most_strangers_(std::min(options_.most_strangers, few_of_the_descriptors())),
+        max_strangers_(std::min(options_.max_strangers, few_of_the_descriptors())),
         doorbell_(network_),
         service_bell_(network_) {
     for (const task_id& task : cluster_.tasks()) T::check(cluster_.task_address(task.job, task.index));
@@ -201,9 +201,9 @@ class basic_server {
           return true;
         } catch (const error& problem) {
           const bool closed = problem.code() == error_code::unavailable;
-          if (closed && attempt < most_attempts && !until.expired())
+          if (closed && attempt < max_attempts && !until.expired())
             members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(20)));
-          if (!closed || attempt >= most_attempts || until.expired() || !members_.alive(rank, incarnation))
+          if (!closed || attempt >= max_attempts || until.expired() || !members_.alive(rank, incarnation))
             throw diagnose(rank, incarnation, operation, problem);
           return false;
         }
@@ -297,9 +297,9 @@ class basic_server {
   using moment = typename Clock::time_point;
   using handshake_type = detail::handshake<typename T::stream>;
 
-  static constexpr int most_accepted = 16;  // connections in one turn: those who are here already come first
-  static constexpr int most_heard = 64;     // frames of one peer in one turn
-  static constexpr int most_attempts = 50;  // to open a channel at the door of a task that is there
+  static constexpr int max_accepted = 16;  // connections in one turn: those who are here already come first
+  static constexpr int max_heard = 64;     // frames of one peer in one turn
+  static constexpr int max_attempts = 50;  // to open a channel at the door of a task that is there
   static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, however many come after it
   static constexpr std::chrono::milliseconds longest_dial{25};  // for it keeps the others waiting
 
@@ -350,7 +350,7 @@ class basic_server {
 
     control_link(std::size_t rank, std::uint64_t incarnation, typename T::stream stream, moment now)
         : rank(rank), incarnation(incarnation), stream(std::move(stream)), last_heard(now) {
-      in.expect(detail::most_control_bytes);
+      in.expect(detail::max_control_bytes);
     }
   };
 
@@ -435,7 +435,7 @@ class basic_server {
     const moment now = Clock::now();
     // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
     held_up_ = now - last_turn_;
-    if (held_up_ > options_.dead_after / 2)
+    if (held_up_ > options_.heartbeat_timeout / 2)
       for (control_link& link : links_) link.last_heard += held_up_;
     last_turn_ = now;
     // Those who are known come before those who are not.
@@ -472,14 +472,14 @@ class basic_server {
     if (now < open_again_) return;
     try {
       typename T::stream stream;
-      for (int accepted = 0; accepted < most_accepted; ++accepted) {
+      for (int accepted = 0; accepted < max_accepted; ++accepted) {
         // Whoever has had its time, and belongs here, is in by then; the others make room for who comes.
-        if (arrivals_.size() >= most_strangers_ && now < arrivals_.front().since + shortest_stay) {
+        if (arrivals_.size() >= max_strangers_ && now < arrivals_.front().since + shortest_stay) {
           open_again_ = arrivals_.front().since + shortest_stay;
           return;
         }
         if (!listener_.accept(stream)) return;
-        if (arrivals_.size() >= most_strangers_) arrivals_.pop_front();
+        if (arrivals_.size() >= max_strangers_) arrivals_.pop_front();
         arrivals_.emplace_back(std::move(stream), *this, now);
       }
     } catch (const error& problem) {
@@ -587,7 +587,7 @@ class basic_server {
       const auto waiting = std::count_if(inbox_.begin(), inbox_.end(), [&](const waiting_channel& each) {
         return each.rank == *rank && each.name != its.channel;
       });
-      if (static_cast<std::size_t>(waiting) >= options_.most_channels)
+      if (static_cast<std::size_t>(waiting) >= options_.max_channels)
         return refuse(error_code::resource_exhausted,
                       who + " has " + std::to_string(waiting) + " channels that nobody has taken up");
     }
@@ -707,7 +707,7 @@ class basic_server {
     if (link.closed) return;
     send_on(link);
     try {
-      for (int heard = 0; heard < most_heard;) {
+      for (int heard = 0; heard < max_heard;) {
         link.in.advance(link.stream);
         if (link.in.needs_destination()) {
           link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
@@ -720,14 +720,14 @@ class basic_server {
         if (!link.met) meet(link);
         if (!act_on(link)) return;
         link.message.clear();
-        link.in.expect(detail::most_control_bytes);
+        link.in.expect(detail::max_control_bytes);
       }
     } catch (const error& problem) {
       return lose(link, problem.code() == error_code::unavailable
                             ? "has closed its connection without a goodbye: the process ended or was killed"
                             : std::string("broke the protocol: ") + problem.what());
     }
-    if (now - link.last_heard > options_.dead_after)
+    if (now - link.last_heard > options_.heartbeat_timeout)
       lose(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
                      ": it is stopped, overloaded or cut off");
   }
@@ -817,7 +817,8 @@ class basic_server {
     if (!link.met) return;  // it has not come yet, and may try again
     tell_why(link, why);
     link.stream.close();
-    if (held_up_ > options_.dead_after) why += " (this task itself was held up for " + milliseconds(held_up_) + ")";
+    if (held_up_ > options_.heartbeat_timeout)
+      why += " (this task itself was held up for " + milliseconds(held_up_) + ")";
     const std::string sentence = members_.set_lost(link.rank, why);
     tell_others(link.rank);
     after_change();
@@ -888,7 +889,7 @@ class basic_server {
   std::uint64_t incarnation_;
   std::size_t rank_;
   membership members_;
-  std::size_t most_strangers_;
+  std::size_t max_strangers_;
   wait_policy waiting_;
   typename T::listener listener_;
   endpoint address_;

@@ -39,13 +39,13 @@ using copying_update_function = void (*)(std::span<T> variable, std::span<const 
 
 struct update_implementation {
   std::size_t parameters = 0;  // how many the rule takes
-  std::size_t slots = 0;       // how many values it keeps beside each element; at most most_slots
+  std::size_t slots = 0;       // how many values it keeps beside each element; at most max_slots
   update_function<float> for_float = nullptr;
   update_function<double> for_double = nullptr;
   copying_update_function<float> copying_float = nullptr;  // a rule may do without
   copying_update_function<double> copying_double = nullptr;
 
-  static constexpr std::size_t most_slots = 4;
+  static constexpr std::size_t max_slots = 4;
 };
 
 namespace detail {
@@ -255,10 +255,10 @@ class update_rules {
   static void add(const std::string& name, const update_implementation& rule) {
     registry& all = instance();
     std::lock_guard lock(all.mutex);
-    if (rule.slots > update_implementation::most_slots || !rule.for_float || !rule.for_double)
+    if (rule.slots > update_implementation::max_slots || !rule.for_float || !rule.for_double)
       throw error(error_code::invalid_argument, "update_rules",
                   "rule '" + name + "' needs code for float and for double and at most " +
-                      std::to_string(update_implementation::most_slots) + " slots");
+                      std::to_string(update_implementation::max_slots) + " slots");
     if (!all.rules.emplace(name, rule).second)
       throw error(error_code::already_exists, "update_rules", "a rule '" + name + "' exists already");
   }

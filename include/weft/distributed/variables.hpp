@@ -103,7 +103,7 @@ struct segment_layout {
 };
 
 /// Largest list of variables, in bytes, that a worker may send.
-inline constexpr std::uint64_t most_enroll_bytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
 
 /// What a worker tells a parameter server before anything else.
 struct enroll_message {

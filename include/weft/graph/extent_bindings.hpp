@@ -42,7 +42,8 @@ class extent_bindings {
       const extent_definition* const d = g.extent_formula(known_[k].first);
       std::int64_t value = 0;
       if (d && evaluate(*d, value) && value != known_[k].second)
-        throw error(error_code::invalid_argument, d->text, {"the extent is ", known_[k].second, " but comes out as ", value});
+        throw error(error_code::invalid_argument, d->text,
+                    {"the extent is ", known_[k].second, " but comes out as ", value});
     }
   }
 
@@ -67,7 +68,8 @@ class extent_bindings {
     // What was given for a quotient is not to be taken for its value.
     if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
     if (value < 0)
-      throw error(error_code::invalid_argument, d.text, {"the extent comes out as ", value, ": extents are not negative"});
+      throw error(error_code::invalid_argument, d.text,
+                  {"the extent comes out as ", value, ": extents are not negative"});
     return true;
   }
 
@@ -99,7 +101,8 @@ class extent_bindings {
     std::int64_t n = 0, by = 0;
     if (!polynomial(*d.numerator, n) || !polynomial(*d.denominator, by)) return false;
     if (by <= 0 || n < 0 || (d.round == rounding::exact && n % by != 0))
-      throw error(error_code::invalid_argument, d.text, {"the extent is ", n, " / ", by, ", which is not a whole number"});
+      throw error(error_code::invalid_argument, d.text,
+                  {"the extent is ", n, " / ", by, ", which is not a whole number"});
     value = n / by + (d.round == rounding::up && n % by != 0);
     return true;
   }

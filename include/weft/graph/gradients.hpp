@@ -5,7 +5,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -30,19 +30,20 @@ sequence<symbol> gradients(symbol y, const sequence<symbol>& xs);
 
 #if WEFT_BODIES
 
-WEFT_ONCE sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
+WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   for (const symbol& x : xs) {
-    const graph& g = *static_cast<graph*>(y.where());
-    const operation* op = x.where() == y.where() ? g[x.id().node].what.op : nullptr;
+    const graph& g = *static_cast<graph*>(y.builder());
+    const operation* op = x.builder() == y.builder() ? g[x.id().node].def.op : nullptr;
     if (op && x.id().node > y.id().node && op != &variable_operation && op != &placeholder_operation)
       throw error(error_code::invalid_argument, g[x.id().node].name,
                   "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
   }
   const sequence<symbol> of{y};
-  const symbol one = y.extents().rank == 0 ? as_scalar(*y.where(), 1, y.type()) : record_fill(*y.where(), 1, y.info());
-  auto results = y.where()->differentiate(of, {one}, xs, false);
+  const symbol one =
+      y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : record_fill(*y.builder(), 1, y.info());
+  auto results = y.builder()->differentiate(of, {one}, xs, false);
   for (std::size_t i = 0; i < xs.size(); ++i)
-    if (results[i].is_number()) results[i] = record_fill(*y.where(), 0, xs[i].info());
+    if (results[i].is_number()) results[i] = record_fill(*y.builder(), 0, xs[i].info());
   return results;
 }
 
@@ -65,10 +66,10 @@ template <Expression Y, Expression... Xs>
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
                 "gradients: an x is not a node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
-    return std::tuple{detail::settle(xs)...};
+    return std::tuple{detail::materialize(xs)...};
   } else if constexpr (correct<gradient_root_mistake<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
-    recorder& where = *root.erased().where();
+    op_builder& where = *root.erased().builder();
     detail::use_primitives<value_t<Y>>(where);
     (detail::use_primitives<value_t<Xs>>(where), ...);
     const auto results = detail::gradients(root.erased(), {xs.erased()...});

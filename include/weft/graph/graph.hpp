@@ -34,7 +34,7 @@ struct initializer {
 
 /// One operation of a graph: what it computes, its name, and where it is to run.
 struct graph_node {
-  invocation what;
+  node_def def;
   std::string name;
   device_spec device;
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
@@ -132,7 +132,7 @@ enum class reuse : unsigned char {
 
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
-class graph final : public recorder {
+class graph final : public op_builder {
  public:
   graph() = default;
   explicit graph(std::uint64_t seed) : seed_(seed) {}
@@ -144,7 +144,7 @@ class graph final : public recorder {
   const graph_node& operator[](std::uint32_t node) const { return nodes_[node]; }
   /// The nodes that are there to be where another one is.
   const sequence<std::uint32_t>& colocated() const { return colocated_; }
-  const value_info& info(value v) const override { return nodes_[v.node].what.outputs[v.output]; }
+  const value_info& info(value v) const override { return nodes_[v.node].def.outputs[v.output]; }
 
   /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
   /// Not to be changed once a session of the graph exists.
@@ -192,7 +192,7 @@ class graph final : public recorder {
 
   /// Sessions tell of each run that they plan. What is recorded stays: a program that records for each run takes more
   /// memory with each, and more time. After so many runs for which the graph has grown it grows no more.
-  static constexpr std::size_t most_growing_runs = 2000;
+  static constexpr std::size_t max_growing_runs = 2000;
   void note_planned_run() const {
     // Atomic: sessions of one graph may plan on threads of their own.
     if (__atomic_exchange_n(&planned_size_, nodes_.size(), __ATOMIC_RELAXED) != nodes_.size())
@@ -201,7 +201,7 @@ class graph final : public recorder {
 
   // ---- recording ----
 
-  symbol record(invocation what) override { return {this, {add(std::move(what), {}), 0}}; }
+  symbol record(node_def def) override { return {this, {add(std::move(def), {}), 0}}; }
 
   symbol record_constant(const void* data, const value_info& declared, const shape& extents) override {
     detail::hasher h;
@@ -214,17 +214,17 @@ class graph final : public recorder {
     for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
     const auto same = [&](std::uint32_t n) {
       const graph_node& other = nodes_[n];
-      return other.what.op == &constant_operation && other.what.outputs[0].type == declared.type &&
-             other.what.outputs[0].extents == declared.extents && other.what.attributes == sizes &&
+      return other.def.op == &constant_operation && other.def.outputs[0].type == declared.type &&
+             other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
              __builtin_memcmp(other.init.data.data(), data, size) == 0;
     };
     std::uint32_t found = shared_.find(h.result(), same);
     if (found == detail::index_set::none) {
-      invocation what;
-      what.op = &constant_operation;
-      what.outputs = {declared};
-      what.attributes = sizes;
-      found = add(std::move(what), {});
+      node_def def;
+      def.op = &constant_operation;
+      def.outputs = {declared};
+      def.attributes = sizes;
+      found = add(std::move(def), {});
       nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
       __builtin_memcpy(nodes_[found].init.data.data(), data, size);
       shared_.insert(h.result(), found);
@@ -233,29 +233,29 @@ class graph final : public recorder {
   }
 
   /// A node with a name of its own: placeholders, variables, and whatever is not to be shared.
-  std::uint32_t add(invocation what, const std::string& name) {
-    for (const value& v : what.inputs)
+  std::uint32_t add(node_def def, const std::string& name) {
+    for (const value& v : def.inputs)
       if (v.node >= nodes_.size())
-        throw error(error_code::invalid_argument, what.op->name, "an operand belongs to another graph");
-    std::string full = free_name(name.empty() ? what.op->name : name);
-    const location here = current_location(what, full);
-    if (what.op->stateful || !name.empty()) return append(std::move(what), std::move(full), here, !name.empty());
+        throw error(error_code::invalid_argument, def.op->name, "an operand belongs to another graph");
+    std::string full = free_name(name.empty() ? def.op->name : name);
+    const location here = current_location(def, full);
+    if (def.op->stateful || !name.empty()) return append(std::move(def), std::move(full), here, !name.empty());
     detail::hasher h;
-    h.add(what.op);
-    h.add(what.detail);
-    for (const value& v : what.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
-    for (auto a : what.attributes) h.add(static_cast<std::uint64_t>(a));
-    for (auto l : what.literals) h.add(l);
-    for (const auto& o : what.outputs) h.add(o);
+    h.add(def.op);
+    h.add(def.detail);
+    for (const value& v : def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+    for (auto a : def.attributes) h.add(static_cast<std::uint64_t>(a));
+    for (auto l : def.literals) h.add(l);
+    for (const auto& o : def.outputs) h.add(o);
     const auto same = [&](std::uint32_t n) {
-      const invocation& other = nodes_[n].what;
-      return other.op == what.op && other.detail == what.detail && other.inputs == what.inputs &&
-             other.attributes == what.attributes && other.literals == what.literals && other.outputs == what.outputs &&
+      const node_def& other = nodes_[n].def;
+      return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
+             other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
              nodes_[n].device == here.device && nodes_[n].beside == here.beside;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
-    const std::uint32_t made = append(std::move(what), std::move(full), here, false);
+    const std::uint32_t made = append(std::move(def), std::move(full), here, false);
     shared_.insert(h.result(), made);
     return made;
   }
@@ -266,7 +266,7 @@ class graph final : public recorder {
   std::uint32_t reused_variable(std::string_view name, const value_info& declared) const;
 
   /// A variable, of a name that no other one has.
-  std::uint32_t add_variable(invocation what, std::string_view name) {
+  std::uint32_t add_variable(node_def def, std::string_view name) {
     const std::string prefix = static_cast<std::string&&>(prefix_);
     prefix_ = variables_.prefix;
     struct restore {
@@ -274,7 +274,7 @@ class graph final : public recorder {
       const std::string& from;
       ~restore() { to = from; }
     } after{prefix_, prefix};
-    const std::uint32_t node = add(std::move(what), std::string(name));
+    const std::uint32_t node = add(std::move(def), std::string(name));
     names_.back().variable = node;
     names_.back().scope = variables_.prefix;
     return node;
@@ -287,12 +287,12 @@ class graph final : public recorder {
     graph_node& n = nodes_[v.node];
     if (n.named && n.name == prefix_ + name) return v;
     if (n.named || v.output != 0) {
-      invocation what;
-      what.op = &identity_operation;
-      what.inputs = {v};
-      what.outputs = {info(v)};
+      node_def def;
+      def.op = &identity_operation;
+      def.inputs = {v};
+      def.outputs = {info(v)};
       const device_scope beside(*this, n.device);
-      return {add(std::move(what), name), 0};
+      return {add(std::move(def), name), 0};
     }
     n.name = free_name(name);
     n.named = true;
@@ -313,8 +313,8 @@ class graph final : public recorder {
     return nullptr;
   }
   dtype compared_type(value condition) const override {
-    while (info(condition).type == dtype::boolean && !nodes_[condition.node].what.inputs.empty())
-      condition = nodes_[condition.node].what.inputs[0];
+    while (info(condition).type == dtype::boolean && !nodes_[condition.node].def.inputs.empty())
+      condition = nodes_[condition.node].def.inputs[0];
     return is_floating(info(condition).type) || primitives_.empty() ? info(condition).type : primitives_[0]->type;
   }
   const fused_reduction* sums(dtype type) const override {
@@ -323,8 +323,8 @@ class graph final : public recorder {
     return nullptr;
   }
 
-  // WEFT_ONCE here too: this is the class's key function. All virtual functions are emitted where it is.
-  WEFT_ONCE sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+  // WEFT_DECL here too: this is the class's key function. All virtual functions are emitted where it is.
+  WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
 
   // ---- names and places ----
@@ -361,7 +361,7 @@ class graph final : public recorder {
 
     std::string enter(const std::string& name) {
       std::string full = prefix + name;
-      for (int i = 1; is_entered(full); ++i) full = concat({prefix, name, "_", i});
+      for (int i = 1; is_entered(full); ++i) full = str_cat({prefix, name, "_", i});
       entered.push_back(full);
       return full + "/";
     }
@@ -450,15 +450,15 @@ class graph final : public recorder {
   std::uint64_t hash() const {
     detail::hasher h;
     for (const graph_node& n : nodes_) {
-      h.add(std::string(n.what.op->name));
+      h.add(std::string(n.def.op->name));
       h.add(n.name);
-      if (n.what.op->expression) h.add(skeleton::print(n.what.op->expression(n.what.detail)->text));
-      if (n.what.op == &constant_operation)
+      if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
+      if (n.def.op == &constant_operation)
         for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
-      for (const value& v : n.what.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
-      for (auto a : n.what.attributes) h.add(static_cast<std::uint64_t>(a));
-      for (auto l : n.what.literals) h.add(l);
-      for (const auto& o : n.what.outputs) h.add(o);
+      for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+      for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
+      for (auto l : n.def.literals) h.add(l);
+      for (const auto& o : n.def.outputs) h.add(o);
     }
     for (const auto& [code, size] : extents_)
       h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
@@ -479,16 +479,16 @@ class graph final : public recorder {
 
   [[noreturn]] static void refuse_growth(const std::string& name) {
     throw error(error_code::resource_exhausted, name,
-                {"the graph has grown for each of ", most_growing_runs,
+                {"the graph has grown for each of ", max_growing_runs,
                  " runs, and all that is recorded stays: record once, and feed what changes to a placeholder of a step "
                  "that is prepared; s.set(v, value) writes a variable and records nothing"});
   }
 
-  std::uint32_t append(invocation what, std::string name, const location& here, bool named) {
-    if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > most_growing_runs) refuse_growth(name);
+  std::uint32_t append(node_def def, std::string name, const location& here, bool named) {
+    if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
     take_name(name);
     graph_node n;
-    n.what = std::move(what);
+    n.def = std::move(def);
     n.name = std::move(name);
     n.device = here.device;
     n.beside = here.beside;
@@ -499,7 +499,7 @@ class graph final : public recorder {
     return made;
   }
 
-  location current_location(const invocation& what, const std::string& name) const {
+  location current_location(const node_def& def, const std::string& name) const {
     location here;
     device_spec& d = here.device;
     const value_info none;
@@ -508,7 +508,7 @@ class graph final : public recorder {
       // A scope within the one for colocated nodes that names another device has its way.
       if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
       d = merge(p.function
-                    ? p.function(p.state, {what.op->name, name, what.outputs.empty() ? none : what.outputs[0], d})
+                    ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})
                     : p.fixed,
                 d);
       if (p.beside != graph_node::no_node) break;
@@ -522,7 +522,7 @@ class graph final : public recorder {
     const std::uint32_t first = find_name(full);
     if (first == detail::index_set::none) return full;
     for (;; ++names_[first].next) {
-      std::string candidate = concat({full, "_", names_[first].next});
+      std::string candidate = str_cat({full, "_", names_[first].next});
       if (find_name(candidate) == detail::index_set::none) return candidate;
     }
   }
@@ -563,7 +563,7 @@ class graph final : public recorder {
 
 #if WEFT_BODIES
 
-WEFT_ONCE std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared) const {
+WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared) const {
   const std::string full = variables_.prefix + std::string(name);
   const auto within = [](const std::string& prefix) {
     return prefix.empty() ? "in no scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
@@ -577,7 +577,7 @@ WEFT_ONCE std::uint32_t graph::reused_variable(std::string_view name, const valu
                 {"a variable is to be used again that is not there, ", here,
                  ": it is made before, in a scope of the same name, or reuse::automatic makes it"});
   }
-  const value_info& there = nodes_[known].what.outputs[0];
+  const value_info& there = nodes_[known].def.outputs[0];
   const std::string first = within(names_[taken].scope);
   if (variables_.mode == reuse::no)
     throw error(error_code::invalid_argument, full,
@@ -592,13 +592,13 @@ WEFT_ONCE std::uint32_t graph::reused_variable(std::string_view name, const valu
 }
 
 /// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
-WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
+WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                                 const sequence<symbol>& xs, bool partial) {
   const auto count = static_cast<std::uint32_t>(nodes_.size());
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;
   for (const symbol& x : xs) {
-    detail::check_same_graph("gradients", this, x.where());
+    detail::check_same_graph("gradients", this, x.builder());
     depends[x.id().node] = 1;
     is_end[x.id().node] = partial;
     if (x.id().node < first) first = x.id().node;
@@ -606,14 +606,14 @@ WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
   for (const symbol& y : ys)
     if (y.id().node > last) last = y.id().node;
   for (std::uint32_t n = first; n < count; ++n)
-    for (const value& in : nodes_[n].what.inputs)
+    for (const value& in : nodes_[n].def.inputs)
       if (depends[in.node] && is_floating(info(in).type)) depends[n] = 1;
 
   constexpr std::size_t max_inputs = 64;
   sequence<sequence<symbol>> arriving(count);  // per node and output
   const auto arrive = [&](value at, symbol g) {
     auto& outputs = arriving[at.node];
-    outputs.resize(nodes_[at.node].what.outputs.size());
+    outputs.resize(nodes_[at.node].def.outputs.size());
     outputs[at.output] = outputs[at.output].is_number() ? g : outputs[at.output] + g;
   };
   for (std::size_t i = 0; i < ys.size(); ++i)
@@ -621,25 +621,25 @@ WEFT_ONCE sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
 
   for (std::uint32_t n = last + 1; n-- > first && !ys.empty();) {
     if (arriving[n].empty() || !depends[n] || is_end[n]) continue;
-    const invocation what = nodes_[n].what;  // a copy: recording moves the nodes
-    sequence<symbol> inputs, outputs, results(what.inputs.size());
+    const node_def def = nodes_[n].def;  // a copy: recording moves the nodes
+    sequence<symbol> inputs, outputs, results(def.inputs.size());
     bool wanted[max_inputs], any = false;
-    if (what.inputs.size() > max_inputs)
+    if (def.inputs.size() > max_inputs)
       throw error(error_code::internal, nodes_[n].name, "more inputs than a gradient handles");
-    for (std::size_t i = 0; i < what.inputs.size(); ++i) {
-      const value in = what.inputs[i];
+    for (std::size_t i = 0; i < def.inputs.size(); ++i) {
+      const value in = def.inputs[i];
       inputs.push_back({this, in});
       wanted[i] = depends[in.node] && is_floating(info(in).type);
       any = any || wanted[i];
     }
     if (!any) continue;
-    for (std::uint32_t o = 0; o < what.outputs.size(); ++o) outputs.push_back({this, {n, o}});
-    if (!what.op->gradient) throw error(error_code::unimplemented, nodes_[n].name, {what.op->name, " has no gradient"});
+    for (std::uint32_t o = 0; o < def.outputs.size(); ++o) outputs.push_back({this, {n, o}});
+    if (!def.op->gradient) throw error(error_code::unimplemented, nodes_[n].name, {def.op->name, " has no gradient"});
     const device_scope beside(*this, nodes_[n].device);  // gradients run where their operations do
-    gradient_context context(what, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
-    what.op->gradient(context);
+    gradient_context context(def, inputs.data(), outputs.data(), arriving[n].data(), wanted, results.data());
+    def.op->gradient(context);
     for (std::size_t i = 0; i < results.size(); ++i)
-      if (wanted[i] && !results[i].is_number()) arrive(what.inputs[i], results[i]);
+      if (wanted[i] && !results[i].is_number()) arrive(def.inputs[i], results[i]);
   }
 
   sequence<symbol> results;

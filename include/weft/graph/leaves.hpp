@@ -110,13 +110,13 @@ symbol record_leaf(graph&, const operation&, std::string_view name, dtype, const
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
+WEFT_DECL symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
                              const char* const* names) {
   remember_names(g, spec, names);
-  invocation c;
+  node_def c;
   c.op = &op;
   c.outputs = {{type, spec}};
-  return {&g, {g.add(static_cast<invocation&&>(c), std::string(name.empty() ? op.name : name)), 0}};
+  return {&g, {g.add(static_cast<node_def&&>(c), std::string(name.empty() ? op.name : name)), 0}};
 }
 
 #endif
@@ -167,19 +167,19 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
   if (first.kind == kind::uniform) check(first.b, true);
 }
 
-WEFT_ONCE recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
+WEFT_DECL recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
                                            const char* const* names) {
   if (name.empty()) name = variable_operation.name;
   const std::uint32_t known = g.reused_variable(name, {type, spec});
   if (known != graph_node::no_node) return {{&g, {known, 0}}, false};
   remember_names(g, spec, names);
-  invocation c;
+  node_def c;
   c.op = &variable_operation;
   c.outputs = {{type, spec}};
-  return {{&g, {g.add_variable(static_cast<invocation&&>(c), name), 0}}, true};
+  return {{&g, {g.add_variable(static_cast<node_def&&>(c), name), 0}}, true};
 }
 
-WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
+WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
                                  first_value first) {
   const shape spec = extents;
   extent_bindings known;
@@ -201,7 +201,7 @@ WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, sh
   return v.it;
 }
 
-WEFT_ONCE symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec,
+WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec,
                                  const char* const* names, const void* data, std::size_t bytes) {
   const recorded_variable v = find_or_record(g, name, type, spec, names);
   if (!v.is_new) return v.it;
@@ -289,8 +289,8 @@ auto constant(graph& g, const Expr& value) {
 inline std::size_t parameter_count(const graph& g) {
   std::size_t count = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].what.op == &variable_operation) {
-      shape s = g[n].what.outputs[0].extents;
+    if (g[n].def.op == &variable_operation) {
+      shape s = g[n].def.outputs[0].extents;
       for (std::size_t i = 0; i < s.rank; ++i)
         for (const auto& [code, size] : g.fixed_extents())
           if (s[i] == code) s[i] = size;

@@ -40,9 +40,9 @@ inline std::string number_text(dtype type, std::uint64_t bits) {
     case dtype::int16:
     case dtype::int32:
     case dtype::int64:
-      return concat({static_cast<std::int64_t>(bits << above) >> above});
+      return str_cat({static_cast<std::int64_t>(bits << above) >> above});
     default:
-      return concat({bits});
+      return str_cat({bits});
   }
 }
 
@@ -50,10 +50,10 @@ inline std::string axes_text(std::int64_t axes) {
   std::string text;
   for (std::size_t i = 0; i < max_rank; ++i)
     if ((axes >> i) & 1) append(text, {text.empty() ? "<" : ", ", i});
-  return text.empty() ? text : concat({text, ">"});
+  return text.empty() ? text : str_cat({text, ">"});
 }
 
-inline std::string expression_text(const fused& f, const invocation& what) {
+inline std::string expression_text(const fused& f, const node_def& what) {
   std::string constants[device::max_operands], text;
   for (std::size_t i = 0; i < f.signature.constants; ++i)
     constants[i] = number_text(f.signature.constant_types[i], what.literals[i]);
@@ -63,10 +63,10 @@ inline std::string expression_text(const fused& f, const invocation& what) {
 
 /// What an operation does to its operands: two nodes differ in it, in their operands, or in their types.
 inline std::string operation_text(const graph_node& n) {
-  const invocation& what = n.what;
+  const node_def& what = n.def;
   const operation* op = what.op;
   if (op == &reduction_operation)
-    return concat({reduction_name(static_cast<device::combine>(what.attributes[1]), what.attributes[2] != 0),
+    return str_cat({reduction_name(static_cast<device::reduce_op>(what.attributes[1]), what.attributes[2] != 0),
                    axes_text(what.attributes[0]), " ", expression_text(*op->expression(what.detail), what)});
   std::string text = op->name;
   if (op->expression) append(text, {" ", expression_text(*op->expression(what.detail), what)});
@@ -76,7 +76,7 @@ inline std::string operation_text(const graph_node& n) {
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
   if (op == &constant_operation) return text;  // its attributes are its extents
-  if (op->part == role::product && what.attributes.size() == 2) {
+  if (op->part == fusion_kind::product && what.attributes.size() == 2) {
     append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
   } else {
     for (std::size_t i = 0; i < what.attributes.size(); ++i) append(text, {i ? ", " : " {", what.attributes[i]});
@@ -87,7 +87,7 @@ inline std::string operation_text(const graph_node& n) {
   return text;
 }
 
-inline std::string type_text(const graph& g, const invocation& what) {
+inline std::string type_text(const graph& g, const node_def& what) {
   std::string text;
   for (const value_info& o : what.outputs) {
     if (!text.empty()) text += ", ";
@@ -102,7 +102,7 @@ inline std::string quoted(const std::string& s) {
     if (c == '"' || c == '\\' || c == '\n') text += '\\';
     text += c == '\n' ? 'n' : c;
   }
-  return concat({text, "\""});
+  return str_cat({text, "\""});
 }
 
 }  // namespace detail
@@ -113,12 +113,12 @@ inline std::string to_string(const graph& g) {
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
     append(text, {"%", i, " = ", detail::operation_text(n), "("});
-    for (std::size_t k = 0; k < n.what.inputs.size(); ++k) {
-      const value v = n.what.inputs[k];
+    for (std::size_t k = 0; k < n.def.inputs.size(); ++k) {
+      const value v = n.def.inputs[k];
       append(text, {(k ? ", %" : "%"), v.node});
       if (v.output) append(text, {".", v.output});
     }
-    append(text, {") : ", detail::type_text(g, n.what), "  ", detail::quoted(n.name)});
+    append(text, {") : ", detail::type_text(g, n.def), "  ", detail::quoted(n.name)});
     for (std::uint32_t c : n.control) append(text, {" after %", c});
     const std::string device = to_string(n.device);
     if (!device.empty()) append(text, {" on ", device});
@@ -133,18 +133,18 @@ inline std::string to_graphviz(const graph& g) {
   std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
-    const char* form = n.what.op == &variable_operation      ? ", shape=box"
-                       : n.what.op == &placeholder_operation ? ", shape=house"
-                       : n.what.op == &constant_operation    ? ", shape=plaintext"
+    const char* form = n.def.op == &variable_operation      ? ", shape=box"
+                       : n.def.op == &placeholder_operation ? ", shape=house"
+                       : n.def.op == &constant_operation    ? ", shape=plaintext"
                                                              : "";
-    const bool leaf = n.what.op == &variable_operation || n.what.op == &placeholder_operation;
-    const std::string does = leaf ? std::string() : concat({detail::operation_text(n), "\n"});
-    append(text, {"  n", i, " [label=", detail::quoted(concat({n.name, "\n", does, detail::type_text(g, n.what)})),
+    const bool leaf = n.def.op == &variable_operation || n.def.op == &placeholder_operation;
+    const std::string does = leaf ? std::string() : str_cat({detail::operation_text(n), "\n"});
+    append(text, {"  n", i, " [label=", detail::quoted(str_cat({n.name, "\n", does, detail::type_text(g, n.def)})),
                   form, "];\n"});
-    for (const value& v : n.what.inputs) append(text, {"  n", v.node, " -> n", i, ";\n"});
+    for (const value& v : n.def.inputs) append(text, {"  n", v.node, " -> n", i, ";\n"});
     for (std::uint32_t c : n.control) append(text, {"  n", c, " -> n", i, " [style=dotted];\n"});
   }
-  return concat({text, "}\n"});
+  return str_cat({text, "}\n"});
 }
 
 }  // namespace weft

@@ -3,8 +3,8 @@
 #include <weft/device/argmax.hpp>
 #include <weft/device/axis_rows.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
@@ -20,7 +20,7 @@ class transpose_kernel final : public kernel {
     for (std::size_t i = p.inputs[0].extents.rank; i-- > 0; step *= p.inputs[0].extents[i]) stride[i] = step;
     for (std::size_t i = 0; i < to_.rank; ++i) from_stride_[i] = stride[p.c.attributes[i]];
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     switch (size_) {
       case 1:
         return copy<std::uint8_t>(f);
@@ -32,11 +32,11 @@ class transpose_kernel final : public kernel {
         return copy<std::uint64_t>(f);
     }
   }
-  std::string describe() const override { return concat({"transpose to ", to_string(to_)}); }
+  std::string describe() const override { return str_cat({"transpose to ", to_string(to_)}); }
 
  private:
   template <class T>
-  void copy(const frame& f) {
+  void copy(const kernel_context& f) {
     const T* from = reinterpret_cast<const T*>(f.buffers[in_]);
     T* to = reinterpret_cast<T*>(f.buffers[out_]);
     if (to_.rank == 2) return copy_matrix(from, to);
@@ -81,7 +81,7 @@ class argmax_kernel final : public kernel {
       : in_(p.input_slots[0]),
         out_(p.output_slots[0]),
         rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])) {}
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     auto* to = reinterpret_cast<std::int32_t*>(f.buffers[out_]);
     const std::size_t extent = rows_.extent, inner = rows_.inner;
@@ -94,7 +94,7 @@ class argmax_kernel final : public kernel {
         *to++ = static_cast<std::int32_t>(best);
       }
   }
-  std::string describe() const override { return concat({"argmax over ", rows_.extent}); }
+  std::string describe() const override { return str_cat({"argmax over ", rows_.extent}); }
 
  private:
   std::uint32_t in_, out_;
@@ -126,7 +126,7 @@ class one_hot_kernel final : public kernel {
         wide_(p.inputs[0].type == dtype::int64),
         rows_(p.inputs[0].extents.elements()),
         depth_(static_cast<std::size_t>(p.c.attributes[0])) {}
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const std::byte* labels = f.buffers[in_];
     T* to = reinterpret_cast<T*>(f.buffers[out_]);
     for (std::size_t r = 0; r < rows_; ++r, to += depth_) {
@@ -135,7 +135,7 @@ class one_hot_kernel final : public kernel {
       for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
     }
   }
-  std::string describe() const override { return concat({"one_hot of depth ", depth_}); }
+  std::string describe() const override { return str_cat({"one_hot of depth ", depth_}); }
 
  private:
   std::uint32_t in_, out_;
@@ -155,10 +155,10 @@ class extents_kernel final : public kernel {
   extents_kernel(const prepare_context& p, bool product) : out_(p.output_slots[0]), extents_(p.inputs[0].extents) {
     if (product) extents_ = shape(extents_.elements());
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     __builtin_memcpy(f.buffers[out_], extents_.extents, extents_.rank * sizeof(std::int64_t));
   }
-  std::string describe() const override { return concat({"extents ", to_string(extents_)}); }
+  std::string describe() const override { return str_cat({"extents ", to_string(extents_)}); }
 
  private:
   std::uint32_t out_;
@@ -167,7 +167,7 @@ class extents_kernel final : public kernel {
 
 inline kernel* prepare_shape(const prepare_context& p) { return new extents_kernel(p, false); }
 inline kernel* prepare_size(const prepare_context& p) { return new extents_kernel(p, true); }
-inline std::uint32_t reads_nothing(const invocation&) { return 0; }
+inline std::uint32_t reads_nothing(const node_def&) { return 0; }
 
 }  // namespace detail
 
@@ -200,7 +200,7 @@ namespace detail {
 
 #if WEFT_BODIES
 
-WEFT_ONCE void check_indices(const prepare_context& p) {
+WEFT_DECL void check_indices(const prepare_context& p) {
   const auto axis = p.c.attributes[0];
   const std::int64_t extent = p.inputs[0].extents[static_cast<std::size_t>(axis)];
   if (extent > std::int64_t{1} << 31)
@@ -210,7 +210,7 @@ WEFT_ONCE void check_indices(const prepare_context& p) {
                  "compare what they yield"});
 }
 
-WEFT_ONCE void check_argmax(const prepare_context& p) {
+WEFT_DECL void check_argmax(const prepare_context& p) {
   check_indices(p);
   const auto axis = p.c.attributes[0];
   if (p.inputs[0].extents[static_cast<std::size_t>(axis)] == 0 && p.outputs[0].extents.elements() > 0)
@@ -218,24 +218,24 @@ WEFT_ONCE void check_argmax(const prepare_context& p) {
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents), " is empty"});
 }
 
-WEFT_ONCE kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
+WEFT_DECL kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
 
-WEFT_ONCE symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
-  invocation c;
+WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
+  node_def c;
   c.op = &transpose_operation;
   c.inputs = {x.id()};
   c.attributes = axes;
   shape extents;
   for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
   c.outputs = {{x.type(), extents}};
-  return x.where()->record(static_cast<invocation&&>(c));
+  return x.builder()->record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE void transpose_gradient(gradient_context& g) {
+WEFT_DECL void transpose_gradient(gradient_context& g) {
   sequence<std::int64_t> inverse(g.c.attributes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
-  g.gradient(0, record_transpose(g.upstream(), inverse));
+  g.set_gradient(0, record_transpose(g.upstream(), inverse));
 }
 
 #endif
@@ -334,7 +334,7 @@ template <int... Axes, Expression Expr>
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
     if constexpr (Expr::symbolic) gpu::compile_family<gpu::transposes, value_t<Expr>>();
-    const auto x = detail::settle(e);
+    const auto x = detail::materialize(e);
     sequence<std::int64_t> axes;
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i) {
@@ -359,7 +359,7 @@ template <int Axis, Expression Expr>
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
     if constexpr (Expr::symbolic) gpu::compile_family<gpu::argmaxes, value_t<Expr>>();
-    const auto x = detail::settle(e);
+    const auto x = detail::materialize(e);
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
       if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
@@ -391,7 +391,7 @@ template <int Depth, class T = float, Expression Expr>
   static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
   if constexpr (Expr::symbolic) gpu::compile_family<gpu::one_hots, T>();
-  const auto x = detail::settle(labels);
+  const auto x = detail::materialize(labels);
   shape extents = detail::extents_of(x);
   extents.push_back(Depth);
   return detail::record_or_run<T, To, device_t<Expr>>(one_hot_operation<T>, extents, {Depth}, x);
@@ -400,7 +400,7 @@ template <int Depth, class T = float, Expression Expr>
 /// The extents as std::int64_t, `[rank]`; known when a step runs (tf.shape).
 template <Expression Expr>
 [[nodiscard]] auto shape_of(const Expr& e) {
-  const auto x = detail::settle(e);
+  const auto x = detail::materialize(e);
   constexpr int rank = static_cast<int>(dims_t<Expr>::rank);
   return detail::record_or_run<std::int64_t, dims<rank>, device_t<Expr>>(shape_operation, shape(rank), {}, x);
 }
@@ -408,7 +408,7 @@ template <Expression Expr>
 /// The number of elements, std::int64_t (tf.size).
 template <Expression Expr>
 [[nodiscard]] auto size(const Expr& e) {
-  const auto x = detail::settle(e);
+  const auto x = detail::materialize(e);
   return detail::record_or_run<std::int64_t, dims<>, device_t<Expr>>(size_operation, shape(), {}, x);
 }
 

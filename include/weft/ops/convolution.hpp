@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/convolution.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/ops/window.hpp>
 
 WEFT_COLD_BEGIN
@@ -22,7 +22,7 @@ namespace detail {
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
 
 /// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters].
-inline convolution_shape convolution_of(const invocation& c, const shape& images, const shape& filters,
+inline convolution_shape convolution_of(const node_def& c, const shape& images, const shape& filters,
                                         const shape& result) {
   const convolution_shape s = convolution_of(c.attributes.data(), images, filters[0], filters[1], result);
   if (images[3] != filters[2] || result[3] != filters[3] || result[0] != images[0] || !windows_fit(s))
@@ -36,12 +36,12 @@ inline convolution_shape convolution_of(const invocation& c, const shape& images
 
 inline symbol record_convolution(const operation& op, const gradient_context& g, symbol a, symbol b,
                                  const shape& extents) {
-  invocation c;
+  node_def c;
   c.op = &op;
   c.inputs = {a.id(), b.id()};
   c.attributes = g.c.attributes;
   c.outputs = {{a.type(), extents}};
-  return a.where()->record(static_cast<invocation&&>(c));
+  return a.builder()->record(static_cast<node_def&&>(c));
 }
 
 template <class T>
@@ -88,7 +88,7 @@ inline constexpr operation convolution_operation = [] {
                    .prepare_cpu = detail::prepare_convolution<T>,
                    .gpu = &gpu::preparation_of<detail::prepare_convolution<T>>,
                    .gradient = detail::convolution_gradient<T>,
-                   .part = role::product,
+                   .part = fusion_kind::product,
                    .prepare_fused = detail::prepare_convolution_fused<T>};
 }();
 
@@ -119,26 +119,28 @@ namespace detail {
 template <class T>
 void convolution_gradient(gradient_context& g) {
   const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
-  if (g.wanted(0))
-    g.gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, filters, up, images.extents()));
-  if (g.wanted(1))
-    g.gradient(1, record_convolution(convolution_filter_gradient_operation<T>, g, images, up, filters.extents()));
+  if (g.needs_gradient(0))
+    g.set_gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, filters, up, images.extents()));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, record_convolution(convolution_filter_gradient_operation<T>, g, images, up, filters.extents()));
 }
 
 template <class T>
 void convolution_input_gradient_gradient(gradient_context& g) {
   const symbol filters = g.input(0), arriving = g.input(1), up = g.upstream();
-  if (g.wanted(0))
-    g.gradient(0, record_convolution(convolution_filter_gradient_operation<T>, g, up, arriving, filters.extents()));
-  if (g.wanted(1)) g.gradient(1, record_convolution(convolution_operation<T>, g, up, filters, arriving.extents()));
+  if (g.needs_gradient(0))
+    g.set_gradient(0, record_convolution(convolution_filter_gradient_operation<T>, g, up, arriving, filters.extents()));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, record_convolution(convolution_operation<T>, g, up, filters, arriving.extents()));
 }
 
 template <class T>
 void convolution_filter_gradient_gradient(gradient_context& g) {
   const symbol images = g.input(0), arriving = g.input(1), up = g.upstream();
-  if (g.wanted(0))
-    g.gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, up, arriving, images.extents()));
-  if (g.wanted(1)) g.gradient(1, record_convolution(convolution_operation<T>, g, images, up, arriving.extents()));
+  if (g.needs_gradient(0))
+    g.set_gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, up, arriving, images.extents()));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, record_convolution(convolution_operation<T>, g, images, up, arriving.extents()));
 }
 
 WEFT_INSTANTIATE(kernel* prepare_convolution<float>(const prepare_context&));
@@ -248,8 +250,8 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   } else {
     if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::convolutions, T>();
     using D = typename detail::conv2d_result<DA, DB, Options>::type;
-    const auto x = detail::settle(images);
-    const auto w = detail::settle(filters);
+    const auto x = detail::materialize(images);
+    const auto w = detail::materialize(filters);
     const shape window = detail::extents_of(w);
     detail::window_call call =
         detail::call_windows(detail::extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/formulas.hpp>
 
 namespace weft {
@@ -62,7 +62,7 @@ namespace detail {
 
 #if WEFT_BODIES
 
-WEFT_ONCE void refuse_number(bool negative, std::uint64_t magnitude, dtype type) {
+WEFT_DECL void refuse_number(bool negative, std::uint64_t magnitude, dtype type) {
   throw error(error_code::invalid_argument, "expression",
               {"the number ", negative ? "-" : "", negative ? 0 - magnitude : magnitude, " is no ", name(type),
                ", which it meets: use cast<T>(x)"});
@@ -135,35 +135,36 @@ inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 template <class Dims, class Expr>
 decltype(auto) at_own_extents(const Expr& e) {
   if constexpr (Expr::operations > 0 && !std::is_same_v<dims_t<Expr>, Dims>)
-    return settle(e);
+    return materialize(e);
   else
     return (e);
 }
 
 template <class Expr>
-constexpr std::size_t most_operations(std::size_t so_far = 0) {
+constexpr std::size_t operations_of_largest(std::size_t so_far = 0) {
   return Expr::operations > so_far ? Expr::operations : so_far;
 }
 template <class Expr, class Next, class... More>
-constexpr std::size_t most_operations(std::size_t so_far = 0) {
-  return most_operations<Next, More...>(most_operations<Expr>(so_far));
+constexpr std::size_t operations_of_largest(std::size_t so_far = 0) {
+  return operations_of_largest<Next, More...>(operations_of_largest<Expr>(so_far));
 }
 
 template <std::size_t Operations, class Expr>
-decltype(auto) settle_largest(const Expr& e) {
+decltype(auto) materialize_largest(const Expr& e) {
   if constexpr (Expr::operations == Operations)
-    return settle(e);
+    return materialize(e);
   else
     return (e);
 }
 
-/// Where the whole is too large its operands settle, largest first. The types go by their own names, as make_tensor's.
+/// Where the whole is too large its operands materialize, largest first. The types go by their own names, as
+/// make_tensor's.
 template <class Op, class T, class Dims, class Device, class... Expr>
 auto make_expression(const Expr&... e) {
   using result =
       expression<Op, typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type, Expr...>;
   if constexpr (result::operations > max_operations)
-    return make_expression<Op, T, Dims, Device>(settle_largest<most_operations<Expr...>()>(e)...);
+    return make_expression<Op, T, Dims, Device>(materialize_largest<operations_of_largest<Expr...>()>(e)...);
   else
     return result(e...);
 }

@@ -21,7 +21,7 @@ class exclusive_product_kernel final : public kernel {
     chunks_ = p.inputs[0].extents.elements() / 16384 + 1;
     if (chunks_ > groups_) chunks_ = groups_;
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     T* y = reinterpret_cast<T*>(f.buffers[out_]);
     const auto part = [&](std::size_t chunk) {
@@ -32,7 +32,7 @@ class exclusive_product_kernel final : public kernel {
     else if (chunks_ > 1)
       f.threads->parallel_for(chunks_, part);
   }
-  std::string describe() const override { return concat({"products of the others over ", rows_.extent}); }
+  std::string describe() const override { return str_cat({"products of the others over ", rows_.extent}); }
 
  private:
   std::uint32_t in_, out_;

@@ -24,7 +24,7 @@ struct fused_kernels {
 
 template <class S, bool KeepsValue = true>
 inline constinit fused_kernels kernels_of{};
-template <class S, weft::device::combine How>
+template <class S, weft::device::reduce_op How>
 inline constinit const reduce_code* reduction_of = nullptr;
 
 }  // namespace gpu
@@ -224,10 +224,10 @@ std::uint32_t gradient_reads() {
 /// Sum, product, maximum or minimum of the skeleton over a run, in `lanes` partial results: some elements to each, some
 /// of those, then those, and all two by two, so that nothing small is lost on a large sum. The first half of the lanes
 /// walks the first half of the run, the second half the other: memory is fetched from two places at a time.
-template <class S, device::combine How>
+template <class S, device::reduce_op How>
 void reduce_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
-  constexpr std::size_t lanes = 256 / sizeof(T), half = lanes / 2, few = How == device::combine::sum ? 32 : 512,
+  constexpr std::size_t lanes = 256 / sizeof(T), half = lanes / 2, few = How == device::reduce_op::sum ? 32 : 512,
                         many = 32 * few;
   const T identity = device::detail::identity<T>(How);
   element_context_of<S> c(in, literals);
@@ -394,18 +394,18 @@ inline constexpr fused differentiated = [] {
 }();
 
 namespace detail {
-template <class S, device::combine How, bool Gradient>
+template <class S, device::reduce_op How, bool Gradient>
 constexpr const fused_reduction* plain_reduction();
-template <class S, device::combine How, bool Gradient>
+template <class S, device::reduce_op How, bool Gradient>
 constexpr const operation* product_of_others() {
-  if constexpr (How == device::combine::product && Gradient)
+  if constexpr (How == device::reduce_op::product && Gradient)
     return &exclusive_product_operation<typename S::value_type>;
   else
     return nullptr;
 }
 }
 
-template <class S, device::combine How, bool Gradient>
+template <class S, device::reduce_op How, bool Gradient>
 inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
                                             &device::arithmetic_of<typename S::value_type>,
                                             WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),
@@ -413,9 +413,9 @@ inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false>
                                             detail::product_of_others<S, How, Gradient>(), &gpu::reduction_of<S, How>};
 
 namespace detail {
-template <class S, device::combine How, bool Gradient>
+template <class S, device::reduce_op How, bool Gradient>
 constexpr const fused_reduction* plain_reduction() {
-  if constexpr (How == device::combine::product && Gradient)
+  if constexpr (How == device::reduce_op::product && Gradient)
     return &reduced<skeleton::argument<0, typename S::value_type>, How, true>;
   else
     return nullptr;

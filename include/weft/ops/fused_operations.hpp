@@ -32,7 +32,7 @@ inline device::block_function evaluation(const fused& f) { return f.signature.op
 
 /// A kernel's words: what it does, the expression, its elements and the instruction set.
 std::string describe_fused(const char* what, const fused&);
-const char* reduction_name(device::combine, bool mean);
+const char* reduction_name(device::reduce_op, bool mean);
 
 /// A number as an element of a floating-point type, by its bits.
 std::uint64_t element_bits(double number, dtype);
@@ -41,8 +41,8 @@ kernel* prepare_elementwise(const prepare_context&);
 kernel* prepare_reduction(const prepare_context&);
 kernel* prepare_elementwise_gradient(const prepare_context&);
 kernel* prepare_fill(const prepare_context&);
-std::uint32_t elementwise_gradient_reads(const invocation&);
-bool stores_every_element(const invocation&, const value_info* inputs, const value_info& output);
+std::uint32_t elementwise_gradient_reads(const node_def&);
+bool stores_every_element(const node_def&, const value_info* inputs, const value_info& output);
 void elementwise_gradient(gradient_context&);
 void elementwise_second_gradient(gradient_context&);
 void reduction_gradient(gradient_context&);
@@ -50,7 +50,7 @@ void reduction_gradient(gradient_context&);
 // ---- symbols ----
 
 /// A number as a scalar of the given element type.
-symbol as_scalar(recorder&, double number, dtype);
+symbol as_scalar(op_builder&, double number, dtype);
 
 /// The sum over the reduced axes, or the product, whose kernel is then given.
 symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product = nullptr);
@@ -59,7 +59,7 @@ symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* p
 shape with_ones(const shape& space, std::int64_t reduced);
 
 /// A number, once for each element.
-symbol record_fill(recorder&, double number, const value_info&);
+symbol record_fill(op_builder&, double number, const value_info&);
 
 }  // namespace detail
 
@@ -69,7 +69,7 @@ inline constexpr operation elementwise_operation = {.name = "map",
                                                     .gradient = detail::elementwise_gradient,
                                                     .expression = detail::expression_of,
                                                     .in_place = detail::stores_every_element,
-                                                    .part = role::expression};
+                                                    .part = fusion_kind::expression};
 inline constexpr operation elementwise_gradient_operation = {
     .name = "map_gradient",
     .prepare_cpu = detail::prepare_elementwise_gradient,
@@ -78,7 +78,7 @@ inline constexpr operation elementwise_gradient_operation = {
     .expression = detail::expression_of,
     .reads = detail::elementwise_gradient_reads,
     .in_place = detail::stores_every_element,
-    .part = role::gradient};
+    .part = fusion_kind::gradient};
 inline constexpr operation reduction_operation = {.name = "reduce",
                                                   .prepare_cpu = detail::prepare_reduction,
                                                   .gpu = &gpu::preparation_of<detail::prepare_reduction>,
@@ -92,7 +92,7 @@ inline constexpr operation fill_operation = {
 
 namespace detail {
 
-WEFT_ONCE shape broadcast_space(const value_info* operands, std::size_t count) {
+WEFT_DECL shape broadcast_space(const value_info* operands, std::size_t count) {
   shape space;
   for (std::size_t k = 0; k < count; ++k) {
     const shape& s = operands[k].extents;
@@ -115,17 +115,17 @@ WEFT_ONCE shape broadcast_space(const value_info* operands, std::size_t count) {
   return space;
 }
 
-WEFT_ONCE std::string describe_fused(const char* what, const fused& f) {
-  return concat({what, " ", skeleton::print(f.text), " ", name(f.type), " ", weft::name(detected_isa())});
+WEFT_DECL std::string describe_fused(const char* what, const fused& f) {
+  return str_cat({what, " ", skeleton::print(f.text), " ", name(f.type), " ", weft::name(detected_isa())});
 }
 
-WEFT_ONCE const char* reduction_name(device::combine how, bool mean) {
+WEFT_DECL const char* reduction_name(device::reduce_op how, bool mean) {
   switch (how) {
-    case device::combine::product:
+    case device::reduce_op::product:
       return "product";
-    case device::combine::maximum:
+    case device::reduce_op::maximum:
       return "max";
-    case device::combine::minimum:
+    case device::reduce_op::minimum:
       return "min";
     default:
       return mean ? "mean" : "sum";
@@ -139,20 +139,20 @@ inline std::size_t operands_of(const prepare_context& p, const shape& space, dev
   return n;
 }
 
-WEFT_ONCE kernel* prepare_elementwise(const prepare_context& p) {
+WEFT_DECL kernel* prepare_elementwise(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
   const shape& space = p.outputs[0].extents;
   device::operand in[device::max_operands];
   const std::size_t n = operands_of(p, space, in);
   const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
-  const auto how = device::combine::store;
-  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.light);
+  const auto how = device::reduce_op::store;
+  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
   return new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}},
                                  p.c.literals, describe_fused("map", f));
 }
 
 // attributes: reduced axes, combine, mean
-WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
+WEFT_DECL kernel* prepare_reduction(const prepare_context& p) {
   const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
   const std::size_t n = p.c.inputs.size();
   const shape space = broadcast_space(p.inputs, n);
@@ -161,10 +161,10 @@ WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
   bool kept[max_rank];
   kept_axes(p.c.attributes[0], space.rank, kept);
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
-  const auto how = static_cast<device::combine>(p.c.attributes[1]);
+  const auto how = static_cast<device::reduce_op>(p.c.attributes[1]);
   const bool mean = p.c.attributes[2] != 0;
   const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
-                          r.body->signature.light);
+                          r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
                                     p.c.literals, describe_fused(reduction_name(how, mean), *r.body));
@@ -174,11 +174,11 @@ WEFT_ONCE kernel* prepare_reduction(const prepare_context& p) {
 
 // inputs: arguments, upstream and, unless of a reduction, the value
 // attributes: reduced axes or -1, mean, then the argument of each output
-WEFT_ONCE std::uint32_t elementwise_gradient_reads(const invocation& c) {
+WEFT_DECL std::uint32_t elementwise_gradient_reads(const node_def& c) {
   return static_cast<const fused*>(c.detail)->gradient_reads();
 }
 
-WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
+WEFT_DECL kernel* prepare_elementwise_gradient(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
   const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
   const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments;
@@ -203,10 +203,10 @@ WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
   }
 
   // The loop computes every gradient; those that nobody asked for land in a tile of their own.
-  device::combine how[device::max_operands];
+  device::reduce_op how[device::max_operands];
   for (std::size_t k = 0; k < arguments; ++k) {
     out[k] = device::operand{p.inputs[k].type, {}};
-    how[k] = device::combine::discard;
+    how[k] = device::reduce_op::discard;
     where.out.push_back(p.output_slots[0]);
     where.out_elements.push_back(0);
   }
@@ -214,12 +214,12 @@ WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
     const auto k = static_cast<std::size_t>(p.c.attributes[2 + o]);
     out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
     const bool whole = p.outputs[o].extents.elements() == space.elements();
-    how[k] = whole ? device::combine::store : device::combine::sum;
+    how[k] = whole ? device::reduce_op::store : device::reduce_op::sum;
     where.out[k] = p.output_slots[o];
     where.out_elements[k] = p.outputs[o].extents.elements();
   }
   const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
-                          f.signature.light);
+                          f.signature.memory_bound);
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
                                     describe_fused("gradient of", f));
   if (mean)
@@ -228,7 +228,7 @@ WEFT_ONCE kernel* prepare_elementwise_gradient(const prepare_context& p) {
   return k;
 }
 
-WEFT_ONCE std::uint64_t element_bits(double number, dtype type) {
+WEFT_DECL std::uint64_t element_bits(double number, dtype type) {
   const auto narrow = static_cast<float>(number);
   switch (type) {
     case dtype::float64:
@@ -250,8 +250,8 @@ class fill_kernel final : public kernel {
         elements_(p.outputs[0].extents.elements()),
         number_(literal_value<double>(p.c.literals[0])),
         element_(element_bits(number_, p.outputs[0].type)) {}
-  void run(const frame& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
-  std::string describe() const override { return concat({"fill with ", std::to_string(number_)}); }
+  void run(const kernel_context& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
+  std::string describe() const override { return str_cat({"fill with ", std::to_string(number_)}); }
 
  private:
   std::uint32_t out_;
@@ -260,17 +260,17 @@ class fill_kernel final : public kernel {
   std::uint64_t element_;
 };
 
-WEFT_ONCE kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
+WEFT_DECL kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
 
 /// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
-WEFT_ONCE bool stores_every_element(const invocation& c, const value_info* inputs, const value_info& output) {
+WEFT_DECL bool stores_every_element(const node_def& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
   return broadcast_space(inputs, arguments) == output.extents;
 }
 
 // ---- symbols ----
 
-WEFT_ONCE symbol as_scalar(recorder& where, double number, dtype type) {
+WEFT_DECL symbol as_scalar(op_builder& where, double number, dtype type) {
   if (type == dtype::float64) return where.record_constant(&number, {type, {}}, {});
   if (type == dtype::boolean) {
     const bool b = number != 0;
@@ -332,12 +332,12 @@ inline double primitive_of_numbers(primitive p, const symbol* x) {
   }
 }
 
-WEFT_ONCE symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
-  recorder* where = nullptr;
+WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
+  op_builder* where = nullptr;
   dtype type = dtype::float32;
   for (std::size_t i = 0; i < count; ++i)
     if (!operands[i].is_number()) {
-      where = operands[i].where();
+      where = operands[i].builder();
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
   if (!where) return symbol(primitive_of_numbers(p, operands));
@@ -348,7 +348,7 @@ WEFT_ONCE symbol apply_primitive(primitive p, const symbol* operands, std::size_
   if (!f)
     throw error(error_code::unimplemented, "gradient",
                 {"a formula in symbols uses an operation that has no kernel for ", name(type)});
-  invocation c;
+  node_def c;
   c.op = &elementwise_operation;
   c.detail = f;
   value_info infos[3];
@@ -359,20 +359,20 @@ WEFT_ONCE symbol apply_primitive(primitive p, const symbol* operands, std::size_
     c.inputs.push_back(x.id());
   }
   c.outputs.push_back({f->type, broadcast_space(infos, count)});
-  return where->record(static_cast<invocation&&>(c));
+  return where->record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product) {
-  invocation c;
+WEFT_DECL symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product) {
+  node_def c;
   c.op = &reduction_operation;
-  c.detail = product ? product : x.where()->sums(x.type());
+  c.detail = product ? product : x.builder()->sums(x.type());
   c.inputs = {x.id()};
   shape extents;
   for (std::size_t i = 0; i < x.extents().rank; ++i)
     if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
   c.outputs.push_back({x.type(), extents});
-  c.attributes = {reduced, static_cast<std::int64_t>(product ? device::combine::product : device::combine::sum), 0};
-  return x.where()->record(static_cast<invocation&&>(c));
+  c.attributes = {reduced, static_cast<std::int64_t>(product ? device::reduce_op::product : device::reduce_op::sum), 0};
+  return x.builder()->record(static_cast<node_def&&>(c));
 }
 
 /// Sums x over the axes along which `extents` was broadcast to get its shape.
@@ -385,25 +385,25 @@ inline symbol sum_to(symbol x, const shape& extents) {
   return record_reshape(reduced ? record_reduction(x, reduced) : x, extents);
 }
 
-WEFT_ONCE shape with_ones(const shape& space, std::int64_t reduced) {
+WEFT_DECL shape with_ones(const shape& space, std::int64_t reduced) {
   shape s = space;
   for (std::size_t i = 0; i < s.rank; ++i)
     if ((reduced >> i) & 1) s[i] = 1;
   return s;
 }
 
-WEFT_ONCE symbol record_fill(recorder& where, double number, const value_info& info) {
-  invocation c;
+WEFT_DECL symbol record_fill(op_builder& where, double number, const value_info& info) {
+  node_def c;
   c.op = &fill_operation;
   c.outputs = {info};
   c.literals = {literal_bits(number)};
-  return where.record(static_cast<invocation&&>(c));
+  return where.record(static_cast<node_def&&>(c));
 }
 
 /// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot
 /// compute.
-WEFT_ONCE symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
-  invocation c;
+WEFT_DECL symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
+  node_def c;
   c.op = &elementwise_operation;
   c.detail = &f;
   sequence<value_info> infos;
@@ -413,14 +413,14 @@ WEFT_ONCE symbol record_part(const fused& f, const symbol* arguments, const std:
   }
   c.outputs = {{f.type, broadcast_space(infos.data(), infos.size())}};
   c.literals.append(literals, f.signature.constants);
-  return arguments[0].where()->record(static_cast<invocation&&>(c));
+  return arguments[0].builder()->record(static_cast<node_def&&>(c));
 }
 
 // ---- gradients ----
 
 inline void record_fused_gradient(gradient_context& g, const fused& f, std::int64_t reduced, bool mean,
                                   symbol upstream) {
-  invocation c;
+  node_def c;
   c.op = &elementwise_gradient_operation;
   c.detail = &f;
   c.inputs = g.c.inputs;
@@ -429,17 +429,17 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
   c.attributes = {reduced, mean ? 1 : 0};
   c.literals = g.c.literals;
   const std::size_t arguments = g.c.inputs.size();
-  const auto written = [&](std::size_t i) { return g.wanted(i) && ((f.signature.reached >> i) & 1); };
+  const auto written = [&](std::size_t i) { return g.needs_gradient(i) && ((f.signature.reached >> i) & 1); };
   for (std::size_t i = 0; i < arguments; ++i) {
     if (!written(i)) continue;
     c.outputs.push_back(g.input(i).info());
     c.attributes.push_back(static_cast<std::int64_t>(i));
   }
   if (c.outputs.empty()) return;
-  const symbol first = upstream.where()->record(static_cast<invocation&&>(c));
+  const symbol first = upstream.builder()->record(static_cast<node_def&&>(c));
   std::uint32_t output = 0;
   for (std::size_t i = 0; i < arguments; ++i)
-    if (written(i)) g.gradient(i, symbol(first.where(), {first.id().node, output++}));
+    if (written(i)) g.set_gradient(i, symbol(first.builder(), {first.id().node, output++}));
 }
 
 inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
@@ -453,19 +453,19 @@ inline void give(gradient_context& g, const sequence<symbol>& arguments, const s
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     bool first = true;
     for (std::size_t j = 0; j < i; ++j) first = first && !(arguments[j].id() == arguments[i].id());
-    if (first && g.wanted(i) && !results[i].is_number()) g.gradient(i, results[i]);
+    if (first && g.needs_gradient(i) && !results[i].is_number()) g.set_gradient(i, results[i]);
   }
 }
 
 /// Throws unimplemented if a gradient is asked for that would pass through an operation without one.
 inline void check_differentiable(const gradient_context& g, const fused& f) {
   for (std::size_t i = 0; i < f.signature.arguments; ++i)
-    if (((f.signature.refused >> i) & 1) && g.wanted(i))
+    if (((f.signature.refused >> i) & 1) && g.needs_gradient(i))
       throw error(error_code::unimplemented, "gradients",
                   {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
 }
 
-WEFT_ONCE void elementwise_gradient(gradient_context& g) {
+WEFT_DECL void elementwise_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   check_differentiable(g, f);
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
@@ -474,12 +474,12 @@ WEFT_ONCE void elementwise_gradient(gradient_context& g) {
   sequence<symbol> gradients(n);
   if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
   for (std::size_t i = 0; i < n; ++i)
-    if (g.wanted(i) && !gradients[i].is_number()) g.gradient(i, sum_to(gradients[i], g.input(i).extents()));
+    if (g.needs_gradient(i) && !gradients[i].is_number()) g.set_gradient(i, sum_to(gradients[i], g.input(i).extents()));
 }
 
 /// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
 /// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
-WEFT_ONCE void elementwise_second_gradient(gradient_context& g) {
+WEFT_DECL void elementwise_second_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   const std::size_t n = f.signature.arguments;
   const auto arguments = arguments_of(g, n + 1, true);
@@ -489,7 +489,7 @@ WEFT_ONCE void elementwise_second_gradient(gradient_context& g) {
     for (std::size_t i = 0; i < n; ++i) infos.push_back(arguments[i].info());
     const shape space = broadcast_space(infos.data(), n);
     const shape kept = with_ones(space, g.c.attributes[0]);
-    const symbol ones = record_fill(*upstream.where(), 1, {f.type, space});
+    const symbol ones = record_fill(*upstream.builder(), 1, {f.type, space});
     upstream = record_reshape(upstream, kept) * ones;
     if (g.c.attributes[1]) upstream = upstream / record_reshape(record_reduction(ones, g.c.attributes[0]), kept);
   }
@@ -498,17 +498,17 @@ WEFT_ONCE void elementwise_second_gradient(gradient_context& g) {
   sequence<symbol> ys, arriving;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
     const auto i = static_cast<std::size_t>(g.c.attributes[2 + o]);
-    if (!g.arrives(o) || gradients[i].is_number()) continue;
+    if (!g.has_upstream(o) || gradients[i].is_number()) continue;
     ys.push_back(sum_to(gradients[i], arguments[i].extents()));
     arriving.push_back(g.upstream(o));
   }
-  if (!ys.empty()) give(g, arguments, ys[0].where()->differentiate(ys, arriving, arguments, true));
+  if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
 }
 
 // The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
 // are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
 // less the other; of three or more, the product of the others is taken as 0 once and for all.
-WEFT_ONCE void exclusive_product_gradient(gradient_context& g) {
+WEFT_DECL void exclusive_product_gradient(gradient_context& g) {
   const std::int64_t along = std::int64_t{1} << g.c.attributes[0];
   const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
   const auto arguments = arguments_of(g, 1, true);
@@ -524,16 +524,16 @@ WEFT_ONCE void exclusive_product_gradient(gradient_context& g) {
   const symbol other_zeros = math::select(zeros == symbol(1), symbol(1),
                                           math::select(zeros == symbol(2), over(small, nullptr) - small, symbol(0)));
   const symbol y = math::select(zero, p * other_zeros, p / others * over(math::select(zero, x, symbol(1)), plain));
-  give(g, arguments, x.where()->differentiate({y}, {g.upstream()}, arguments, true));
+  give(g, arguments, x.builder()->differentiate({y}, {g.upstream()}, arguments, true));
 }
 
-WEFT_ONCE void reduction_gradient(gradient_context& g) {
+WEFT_DECL void reduction_gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
-  const auto how = static_cast<device::combine>(g.c.attributes[1]);
+  const auto how = static_cast<device::reduce_op>(g.c.attributes[1]);
   const std::int64_t reduced = g.c.attributes[0];
   check_differentiable(g, f);
   if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
-  if (how == device::combine::sum) return record_fused_gradient(g, f, reduced, g.c.attributes[2] != 0, g.upstream());
+  if (how == device::reduce_op::sum) return record_fused_gradient(g, f, reduced, g.c.attributes[2] != 0, g.upstream());
 
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, true);
@@ -541,20 +541,20 @@ WEFT_ONCE void reduction_gradient(gradient_context& g) {
   const shape kept = with_ones(x.extents(), reduced);
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
   symbol dx;
-  if (how == device::combine::product) {
+  if (how == device::reduce_op::product) {
     // The product of the other elements: along the last axis, times that of the other rows' products, axis by axis.
     const auto& product = *static_cast<const fused_reduction*>(g.c.detail);
     symbol products = x, others = symbol(1);
     for (std::size_t axis = x.extents().rank; axis-- > 0;) {
       const std::int64_t along = std::int64_t{1} << axis;
       if ((reduced & along) == 0) continue;
-      invocation c;
+      node_def c;
       c.op = product.others;
       c.detail = product.plain;
       c.inputs = {products.id()};
       c.outputs = {products.info()};
       c.attributes = {static_cast<std::int64_t>(axis)};
-      others = x.where()->record(static_cast<invocation&&>(c)) * others;
+      others = x.builder()->record(static_cast<node_def&&>(c)) * others;
       if ((reduced & (along - 1)) == 0) break;
       products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
     }
@@ -564,7 +564,7 @@ WEFT_ONCE void reduction_gradient(gradient_context& g) {
     const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());
     dx = mask * (up / record_reshape(record_reduction(mask, reduced), kept));
   }
-  give(g, arguments, x.where()->differentiate({x}, {dx}, arguments, true));
+  give(g, arguments, x.builder()->differentiate({x}, {dx}, arguments, true));
 }
 
 }  // namespace detail

@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/matmul_kernel.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 
 namespace weft {
 
@@ -26,26 +26,28 @@ void matmul_gradient(gradient_context&);
 #if WEFT_BODIES
 
 inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
-  invocation c;
+  node_def c;
   c.op = &op;
   c.inputs = {a.id(), b.id()};
   c.attributes = {transpose_a, transpose_b};
   c.outputs = {{a.type(), shape(a.extents()[transpose_a ? 1 : 0], b.extents()[transpose_b ? 0 : 1])}};
-  return a.where()->record(static_cast<invocation&&>(c));
+  return a.builder()->record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
-  check_same_graph("matmul", a.where(), b.where());
+WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+  check_same_graph("matmul", a.builder(), b.builder());
   return record_matmul(op, a, b, transpose_a, transpose_b);
 }
 
 // attributes: transpose_a, transpose_b
-WEFT_ONCE void matmul_gradient(gradient_context& g) {
+WEFT_DECL void matmul_gradient(gradient_context& g) {
   const operation& op = *g.c.op;
   const bool ta = g.c.attributes[0], tb = g.c.attributes[1];
   const symbol a = g.input(0), b = g.input(1), up = g.upstream();
-  if (g.wanted(0)) g.gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
-  if (g.wanted(1)) g.gradient(1, tb ? record_matmul(op, up, a, true, ta) : record_matmul(op, a, up, !ta, false));
+  if (g.needs_gradient(0))
+    g.set_gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, tb ? record_matmul(op, up, a, true, ta) : record_matmul(op, a, up, !ta, false));
 }
 
 #endif
@@ -83,7 +85,7 @@ inline constexpr operation matmul_operation = [] {
                    .prepare_cpu = detail::prepare_matmul<T>,
                    .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
                    .gradient = detail::matmul_gradient,
-                   .part = role::product,
+                   .part = fusion_kind::product,
                    .takes_gradients = true,
                    .adds_to_variables = true,
                    .prepare_fused = detail::prepare_matmul_fused<T>};
@@ -121,8 +123,8 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
     using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
-    const auto x = detail::settle(a);
-    const auto y = detail::settle(b);
+    const auto x = detail::materialize(a);
+    const auto y = detail::materialize(b);
     if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::products, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
       return detail::make_node<T, D, device_t<A>>(

@@ -123,9 +123,9 @@ auto max_pool2d(const Expr& e, const More&...) {
   return detail::same_after_mistake(e);
 }
 template <Expression Expr, class... More>
-auto average_pool2d(const Expr& e, const More&...) {
+auto avg_pool2d(const Expr& e, const More&...) {
   static_assert(correct<option_is_not_a_template_argument<dims_t<Expr>>>,
-                "average_pool2d: window, stride and padding are template arguments: average_pool2d<2>(x)");
+                "avg_pool2d: window, stride and padding are template arguments: avg_pool2d<2>(x)");
   return detail::same_after_mistake(e);
 }
 template <Expression A, Expression B, class... More>

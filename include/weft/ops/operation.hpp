@@ -35,7 +35,7 @@ class allocator;
 }  // namespace gpu
 
 /// An operation applied to operands: all that distinguishes one node of a graph from another.
-struct invocation {
+struct node_def {
   const operation* op = nullptr;
   const void* detail = nullptr;  ///< of the operation: for a fused expression, its compiled loops
   sequence<value> inputs;
@@ -46,7 +46,7 @@ struct invocation {
 
 /// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
 struct prepare_context {
-  const invocation& c;
+  const node_def& c;
   const value_info* inputs;
   const value_info* outputs;
   const std::uint32_t* input_slots;
@@ -58,7 +58,7 @@ struct prepare_context {
 class gradient_context;
 
 /// What part an operation can play in a kernel that does more than one.
-enum class role : unsigned char {
+enum class fusion_kind : unsigned char {
   none,
   expression,  ///< elementwise: can follow a product, in place
   gradient,    ///< of an expression: can follow what computes its upstream, in place of which it writes
@@ -92,7 +92,7 @@ struct layout_offer {
 /// the operations themselves are the same in every file of a program, whichever compiler compiles it.
 struct preparation {
   /// Whether there is a kernel for this call; null: for every one.
-  bool (*exists)(const invocation&) = nullptr;
+  bool (*exists)(const node_def&) = nullptr;
   kernel* (*prepare)(const prepare_context&, device&) = nullptr;
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&, device&) = nullptr;
   /// Null: its images lie channels last.
@@ -111,8 +111,8 @@ inline constinit preparation preparation_of{};
 
 /// A kind of operation. There is one object per kind; its address is the kind's identity.
 ///
-/// Where a kind is a variable template, a function makes the object: `= [] { return operation{.name = ...}; }()`. nvcc 12
-/// cannot write down an initializer of a variable template that names members.
+/// Where a kind is a variable template, a function makes the object: `= [] { return operation{.name = ...}; }()`. nvcc
+/// 12 cannot write down an initializer of a variable template that names members.
 struct operation {
   const char* name;
   /// Makes the kernel for a CPU device.
@@ -124,16 +124,16 @@ struct operation {
   /// The expression that `detail` stands for, where it does.
   const fused* (*expression)(const void* detail) = nullptr;
   /// The inputs whose elements the kernel reads, one bit each; of the others it needs the extents alone. Null: all.
-  std::uint32_t (*reads)(const invocation&) = nullptr;
+  std::uint32_t (*reads)(const node_def&) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
-  bool (*in_place)(const invocation&, const value_info* inputs, const value_info& output) = nullptr;
+  bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.
   bool stateful = false;
   /// How many of the first inputs are variables that it writes.
   int writes = 0;
-  role part = role::none;
+  fusion_kind part = fusion_kind::none;
   /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
   /// Of a product: whether it can add itself, times a factor, to a variable.

@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/pooling.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/ops/window.hpp>
 
 WEFT_COLD_BEGIN
@@ -11,7 +11,7 @@ namespace weft {
 namespace detail {
 
 /// The call's extents, from the attributes and those of the images and of the result.
-inline convolution_shape pooling_of(const invocation& c, const shape& images, const shape& result) {
+inline convolution_shape pooling_of(const node_def& c, const shape& images, const shape& result) {
   const convolution_shape s = convolution_of(c.attributes.data(), images, c.attributes[8], c.attributes[9], result);
   if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
     throw error(error_code::invalid_argument, c.op->name,
@@ -23,12 +23,12 @@ inline convolution_shape pooling_of(const invocation& c, const shape& images, co
 
 inline symbol record_pooling(const operation& op, const gradient_context& g, std::initializer_list<symbol> inputs,
                              const value_info& output) {
-  invocation c;
+  node_def c;
   c.op = &op;
   for (const symbol& x : inputs) c.inputs.push_back(x.id());
   c.attributes = g.c.attributes;
   c.outputs = {output};
-  return inputs.begin()->where()->record(static_cast<invocation&&>(c));
+  return inputs.begin()->builder()->record(static_cast<node_def&&>(c));
 }
 
 template <class T>
@@ -67,7 +67,7 @@ kernel* prepare_average_pool_gradient(const prepare_context& p) {
 }
 
 /// The value of a max pool serves devices whose libraries ask for it; the CPU finds the maxima again.
-inline std::uint32_t max_pool_gradient_reads(const invocation&) { return 0b101; }
+inline std::uint32_t max_pool_gradient_reads(const node_def&) { return 0b101; }
 
 template <class T>
 void max_pool_gradient(gradient_context&);
@@ -115,7 +115,7 @@ inline constexpr operation max_pool_choice_operation = [] {
 /// inputs: images; output: the mean of each window, padding not counted
 template <class T>
 inline constexpr operation average_pool_operation = [] {
-  return operation{.name = "average_pool2d",
+  return operation{.name = "avg_pool2d",
                    .prepare_cpu = detail::prepare_average_pool<T>,
                    .gpu = &gpu::preparation_of<detail::prepare_average_pool<T>>,
                    .gradient = detail::average_pool_gradient<T>};
@@ -136,31 +136,31 @@ namespace detail {
 template <class T>
 void max_pool_gradient(gradient_context& g) {
   const symbol x = g.input(0);
-  g.gradient(0, record_pooling(max_pool_gradient_operation<T>, g, {x, g.output(), g.upstream()}, x.info()));
+  g.set_gradient(0, record_pooling(max_pool_gradient_operation<T>, g, {x, g.output(), g.upstream()}, x.info()));
 }
 
 // Which element is the largest does not change with a small change of the images: they get no second gradient.
 template <class T>
 void max_pool_gradient_gradient(gradient_context& g) {
-  if (g.wanted(2))
-    g.gradient(2, record_pooling(max_pool_choice_operation<T>, g, {g.input(0), g.upstream()}, g.input(2).info()));
+  if (g.needs_gradient(2))
+    g.set_gradient(2, record_pooling(max_pool_choice_operation<T>, g, {g.input(0), g.upstream()}, g.input(2).info()));
 }
 
 template <class T>
 void max_pool_choice_gradient(gradient_context& g) {
-  if (!g.wanted(1)) return;
+  if (!g.needs_gradient(1)) return;
   const symbol x = g.input(0), y = record_pooling(max_pool_operation<T>, g, {x}, g.output().info());
-  g.gradient(1, record_pooling(max_pool_gradient_operation<T>, g, {x, y, g.upstream()}, x.info()));
+  g.set_gradient(1, record_pooling(max_pool_gradient_operation<T>, g, {x, y, g.upstream()}, x.info()));
 }
 
 template <class T>
 void average_pool_gradient(gradient_context& g) {
-  g.gradient(0, record_pooling(average_pool_gradient_operation<T>, g, {g.upstream()}, g.input(0).info()));
+  g.set_gradient(0, record_pooling(average_pool_gradient_operation<T>, g, {g.upstream()}, g.input(0).info()));
 }
 
 template <class T>
 void average_pool_gradient_gradient(gradient_context& g) {
-  g.gradient(0, record_pooling(average_pool_operation<T>, g, {g.upstream()}, g.input(0).info()));
+  g.set_gradient(0, record_pooling(average_pool_operation<T>, g, {g.upstream()}, g.input(0).info()));
 }
 
 WEFT_INSTANTIATE(kernel* prepare_max_pool<float>(const prepare_context&));
@@ -240,7 +240,7 @@ template <size2d Window, size2d Stride, padding Padding, class Expr>
 auto pool(const operation& op, const Expr& images) {
   if constexpr (Expr::symbolic) gpu::compile_family<gpu::pools, value_t<Expr>>();
   using D = typename pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
-  const auto x = settle(images);
+  const auto x = materialize(images);
   window_call call = call_pool(extents_of(x), Window, {Stride, Padding});
   return record_or_run<value_t<Expr>, D, device_t<Expr>>(op, call.result,
                                                    static_cast<sequence<std::int64_t>&&>(call.attributes), x);
@@ -250,8 +250,8 @@ auto pool(const operation& op, const Expr& images) {
 
 /// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
 /// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
-/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a window
-/// is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
+/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a
+/// window is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
 /// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
 [[nodiscard]] auto max_pool2d(const Expr& images) {
@@ -267,10 +267,10 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
 /// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
 /// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
-[[nodiscard]] auto average_pool2d(const Expr& images) {
+[[nodiscard]] auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
-                "average_pool2d: the images do not fit the window, or are no floating-point numbers");
+                "avg_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else

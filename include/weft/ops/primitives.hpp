@@ -125,7 +125,7 @@ const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
 }
 
 template <class T>
-inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>, device::combine::sum, true>;
+inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>, device::reduce_op::sum, true>;
 
 }  // namespace detail
 

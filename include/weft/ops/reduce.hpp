@@ -1,7 +1,7 @@
 #pragma once
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 
 namespace weft {
 
@@ -52,35 +52,35 @@ inline shape without_reduced(const shape& space, std::int64_t reduced) {
   return extents;
 }
 
-inline void reduce_now(const fused_reduction& r, device::combine how, std::int64_t reduced, const tensor_leaves& x,
+inline void eager_reduce(const fused_reduction& r, device::reduce_op how, std::int64_t reduced, const tensor_leaves& x,
                        const iteration_space& space, dtype type, void* to, std::size_t results) {
   const shape& extents = space.extents;
   r.arithmetic->fill_identity(how, to, results);
-  const bool light = r.body->signature.light, all = reduced + 1 == std::int64_t{1} << extents.rank;
-  if (space.plain && all && device::loop::is_one_call(extents.elements(), light))
+  const bool memory_bound = r.body->signature.memory_bound, all = reduced + 1 == std::int64_t{1} << extents.rank;
+  if (space.plain && all && device::loop::is_one_call(extents.elements(), memory_bound))
     return version(r.reduce)(x.data, &to, extents.elements(), x.literals);
   bool kept[max_rank];
   kept_axes(reduced, extents.rank, kept);
-  loop_over(x, light, extents, device::reduced_operand(type, extents, kept), to, results, how, r.arithmetic,
+  loop_over(x, memory_bound, extents, device::reduced_operand(type, extents, kept), to, results, how, r.arithmetic,
             evaluation(*r.body), version(r.reduce));
 }
 
-template <class T, class D, class Dev, class S, device::combine How, class Expr>
-auto reduce_now(const Expr& e, std::int64_t reduced, bool mean) {
+template <class T, class D, class Dev, class S, device::reduce_op How, class Expr>
+auto eager_reduce(const Expr& e, std::int64_t reduced, bool mean) {
   const tensor_leaves leaves(e);
   const auto& r = weft::reduced<S, How, false>;
   const iteration_space space(leaves, *r.body);
   auto result = make_tensor<T, D, Dev>(without_reduced(space.extents, reduced), uninitialized{});
   const std::size_t results = result.elements();
   T* data = result.data();
-  reduce_now(r, How, reduced, leaves, space, dtype_of<T>, data, results);
+  eager_reduce(r, How, reduced, leaves, space, dtype_of<T>, data, results);
   if (mean)
     r.arithmetic->divide(static_cast<double>(space.extents.elements()) / static_cast<double>(results), data, data,
                          results);
   return result;
 }
 
-template <device::combine How, bool Mean, auto... Axes, class Expr, class Compiler = gpu::this_compiler>
+template <device::reduce_op How, bool Mean, auto... Axes, class Expr, class Compiler = gpu::this_compiler>
 auto reduce(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
@@ -95,12 +95,12 @@ auto reduce(const Expr& e) {
       const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
                                       {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});
-      if constexpr (How == device::combine::product && is_differentiable<T>)
+      if constexpr (How == device::reduce_op::product && is_differentiable<T>)
         gpu::compile_family<gpu::exclusive_products, T, Compiler>();
-      if constexpr (How != device::combine::sum) use_primitives<T, Compiler>(*result.where());
+      if constexpr (How != device::reduce_op::sum) use_primitives<T, Compiler>(*result.builder());
       return make_node<T, result_dims, device_t<Expr>>(result);
     } else {
-      return reduce_now<T, result_dims, device_t<Expr>, S, How>(e, axes, Mean);
+      return eager_reduce<T, result_dims, device_t<Expr>, S, How>(e, axes, Mean);
     }
   }
 }
@@ -113,7 +113,7 @@ template <auto... Axes, Expression Expr, class... More>
   static_assert(correct<axis_is_not_a_template_argument<More...>>, "sum: axes are template arguments: sum<1>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "sum: needs axes of the operand and numbers: cast<float>(x)");
-  return detail::reduce<device::combine::sum, false, Axes...>(e);
+  return detail::reduce<device::reduce_op::sum, false, Axes...>(e);
 }
 
 /// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
@@ -122,7 +122,7 @@ template <auto... Axes, Expression Expr, class... More>
   static_assert(correct<axis_is_not_a_template_argument<More...>>, "mean: axes are template arguments: mean<1>(x)");
   static_assert(correct<mean_mistake<Expr, Axes...>>,
                 "mean: needs axes of the operand and elements of float or double: cast<float>(x)");
-  return detail::reduce<device::combine::sum, true, Axes...>(e);
+  return detail::reduce<device::reduce_op::sum, true, Axes...>(e);
 }
 
 /// Product over the given axes, or over all (tf.reduce_prod). Its first gradient is the product of the other elements,
@@ -130,12 +130,12 @@ template <auto... Axes, Expression Expr, class... More>
 /// product overflows. Its second gradients divide by the elements that are not 0, and are right whichever are 0; third
 /// ones are so where no more than two are.
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto product(const Expr& e, const More&...) {
+[[nodiscard]] auto prod(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
-                "product: axes are template arguments: product<1>(x)");
+                "prod: axes are template arguments: prod<1>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
-                "product: needs axes of the operand and numbers: cast<float>(x)");
-  return detail::reduce<device::combine::product, false, Axes...>(e);
+                "prod: needs axes of the operand and numbers: cast<float>(x)");
+  return detail::reduce<device::reduce_op::product, false, Axes...>(e);
 }
 
 /// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
@@ -145,7 +145,7 @@ template <auto... Axes, Expression Expr, class... More>
                 "max: axes are template arguments: max<1>(x); maximum(x, y) is the larger of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "max: needs axes of the operand and numbers: cast<float>(x)");
-  return detail::reduce<device::combine::maximum, false, Axes...>(e);
+  return detail::reduce<device::reduce_op::maximum, false, Axes...>(e);
 }
 
 /// Smallest element over the given axes, or over all (tf.reduce_min).
@@ -155,7 +155,7 @@ template <auto... Axes, Expression Expr, class... More>
                 "min: axes are template arguments: min<1>(x); minimum(x, y) is the smaller of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "min: needs axes of the operand and numbers: cast<float>(x)");
-  return detail::reduce<device::combine::minimum, false, Axes...>(e);
+  return detail::reduce<device::reduce_op::minimum, false, Axes...>(e);
 }
 
 }  // namespace weft

@@ -30,20 +30,20 @@ namespace detail {
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_alias(const operation& op, symbol x, const shape& extents) {
-  invocation c;
+WEFT_DECL symbol record_alias(const operation& op, symbol x, const shape& extents) {
+  node_def c;
   c.op = &op;
   c.inputs = {x.id()};
   c.outputs = {{x.type(), extents}};
-  return x.where()->record(static_cast<invocation&&>(c));
+  return x.builder()->record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE symbol record_reshape(symbol x, const shape& extents) {
+WEFT_DECL symbol record_reshape(symbol x, const shape& extents) {
   return x.extents() == extents ? x : record_alias(reshape_operation, x, extents);
 }
 
-WEFT_ONCE void reshape_gradient(gradient_context& g) {
-  g.gradient(0, record_reshape(g.upstream(), g.input(0).extents()));
+WEFT_DECL void reshape_gradient(gradient_context& g) {
+  g.set_gradient(0, record_reshape(g.upstream(), g.input(0).extents()));
 }
 
 #endif

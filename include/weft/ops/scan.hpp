@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/scan.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 
 /// Running sums. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
 namespace weft {
@@ -26,7 +26,7 @@ class cumsum_kernel final : public kernel {
     chunks_ = p.inputs[0].extents.elements() / 16384 + 1;
     if (chunks_ > groups_) chunks_ = groups_;
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     T* y = reinterpret_cast<T*>(f.buffers[out_]);
     const auto part = [&](std::size_t chunk) {
@@ -37,7 +37,7 @@ class cumsum_kernel final : public kernel {
     else if (chunks_ > 1)
       f.threads->parallel_for(chunks_, part);
   }
-  std::string describe() const override { return concat({"cumsum over ", rows_.extent}); }
+  std::string describe() const override { return str_cat({"cumsum over ", rows_.extent}); }
 
  private:
   std::uint32_t in_, out_;
@@ -56,12 +56,12 @@ kernel* prepare_cumsum(const prepare_context& p) {
 /// An element reaches all sums behind it, so what arrives is summed the other way round.
 inline void cumsum_gradient(gradient_context& g) {
   const symbol up = g.upstream();
-  invocation c;
+  node_def c;
   c.op = g.c.op;
   c.inputs = {up.id()};
   c.outputs = {up.info()};
   c.attributes = {g.c.attributes[0], g.c.attributes[1], !g.c.attributes[2]};
-  g.gradient(0, up.where()->record(static_cast<invocation&&>(c)));
+  g.set_gradient(0, up.builder()->record(static_cast<node_def&&>(c)));
 }
 
 WEFT_COLD_END
@@ -90,7 +90,7 @@ template <int Axis = 0, Expression Expr>
     return detail::after_mistake<T, D>(e);
   } else {
     if constexpr (Expr::symbolic) gpu::compile_family<gpu::scans, T>();
-    const auto x = detail::settle(e);
+    const auto x = detail::materialize(e);
     return detail::record_or_run<T, D, device_t<Expr>>(
         cumsum_operation<T>, detail::extents_of(x),
         {__builtin_ctz(detail::axis_mask<Axis>(D::rank)), options.exclusive, options.reverse}, x);

@@ -5,9 +5,9 @@
 #include <weft/device/cpu/softmax.hpp>
 #include <weft/device/softmax.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/reduce.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
@@ -29,7 +29,7 @@ class softmax_kernel final : public kernel {
     for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     std::size_t bad = rows_;
     const auto part = [&](std::size_t chunk) {
       const std::size_t begin = rows_ * chunk / chunks_, rows = rows_ * (chunk + 1) / chunks_ - begin;
@@ -64,7 +64,7 @@ class softmax_kernel final : public kernel {
                      " is not one of the ", columns_, " classes"});
   }
 
-  std::string describe() const override { return concat({name_, " ", rows_, "x", columns_}); }
+  std::string describe() const override { return str_cat({name_, " ", rows_, "x", columns_}); }
 
  private:
   const char* name_;
@@ -87,19 +87,19 @@ void log_softmax_gradient(gradient_context&);
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol sum_last(symbol x) {
+WEFT_DECL symbol sum_last(symbol x) {
   const std::int64_t last = std::int64_t{1} << (x.extents().rank - 1);
   return record_reshape(record_reduction(x, last), with_ones(x.extents(), last));
 }
 
-WEFT_ONCE void softmax_gradient(gradient_context& g) {
+WEFT_DECL void softmax_gradient(gradient_context& g) {
   const symbol y = g.output(), up = g.upstream();
-  g.gradient(0, (up - sum_last(up * y)) * y);
+  g.set_gradient(0, (up - sum_last(up * y)) * y);
 }
 
-WEFT_ONCE void log_softmax_gradient(gradient_context& g) {
+WEFT_DECL void log_softmax_gradient(gradient_context& g) {
   const symbol up = g.upstream();
-  g.gradient(0, up - math::exp(g.output()) * sum_last(up));
+  g.set_gradient(0, up - math::exp(g.output()) * sum_last(up));
 }
 
 #endif
@@ -148,12 +148,12 @@ symbol record_like(const operation&, symbol);
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_like(const operation& op, symbol x) {
-  invocation c;
+WEFT_DECL symbol record_like(const operation& op, symbol x) {
+  node_def c;
   c.op = &op;
   c.inputs = {x.id()};
   c.outputs = {x.info()};
-  return x.where()->record(static_cast<invocation&&>(c));
+  return x.builder()->record(static_cast<node_def&&>(c));
 }
 
 #endif
@@ -163,22 +163,23 @@ template <class T, bool Sparse>
 void cross_entropy_gradient(gradient_context& g) {
   const symbol logits = g.input(0), backprop = g.output(1);
   const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
-  if (g.wanted(0)) {
+  if (g.needs_gradient(0)) {
     symbol result;
-    if (g.arrives(0)) result = record_reshape(g.upstream(0), column) * backprop;
-    if (g.arrives(1)) {
+    if (g.has_upstream(0)) result = record_reshape(g.upstream(0), column) * backprop;
+    if (g.has_upstream(1)) {
       const symbol p = record_like(softmax_operation<T>, logits), up = g.upstream(1);
       const symbol second = (up - sum_last(up * p)) * p;
-      result = g.arrives(0) ? result + second : second;
+      result = g.has_upstream(0) ? result + second : second;
     }
-    g.gradient(0, result);
+    g.set_gradient(0, result);
   }
   if constexpr (!Sparse) {
-    if (!g.wanted(1)) return;
+    if (!g.needs_gradient(1)) return;
     symbol result;
-    if (g.arrives(0)) result = -(record_reshape(g.upstream(0), column) * record_like(log_softmax_operation<T>, logits));
-    if (g.arrives(1)) result = g.arrives(0) ? result - g.upstream(1) : -g.upstream(1);
-    g.gradient(1, result);
+    if (g.has_upstream(0))
+      result = -(record_reshape(g.upstream(0), column) * record_like(log_softmax_operation<T>, logits));
+    if (g.has_upstream(1)) result = g.has_upstream(0) ? result - g.upstream(1) : -g.upstream(1);
+    g.set_gradient(1, result);
   }
 }
 
@@ -254,7 +255,7 @@ auto softmax_like(const Expr& logits) {
     return after_mistake<T, dims_t<Expr>>(logits);
   } else {
     if constexpr (Expr::symbolic) gpu::compile_family<gpu::softmaxes, T>();
-    const auto x = settle(logits);
+    const auto x = materialize(logits);
     if constexpr (Kind == softmax_kind::softmax)
       return record_or_run<T, dims_t<Expr>, device_t<Expr>>(softmax_operation<T>, extents_of(x), {}, x);
     else
@@ -298,16 +299,16 @@ template <Expression L, Expression Y>
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
     using family = std::conditional_t<sparse, gpu::sparse_cross_entropies, gpu::cross_entropies>;
     gpu::compile_family<family, T>();
-    const auto x = detail::settle(logits);
-    const auto y = detail::settle(labels);
-    invocation c;
+    const auto x = detail::materialize(logits);
+    const auto y = detail::materialize(labels);
+    node_def c;
     if constexpr (sparse)
       c.op = &sparse_cross_entropy_operation<T, U>;
     else
       c.op = &cross_entropy_operation<T>;
     c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
     const detail::operand_source sources[] = {detail::source_of(x), detail::source_of(y)};
-    return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<invocation&&>(c), sources, 2));
+    return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<node_def&&>(c), sources, 2));
   }
 }
 

@@ -3,8 +3,8 @@
 #include <weft/device/cpu/sort.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/eager.hpp>
 
 /// Sorts. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
 ///
@@ -27,13 +27,13 @@ class sort_kernel final : public kernel {
         direction_(static_cast<direction>(p.c.attributes[1])) {
     const std::size_t rows = first_ ? rows_.rows() : 0;
     // Each has scratch memory of its own: more of them than this would take more than they are worth.
-    constexpr std::size_t most_chunks = 16;
+    constexpr std::size_t max_chunks = 16;
     chunks_ = rows * rows_.extent / 4096 + 1;
-    if (chunks_ > most_chunks) chunks_ = most_chunks;
+    if (chunks_ > max_chunks) chunks_ = max_chunks;
     if (chunks_ > rows) chunks_ = rows;
     scratch_.resize(chunks_ * device::sort_scratch(rows_.extent, first_));
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const std::size_t rows = rows_.rows(), scratch = device::sort_scratch(rows_.extent, first_);
     const auto part = [&](std::size_t chunk) {
       device::sort_rows(rows_, first_, direction_, reinterpret_cast<const T*>(f.buffers[in_]),
@@ -45,7 +45,7 @@ class sort_kernel final : public kernel {
     else if (chunks_ > 1)
       f.threads->parallel_for(chunks_, part);
   }
-  std::string describe() const override { return concat({name_, " ", first_, " of ", rows_.extent}); }
+  std::string describe() const override { return str_cat({name_, " ", first_, " of ", rows_.extent}); }
 
  private:
   std::uint32_t in_, values_, indices_;
@@ -70,7 +70,7 @@ class along_kernel final : public kernel {
     chunks_ = rows_.rows() * rows_.extent / 16384 + 1;
     if (chunks_ > rows_.groups()) chunks_ = rows_.groups();
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]);
     const auto* indices = reinterpret_cast<const std::int32_t*>(f.buffers[in_[1]]);
     T* y = reinterpret_cast<T*>(f.buffers[out_]);
@@ -86,7 +86,7 @@ class along_kernel final : public kernel {
     else if (chunks_ > 1)
       f.threads->parallel_for(chunks_, part);
   }
-  std::string describe() const override { return concat({name_, " ", count_, " of ", rows_.extent}); }
+  std::string describe() const override { return str_cat({name_, " ", count_, " of ", rows_.extent}); }
 
  private:
   std::uint32_t in_[2], out_;
@@ -160,31 +160,31 @@ namespace detail {
 WEFT_COLD_BEGIN
 
 inline symbol record_along(const operation& op, symbol x, symbol indices, const shape& extents, std::int64_t axis) {
-  invocation c;
+  node_def c;
   c.op = &op;
   c.inputs = {x.id(), indices.id()};
   c.outputs = {{x.type(), extents}};
   c.attributes = {axis};
-  return x.where()->record(static_cast<invocation&&>(c));
+  return x.builder()->record(static_cast<node_def&&>(c));
 }
 
 // What arrives at a value goes to where it came from; what is not among the values gets 0.
 template <class T>
 void sort_gradient(gradient_context& g) {
-  if (g.arrives(0))
-    g.gradient(0, record_along(scatter_along_operation<T>, g.upstream(0), g.output(1), g.input(0).extents(),
+  if (g.has_upstream(0))
+    g.set_gradient(0, record_along(scatter_along_operation<T>, g.upstream(0), g.output(1), g.input(0).extents(),
                                g.c.attributes[0]));
 }
 template <class T>
 void gather_along_gradient(gradient_context& g) {
-  if (g.wanted(0))
-    g.gradient(
+  if (g.needs_gradient(0))
+    g.set_gradient(
         0, record_along(scatter_along_operation<T>, g.upstream(), g.input(1), g.input(0).extents(), g.c.attributes[0]));
 }
 template <class T>
 void scatter_along_gradient(gradient_context& g) {
-  if (g.wanted(0))
-    g.gradient(
+  if (g.needs_gradient(0))
+    g.set_gradient(
         0, record_along(gather_along_operation<T>, g.upstream(), g.input(1), g.input(1).extents(), g.c.attributes[0]));
 }
 
@@ -224,20 +224,20 @@ template <class To, class Expr>
 auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   using T = value_t<Expr>;
   using Dev = device_t<Expr>;
-  const auto x = settle(e);
+  const auto x = materialize(e);
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
   sequence<std::int64_t> attributes{static_cast<std::int64_t>(axis), static_cast<std::int64_t>(d)};
   const value_info outputs[] = {{dtype_of<T>, extents}, {dtype::int32, extents}};
   if constexpr (Expr::symbolic) {
     gpu::compile_family<gpu::sorts, T>();
-    invocation c;
+    node_def c;
     c.op = &sort_operation<T>;
     c.outputs = {outputs[0], outputs[1]};
     c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
     const operand_source source = source_of(x);
-    const symbol values = record_operation(static_cast<invocation&&>(c), &source, 1);
-    const symbol indices(values.where(), {values.id().node, 1});
+    const symbol values = record_operation(static_cast<node_def&&>(c), &source, 1);
+    const symbol indices(values.builder(), {values.id().node, 1});
     return ordered<decltype(make_node<T, To, Dev>(values)), decltype(make_node<std::int32_t, To, Dev>(indices))>{
         make_node<T, To, Dev>(values), make_node<std::int32_t, To, Dev>(indices)};
   } else {
@@ -248,7 +248,7 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
                                   reinterpret_cast<std::byte*>(values.data()),
                                   reinterpret_cast<std::byte*>(indices.data())};
     const char* const* const names[] = {dims_t<Expr>::names};
-    run_operation(sort_operation<T>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs, 2,
+    run_eagerly(sort_operation<T>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs, 2,
                   buffers);
     return ordered<decltype(values), decltype(indices)>{values, indices};
   }

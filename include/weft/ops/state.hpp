@@ -3,7 +3,7 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/elementwise.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 
@@ -72,19 +72,19 @@ kernel* prepare_update(const prepare_context&, device::block_function, std::size
 
 #if WEFT_BODIES
 
-WEFT_ONCE void check_assigned(const prepare_context& p, std::size_t k) {
+WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))
     throw error(error_code::invalid_argument, p.c.op->name,
                 {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
                  to_string(p.inputs[0].extents)});
 }
 
-WEFT_ONCE kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
+WEFT_DECL kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
                                  const char* what) {
   const std::size_t inputs = p.c.inputs.size();
   const shape& space = p.inputs[0].extents;
   device::operand in[3], out[2];
-  device::combine how[2] = {device::combine::store, device::combine::store};
+  device::reduce_op how[2] = {device::reduce_op::store, device::reduce_op::store};
   for (std::size_t k = 0; k < inputs; ++k) {
     check_assigned(p, k);
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
@@ -97,7 +97,7 @@ WEFT_ONCE kernel* prepare_update(const prepare_context& p, device::block_functio
   }
   const device::loop body(space, inputs, in, states, out, how, nullptr, block, nullptr);
   return new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
-                                 concat({what, " ", name(p.inputs[0].type)}));
+                                 str_cat({what, " ", name(p.inputs[0].type)}));
 }
 
 #endif
@@ -120,8 +120,8 @@ class assign_kernel final : public kernel {
       : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
     check_assigned(p, 1);
   }
-  void run(const frame& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
-  std::string describe() const override { return concat({"assign ", bytes_, " bytes"}); }
+  void run(const kernel_context& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
+  std::string describe() const override { return str_cat({"assign ", bytes_, " bytes"}); }
 
  private:
   std::uint32_t variable_, value_;
@@ -137,7 +137,7 @@ kernel* prepare_assign_add(const prepare_context& p) {
 
 WEFT_COLD_END
 
-inline std::uint32_t reads_all_but_variable(const invocation&) { return ~std::uint32_t{1}; }
+inline std::uint32_t reads_all_but_variable(const node_def&) { return ~std::uint32_t{1}; }
 
 }  // namespace detail
 
@@ -147,7 +147,7 @@ inline constexpr operation assign_operation = {.name = "assign",
                                                .reads = detail::reads_all_but_variable,
                                                .stateful = true,
                                                .writes = 1,
-                                               .part = role::assignment};
+                                               .part = fusion_kind::assignment};
 template <class T>
 inline constexpr operation assign_add_operation = [] {
   return operation{.name = "assign_add",
@@ -163,7 +163,7 @@ inline constexpr operation gradient_descent_operation = [] {
                    .gpu = &gpu::preparation_of<detail::prepare_gradient_descent<T>>,
                    .stateful = true,
                    .writes = 1,
-                   .part = role::descent,
+                   .part = fusion_kind::descent,
                    .update_rule = "gradient_descent"};
 }();
 template <class T>
@@ -180,7 +180,7 @@ namespace detail {
 
 template <class V, class Expr>
 auto record_write(const operation& op, const V& target, const Expr& what) {
-  const auto v = settle(what);
+  const auto v = materialize(what);
   const operand_source sources[] = {source_of(target), source_of(v)};
   return node_of<V>(record_operation(op, {dtype_of<value_t<V>>, dims_t<V>::spec}, {}, sources, 2));
 }

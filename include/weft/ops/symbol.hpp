@@ -46,7 +46,7 @@ enum class primitive : unsigned char {
 };
 
 /// Where operations are recorded; a graph is one.
-class recorder {
+class op_builder {
  public:
   /// The kernel of a single operation, and of a plain sum; null where there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
@@ -55,7 +55,7 @@ class recorder {
   virtual void use(const primitive_table&) = 0;
   /// The element type that a condition compares.
   virtual dtype compared_type(value condition) const = 0;
-  virtual symbol record(invocation) = 0;
+  virtual symbol record(node_def) = 0;
   virtual const value_info& info(value) const = 0;
   /// `extents` are those of the data; of `declared`, some may be names for them.
   virtual symbol record_constant(const void* data, const value_info& declared, const shape& extents) = 0;
@@ -69,7 +69,7 @@ class recorder {
                                          const sequence<symbol>& xs, bool partial) = 0;
 
  protected:
-  ~recorder() = default;
+  ~op_builder() = default;
 };
 
 /// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked
@@ -80,9 +80,9 @@ class symbol {
  public:
   symbol() = default;
   WEFT_HOST_DEVICE symbol(double number) : number_(number) {}
-  symbol(recorder* where, value what) : where_(where), value_(what) {}
+  symbol(op_builder* where, value what) : where_(where), value_(what) {}
 
-  recorder* where() const { return where_; }
+  op_builder* builder() const { return where_; }
   value id() const { return value_; }
   double number() const { return number_; }
   bool is_number() const { return where_ == nullptr; }
@@ -93,7 +93,7 @@ class symbol {
   const shape& extents() const { return info().extents; }
 
  private:
-  recorder* where_ = nullptr;
+  op_builder* where_ = nullptr;
   value value_;
   double number_ = 0;
 };
@@ -134,7 +134,7 @@ WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b)
 WEFT_QUIET_END
 
 namespace detail {
-inline void check_same_graph(const char* operation, const recorder* a, const recorder* b) {
+inline void check_same_graph(const char* operation, const op_builder* a, const op_builder* b) {
   if (a != b) throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
 }
 }  // namespace detail
@@ -191,19 +191,19 @@ requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
 /// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.
 class gradient_context {
  public:
-  gradient_context(const invocation& call, const symbol* inputs, const symbol* outputs, const symbol* upstream,
+  gradient_context(const node_def& call, const symbol* inputs, const symbol* outputs, const symbol* upstream,
                    const bool* wanted, symbol* results)
       : c(call), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
 
-  const invocation& c;
+  const node_def& c;
   symbol input(std::size_t i) const { return inputs_[i]; }
   symbol output(std::size_t i = 0) const { return outputs_[i]; }
   /// The gradient that arrives at an output; a number 0 where none does.
   symbol upstream(std::size_t i = 0) const { return upstream_[i]; }
-  bool arrives(std::size_t i) const { return !upstream_[i].is_number(); }
+  bool has_upstream(std::size_t i) const { return !upstream_[i].is_number(); }
   /// Whether anybody asks for the gradient of an input.
-  bool wanted(std::size_t i) const { return wanted_[i]; }
-  void gradient(std::size_t i, symbol g) { results_[i] = g; }
+  bool needs_gradient(std::size_t i) const { return wanted_[i]; }
+  void set_gradient(std::size_t i, symbol g) { results_[i] = g; }
 
  private:
   const symbol* inputs_;

@@ -75,7 +75,7 @@ constexpr auto window_extent() {
     return canonical<Result>();
 }
 
-/// The run-time form of a call: the result's extents and the invocation's attributes.
+/// The run-time form of a call: the result's extents and the node_def's attributes.
 struct window_call {
   shape result;
   sequence<std::int64_t> attributes;
@@ -86,7 +86,7 @@ window_call call_windows(const shape& images, std::int64_t window_height, std::i
 
 #if WEFT_BODIES
 
-WEFT_ONCE window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
+WEFT_DECL window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                                    std::int64_t filters, const window_options& o) {
   const window_axis rows = rows_of(images[1], window_height, o), columns = columns_of(images[2], window_width, o);
   return {shape(images[0], rows.result, columns.result, filters),

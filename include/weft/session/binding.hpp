@@ -45,7 +45,8 @@ class program_extents {
       const instruction& in = p.instructions[i];
       const auto add = [&](const value_info& v) {
         for (std::size_t a = 0; a < v.extents.rank; ++a)
-          if (v.extents[a] < 0 && !fixed.find(v.extents[a])) masks_[i] |= std::uint64_t{1} << number_of(v.extents[a]) % 64;
+          if (v.extents[a] < 0 && !fixed.find(v.extents[a]))
+            masks_[i] |= std::uint64_t{1} << number_of(v.extents[a]) % 64;
       };
       for (const std::uint32_t b : in.reads) add(p.buffers[b].declared);
       for (const std::uint32_t b : in.writes) add(p.buffers[b].declared);
@@ -81,7 +82,8 @@ class program_extents {
 /// Gives buffers that are never needed at the same time the same place. Returns the offset of each in its arena.
 class buffer_assignment {
  public:
-  buffer_assignment(const program& p, const value_info* infos) : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0) {
+  buffer_assignment(const program& p, const value_info* infos)
+      : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0) {
     sequence<std::uint32_t> ends(p.buffers.size(), none), last(p.instructions.size(), none);  // lists by instruction
     for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
       const step_buffer& buffer = p.buffers[b];

@@ -24,7 +24,7 @@ void place(program& p, const Where& where) {
 inline void number_buffers(program& p) {
   for (std::uint32_t n = 0; n < p.nodes.size(); ++n) {
     step_node& node = p.nodes[n];
-    const invocation& c = p.def(n);
+    const node_def& c = p.def(n);
     node.first_buffer = static_cast<std::uint32_t>(p.buffers.size());
     for (const value_info& v : c.outputs) {
       step_buffer b;
@@ -40,7 +40,7 @@ inline void number_buffers(program& p) {
     }
   }
   for (std::uint32_t n = 0; n < p.running; ++n) {  // operands come first
-    const invocation& c = p.def(n);
+    const node_def& c = p.def(n);
     if (c.op->alias || c.op->writes) p.buffers[p.nodes[n].first_buffer].root = p.root_of(c.inputs[0]);
   }
   for (program::snapshot_reader& s : p.snapshot_readers) {

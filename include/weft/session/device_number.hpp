@@ -16,7 +16,7 @@ struct device_number {
 };
 
 inline std::string to_string(device_number d) {
-  return concat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
+  return str_cat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
 }
 
 }  // namespace weft

@@ -21,12 +21,12 @@ struct listed_device {
 /// The CPU, and the GPUs where the program knows of any (tf.config.list_physical_devices).
 inline sequence<listed_device> list_devices() {
   sequence<listed_device> devices;
-  devices.push_back({"/device:CPU:0", concat({available_cores().size(), " cores, ", name(detected_isa())}), 0});
+  devices.push_back({"/device:CPU:0", str_cat({available_cores().size(), " cores, ", name(detected_isa())}), 0});
   const int gpus = gpu::installed_platform ? gpu::installed_platform->count() : 0;
   for (int i = 0; i < gpus; ++i) {
     const gpu::device_info info = gpu::installed_platform->at(i).info();
-    devices.push_back({concat({"/device:GPU:", i}),
-                       concat({info.name, ", compute capability ", info.compute_major, ".", info.compute_minor}),
+    devices.push_back({str_cat({"/device:GPU:", i}),
+                       str_cat({info.name, ", compute capability ", info.compute_major, ".", info.compute_minor}),
                        info.memory_bytes});
   }
   return devices;

@@ -22,12 +22,12 @@ inline std::uint64_t nanoseconds() {
 /// "matmul" or, of two nodes that run as one, "matmul and map".
 inline std::string name_of(const program& p, const instruction& i) {
   if (i.leader == none) return p.name(i.node);
-  return concat({p.name(i.leader), " and ", p.name(i.node)});
+  return str_cat({p.name(i.leader), " and ", p.name(i.node)});
 }
 
 /// "cpu:0" or, where a device has several lanes, "cpu:0.1".
 inline std::string lane_name(const program& p, const instruction& i) {
-  std::string name = concat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
+  std::string name = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
   if (p.lanes_per_device > 1) append(name, {".", i.lane % p.lanes_per_device});
   return name;
 }
@@ -79,7 +79,7 @@ class cpu_executor {
   void run_in_order(const binding& b, thread_pool& threads, step_times* times);
 
   void run_lane(std::size_t lane, const binding& b, thread_pool& threads, step_times* times) {
-    const frame f{b.addresses.data(), &threads};
+    const kernel_context f{b.addresses.data(), &threads};
     std::uint32_t done = 0;
     for (const std::uint32_t i : p_.lanes[lane]) {
       for (const std::uint32_t j : p_.instructions[i].dependencies)
@@ -106,7 +106,7 @@ class cpu_executor {
     return true;
   }
 
-  void run_measured(const binding& b, std::uint32_t i, const frame& f, step_times* times) const {
+  void run_measured(const binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
     if (times) times->of[i].began = detail::nanoseconds();
     try {
       b.kernels[i]->run(f);
@@ -125,7 +125,7 @@ class cpu_executor {
 WEFT_COLD_END
 
 inline void cpu_executor::run_in_order(const binding& b, thread_pool& threads, step_times* times) {
-  const frame f{b.addresses.data(), &threads};
+  const kernel_context f{b.addresses.data(), &threads};
   if (times) {
     for (std::uint32_t i = 0; i < b.kernels.size(); ++i) run_measured(b, i, f, times);
     return;

@@ -24,7 +24,7 @@ class fusion {
         if (program::reads(p_.def(n), k)) ++uses_[p_.read_buffer(n, p_.def(n).inputs[k])];
     for (const value& f : p_.request.fetches) uses_[p_.root_of(f)] += 2;
     for (std::uint32_t n = 0; n < p_.running; ++n) {
-      const std::uint32_t leader = p_.op(n).part == role::descent ? product_of_update(n) : leader_of(n);
+      const std::uint32_t leader = p_.op(n).part == fusion_kind::descent ? product_of_update(n) : leader_of(n);
       if (leader == none) continue;
       p_.nodes[n].leader = leader;
       p_.nodes[leader].follower = n;
@@ -34,15 +34,17 @@ class fusion {
   /// What an expression or a gradient can follow, in the place of its result: one of its operands that is there for it
   /// alone, when all its other operands are there before.
   std::uint32_t leader_of(std::uint32_t n) const {
-    const role part = p_.op(n).part;
-    const bool gradient = part == role::gradient && !p_.nodes[n].on.gpu && works_in_place(p_, n);
-    if (part != role::expression && !gradient) return none;
+    const fusion_kind part = p_.op(n).part;
+    const bool gradient = part == fusion_kind::gradient && !p_.nodes[n].on.gpu && works_in_place(p_, n);
+    if (part != fusion_kind::expression && !gradient) return none;
     for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
       const value in = p_.def(n).inputs[k];
       const std::uint32_t m = p_.index_of(in);
       // Of what a gradient does not read, the one reader is somebody else.
-      if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none || !(p_.nodes[m].on == p_.nodes[n].on)) continue;
-      if (gradient ? !p_.op(m).takes_gradients : p_.op(m).part != role::product) continue;
+      if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none ||
+          !(p_.nodes[m].on == p_.nodes[n].on))
+        continue;
+      if (gradient ? !p_.op(m).takes_gradients : p_.op(m).part != fusion_kind::product) continue;
       if (!(p_.g.info(in) == p_.def(n).outputs[0])) continue;
       bool ready = true;
       for (const value& other : p_.def(n).inputs)
@@ -78,7 +80,7 @@ class fusion {
  public:
   /// Whether a node may write its first output over an operand of the same extents.
   static bool works_in_place(const program& p, std::uint32_t n) {
-    const invocation& c = p.def(n);
+    const node_def& c = p.def(n);
     if (!c.op->in_place) return false;
     sequence<value_info> inputs;
     for (const value& v : c.inputs) inputs.push_back(p.g.info(v));

@@ -180,7 +180,7 @@ class gpu_executor {
   }
 
   void run_stage(const program& p, const binding& b, const gpu_stage& s, stages_of_binding::stage& state,
-                 const sequence<sequence<std::uint32_t>>& dependencies, const frame& host, step_times* times) {
+                 const sequence<sequence<std::uint32_t>>& dependencies, const kernel_context& host, step_times* times) {
     for (const std::uint32_t g : s.waits) {
       if (s.on.gpu)
         gpus_.at(s.on.ordinal).queue().wait_for(gpus_.at(g).queue());
@@ -252,8 +252,8 @@ class gpu_executor {
       if (state.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
-  static void run_instruction(const program& p, const binding& b, std::uint32_t i, const frame& f, step_times* times,
-                              gpu::queue* wait_for = nullptr) {
+  static void run_instruction(const program& p, const binding& b, std::uint32_t i, const kernel_context& f,
+                              step_times* times, gpu::queue* wait_for = nullptr) {
     if (times) times->of[i].began = detail::nanoseconds();
     try {
       b.kernels[i]->run(f);

@@ -67,7 +67,7 @@ class gpu_layouts {
   template <class F>
   void for_each_image(std::uint32_t n, F&& f) const {
     const gpu::layout_offer& offer = offers_[n];
-    const invocation& c = p_.def(n);
+    const node_def& c = p_.def(n);
     for (std::size_t k = 0; k < c.inputs.size(); ++k) {
       if (!program::reads(c, k) || (offer.other_operands >> k) & 1) continue;
       const std::uint32_t b = p_.read_buffer(n, c.inputs[k]);
@@ -87,14 +87,14 @@ class gpu_layouts {
   }
 
   gpu::layout_offer offer_of(std::uint32_t n) const {
-    const invocation& c = p_.def(n);
+    const node_def& c = p_.def(n);
     sequence<value_info> in;
     sequence<std::uint32_t> in_slots, out_slots;
     for (const value& v : c.inputs) in.push_back(infos_[p_.buffer_of(v)]), in_slots.push_back(p_.read_buffer(n, v));
     for (std::uint32_t o = 0; o < c.outputs.size(); ++o) out_slots.push_back(p_.nodes[n].first_buffer + o);
     session_gpu& on = gpus_.at(p_.nodes[n].on.ordinal);
-    const prepare_context context{c,         in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(),
-                                  &on.memory};
+    const prepare_context context{
+        c, in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(), &on.memory};
     gpu::layout_offer offer = c.op->gpu->channels_first(context, on.device);
     for (std::size_t k = 0; k < in_slots.size(); ++k)  // what is an image and something else is in one place
       for (std::size_t l = 0; l < k; ++l)

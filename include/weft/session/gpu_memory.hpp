@@ -114,7 +114,7 @@ class gpu_memory final : public gpu::allocator {
     std::string owner;
   };
 
-  std::string name() const { return concat({"/device:GPU:", device_.ordinal()}); }
+  std::string name() const { return str_cat({"/device:GPU:", device_.ordinal()}); }
 
   [[noreturn]] void throw_full(std::size_t bytes, const std::string& owner) const {
     throw error(error_code::resource_exhausted, owner,

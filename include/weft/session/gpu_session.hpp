@@ -67,7 +67,7 @@ class session_gpu_step final : public gpu_step {
     const value_info& info = infos[in.writes[0]];
     session_gpu& on = gpus_.at(in.on.ordinal);
     if (from.layout != to.layout) {
-      const invocation nothing;
+      const node_def nothing;
       return gpu::copy_into_layout[size_of(info.type)](
           {nothing, &infos[in.reads[0]], &info, in.reads.data(), in.writes.data(), &on.memory, to.layout}, on.device);
     }
@@ -101,8 +101,8 @@ class session_gpu_step final : public gpu_step {
    public:
     copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes, const char* what)
         : from_(from), to_(to), bytes_(bytes), what_(what) {}
-    void run(const frame& f) override { f.queue->copy(f.buffers[to_], f.buffers[from_], bytes_); }
-    std::string describe() const override { return concat({what_, ", ", bytes_, " bytes"}); }
+    void run(const kernel_context& f) override { f.queue->copy(f.buffers[to_], f.buffers[from_], bytes_); }
+    std::string describe() const override { return str_cat({what_, ", ", bytes_, " bytes"}); }
 
    private:
     std::uint32_t from_, to_;

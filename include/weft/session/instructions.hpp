@@ -23,8 +23,8 @@ class instruction_list {
       if (!p_.computes(n)) continue;
       const step_node& node = p_.nodes[n];
       // An update comes as late as it is listed, an expression as early as the product that it follows.
-      const bool late = node.follower != none && p_.op(node.follower).part == role::descent;
-      if (late || (node.leader != none && p_.op(n).part != role::descent)) continue;
+      const bool late = node.follower != none && p_.op(node.follower).part == fusion_kind::descent;
+      if (late || (node.leader != none && p_.op(n).part != fusion_kind::descent)) continue;
       instruction i;
       i.node = node.follower != none ? node.follower : n;
       i.leader = p_.nodes[i.node].leader;
@@ -66,14 +66,14 @@ class instruction_list {
   }
 
   void add_reads(instruction& i, std::uint32_t n, std::uint32_t taken_in) {
-    const invocation& c = p_.def(n);
+    const node_def& c = p_.def(n);
     for (std::size_t k = 0; k < c.inputs.size(); ++k)
       if (program::reads(c, k) && p_.index_of(c.inputs[k]) != taken_in)
         i.reads.push_back(p_.read_buffer(n, c.inputs[k]));
   }
 
   void add_writes(instruction& i) {
-    const invocation& c = p_.def(i.node);
+    const node_def& c = p_.def(i.node);
     for (std::size_t k = 0; k < c.inputs.size() && program::writes(c, k); ++k) {
       i.writes.push_back(p_.root_of(c.inputs[k]));
       p_.written_variables.push_back(p_.nodes[p_.variable_behind(c.inputs[k])].number);
@@ -108,7 +108,7 @@ class in_place_assignment {
     }
     confirm();
   }
-  bool is_assignment(const instruction& i) const { return !i.copies && p_.op(i.node).part == role::assignment; }
+  bool is_assignment(const instruction& i) const { return !i.copies && p_.op(i.node).part == fusion_kind::assignment; }
 
   /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
   /// all instructions have been seen.
@@ -118,7 +118,7 @@ class in_place_assignment {
     const step_buffer &value = p_.buffers[from], &target = p_.buffers[variable];
     if (by == none || !is_floating(value.declared.type) || !(value.declared.extents == target.declared.extents)) return;
     const instruction& source = p_.instructions[by];
-    if (source.copies || p_.op(source.node).part != role::expression || !(source.on == assignment.on)) return;
+    if (source.copies || p_.op(source.node).part != fusion_kind::expression || !(source.on == assignment.on)) return;
     if (last_use[variable] != none && last_use[variable] > by) return;
     if (contains(source.reads, variable) && (source.leader != none || !fusion::works_in_place(p_, source.node))) return;
     if (!contains(p_.fetch_buffers, from)) omitted_.push_back({a, by});

@@ -27,7 +27,7 @@ void assign_lanes(program& p, const Info& info) {
   };
   const auto elements = [&](std::uint32_t b) { return static_cast<double>(info(b).extents.elements()); };
   const auto multiply_adds = [&](std::uint32_t n) {
-    if (p.op(n).part != role::product) return 0.0;
+    if (p.op(n).part != fusion_kind::product) return 0.0;
     const shape c = info(p.nodes[n].first_buffer).extents;
     return elements(p.nodes[n].first_buffer) * elements(p.buffer_of(p.def(n).inputs[0])) /
            static_cast<double>(c[0] ? c[0] : 1);
@@ -36,7 +36,8 @@ void assign_lanes(program& p, const Info& info) {
   sequence<std::uint32_t> made_on(p.buffers.size(), none);
   for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
     instruction& in = p.instructions[i];
-    const std::uint32_t first = first_lane(in.on), count = in.on.gpu ? 1 : static_cast<std::uint32_t>(p.lanes_per_device);
+    const std::uint32_t first = first_lane(in.on),
+                        count = in.on.gpu ? 1 : static_cast<std::uint32_t>(p.lanes_per_device);
     in.lane = first;
     if (p.lanes.size() > 1) {
       double cost = 0, best = 0;

@@ -22,7 +22,7 @@ class ordering {
     const auto count = static_cast<std::uint32_t>(p_.nodes.size());
     for (std::uint32_t n = 0; n < count; ++n) {
       if (!p_.nodes[n].runs) continue;
-      const invocation& c = p_.def(n);
+      const node_def& c = p_.def(n);
       for (std::size_t i = 0; i < c.inputs.size(); ++i)
         if (program::reads(c, i)) edge(p_.index_of(c.inputs[i]), n);
       for (const std::uint32_t before : p_.node_of(n).control) edge(p_.index[before], n);
@@ -44,7 +44,7 @@ class ordering {
     writers_.resize(p_.nodes.size());
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
       if (!p_.nodes[n].runs) continue;
-      const invocation& c = p_.def(n);
+      const node_def& c = p_.def(n);
       for (std::size_t i = 0; i < c.inputs.size() && program::writes(c, i); ++i) {
         sequence<std::uint32_t>& before = writers_[written_variable(n, c.inputs[i])];
         if (!before.empty() && before.back() == n) continue;
@@ -69,7 +69,7 @@ class ordering {
     if (!any_writer_) return;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
       if (!p_.nodes[n].runs || p_.op(n).alias) continue;
-      const invocation& c = p_.def(n);
+      const node_def& c = p_.def(n);
       for (std::size_t i = 0; i < c.inputs.size(); ++i) {
         const std::uint32_t first = program::reads(c, i) ? p_.writer_behind(c.inputs[i]) : none;
         if (first == none) continue;
@@ -99,7 +99,7 @@ class ordering {
     sequence<sequence<std::uint32_t>> readers(p_.nodes.size());
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
       if (!p_.nodes[n].runs || p_.op(n).alias) continue;
-      const invocation& c = p_.def(n);
+      const node_def& c = p_.def(n);
       for (std::size_t i = 0; i < c.inputs.size(); ++i) {
         const std::uint32_t variable = program::reads(c, i) ? p_.variable_behind(c.inputs[i]) : none;
         if (variable == none || contains(writers_[variable], n)) continue;
@@ -207,7 +207,8 @@ class ordering {
   };
 
   program& p_;
-  sequence<sequence<std::uint32_t>> after_, writers_;  // of a node: what must run after it; of a variable: who writes it
+  sequence<sequence<std::uint32_t>> after_,
+      writers_;  // of a node: what must run after it; of a variable: who writes it
   sequence<std::uint32_t> waits_, seen_, pending_;
   std::uint32_t search_ = 0;
   bool any_writer_ = false;

@@ -35,7 +35,7 @@ class placement {
   bool moved(std::uint32_t n) const {
     const device_spec& asked = graph_[n].device;
     const device_number d = of(n);
-    return !graph_[n].what.op->writes && asked.has_kind() &&
+    return !graph_[n].def.op->writes && asked.has_kind() &&
            !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
   }
 
@@ -43,7 +43,7 @@ class placement {
   std::string explain(std::uint32_t n) const {
     const char* rule;
     const device_number d = decide(n, rule);
-    return concat({"on ", to_string(d), ": ", rule});
+    return str_cat({"on ", to_string(d), ": ", rule});
   }
 
  private:
@@ -55,10 +55,10 @@ class placement {
   std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
 
   device_number decide(std::uint32_t n, const char*& rule) const {
-    const invocation& what = graph_[n].what;
+    const node_def& what = graph_[n].def;
     if (what.op->writes) {
       std::uint32_t variable = what.inputs[0].node;
-      while (graph_[variable].what.op->alias) variable = graph_[variable].what.inputs[0].node;
+      while (graph_[variable].def.op->alias) variable = graph_[variable].def.inputs[0].node;
       const device_number d = decide(variable, rule);
       rule = "the variable that it writes is there";
       return d;
@@ -87,7 +87,7 @@ class placement {
       rule = without == n ? "there is no kernel of it for a GPU" : "what is colocated with it has no kernel for a GPU";
       if (own || soft_) return {};
       throw error(error_code::unimplemented, graph_[without].name,
-                  {graph_[without].what.op->name, " is placed on ", to_string(want),
+                  {graph_[without].def.op->name, " is placed on ", to_string(want),
                    " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
                    "session_options::allow_soft_placement runs the rest on the CPU"});
     }
@@ -112,13 +112,13 @@ class placement {
 
   /// Of a node and what is colocated with it: one that has no kernel for a GPU; no_node if all have.
   std::uint32_t without_kernel(std::uint32_t n) const {
-    if (!has_kernel(graph_[n].what)) return n;
+    if (!has_kernel(graph_[n].def)) return n;
     for (const std::uint32_t c : graph_.colocated())
-      if (first_of_group(c) == n && !has_kernel(graph_[c].what)) return c;
+      if (first_of_group(c) == n && !has_kernel(graph_[c].def)) return c;
     return graph_node::no_node;
   }
 
-  static bool has_kernel(const invocation& what) {
+  static bool has_kernel(const node_def& what) {
     const operation* op = what.op;
     if (op == &variable_operation || op == &placeholder_operation || op == &constant_operation ||
         op == &group_operation || op->alias)

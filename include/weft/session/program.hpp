@@ -116,7 +116,7 @@ struct program {
   // ---- what every pass asks ----
 
   const graph_node& node_of(std::uint32_t n) const { return g[nodes[n].number]; }
-  const invocation& def(std::uint32_t n) const { return g[nodes[n].number].what; }
+  const node_def& def(std::uint32_t n) const { return g[nodes[n].number].def; }
   const operation& op(std::uint32_t n) const { return *def(n).op; }
   const std::string& name(std::uint32_t n) const { return node_of(n).name; }
   std::uint32_t index_of(value v) const { return index[v.node]; }
@@ -129,10 +129,10 @@ struct program {
     return nodes[n].runs && o != &variable_operation && o != &constant_operation && o != &placeholder_operation &&
            o != &group_operation && !o->alias;
   }
-  static bool reads(const invocation& c, std::size_t input) {
+  static bool reads(const node_def& c, std::size_t input) {
     return !c.op->reads || ((c.op->reads(c) >> input) & 1);
   }
-  static bool writes(const invocation& c, std::size_t input) { return static_cast<int>(input) < c.op->writes; }
+  static bool writes(const node_def& c, std::size_t input) { return static_cast<int>(input) < c.op->writes; }
 
   /// The node behind a value's aliases: one that is fed, or that computes it.
   std::uint32_t computed_by(value v) const {

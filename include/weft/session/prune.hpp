@@ -14,9 +14,9 @@ inline void prune(program& p) {
   sequence<char> state(g.size(), 0);
   enum : char { unknown, mentioned, fed, needed };
   const auto mention = [&](std::uint32_t n) {  // and what it is another name of
-    for (; state[n] == unknown; n = g[n].what.inputs[0].node) {
+    for (; state[n] == unknown; n = g[n].def.inputs[0].node) {
       state[n] = mentioned;
-      if (!g[n].what.op->alias) break;
+      if (!g[n].def.op->alias) break;
     }
   };
   const auto need = [&](std::uint32_t n) {
@@ -42,15 +42,15 @@ inline void prune(program& p) {
   while (!pending.empty()) {
     const graph_node& node = g[pending.back()];
     pending.pop_back();
-    if (node.what.op == &placeholder_operation)
+    if (node.def.op == &placeholder_operation)
       throw error(error_code::invalid_argument, node.name,
-                  {"the placeholder of ", name(node.what.outputs[0].type), " ",
-                   g.to_string(node.what.outputs[0].extents), " is needed but not fed"});
-    for (std::size_t i = 0; i < node.what.inputs.size(); ++i)
-      if (program::reads(node.what, i) || program::writes(node.what, i))
-        need_value(node.what.inputs[i]);
+                  {"the placeholder of ", name(node.def.outputs[0].type), " ",
+                   g.to_string(node.def.outputs[0].extents), " is needed but not fed"});
+    for (std::size_t i = 0; i < node.def.inputs.size(); ++i)
+      if (program::reads(node.def, i) || program::writes(node.def, i))
+        need_value(node.def.inputs[i]);
       else
-        mention(node.what.inputs[i].node);
+        mention(node.def.inputs[i].node);
     for (const std::uint32_t c : node.control) need(c);
   }
   for (std::uint32_t n = 0; n < g.size(); ++n) {

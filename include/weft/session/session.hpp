@@ -10,7 +10,7 @@
 #include <weft/device/gpu/device.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/enter.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/session/gpu_support.hpp>
 #include <weft/session/initialize.hpp>
 #include <weft/session/step_plan.hpp>
@@ -261,7 +261,8 @@ class prepared_step {
   prepared_step(session& s, step_request request);
   prepared_step(prepared_step&&) noexcept = default;
 
-  /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value i.
+  /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
+  /// i.
   template <class Place>
   void run(const detail::fed_value* fed, Place place);
 
@@ -418,11 +419,12 @@ WEFT_COLD_BEGIN
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {}) : session(g, std::move(options), memory_source_of<>) {}
+  explicit session(const graph& g, session_options options = {})
+      : session(g, std::move(options), memory_resource_of<>) {}
   /// Variables, and the values between a step's kernels, lie in memory of this allocator. What is fetched is the
   /// caller's, and does not.
   template <Allocator A>
-  session(const graph& g, session_options options, A) : session(g, std::move(options), memory_source_of<A>) {}
+  session(const graph& g, session_options options, A) : session(g, std::move(options), memory_resource_of<A>) {}
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -526,7 +528,7 @@ class session {
   std::string explain(const Expr& node) const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
-    return concat({graph_[n].name, " ", place_.explain(n)});
+    return str_cat({graph_[n].name, " ", place_.explain(n)});
   }
 
   const graph& of() const { return graph_; }
@@ -556,7 +558,7 @@ class session {
     gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
   }
   value_info variable_info(std::uint32_t node) const {
-    value_info info = graph_[node].what.outputs[0];
+    value_info info = graph_[node].def.outputs[0];
     extent_bindings known = extents_;
     info.extents = known.resolve(graph_, graph_[node].name, info.extents);
     return info;
@@ -566,7 +568,7 @@ class session {
   friend class prepared_step;
 
   void check_graph(const symbol& s) const {
-    if (s.where() != &graph_)
+    if (s.builder() != &graph_)
       throw error(error_code::invalid_argument, "session", "a fetched or fed value belongs to another graph");
   }
 
@@ -576,7 +578,7 @@ class session {
       if (!extents_.find(code)) extents_.bind(code, size);
   }
 
-  session(const graph& g, session_options options, const memory_source& memory);
+  session(const graph& g, session_options options, const memory_resource& memory);
   void adopt_new_variables();
   void initialize_variable(std::uint32_t n);
   void set_variable(const symbol& variable, const detail::fed_value& value);
@@ -584,7 +586,7 @@ class session {
 
   const graph& graph_;
   session_options options_;
-  const memory_source& memory_;
+  const memory_resource& memory_;
   gpu::owned<gpu_support> gpus_;
   placement place_;
   sequence<gpu::owned<thread_pool>> pools_;  // of a device each
@@ -598,15 +600,16 @@ class session {
 
 #if WEFT_BODIES
 
-WEFT_ONCE session::session(const graph& g, session_options options, const memory_source& memory)
+WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
     : graph_(g),
       options_(std::move(options)),
       memory_(memory),
       gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
       place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
              options_.allow_soft_placement),
-      resources_{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
-                 pools_, nullptr, cores_} {
+      resources_{place_,  variables_,  extents_,
+                 memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
+                 pools_,  nullptr,     cores_} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
@@ -628,19 +631,19 @@ WEFT_ONCE session::session(const graph& g, session_options options, const memory
   adopt_extents();
   variables_.resize(g.size());
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].what.op == &variable_operation) initialize_variable(n);
+    if (g[n].def.op == &variable_operation) initialize_variable(n);
 }
 
-WEFT_ONCE void session::adopt_new_variables() {
+WEFT_DECL void session::adopt_new_variables() {
   const std::size_t known = variables_.size();
   if (known == graph_.size()) return;
   adopt_extents();
   variables_.resize(graph_.size());
   for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
-    if (graph_[n].what.op == &variable_operation) initialize_variable(n);
+    if (graph_[n].def.op == &variable_operation) initialize_variable(n);
 }
 
-WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
+WEFT_DECL void session::initialize_variable(std::uint32_t n) {
   const value_info info = variable_info(n);
   variable_state& v = variables_[n];
   v.where = place_.of(n);
@@ -654,7 +657,7 @@ WEFT_ONCE void session::initialize_variable(std::uint32_t n) {
   gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
 }
 
-WEFT_ONCE void session::set_variable(const symbol& variable, const detail::fed_value& value) {
+WEFT_DECL void session::set_variable(const symbol& variable, const detail::fed_value& value) {
   check_graph(variable);
   const std::uint32_t n = variable.id().node;
   state_of(n);
@@ -665,7 +668,7 @@ WEFT_ONCE void session::set_variable(const symbol& variable, const detail::fed_v
   write_variable(n, value.data);
 }
 
-WEFT_ONCE std::uint32_t session::variable_to_read(const symbol& variable) {
+WEFT_DECL std::uint32_t session::variable_to_read(const symbol& variable) {
   check_graph(variable);
   const std::uint32_t n = variable.id().node;
   if (!state_of(n).initialized)
@@ -674,12 +677,12 @@ WEFT_ONCE std::uint32_t session::variable_to_read(const symbol& variable) {
   return n;
 }
 
-WEFT_ONCE prepared_step::prepared_step(session& s, step_request request) : owner_(&s) {
+WEFT_DECL prepared_step::prepared_step(session& s, step_request request) : owner_(&s) {
   s.adopt_new_variables();
   plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
-WEFT_ONCE void prepared_step::execute(binding& b) {
+WEFT_DECL void prepared_step::execute(binding& b) {
   if (owner_->options_.log_device_placement && !logged_)
     std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
   step_observer* const observer = owner_->observer_;

@@ -42,7 +42,7 @@ struct session_resources {
   const placement& place;
   sequence<variable_state>& variables;
   const extent_bindings& extents;  ///< that the graph has given values to
-  const memory_source& memory;
+  const memory_resource& memory;
   gpu_support* gpus;               ///< null in programs without GPUs
   std::size_t lanes_per_device;
   const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device

@@ -63,8 +63,8 @@ class step_plan {
     for (std::size_t i = 0; i < times.of.size(); ++i)
       if (times.of[i].ended) {
         const instruction& in = program_->instructions[i];
-        to.kernel_ran(detail::lane_name(*program_, in), detail::name_of(*program_, in), current_->kernels[i]->describe(),
-                      times.of[i].began, times.of[i].ended);
+        to.kernel_ran(detail::lane_name(*program_, in), detail::name_of(*program_, in),
+                      current_->kernels[i]->describe(), times.of[i].began, times.of[i].ended);
       }
     to.step_ended();
   }
@@ -157,8 +157,8 @@ namespace detail {
 class copy_kernel final : public kernel {
  public:
   copy_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
-  void run(const frame& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
-  std::string describe() const override { return concat({"snapshot of a variable, ", bytes_, " bytes"}); }
+  void run(const kernel_context& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
+  std::string describe() const override { return str_cat({"snapshot of a variable, ", bytes_, " bytes"}); }
 
  private:
   std::uint32_t from_, to_;
@@ -167,7 +167,7 @@ class copy_kernel final : public kernel {
 
 }  // namespace detail
 
-WEFT_ONCE void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash) {
+WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash) {
   auto made = gpu::owned(new binding);
   made->hash = hash;
   bind_extents(*made, fed);
@@ -190,7 +190,7 @@ WEFT_ONCE void step_plan::make_binding(const detail::fed_value* fed, std::uint64
   current_ = made.release();
 }
 
-WEFT_ONCE void step_plan::drop_oldest() {
+WEFT_DECL void step_plan::drop_oldest() {
   std::size_t oldest = 0;
   for (std::size_t i = 1; i < bindings_.size(); ++i)
     if (bindings_[i]->last_used < bindings_[oldest]->last_used) oldest = i;
@@ -199,7 +199,7 @@ WEFT_ONCE void step_plan::drop_oldest() {
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
-WEFT_ONCE void step_plan::bind_extents(binding& b, const detail::fed_value* fed) const {
+WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed) const {
   const graph& g = program_->g;
   b.extents = s_.extents;
   sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
@@ -243,7 +243,7 @@ WEFT_ONCE void step_plan::bind_extents(binding& b, const detail::fed_value* fed)
 
 /// Makes out what the buffers from this number on are. The extents of values that are not computed may be asked for all
 /// the same; an unknown one is an error only if it is used.
-WEFT_ONCE void step_plan::resolve(binding& b, std::uint32_t from) {
+WEFT_DECL void step_plan::resolve(binding& b, std::uint32_t from) {
   const program& p = *program_;
   infos_.resize(p.buffers.size());
   const auto known = [&](const shape& s) {
@@ -265,7 +265,7 @@ WEFT_ONCE void step_plan::resolve(binding& b, std::uint32_t from) {
   }
 }
 
-WEFT_ONCE void step_plan::make_program(binding& b) {
+WEFT_DECL void step_plan::make_program(binding& b) {
   struct restart {  // the passes change what they find
     step_plan* plan;
     ~restart() {
@@ -279,11 +279,11 @@ WEFT_ONCE void step_plan::make_program(binding& b) {
   } unless_made{this};
   program& p = *program_;
   place(p, [&](std::uint32_t n) {
-    const operation* const o = p.g[n].what.op;
+    const operation* const o = p.g[n].def.op;
     if (o == &variable_operation) return s_.variables[n].where;
     if (!o->writes) return s_.place.of(n);
-    do n = p.g[n].what.inputs[0].node;
-    while (p.g[n].what.op->alias);
+    do n = p.g[n].def.inputs[0].node;
+    while (p.g[n].def.op->alias);
     return s_.variables[n].where;
   });
   p.cpus = s_.pools.size();
@@ -308,7 +308,7 @@ WEFT_ONCE void step_plan::make_program(binding& b) {
   unless_made.plan = nullptr;
 }
 
-WEFT_ONCE void step_plan::assign_addresses(binding& b) {
+WEFT_DECL void step_plan::assign_addresses(binding& b) {
   const program& p = *program_;
   const buffer_assignment assigned(p, infos_.data());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
@@ -325,7 +325,7 @@ WEFT_ONCE void step_plan::assign_addresses(binding& b) {
 }
 
 /// Makes the arenas large enough.
-WEFT_ONCE void step_plan::reserve(const binding& b) {
+WEFT_DECL void step_plan::reserve(const binding& b) {
   const program& p = *program_;
   blocks_.resize(p.arenas.size());
   bases_.resize(p.arenas.size());
@@ -345,7 +345,7 @@ WEFT_ONCE void step_plan::reserve(const binding& b) {
 }
 
 /// A block may have moved since a binding was last used: another one needed more of it.
-WEFT_ONCE void step_plan::refresh(binding& b) {
+WEFT_DECL void step_plan::refresh(binding& b) {
   reserve(b);
   if (b.bases == bases_) return;
   const program& p = *program_;
@@ -359,9 +359,9 @@ WEFT_ONCE void step_plan::refresh(binding& b) {
 // ---- kernels ----
 
 /// The operands of a node as its kernel sees them: `reader` may read copies of some.
-WEFT_ONCE step_plan::operands step_plan::operands_of(std::uint32_t n, const instruction& reader) const {
+WEFT_DECL step_plan::operands step_plan::operands_of(std::uint32_t n, const instruction& reader) const {
   const program& p = *program_;
-  const invocation& c = p.def(n);
+  const node_def& c = p.def(n);
   operands o;
   for (std::size_t k = 0; k < c.inputs.size(); ++k) {
     o.in.push_back(infos_[p.buffer_of(c.inputs[k])]);
@@ -380,7 +380,7 @@ WEFT_ONCE step_plan::operands step_plan::operands_of(std::uint32_t n, const inst
   return o;
 }
 
-WEFT_ONCE kernel* step_plan::prepare(std::uint32_t n, const operands& o, const product_fusion* fusion) const {
+WEFT_DECL kernel* step_plan::prepare(std::uint32_t n, const operands& o, const product_fusion* fusion) const {
   const operation& op = program_->op(n);
   if (program_->nodes[n].on.gpu) return gpu_->prepare(*program_, n, context_of(n, o), fusion);
   if (fusion) return op.prepare_fused(context_of(n, o), *fusion);
@@ -389,7 +389,7 @@ WEFT_ONCE kernel* step_plan::prepare(std::uint32_t n, const operands& o, const p
   return op.prepare_cpu(context_of(n, o));
 }
 
-WEFT_ONCE kernel* step_plan::prepare(const instruction& i) const {
+WEFT_DECL kernel* step_plan::prepare(const instruction& i) const {
   const program& p = *program_;
   if (i.copies) {
     if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
@@ -400,7 +400,7 @@ WEFT_ONCE kernel* step_plan::prepare(const instruction& i) const {
   const operands leading = operands_of(i.leader, i);
   const prepare_context following = context_of(i.node, own);
   product_fusion fusion;
-  if (p.op(i.node).part == role::descent) {
+  if (p.op(i.node).part == fusion_kind::descent) {
     fusion = {own.in_slots[0], -detail::literal_value<double>(p.def(i.node).literals[0]), true};
   } else {
     for (std::size_t k = 0; k < own.in_slots.size(); ++k)
@@ -411,7 +411,7 @@ WEFT_ONCE kernel* step_plan::prepare(const instruction& i) const {
 }
 
 /// `like`: a binding whose kernels serve where the extents are the same.
-WEFT_ONCE void step_plan::prepare_kernels(binding& b, const binding* like) {
+WEFT_DECL void step_plan::prepare_kernels(binding& b, const binding* like) {
   const auto count = static_cast<std::uint32_t>(program_->instructions.size());
   b.kernels.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i)
@@ -422,7 +422,7 @@ WEFT_ONCE void step_plan::prepare_kernels(binding& b, const binding* like) {
 }
 
 /// Throws failed_precondition if a variable that the step reads has no value.
-WEFT_ONCE void step_plan::check_initialized() {
+WEFT_DECL void step_plan::check_initialized() {
   if (checked_) return;
   const program& p = *program_;
   const auto check = [&](value v) {
@@ -440,16 +440,17 @@ WEFT_ONCE void step_plan::check_initialized() {
 
 // ---- explain ----
 
-WEFT_ONCE std::string step_plan::placement_log() const {
+WEFT_DECL std::string step_plan::placement_log() const {
   const program& p = *program_;
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
     if (p.computes(n) || p.def(n).op == &variable_operation)
-      append(text, {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
+      append(text,
+             {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
   return text;
 }
 
-WEFT_ONCE std::string step_plan::describe() const {
+WEFT_DECL std::string step_plan::describe() const {
   const program& p = *program_;
   std::string text;
   if (!current_) {

@@ -14,8 +14,9 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Records when each kernel of a session's steps ran, and where, while it lives (tf.RunMetadata's step_stats). A session
-/// without one measures nothing. A step with GPUs is not launched as a whole then: each of its kernels is waited for.
+/// Records when each kernel of a session's steps ran, and where, while it lives (tf.RunMetadata's step_stats). A
+/// session without one measures nothing. A step with GPUs is not launched as a whole then: each of its kernels is
+/// waited for.
 ///
 ///     {
 ///       trace t(s);

@@ -277,7 +277,8 @@ constexpr extent_definition quotient_of_extents(const extent_definition& a, cons
   d.code = code_of(hash);
   extent_text text(d);
   const auto operand = [&](const extent_definition& x) {
-    const bool simple = x.is_number() || x.numerator || x.term_count == 0 || (x.term_count == 1 && x.terms[0].factor == 1);
+    const bool simple =
+        x.is_number() || x.numerator || x.term_count == 0 || (x.term_count == 1 && x.terms[0].factor == 1);
     if (!simple) text.add("(");
     text.add(x.text);
     if (!simple) text.add(")");

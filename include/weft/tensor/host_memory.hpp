@@ -166,7 +166,7 @@ concept Allocator = requires(std::size_t bytes, void* p) {
 };
 
 /// An allocator's functions, for code that is no template.
-struct memory_source {
+struct memory_resource {
   void* (*allocate)(std::size_t bytes);
   void (*deallocate)(void*);
 };
@@ -193,9 +193,9 @@ void deallocate_to(void* p) {
 }  // namespace detail
 
 template <Allocator A = host_allocator>
-inline constexpr memory_source memory_source_of = {detail::allocate_from<A>, detail::deallocate_to<A>};
+inline constexpr memory_resource memory_resource_of = {detail::allocate_from<A>, detail::deallocate_to<A>};
 template <>
-inline constexpr memory_source memory_source_of<host_allocator> = {host_allocator::allocate,
+inline constexpr memory_resource memory_resource_of<host_allocator> = {host_allocator::allocate,
                                                                    host_allocator::deallocate};
 
 }  // namespace weft

@@ -25,8 +25,8 @@ namespace detail {
 }  // namespace detail
 
 /// A growing array with the part of std::vector's interface that Weft uses. It exists for what it costs the compiler:
-/// the planner's two dozen element types took 3,000 functions of std::vector, a third of a small program's compile time.
-/// Elements move without throwing.
+/// the planner's two dozen element types took 3,000 functions of std::vector, a third of a small program's compile
+/// time. Elements move without throwing.
 template <class T>
 class sequence {
   static constexpr bool trivial = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;

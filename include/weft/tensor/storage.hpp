@@ -11,7 +11,7 @@ namespace weft {
 class storage {
  public:
   storage() = default;
-  explicit storage(std::size_t bytes, const memory_source& source = memory_source_of<>)
+  explicit storage(std::size_t bytes, const memory_resource& source = memory_resource_of<>)
       : block_(new (source.allocate(sizeof(header) + bytes)) header{1, bytes, &source}) {}
   storage(const storage& other) noexcept : block_(other.block_) {
     if (block_) __atomic_fetch_add(&block_->owners, 1, __ATOMIC_RELAXED);
@@ -44,8 +44,8 @@ class storage {
   std::byte* data() const noexcept { return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr; }
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
   /// Where such bytes came from; the default where there are none, or they are borrowed.
-  const memory_source& source() const noexcept {
-    return block_ && block_->source ? *block_->source : memory_source_of<>;
+  const memory_resource& source() const noexcept {
+    return block_ && block_->source ? *block_->source : memory_resource_of<>;
   }
   bool unique() const noexcept { return !block_ || __atomic_load_n(&block_->owners, __ATOMIC_ACQUIRE) == 1; }
 
@@ -53,7 +53,7 @@ class storage {
   struct alignas(alignment) header {
     std::size_t owners;
     std::size_t bytes;
-    const memory_source* source;
+    const memory_resource* source;
   };
   header* block_ = nullptr;
 };

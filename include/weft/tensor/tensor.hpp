@@ -33,7 +33,7 @@ inline std::string to_string(const shape& s, const char* const* names = nullptr)
     const piece extent = names && names[i] ? piece(names[i]) : s[i] < 0 ? piece("?") : piece(s[i]);
     append(text, {i ? ", " : "[", extent});
   }
-  return concat({s.rank ? "" : "[", text, "]"});
+  return str_cat({s.rank ? "" : "[", text, "]"});
 }
 
 namespace detail {
@@ -47,7 +47,7 @@ std::size_t checked_bytes(const char* what, const shape& extents, std::size_t el
 
 /// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
 storage storage_of(const char* what, const shape& extents, std::size_t element,
-                   const memory_source& source = memory_source_of<>);
+                   const memory_resource& source = memory_resource_of<>);
 
 /// Throws out_of_range unless there is an element of these indices, one for each axis.
 void check_indices(const shape& extents, const std::int64_t* indices);
@@ -60,7 +60,7 @@ void check_indices(const shape& extents, const std::int64_t* indices);
               {"the extents ", to_string(given), " do not fit the declared ", to_string(declared, names)});
 }
 
-WEFT_ONCE void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
+WEFT_DECL void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
   bool fits = spec.rank == given.rank;
   for (std::size_t i = 0; fits && i < spec.rank; ++i) {
     if (spec[i] >= 0) fits = spec[i] == given[i];
@@ -72,7 +72,7 @@ WEFT_ONCE void check_fits(const char* what, const shape& spec, const char* const
   checked_bytes(what, given, 1);
 }
 
-WEFT_ONCE std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element) {
+WEFT_DECL std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element) {
   std::size_t bytes = element;
   bool overflows = false;
   for (std::size_t i = 0; i < extents.rank; ++i) {
@@ -86,7 +86,8 @@ WEFT_ONCE std::size_t checked_bytes(const char* what, const shape& extents, std:
   return bytes;
 }
 
-WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t element, const memory_source& source) {
+WEFT_DECL storage storage_of(const char* what, const shape& extents, std::size_t element,
+                             const memory_resource& source) {
   const std::size_t bytes = checked_bytes(what, extents, element);
   try {
     return storage(bytes, source);
@@ -97,7 +98,7 @@ WEFT_ONCE storage storage_of(const char* what, const shape& extents, std::size_t
   }
 }
 
-WEFT_ONCE void check_indices(const shape& extents, const std::int64_t* indices) {
+WEFT_DECL void check_indices(const shape& extents, const std::int64_t* indices) {
   for (std::size_t axis = 0; axis < extents.rank; ++axis) {
     if (indices[axis] >= 0 && indices[axis] < extents[axis]) continue;
     std::string given;
@@ -250,7 +251,7 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
 
   /// Zeros in memory of this allocator, as are the tensor's elements from then on.
   template <Allocator A>
-  tensor(const shape& extents, A) : tensor(extents, uninitialized{}, memory_source_of<A>) {
+  tensor(const shape& extents, A) : tensor(extents, uninitialized{}, memory_resource_of<A>) {
     __builtin_memset(static_cast<void*>(raw()), 0, elements() * sizeof(T));
   }
 
@@ -282,7 +283,7 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
     return *this;
   }
 
-  tensor(const shape& extents, uninitialized, const memory_source& source = memory_source_of<>) : shape_(extents) {
+  tensor(const shape& extents, uninitialized, const memory_resource& source = memory_resource_of<>) : shape_(extents) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     bytes_ = detail::storage_of("tensor", shape_, sizeof(T), source);
   }

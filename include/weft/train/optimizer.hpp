@@ -58,11 +58,11 @@ effect record_minimize(graph&, symbol loss, const char* name, const update_rule_
 
 #if WEFT_BODIES
 
-WEFT_ONCE effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
-  invocation c;
+WEFT_DECL effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
+  node_def c;
   c.op = &group_operation;
   c.outputs = {{dtype::boolean, shape(0)}};
-  const std::uint32_t node = g.add(static_cast<invocation&&>(c), name);
+  const std::uint32_t node = g.add(static_cast<node_def&&>(c), name);
   for (const symbol& m : members) g.add_control(node, m.id().node);
   return effect(symbol(&g, {node, 0}));
 }
@@ -70,31 +70,31 @@ WEFT_ONCE effect group(graph& g, const sequence<symbol>& members, const std::str
 /// A zero-initialised variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
 inline symbol slot(graph& g, symbol variable, const char* name) {
   const graph::device_scope beside(g, g[variable.id().node].device);
-  invocation c;
+  node_def c;
   c.op = &variable_operation;
   c.outputs = {variable.info()};
-  const std::uint32_t node = g.add(static_cast<invocation&&>(c), concat({g[variable.id().node].name, "/", name}));
+  const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", name}));
   g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
   return {&g, {node, 0}};
 }
 
 inline symbol record_update(graph& g, const update_rule_call& rule, symbol variable, symbol gradient) {
   const graph::device_scope beside(g, g[variable.id().node].device);
-  invocation c;
+  node_def c;
   c.op = rule.op;
   c.inputs = {variable.id()};
   for (const char* name : rule.slots) c.inputs.push_back(slot(g, variable, name).id());
   c.inputs.push_back(gradient.id());
   c.outputs = {variable.info()};
   c.literals = rule.literals;
-  return g.record(static_cast<invocation&&>(c));
+  return g.record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
+WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
                                  sequence<symbol> variables) {
   const bool all = variables.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
-    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type == loss.type())
+    if (g[n].def.op == &variable_operation && g[n].def.outputs[0].type == loss.type())
       variables.push_back({&g, {n, 0}});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i && !all; ++j)
@@ -110,10 +110,10 @@ WEFT_ONCE effect record_minimize(graph& g, symbol loss, const char* name, const 
       throw error(error_code::invalid_argument, name,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
   for (std::uint32_t n = 0; updates.empty() && n < g.size(); ++n)
-    if (g[n].what.op == &variable_operation && g[n].what.outputs[0].type != loss.type())
+    if (g[n].def.op == &variable_operation && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, name,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
-                   " is ", weft::name(g[n].what.outputs[0].type), ": cast the loss to the variables' type"});
+                   " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
   return group(g, updates, name);
 }
@@ -126,7 +126,7 @@ template <class Family, class Expr>
 effect minimize(const Expr& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
   gpu::compile_family<Family, value_t<Expr>>();
   const auto root = let(loss);
-  auto& g = *static_cast<graph*>(root.erased().where());
+  auto& g = *static_cast<graph*>(root.erased().builder());
   use_gradient_primitives<value_t<Expr>>(g);
   return record_minimize(g, root.erased(), name, rule, variables);
 }

@@ -23,7 +23,7 @@ class frame_writer {
   frame_writer& operator=(frame_writer&&) = default;
 
   /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
-  static constexpr std::size_t most_at_once = std::size_t{1} << 20;
+  static constexpr std::size_t max_at_once = std::size_t{1} << 20;
 
   /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in here.
   void start(frame_header header, std::span<const const_bytes> payload, bool checked = true) {
@@ -53,10 +53,10 @@ class frame_writer {
   std::size_t advance(Stream& stream) {
     std::size_t total = 0;
     while (!idle()) {
-      std::array<const_bytes, most_buffers> gather;
-      std::size_t count = 0, room = most_at_once;
+      std::array<const_bytes, max_buffers> gather;
+      std::size_t count = 0, room = max_at_once;
       if (header_sent_ < frame_header_size) gather[count++] = const_bytes(header_).subspan(header_sent_);
-      for (std::size_t i = next_; i < pieces_.size() && count < most_buffers && room > 0; ++i) {
+      for (std::size_t i = next_; i < pieces_.size() && count < max_buffers && room > 0; ++i) {
         gather[count] = pieces_[i].first(std::min(room, pieces_[i].size()));
         room -= gather[count++].size();
       }
@@ -146,10 +146,10 @@ class frame_reader {
   std::size_t advance(Stream& stream) {
     std::size_t total = 0;
     while (!complete_ && !needs_destination()) {
-      std::array<mutable_bytes, most_buffers> scatter;
+      std::array<mutable_bytes, max_buffers> scatter;
       std::size_t count = 0, asked = 0;
       if (!header_ready_) scatter[count++] = std::span(bytes_).subspan(header_filled_);
-      for (std::size_t i = next_; pieces_known_ && i < pieces_.size() && count < most_buffers; ++i)
+      for (std::size_t i = next_; pieces_known_ && i < pieces_.size() && count < max_buffers; ++i)
         scatter[count++] = pieces_[i];
       for (std::size_t i = 0; i < count; ++i) asked += scatter[i].size();
       std::size_t moved = stream.read_some(std::span(scatter).first(count));

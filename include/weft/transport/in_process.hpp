@@ -233,7 +233,7 @@ class basic_in_process {
       const auto found = network_->ports.find(to_string(where));
       if (found == network_->ports.end())
         throw error(error_code::unavailable, "connect", "nobody listens at " + to_string(where));
-      if (found->second->pending.size() >= most_pending)
+      if (found->second->pending.size() >= max_pending)
         throw error(error_code::unavailable, "connect", "too many wait at " + to_string(where));
       found->second->pending.emplace_back(to, from);
     }
@@ -255,7 +255,7 @@ class basic_in_process {
   }
 
  private:
-  static constexpr std::size_t most_pending = 4096;
+  static constexpr std::size_t max_pending = 4096;
 
   network_ptr network_ = std::make_shared<network>();
 };

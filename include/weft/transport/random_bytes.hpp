@@ -12,9 +12,9 @@ namespace weft {
 
 /// Fills it with random numbers that nobody can guess, from the system.
 inline void fill_random(std::span<std::byte> bytes) {
-  constexpr std::size_t most_at_once = 256;
+  constexpr std::size_t max_at_once = 256;
   while (!bytes.empty()) {
-    const std::size_t n = std::min(bytes.size(), most_at_once);
+    const std::size_t n = std::min(bytes.size(), max_at_once);
     if (::getentropy(bytes.data(), n) != 0)
       throw error(error_code::internal, "random", "the system gives no random numbers");
     bytes = bytes.subspan(n);

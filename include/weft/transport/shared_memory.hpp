@@ -89,7 +89,7 @@ class shared_segment {
   static shared_segment open(const shared_offer& offer, std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const auto refuse = [](const char* why) { fail(error_code::permission_denied, why); };
-    if (offer.bytes != bytes || bytes == 0 || bytes > most_bytes) refuse("the segment has not the size that is due");
+    if (offer.bytes != bytes || bytes == 0 || bytes > max_bytes) refuse("the segment has not the size that is due");
     if (offer.process > INT_MAX || offer.descriptor > INT_MAX) refuse("the offer is malformed");
     const std::string path = "/proc/" + std::to_string(offer.process) + "/fd/" + std::to_string(offer.descriptor);
     // The name is looked at before anything is opened: opening some other thing might have an effect.
@@ -144,7 +144,7 @@ class shared_segment {
  private:
   static constexpr const char* segment_name = "weft";
   static constexpr std::size_t front = 64;  // where the label lies
-  static constexpr std::size_t most_bytes = std::size_t{1} << 46;
+  static constexpr std::size_t max_bytes = std::size_t{1} << 46;
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
   static constexpr int needed_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 #endif

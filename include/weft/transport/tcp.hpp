@@ -72,8 +72,8 @@ class tcp {
     bool is_open() const { return descriptor_ >= 0; }
 
     std::size_t read_some(std::span<const mutable_bytes> into) {
-      std::array<boost::asio::mutable_buffer, most_buffers> buffers;
-      const std::size_t count = std::min(into.size(), most_buffers);
+      std::array<boost::asio::mutable_buffer, max_buffers> buffers;
+      const std::size_t count = std::min(into.size(), max_buffers);
       for (std::size_t i = 0; i < count; ++i) buffers[i] = {into[i].data(), into[i].size()};
       failure problem;
       const std::size_t moved = count == 1 ? open().read_some(boost::asio::mutable_buffers_1(buffers[0]), problem)
@@ -82,8 +82,8 @@ class tcp {
     }
 
     std::size_t write_some(std::span<const const_bytes> from) {
-      std::array<boost::asio::const_buffer, most_buffers> buffers;
-      const std::size_t count = std::min(from.size(), most_buffers);
+      std::array<boost::asio::const_buffer, max_buffers> buffers;
+      const std::size_t count = std::min(from.size(), max_buffers);
       for (std::size_t i = 0; i < count; ++i) buffers[i] = {from[i].data(), from[i].size()};
       failure problem;
       const std::size_t moved = count == 1 ? open().write_some(boost::asio::const_buffers_1(buffers[0]), problem)

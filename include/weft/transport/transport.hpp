@@ -17,7 +17,7 @@ using mutable_bytes = std::span<std::byte>;
 using const_bytes = std::span<const std::byte>;
 
 /// Most buffers that one gather write or scatter read carries.
-inline constexpr std::size_t most_buffers = 16;
+inline constexpr std::size_t max_buffers = 16;
 
 /// A connected stream of bytes that never blocks. Reading and writing return how many bytes moved, 0 when none can at
 /// the moment, and throw weft::error (unavailable) when the other side has closed.

@@ -74,12 +74,12 @@ unit look() {
   graph g;
   model<Own>(g);
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    const operation& op = *g[n].what.op;
+    const operation& op = *g[n].def.op;
     if (!op.prepare_cpu) continue;
     node_kernels k;
     k.what = op.name;
     if (op.gpu) k.prepare = reinterpret_cast<const void*>(op.gpu->prepare);
-    if (const fused* f = op.expression ? op.expression(g[n].what.detail) : nullptr) {
+    if (const fused* f = op.expression ? op.expression(g[n].def.detail) : nullptr) {
       k.what += ' ';
       skeleton::print(f->text, k.what);
       if (f->gpu->map) k.map = f->gpu->map->vector.device;
@@ -87,7 +87,7 @@ unit look() {
       if (f->gpu->gradient_sums) k.gradient_sums = f->gpu->gradient_sums->body.device;
     }
     if (&op == &reduction_operation)
-      if (const auto* code = *static_cast<const fused_reduction*>(g[n].what.detail)->gpu)
+      if (const auto* code = *static_cast<const fused_reduction*>(g[n].def.detail)->gpu)
         k.reduction = code->body.device;
     u.nodes.push_back(k);
   }

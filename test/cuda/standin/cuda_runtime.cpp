@@ -152,7 +152,7 @@ cudaError_t cuda_runtime::take(std::size_t bytes, int device, cudaMemPool_t pool
   if (bytes > given.memory_bytes - reserved_bytes(device)) return refuse(cudaErrorMemoryAllocation);
   auto* const at = static_cast<std::byte*>(std::malloc(bytes));
   blocks[at] = {bytes, device, pool, false, stream ? stream->number : 0, stamp};
-  if (reserved_bytes(device) > most_reserved_bytes[device]) most_reserved_bytes[device] = reserved_bytes(device);
+  if (reserved_bytes(device) > max_reserved_bytes[device]) max_reserved_bytes[device] = reserved_bytes(device);
   *data = at;
   return cudaSuccess;
 }

@@ -82,7 +82,7 @@ class cuda_runtime {
   std::vector<std::string> left() const;
   /// Of a device: in pools, given back or not, and by cudaMalloc.
   std::size_t reserved_bytes(int device) const;
-  std::map<int, std::size_t> most_reserved_bytes;
+  std::map<int, std::size_t> max_reserved_bytes;
   float milliseconds = 0;  ///< that calls of libraries have taken
 
   // ---- for the functions of CUDA ----

@@ -103,7 +103,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (stream_) dnnl_stream_destroy(stream_);
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const weft::detail::one_openmp_thread guard;
     if (kind_ != kind::filter_gradient)
       reorder(plain_filters_.at(f.buffers[kind_ == kind::forward ? b_ : a_]), blocked_filters_.get());
@@ -195,7 +195,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   // By name: oneDNN falls back to code that is hundreds of times slower without a word.
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
-  void run_part(const frame& f, std::size_t i) {
+  void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
     part& p = parts_[i];
     const auto images = static_cast<std::size_t>(p.begin) * shape_.image_elements();

@@ -13,7 +13,7 @@ namespace weft::device {
 namespace detail {
 
 inline std::string describe_convolution(const char* what, const convolution_shape& s) {
-  std::string text = concat({what, " ", s.batch, "x", s.height, "x", s.width, "x", s.channels, " by ", s.window_height,
+  std::string text = str_cat({what, " ", s.batch, "x", s.height, "x", s.width, "x", s.channels, " by ", s.window_height,
                              "x", s.window_width, "x", s.filters});
   if (s.stride_height != 1 || s.stride_width != 1) append(text, {" stride ", s.stride_height, "x", s.stride_width});
   if (s.dilation_height != 1 || s.dilation_width != 1)
@@ -91,7 +91,7 @@ class convolution_kernel final : public kernel {
   }
   ~convolution_kernel() override { delete epilogue_; }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* filters = reinterpret_cast<const T*>(f.buffers[filters_]);
     if (!packed_.empty()) {
       const std::size_t taps = size(shape_.window_height * shape_.window_width);
@@ -219,7 +219,7 @@ class convolution_filter_gradient_kernel final : public kernel {
     panels_.resize(panel_elements_ * chunks);
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* const images = reinterpret_cast<const T*>(f.buffers[images_]);
     const T* const upstream = reinterpret_cast<const T*>(f.buffers[upstream_]);
     T* const out = reinterpret_cast<T*>(f.buffers[out_]);

@@ -186,7 +186,7 @@ class sparse_convolution_kernel final : public kernel {
   }
   ~sparse_convolution_kernel() override { delete dense_; }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* const upstream = reinterpret_cast<const T*>(f.buffers[upstream_]);
     const std::size_t images = size(shape_.batch);
     f.threads->parallel_for(chunks_, [&](std::size_t c) {
@@ -221,7 +221,7 @@ class sparse_convolution_kernel final : public kernel {
     }
   }
 
-  std::string describe() const override { return concat({dense_->describe(), ", or without the zeros that arrive"}); }
+  std::string describe() const override { return str_cat({dense_->describe(), ", or without the zeros that arrive"}); }
 
  private:
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }

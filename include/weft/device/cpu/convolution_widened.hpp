@@ -59,8 +59,8 @@ class widened_convolution_kernel final : public kernel {
     delete epilogue_;
   }
 
-  void run(const frame& f) override {
-    const frame floats{buffers_, f.threads};
+  void run(const kernel_context& f) override {
+    const kernel_context floats{buffers_, f.threads};
     for (int i = 0; i < 2; ++i)
       if (whole_[i]) weft::detail::widen(whole_[i], at(f, i), floats_[i].data(), f.threads);
     for (std::size_t p = 0; p < parts_; ++p) {
@@ -81,7 +81,7 @@ class widened_convolution_kernel final : public kernel {
   }
 
   std::string describe() const override {
-    std::string text = concat({name(dtype_of<T>), " in float, "});
+    std::string text = str_cat({name(dtype_of<T>), " in float, "});
     if (parts_ > 1) append(text, {"in ", parts_, " parts as "});
     append(text, {larger_->describe()});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
@@ -89,7 +89,7 @@ class widened_convolution_kernel final : public kernel {
   }
 
  private:
-  T* at(const frame& f, int i) const { return reinterpret_cast<T*>(f.buffers[slots_[i]]); }
+  T* at(const kernel_context& f, int i) const { return reinterpret_cast<T*>(f.buffers[slots_[i]]); }
 
   void add(bool first) {
     float* const to = sums_.data();

@@ -16,7 +16,7 @@ using block_function = void (*)(const void* const* in, void* const* out, std::si
 inline constexpr std::size_t max_operands = 16;
 
 /// How an output takes the values computed for it: stored, combined where several land on one element, or dropped.
-enum class combine : unsigned char { store, sum, product, maximum, minimum, discard };
+enum class reduce_op : unsigned char { store, sum, product, maximum, minimum, discard };
 
 /// Where one operand of a loop lies: element type and, per axis of the iteration space, the distance in elements
 /// between neighbours; 0 along an axis that it is broadcast over or reduced along.
@@ -137,15 +137,15 @@ WEFT_HOST_DEVICE bool is_nan(T x) {
 }
 
 template <class T>
-WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
+WEFT_HOST_DEVICE T merge(reduce_op how, T a, T b) {
   switch (how) {
-    case combine::sum:
+    case reduce_op::sum:
       return static_cast<T>(wrapping(a) + wrapping(b));
-    case combine::product:
+    case reduce_op::product:
       return static_cast<T>(wrapping(a) * wrapping(b));
-    case combine::maximum:
+    case reduce_op::maximum:
       return b > a || is_nan(b) ? b : a;
-    case combine::minimum:
+    case reduce_op::minimum:
       return b < a || is_nan(b) ? b : a;
     default:
       return b;
@@ -153,7 +153,7 @@ WEFT_HOST_DEVICE T merge(combine how, T a, T b) {
 }
 
 /// The elements of an array, combined two by two.
-template <combine How, std::size_t Half, class T>
+template <reduce_op How, std::size_t Half, class T>
 WEFT_INLINE void fold(T* x) {
   if constexpr (Half > 0) {
     for (std::size_t l = 0; l < Half; ++l) x[l] = merge<T>(How, x[l], x[l + Half]);
@@ -245,7 +245,7 @@ void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int
 WEFT_COLD_END
 
 /// Anything but a sum: what it is a constant of the loops.
-template <combine How, class T>
+template <reduce_op How, class T>
 WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
                            std::int64_t column_stride) {
   if (column_stride == 0 && row_stride == 0) columns *= rows, rows = 1;
@@ -262,21 +262,21 @@ WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t colu
 
 /// Combines a tile of rows x columns into elements `row_stride` and `column_stride` apart.
 template <class T>
-void merge_tile(combine how, const void* tile, void* into, std::size_t rows, std::size_t columns,
+void merge_tile(reduce_op how, const void* tile, void* into, std::size_t rows, std::size_t columns,
                 std::int64_t row_stride, std::int64_t column_stride) {
   const T* x = static_cast<const T*>(tile);
   T* to = static_cast<T*>(into);
   switch (how) {
-    case combine::sum:
+    case reduce_op::sum:
       return sum_tile(x, to, rows, columns, row_stride, column_stride);
-    case combine::product:
-      return merge_rows<combine::product>(x, to, rows, columns, row_stride, column_stride);
-    case combine::maximum:
-      return merge_rows<combine::maximum>(x, to, rows, columns, row_stride, column_stride);
-    case combine::minimum:
-      return merge_rows<combine::minimum>(x, to, rows, columns, row_stride, column_stride);
+    case reduce_op::product:
+      return merge_rows<reduce_op::product>(x, to, rows, columns, row_stride, column_stride);
+    case reduce_op::maximum:
+      return merge_rows<reduce_op::maximum>(x, to, rows, columns, row_stride, column_stride);
+    case reduce_op::minimum:
+      return merge_rows<reduce_op::minimum>(x, to, rows, columns, row_stride, column_stride);
     default:
-      return merge_rows<combine::store>(x, to, rows, columns, row_stride, column_stride);
+      return merge_rows<reduce_op::store>(x, to, rows, columns, row_stride, column_stride);
   }
 }
 
@@ -289,30 +289,30 @@ T sum_of(const T* x, std::size_t n) {
     return sum_of(x, half) + sum_of(x + half, n - half);
   }
   T sum{};
-  if (n > 0) merge_tile<T>(combine::sum, x, &sum, 1, n, 0, 0);
+  if (n > 0) merge_tile<T>(reduce_op::sum, x, &sum, 1, n, 0, 0);
   return sum;
 }
 
 template <class T>
-WEFT_HOST_DEVICE T identity(combine how) {
+WEFT_HOST_DEVICE T identity(reduce_op how) {
   if constexpr (T(0.5) != T(0)) {
     switch (how) {
-      case combine::product:
+      case reduce_op::product:
         return 1;
-      case combine::maximum:
+      case reduce_op::maximum:
         return -__builtin_inff();
-      case combine::minimum:
+      case reduce_op::minimum:
         return __builtin_inff();
       default:
         return 0;
     }
   } else {
     switch (how) {
-      case combine::product:
+      case reduce_op::product:
         return 1;
-      case combine::maximum:
+      case reduce_op::maximum:
         return static_cast<T>(T(-1) < T(0) ? T(1) << (8 * sizeof(T) - 1) : 0);
-      case combine::minimum:
+      case reduce_op::minimum:
         return static_cast<T>(~(T(-1) < T(0) ? T(1) << (8 * sizeof(T) - 1) : 0));
       default:
         return 0;
@@ -321,8 +321,8 @@ WEFT_HOST_DEVICE T identity(combine how) {
 }
 
 template <class T>
-void fill_identity(combine how, void* to, std::size_t n) {
-  if (how == combine::sum) return static_cast<void>(__builtin_memset(to, 0, n * sizeof(T)));
+void fill_identity(reduce_op how, void* to, std::size_t n) {
+  if (how == reduce_op::sum) return static_cast<void>(__builtin_memset(to, 0, n * sizeof(T)));
   const T value = identity<T>(how);
   for (std::size_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = value;
 }
@@ -338,9 +338,9 @@ void divide(double divisor, const void* from, void* to, std::size_t n) {
 /// What combining values of one element type takes. Reached through a pointer, so that loops are compiled once, and for
 /// the element types that a program uses.
 struct arithmetic {
-  void (*merge_tile)(combine, const void* tile, void* into, std::size_t rows, std::size_t columns,
+  void (*merge_tile)(reduce_op, const void* tile, void* into, std::size_t rows, std::size_t columns,
                      std::int64_t row_stride, std::int64_t column_stride);
-  void (*fill_identity)(combine, void* to, std::size_t n);
+  void (*fill_identity)(reduce_op, void* to, std::size_t n);
   void (*divide)(double divisor, const void* from, void* to, std::size_t n);
 };
 
@@ -398,7 +398,7 @@ class cascade {
 
  private:
   static std::size_t step_of(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  void add(const void* from, void* to) const { of_->merge_tile(combine::sum, from, to, 1, elements_, 0, 1); }
+  void add(const void* from, void* to) const { of_->merge_tile(reduce_op::sum, from, to, 1, elements_, 0, 1); }
 
   const arithmetic* of_;
   std::size_t elements_, count_, step_;
@@ -416,41 +416,46 @@ WEFT_COLD_END
 /// What is summed is summed in levels: within a tile, over the tiles that share results, over each axis outside of
 /// them, and over the pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
 ///
-/// Where the operands of a light function together exceed the caches and results are stored, all is cut into small
-/// tiles: while one is computed the next is fetched, and results are staged too, to be streamed to where they belong.
+/// Where the operands of a memory-bound function together exceed the caches and results are stored, all is cut into
+/// small tiles: while one is computed the next is fetched, and results are staged too, to be streamed to where they
+/// belong.
 class loop {
  public:
   /// Elements that are reduced by one call at most. Each call has to find its way in memory again, so they are many.
   static constexpr std::size_t piece = 262144;
 
   /// Whether the sum of all n elements of contiguous operands is one such call.
-  static bool is_one_call(std::size_t n, bool light) { return light ? n <= piece : n < 2 * chunk_elements; }
+  static bool is_one_call(std::size_t n, bool memory_bound) {
+    return memory_bound ? n <= piece : n < 2 * chunk_elements;
+  }
 
   loop() = default;
 
   /// `elements[k]` combines output k; it is not asked for outputs that are stored whole, and may then be null. A null
   /// `block` combines the one input as it is.
   /// `reduce`, when given, is a block function that combines all n elements into the one at out[0]; it is used where
-  /// whole runs fall on one result. `light` says that memory takes longer than the function.
+  /// whole runs fall on one result. `memory_bound` says that memory takes longer than the function.
   loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
-       const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
-       bool light = true);
+       const reduce_op* how, const arithmetic* const* elements, block_function block, block_function reduce,
+       bool memory_bound = true);
 
   std::size_t elements() const { return space_.elements(); }
 
   /// How many chunks it is cut into: from the extents alone, so that threads do not change bits.
   std::size_t chunks() const {
     const std::size_t n = elements(), most = extent(cut_axis_);
-    const std::size_t least = light_ && reduce_runs_ && space_.rank == 1 ? piece : chunk_elements;
+    const std::size_t least = memory_bound_ && reduce_runs_ && space_.rank == 1 ? piece : chunk_elements;
     if (n < 2 * least) return 1;
-    const std::size_t wanted = n / least < most_chunks ? n / least : most_chunks;
+    const std::size_t wanted = n / least < max_chunks ? n / least : max_chunks;
     if (cuts_columns() && most / wanted > narrow) return most / narrow;
     return wanted < most ? wanted : most;
   }
 
   /// Whether an output is combined, and whether chunks of an axis share it, so that each needs its own copy: of the one
   /// that `run` cuts, or of the outermost, that of rows.
-  bool combines(std::size_t output) const { return how_[output] != combine::store && how_[output] != combine::discard; }
+  bool combines(std::size_t output) const {
+    return how_[output] != reduce_op::store && how_[output] != reduce_op::discard;
+  }
   bool chunks_share_output(std::size_t output) const { return combines(output) && stride(output, cut_axis_) == 0; }
   bool rows_share_output(std::size_t output) const { return combines(output) && stride(output, 0) == 0; }
 
@@ -471,13 +476,13 @@ class loop {
     run_range(in, out, literals, {0, begin * unit, end * unit}, scratch);
   }
 
-  combine how(std::size_t output) const { return how_[output]; }
+  reduce_op how(std::size_t output) const { return how_[output]; }
   dtype output_type(std::size_t output) const { return operands_[inputs_ + output].type; }
   const arithmetic* elements_of(std::size_t output) const { return elements_[output]; }
   std::size_t outputs() const { return outputs_; }
 
  private:
-  static constexpr std::size_t tile_bytes = detail::tile_bytes, chunk_elements = 32768, most_chunks = 16;
+  static constexpr std::size_t tile_bytes = detail::tile_bytes, chunk_elements = 32768, max_chunks = 16;
   static constexpr std::size_t page = 4096, cache_line = 64;
   static constexpr std::size_t long_row = 128;  // below this many elements a call per row costs more than staging
   // From so many columns on what is summed over rows is cut into columns, so narrow that the first caches hold the
@@ -541,7 +546,7 @@ class loop {
   /// Whether an axis outside of the tiles has so many terms of a sum that they are added in levels; and over how many
   /// elements of the result that is.
   bool sums_along(std::size_t output, const part& p, std::size_t axis) const {
-    return how_[output] == combine::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
+    return how_[output] == reduce_op::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
   }
   std::size_t summed_along(std::size_t output, const part& p, std::size_t axis) const {
     std::size_t n = 1;
@@ -561,7 +566,7 @@ class loop {
 
   void store_tile(std::size_t k, const void* tile, std::byte* to, std::size_t rows, std::size_t columns) const {
     const std::size_t o = inputs_ + k;
-    if (how_[k] != combine::store) {
+    if (how_[k] != reduce_op::store) {
       elements_[k]->merge_tile(how_[k], tile, to, rows, columns, row_stride(o), inner_stride(o));
       return;
     }
@@ -578,21 +583,21 @@ class loop {
   shape space_;
   operand operands_[2 * max_operands];
   std::size_t sizes_[2 * max_operands]{};
-  combine how_[max_operands]{};
+  reduce_op how_[max_operands]{};
   const arithmetic* elements_[max_operands]{};
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
   std::size_t cut_axis_ = 0;    // that chunks are cut from
   std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
   block_function block_ = nullptr, reduce_ = nullptr;
-  bool direct_ = false, reduces_ = false, reduce_runs_ = false, light_ = true, far_ = false;
+  bool direct_ = false, reduces_ = false, reduce_runs_ = false, memory_bound_ = true, far_ = false;
 };
 
 WEFT_COLD_BEGIN
 
 inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
-                  const combine* how, const arithmetic* const* elements, block_function block, block_function reduce,
-                  bool light)
-    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce), light_(light) {
+                  const reduce_op* how, const arithmetic* const* elements, block_function block, block_function reduce,
+                  bool memory_bound)
+    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce), memory_bound_(memory_bound) {
   std::size_t widest = 1;
   for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
   for (std::size_t k = 0; k < outputs; ++k) {
@@ -612,10 +617,10 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
   }
   bool stores = false;
   for (std::size_t k = 0; k < outputs; ++k) {
-    reduces_ = reduces_ || how_[k] != combine::store;
-    stores = stores || how_[k] == combine::store;
+    reduces_ = reduces_ || how_[k] != reduce_op::store;
+    stores = stores || how_[k] == reduce_op::store;
   }
-  far_ = light && stores && exceeds_caches(bytes());
+  far_ = memory_bound && stores && exceeds_caches(bytes());
   tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
   direct_ = true;
   for (std::size_t k = 0; k < count(); ++k) direct_ = direct_ && contiguous_inner(k);
@@ -626,7 +631,7 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
   // Rows that are longer than tiles are terms of a sum one by one.
   bool row_by_row = space_.rank == 1;
   for (std::size_t k = 0; k < outputs_ && extent(space_.rank - 1) > tile_; ++k)
-    if (how_[k] == combine::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
+    if (how_[k] == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
   inner_axis_ = space_.rank - (row_by_row ? 1 : 2);
   cut_axis_ = choose_cut();
 }
@@ -639,7 +644,7 @@ inline std::size_t loop::choose_cut() const {
     for (std::size_t k = 0; k < outputs_; ++k)
       if (combines(k)) ++combined, kept += stride(k, axis) != 0;
     if (kept == 0 && combined != 0) continue;
-    const bool is_long = extent(axis) >= (axis + 1 < space_.rank ? most_chunks : many_columns);
+    const bool is_long = extent(axis) >= (axis + 1 < space_.rank ? max_chunks : many_columns);
     return kept == combined && is_long ? axis : 0;
   }
   return 0;
@@ -656,7 +661,7 @@ inline std::size_t loop::scratch_bytes() const {
 inline std::size_t loop::scratch_bytes(const part& p) const {
   std::size_t bytes = 0;
   for (std::size_t k = 0; k < outputs_; ++k) {
-    if (how_[k] != combine::sum) continue;
+    if (how_[k] != reduce_op::sum) continue;
     for (std::size_t axis = 0; axis < inner_axis_; ++axis)
       if (sums_along(k, p, axis)) bytes += cascade::room(extent(axis), summed_along(k, p, axis) * sizes_[inputs_ + k]);
     bytes += cascade::room(elements(), reduce_runs_ ? sizes_[inputs_ + k] : tile_ * sizes_[inputs_ + k]);
@@ -712,7 +717,7 @@ inline void loop::reduce_rows(const position& at, const std::uint64_t* literals,
     for (std::size_t c = 0; c < columns; c += piece) {
       for (std::size_t k = 0; k < inputs_; ++k)
         in[k] = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
-      const bool in_levels = how_[0] == combine::sum && terms > 1;
+      const bool in_levels = how_[0] == reduce_op::sum && terms > 1;
       void* const into = in_levels ? sum.open(1) : to;
       reduce_(in, &into, columns - c < piece ? columns - c : piece, literals);
       if (in_levels) sum.close();
@@ -741,7 +746,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
 
   bool streams[max_operands], streamed = false;
   for (std::size_t k = 0; k < outputs_; ++k) {
-    streams[k] = far_ && how_[k] == combine::store;
+    streams[k] = far_ && how_[k] == reduce_op::store;
     for (std::size_t i = 0; i < inputs_; ++i) streams[k] = streams[k] && at.in[i] != at.out[k];
     streamed = streamed || streams[k];
   }
@@ -758,7 +763,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   std::size_t terms[max_operands];
   for (std::size_t k = 0; k < outputs_; ++k) {
     const std::size_t o = inputs_ + k;
-    terms[k] = how_[k] != combine::sum ? 1 : (row_stride(o) == 0 ? down : 1) * (inner_stride(o) == 0 ? across : 1);
+    terms[k] = how_[k] != reduce_op::sum ? 1 : (row_stride(o) == 0 ? down : 1) * (inner_stride(o) == 0 ? across : 1);
     if (terms[k] == 1) continue;
     sums[k] = cascade(*elements_[k], tile_ * sizes_[o], scratch);
     scratch += cascade::room(elements(), tile_ * sizes_[o]);
@@ -795,7 +800,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
       for (std::size_t k = 0; k < outputs_; ++k) {
         const std::size_t o = inputs_ + k;
         to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
-        out[k] = how_[k] == combine::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
+        out[k] = how_[k] == reduce_op::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
       }
       if (block_)
         block_(in, out, nr * nc, literals);
@@ -803,7 +808,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         out[0] = const_cast<void*>(in[0]);
       ++tile;
       for (std::size_t k = 0; k < outputs_; ++k) {
-        if (out[k] == to[k] || how_[k] == combine::discard) continue;
+        if (out[k] == to[k] || how_[k] == reduce_op::discard) continue;
         if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns)) {
           detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
         } else if (terms[k] == 1) {

@@ -47,18 +47,18 @@ class loop_kernel final : public kernel {
     divided_.resize((elements * size_of(type) + 63) / 64);
   }
 
-  // WEFT_ONCE here too: this is the class's key function.
-  WEFT_ONCE void run(const frame& f) override;
+  // WEFT_DECL here too: this is the class's key function.
+  WEFT_DECL void run(const kernel_context& f) override;
 
   /// Runs rows [begin, end) of `rows` along the outermost axis. Where results are combined, after `prepare_pieces` of
-  /// `most_parts` and one call after the other, from row 0 on.
-  void run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows);
-  static constexpr std::size_t most_parts = 16;
+  /// `max_parts` and one call after the other, from row 0 on.
+  void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows);
+  static constexpr std::size_t max_parts = 16;
 
   /// Runs them as one of the pieces that were prepared, on any thread: between these two.
-  void clear_pieces(const frame& f) { clear_combined(operands_in(f).out); }
-  void merge_pieces(const frame& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
-  void run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
+  void clear_pieces(const kernel_context& f) { clear_combined(operands_in(f).out); }
+  void merge_pieces(const kernel_context& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
+  void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
 
   std::string describe() const override { return description_; }
 
@@ -102,7 +102,7 @@ class loop_kernel final : public kernel {
     const void* in[max_operands];
     void* out[max_operands];
   };
-  operands operands_in(const frame& f) const {
+  operands operands_in(const kernel_context& f) const {
     operands at;
     for (std::size_t k = 0; k < where_.in.size(); ++k) at.in[k] = f.buffers[where_.in[k]];
     for (std::size_t k = 0; k < where_.out.size(); ++k) at.out[k] = f.buffers[where_.out[k]];
@@ -152,7 +152,7 @@ class loop_kernel final : public kernel {
 
 #if WEFT_BODIES
 
-WEFT_ONCE void loop_kernel::run(const frame& f) {
+WEFT_DECL void loop_kernel::run(const kernel_context& f) {
   operands at = operands_in(f);
   if (divided_input_ >= 0) {
     const auto k = static_cast<std::size_t>(divided_input_);
@@ -171,9 +171,9 @@ WEFT_ONCE void loop_kernel::run(const frame& f) {
   if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, at.out[0], at.out[0], where_.out_elements[0]);
 }
 
-WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::size_t end, std::size_t rows) {
+WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) {
   operands at = operands_in(f);
-  const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < most_parts ? n : most_parts;
+  const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < max_parts ? n : max_parts;
   if (begin == 0) {
     clear_combined(at.out);
     for (sum_of_calls& s : sums_) s.sum.restart();  // a step before may have ended in an error
@@ -199,7 +199,7 @@ WEFT_ONCE void loop_kernel::run_part(const frame& f, std::size_t begin, std::siz
   }
 }
 
-WEFT_ONCE void loop_kernel::run_piece(const frame& f, std::size_t piece, std::size_t begin, std::size_t end,
+WEFT_DECL void loop_kernel::run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end,
                                       std::size_t rows) {
   const operands at = operands_in(f);
   body_.run_rows(at.in, outputs_of(piece, at.out).out, literals_.data(), begin, end, rows, scratch(piece));

@@ -28,13 +28,13 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     for (part& p : parts_) dnnl_stream_destroy(p.stream);
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, parts_[i]); });
     if (epilogue_) epilogue_->run(f);
   }
 
   std::string describe() const override {
-    std::string text = concat({"matmul ", shape_.m, "x", shape_.k, "x", shape_.n});
+    std::string text = str_cat({"matmul ", shape_.m, "x", shape_.k, "x", shape_.n});
     if (shape_.transpose_a) text += " a'";
     if (shape_.transpose_b) text += " b'";
     append(text, {", oneDNN ", whole_.name()});
@@ -103,7 +103,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     return code.make(d) && !std::strstr(code.name(), "ref");
   }
 
-  void run_part(const frame& f, part& p) {
+  void run_part(const kernel_context& f, part& p) {
     const weft::detail::one_openmp_thread guard;
     const auto at = [&](std::uint32_t slot, std::size_t first) {
       return reinterpret_cast<const bfloat16*>(f.buffers[slot]) + first;

@@ -22,11 +22,11 @@ class matmul_kernel final : public kernel {
       : product_(product), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
     // A storage type would be widened anew for each panel.
     in_panels_ = epilogue_ && product.m > 2 * panel_rows() && !product.transpose_a && !is_storage_type<T> &&
-                 epilogue_->prepare_pieces(loop_kernel::most_parts, product.m / panel_rows());
+                 epilogue_->prepare_pieces(loop_kernel::max_parts, product.m / panel_rows());
   }
   ~matmul_kernel() override { delete epilogue_; }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const T* a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* c = reinterpret_cast<T*>(f.buffers[c_]);
@@ -47,7 +47,7 @@ class matmul_kernel final : public kernel {
   }
 
   std::string describe() const override {
-    std::string text = concat({"matmul ", product_.m, "x", product_.k, "x", product_.n});
+    std::string text = str_cat({"matmul ", product_.m, "x", product_.k, "x", product_.n});
     if (product_.transpose_a) text += " a'";
     if (product_.transpose_b) text += " b'";
     if (beta_ != 0) text += " accumulated into the variable";

@@ -18,11 +18,11 @@ void matmul_widened(const matmul_shape& s, float alpha, const T* a, const T* b, 
                     Multiply multiply) {
   static thread_local matmul_scratch scratch;
   const std::size_t lda = s.transpose_a ? s.m : s.k, ldb = s.transpose_b ? s.k : s.n;
-  const std::size_t most_m = least(s.m, widened_block), most_n = least(s.n, widened_block);
-  const std::size_t most_k = least(s.k, widened_block);
-  const std::size_t elements = most_m * most_k + most_k * most_n + most_m * most_n;
+  const std::size_t max_m = least(s.m, widened_block), max_n = least(s.n, widened_block);
+  const std::size_t max_k = least(s.k, widened_block);
+  const std::size_t elements = max_m * max_k + max_k * max_n + max_m * max_n;
   float* const left = static_cast<float*>(scratch.reserve(elements * sizeof(float)));
-  float *const right = left + most_m * most_k, *const sums = right + most_k * most_n;
+  float *const right = left + max_m * max_k, *const sums = right + max_k * max_n;
   for (std::size_t j = 0; j < s.n; j += widened_block)
     for (std::size_t i = 0; i < s.m; i += widened_block) {
       const std::size_t m = least(s.m - i, widened_block), n = least(s.n - j, widened_block);

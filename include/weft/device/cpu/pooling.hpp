@@ -199,7 +199,7 @@ class pooling_kernel final : public kernel {
   }
   ~pooling_kernel() override { delete epilogue_; }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const auto images = static_cast<std::size_t>(shape_.batch);
     const T* const a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* const b = reinterpret_cast<const T*>(f.buffers[b_]);
@@ -223,7 +223,7 @@ class pooling_kernel final : public kernel {
   std::string describe() const override {
     constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
                                      "gradient of average pool"};
-    std::string text = concat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
+    std::string text = str_cat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
                                "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;

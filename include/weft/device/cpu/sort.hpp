@@ -17,7 +17,7 @@ struct sort_entry {
 };
 
 /// So many are kept in order by insertion; more are sorted digit by digit.
-inline constexpr std::size_t most_inserted = 64;
+inline constexpr std::size_t max_inserted = 64;
 
 /// The `first` entries of the `n` elements of a row that lie `stride` apart: each is put to its place among the best
 /// before it, if it has one.
@@ -63,7 +63,7 @@ sort_entry<sort_key<T>>* sort_by_digits(const T* x, std::size_t n, std::size_t s
 
 /// Entries of scratch memory that a thread needs.
 inline std::size_t sort_scratch(std::size_t extent, std::size_t first) {
-  return first <= most_inserted ? most_inserted : 2 * extent;
+  return first <= max_inserted ? max_inserted : 2 * extent;
 }
 
 /// The `first` elements of rows [begin, end) in order, and their numbers in their row.
@@ -75,7 +75,7 @@ void sort_rows(const axis_rows& s, std::size_t first, direction d, const T* x, T
     const std::size_t outer = row / s.inner, i = row % s.inner;
     const T* const from = x + outer * s.extent * s.inner + i;
     const sort_entry<sort_key<T>>* sorted = scratch;
-    if (first <= most_inserted)
+    if (first <= max_inserted)
       sort_by_insertion(from, s.extent, s.inner, d, first, scratch);
     else
       sorted = sort_by_digits(from, s.extent, s.inner, d, scratch);

@@ -155,7 +155,7 @@ class cudnn_convolution_kernel final : public kernel {
     return pixels * static_cast<double>(s.filter_elements()) / (rate * multiply_adds_per_second);
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     while (offer_ < offers_.size()) {
       if (convolve(f)) return;
       use_offer(offer_ + 1);
@@ -353,7 +353,7 @@ class cudnn_convolution_kernel final : public kernel {
   // ---- the calls ----
 
   /// By the current offer, with all that comes after. False where it is refused, and nothing was launched that matters.
-  bool convolve(const frame& f) {
+  bool convolve(const kernel_context& f) {
     auto& q = static_cast<cuda_queue&>(*f.queue);
     const offer& o = offers_[offer_];
     std::byte* const room = workspace(q, room_for(o));

@@ -42,9 +42,9 @@ template <class Work>
 void launch_each(queue& q, const char* name, const Work& work, std::size_t n) {
   if (n == 0) return;
   each<Work> body{work, n};
-  constexpr std::size_t most_blocks = std::size_t{1} << 20;
+  constexpr std::size_t max_blocks = std::size_t{1} << 20;
   const std::size_t blocks = (n + body.threads - 1) / body.threads;
-  launch(q, function_of<each<Work>>(name), body, static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks));
+  launch(q, function_of<each<Work>>(name), body, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks));
 }
 
 }  // namespace WEFT_GPU_FILE

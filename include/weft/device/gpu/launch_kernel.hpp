@@ -47,7 +47,7 @@ class launch_kernel final : public kernel {
   }
   void keep(device_memory memory) { memory_.push_back(static_cast<device_memory&&>(memory)); }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     bool done = true;
     for (auto& l : launches_) {
       if (l.spare && done) continue;

@@ -124,9 +124,9 @@ class cublaslt final : public library_part {
   choice choose(const cublaslt_problem& p, cublaslt_description& d, bool tune) {
     const std::lock_guard lock(mutex_);
     for (const known_choice& k : chosen_)
-      if (k.tuned == tune && same(k.problem, p)) return k.what;
-    cublasLtMatmulHeuristicResult_t advice[most_advice];
-    const std::size_t number = ask(p, d, tune ? most_advice : 1, advice);
+      if (k.tuned == tune && same(k.problem, p)) return k.def;
+    cublasLtMatmulHeuristicResult_t advice[max_advice];
+    const std::size_t number = ask(p, d, tune ? max_advice : 1, advice);
     choice best;
     if (number > 0) {
       const std::size_t i = tune && number > 1 ? fastest(p, d, advice, number) : 0;
@@ -145,7 +145,7 @@ class cublaslt final : public library_part {
 
   // Arrays, not vectors: nvcc's front end ends with an internal error where a vector destroys the library's nameless
   // structs.
-  static constexpr int most_advice = 12;
+  static constexpr int max_advice = 12;
 
   static bool same(const cublaslt_problem& a, const cublaslt_problem& b) {
     return a.shape.m == b.shape.m && a.shape.n == b.shape.n && a.shape.k == b.shape.k &&
@@ -254,7 +254,7 @@ class cublaslt_kernel final : public kernel {
     return chosen.found ? new cublaslt_kernel(on, library, p, d, chosen, where, alpha, then) : nullptr;
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     auto& q = static_cast<cuda_queue&>(*f.queue);
     check(cudaSetDevice(ordinal_), "matmul", "use the device");
     if (description_.has_bias) description_.set_bias(f.buffers[slots_.bias]);

@@ -120,11 +120,11 @@ void launch_tiled_matmul(queue& q, const matmul_shape& s, accumulator<T> alpha, 
   #if defined(WEFT_GPU_EMULATION)
   f.emulated = tiled_matmul_emulated<T>;
   #endif
-  constexpr std::size_t most_rows_of_blocks = 65535;
+  constexpr std::size_t max_rows_of_blocks = 65535;
   const std::size_t rows = (s.m + work_type::tile - 1) / work_type::tile;
   launch_size size;
   size.blocks = static_cast<unsigned>((s.n + work_type::tile - 1) / work_type::tile);
-  size.blocks_y = static_cast<unsigned>(rows < most_rows_of_blocks ? rows : most_rows_of_blocks);
+  size.blocks_y = static_cast<unsigned>(rows < max_rows_of_blocks ? rows : max_rows_of_blocks);
   size.threads = work_type::threads;
   void* arguments[] = {&work};
   q.launch(f, size, arguments);
@@ -144,7 +144,7 @@ class tiled_matmul_kernel final : public kernel {
         beta_(beta),
         epilogue_(static_cast<owned<kernel>&&>(epilogue)) {}
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     launch_tiled_matmul(*f.queue, product_, alpha_, reinterpret_cast<const T*>(f.buffers[a_]),
                         reinterpret_cast<const T*>(f.buffers[b_]), beta_, reinterpret_cast<T*>(f.buffers[c_]));
     if (epilogue_) epilogue_->run(f);

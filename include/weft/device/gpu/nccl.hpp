@@ -141,9 +141,10 @@ class nccl_communicator {
     explicit part(std::size_t ranks) : counts_(ranks > 1) {
       if (!counts_ || ++parts() == 1) return;
       --parts();
-      throw error(error_code::failed_precondition, "nccl",
-                  "this process is a rank already, and two in one could wait for each other for ever: start one process "
-                  "for each rank, or sum over the GPUs of one process by nccl_devices");
+      throw error(
+          error_code::failed_precondition, "nccl",
+          "this process is a rank already, and two in one could wait for each other for ever: start one process "
+          "for each rank, or sum over the GPUs of one process by nccl_devices");
     }
     part(const part&) = delete;
     part& operator=(const part&) = delete;
@@ -181,8 +182,8 @@ class nccl_devices {
 
   std::size_t size() const { return groups_.size(); }
 
-  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. Not to be recorded: launches of
-  /// several recordings by one thread may wait for each other.
+  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. Not to be recorded: launches
+  /// of several recordings by one thread may wait for each other.
   template <class T>
   void reduce(queue* const* queues, T* const* data, std::size_t n, nccl_reduction how) {
     detail::check_nccl(ncclGroupStart(), "reduce");

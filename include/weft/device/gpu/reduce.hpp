@@ -172,7 +172,7 @@ struct partial_slots<P, weft::detail::indices<O...>>
 
 }  // namespace detail
 
-template <class P, weft::device::combine How>
+template <class P, weft::device::reduce_op How>
 struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   static constexpr unsigned threads = reduction_shape::threads;
   static constexpr int phases = 7;
@@ -430,7 +430,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   }
 };
 
-template <class P, weft::device::combine How>
+template <class P, weft::device::reduce_op How>
 reduce_code compile_reduce(const char* name) {
   using body = reduce_body<P, How>;
   return {function_of<body>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs, body::group};

@@ -284,7 +284,7 @@ class long_sort_kernel final : public kernel {
     room_ = sort_room(d, s.rows * s.extent, bits_ > row_bits_ ? bits_ : row_bits_);
   }
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     queue& q = *f.queue;
     sort_arguments<T> s = s_;
     s.x = reinterpret_cast<const T*>(f.buffers[in_]);

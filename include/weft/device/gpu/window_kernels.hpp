@@ -174,7 +174,7 @@ class pool_kernel final : public kernel {
   pool_kernel(const convolution_shape& s, image_layout l, std::uint32_t a, std::uint32_t b, std::uint32_t out)
       : shape_(s), extents_(name(), s, l), a_(a), b_(b), out_(out) {}
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     using work = pool<T, Kind>;
     launch_each(
         *f.queue, name(),
@@ -191,7 +191,7 @@ class pool_kernel final : public kernel {
 
  private:
   static const char* name() {
-    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "average_pool2d",
+    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "avg_pool2d",
                                      "average_pool2d_gradient"};
     return names[static_cast<int>(Kind)];
   }
@@ -314,7 +314,7 @@ class direct_convolution_kernel final : public kernel {
         epilogue_(static_cast<owned<kernel>&&>(epilogue)),
         why_(static_cast<std::string&&>(why)) {}
 
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     const convolution_shape& s = shape_;
     const direct_convolution<T, Kind> work{s,
                                            {layout_, s.height, s.width, s.channels},

@@ -45,7 +45,7 @@ template <class Compiler>
 struct compiled {
   template <class S>
   static void map() {}
-  template <class S, weft::device::combine How>
+  template <class S, weft::device::reduce_op How>
   static void reduction() {}
   template <class T>
   static void gradient_primitives() {}

@@ -31,15 +31,15 @@ struct epilogue_texts {
   static bool is(const fused& f) {
     return f.text == weft::detail::tokens_of<S>.tokens;
   }
-  static bool is_zero(const invocation& c) {
+  static bool is_zero(const node_def& c) {
     return !c.literals.empty() && weft::detail::literal_value<T>(c.literals[0]) == T(0);
   }
   static bool is_sum(const fused& f) { return is<sum>(f); }
-  static bool is_relu_of_sum(const fused& f, const invocation& c) {
+  static bool is_relu_of_sum(const fused& f, const node_def& c) {
     return is<apply<formula::relu, sum>>(f) ||
            (is_zero(c) && (is<apply<formula::maximum, sum, c0>>(f) || is<apply<formula::maximum, c0, sum>>(f)));
   }
-  static bool is_relu(const fused& f, const invocation& c) {
+  static bool is_relu(const fused& f, const node_def& c) {
     return is<apply<formula::relu, a0>>(f) ||
            (is_zero(c) && (is<apply<formula::maximum, a0, c0>>(f) || is<apply<formula::maximum, c0, a0>>(f)));
   }
@@ -60,8 +60,8 @@ bool is_relu_of_storage(const fused& f) {
 template <class T>
 known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_t product, std::int64_t columns) {
   using texts = detail::epilogue_texts<T>;
-  if (!following || following->c.op->part != role::expression || !following->c.detail) return {};
-  const invocation& c = following->c;
+  if (!following || following->c.op->part != fusion_kind::expression || !following->c.detail) return {};
+  const node_def& c = following->c;
   const fused& f = *static_cast<const fused*>(c.detail);
   if constexpr (is_storage_type<T>) {
     return {detail::is_relu_of_storage<T>(f), false, true, 0};

@@ -14,7 +14,7 @@ namespace weft::gpu {
 namespace detail {
 
 inline std::string describe_fused(const char* what, const fused& f) {
-  return concat({what, " ", skeleton::print(f.text), " ", name(f.type)});
+  return str_cat({what, " ", skeleton::print(f.text), " ", name(f.type)});
 }
 
 [[noreturn]] inline void not_compiled(const char* operation, const fused& f) {
@@ -79,11 +79,11 @@ inline bool groups_fit(const iteration& over, std::size_t inputs, unsigned lanes
   return true;
 }
 
-constexpr unsigned most_blocks = 16384;
+constexpr unsigned max_blocks = 16384;
 
 inline unsigned blocks_for(std::size_t groups, unsigned unroll) {
   const std::size_t blocks = (groups + 256 * unroll - 1) / (256 * unroll);
-  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+  return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
 /// One map. The slots and types of its inputs and outputs; `no_slot` for one that is not read or written.
@@ -155,7 +155,7 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
   const std::size_t tickets = (layout.blocks() * std::size_t{4} + 255) / 256 * 256;
   device_memory workspace = cleared_memory(
       d, memory ? *memory : d, tickets + 8 * static_cast<std::size_t>(code.outputs) * layout.splits * layout.results,
-      concat({"workspace of ", what}));
+      str_cat({"workspace of ", what}));
   l.put(code.layout->tickets, workspace.data());
   l.put(code.layout->partial, workspace.data() + tickets);
   k.keep(static_cast<device_memory&&>(workspace));
@@ -209,7 +209,7 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
   bool kept[max_rank];
   weft::detail::kept_axes(p.c.attributes[0], over.space.rank, kept);
   over.add(weft::device::reduced_operand(p.outputs[0].type, over.space, kept));
-  const auto how = static_cast<weft::device::combine>(p.c.attributes[1]);
+  const auto how = static_cast<weft::device::reduce_op>(p.c.attributes[1]);
   const bool mean = p.c.attributes[2] != 0;
   const std::size_t elements = over.space.elements(), results = p.outputs[0].extents.elements();
   over.merge_axes();
@@ -301,15 +301,15 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
 }
 
 /// Whether an expression was compiled for GPUs, in some file of this program.
-inline bool map_exists(const invocation& c) {
+inline bool map_exists(const node_def& c) {
   const auto* kernels = static_cast<const fused*>(c.detail)->gpu;
   return kernels && kernels->map;
 }
-inline bool gradient_exists(const invocation& c) {
+inline bool gradient_exists(const node_def& c) {
   const auto* kernels = static_cast<const fused*>(c.detail)->gpu;
   return kernels && kernels->gradient;
 }
-inline bool reduction_exists(const invocation& c) {
+inline bool reduction_exists(const node_def& c) {
   const auto* code = static_cast<const fused_reduction*>(c.detail)->gpu;
   return code && *code;
 }

@@ -176,14 +176,14 @@ struct registered_operations {
 template <class S, bool KeepsValue>
 struct registered_gradient {
   map_code code = compile_map<gradient_program<S, KeepsValue>, map_forms::vector>("gradient");
-  reduce_code sums = compile_reduce<gradient_program<S, KeepsValue>, weft::device::combine::sum>("gradient and sums");
+  reduce_code sums = compile_reduce<gradient_program<S, KeepsValue>, weft::device::reduce_op::sum>("gradient and sums");
   registered_gradient() {
     kernels_of<S, KeepsValue>.gradient = &code;
     kernels_of<S, KeepsValue>.gradient_sums = &sums;
   }
 };
 
-template <class S, weft::device::combine How>
+template <class S, weft::device::reduce_op How>
 struct registered_reduction {
   reduce_code code = compile_reduce<value_program<S>, How>("reduce");
   registered_reduction() { reduction_of<S, How> = &code; }
@@ -226,12 +226,12 @@ struct compiled<device_compiler> {
     }
   }
 
-  template <class S, weft::device::combine How>
+  template <class S, weft::device::reduce_op How>
   static void reduction() {
     detail::need<detail::registered_reduction<S, How>>();
     if constexpr (S::differentiable) {
-      if constexpr (How == weft::device::combine::sum) detail::need<detail::registered_gradient<S, false>>();
-      if constexpr (How == weft::device::combine::product)
+      if constexpr (How == weft::device::reduce_op::sum) detail::need<detail::registered_gradient<S, false>>();
+      if constexpr (How == weft::device::reduce_op::product)
         detail::need<detail::registered_reduction<skeleton::argument<0, typename S::value_type>, How>>();
       detail::need_parts(static_cast<S*>(nullptr));
     }
@@ -250,7 +250,7 @@ struct compiled<device_compiler> {
     detail::need<detail::registered_operations<T, T, f::add, f::subtract, f::multiply, f::negate, f::exp>>();
     detail::need<detail::registered_gradient<apply<f::add, T, argument<0, T>, argument<1, T>>, true>>();
     detail::need<detail::registered_gradient<apply<f::multiply, T, argument<0, T>, argument<1, T>>, true>>();
-    detail::need<detail::registered_reduction<argument<0, T>, weft::device::combine::sum>>();
+    detail::need<detail::registered_reduction<argument<0, T>, weft::device::reduce_op::sum>>();
     detail::need<detail::registered_gradient<argument<0, T>, false>>();
   }
 

@@ -29,7 +29,7 @@ inline kernel* prepare_update(const prepare_context& p, const map_code& code, st
     types[k] = p.inputs[k].type;
   }
   over.merge_axes();
-  owned<launch_kernel> k(new launch_kernel(concat({what, " ", name(p.inputs[0].type)})));
+  owned<launch_kernel> k(new launch_kernel(str_cat({what, " ", name(p.inputs[0].type)})));
   add_map(*k, code, over, {p.input_slots, types, n, p.input_slots, types, states}, 1, p.c.literals.data());
   return k.release();
 }
@@ -40,11 +40,11 @@ class assign_kernel final : public kernel {
       : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
     weft::detail::check_assigned(p, 1);
   }
-  void run(const frame& f) override {
+  void run(const kernel_context& f) override {
     if (bytes_ && f.buffers[variable_] != f.buffers[value_])
       f.queue->copy(f.buffers[variable_], f.buffers[value_], bytes_);
   }
-  std::string describe() const override { return concat({"assign ", bytes_, " bytes"}); }
+  std::string describe() const override { return str_cat({"assign ", bytes_, " bytes"}); }
 
  private:
   std::uint32_t variable_, value_;
@@ -71,7 +71,7 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   check_size("fill", to.extents);
   iteration over;
   over.space = shape(static_cast<std::int64_t>(to.extents.elements()));  // nothing is read, so every axis is one
-  owned<launch_kernel> k(new launch_kernel(concat({"fill ", name(to.type)})));
+  owned<launch_kernel> k(new launch_kernel(str_cat({"fill ", name(to.type)})));
   const bool narrow = size_of(to.type) == 2;
   const map_code& code = narrow                      ? compiled_update<fill_program<std::uint16_t>>("fill")
                          : to.type == dtype::float64 ? compiled_update<fill_program<double>>("fill")

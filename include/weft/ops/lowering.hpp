@@ -4,7 +4,7 @@
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/primitives.hpp>
-#include <weft/ops/run.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
@@ -90,15 +90,15 @@ symbol record_fused(const graph_leaves&, const operation&, const void* detail, c
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
+WEFT_DECL symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
                               sequence<std::int64_t> attributes) {
-  invocation c;
+  node_def c;
   c.op = &op;
   c.detail = detail;
   c.outputs = {output};
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
   c.literals.append(e.literals, static_cast<std::size_t>(e.literals_end - e.literals));
-  return record_operation(static_cast<invocation&&>(c), e.operands, e.count);
+  return record_operation(static_cast<node_def&&>(c), e.operands, e.count);
 }
 
 #endif
@@ -117,14 +117,14 @@ constexpr bool mixes_precisions(const skeleton::signature& s) {
 
 /// What gradients of float and double need, first ones or any.
 template <class T, class Compiler = gpu::this_compiler>
-void use_gradient_primitives(recorder& where) {
+void use_gradient_primitives(op_builder& where) {
   if constexpr (std::is_floating_point_v<T>) {
     gpu::compiled<Compiler>::template gradient_primitives<T>();
     where.use(gradient_primitives<T>);
   }
 }
 template <class T, class Compiler = gpu::this_compiler>
-void use_primitives(recorder& where) {
+void use_primitives(op_builder& where) {
   if constexpr (std::is_floating_point_v<T>) {
     gpu::compiled<Compiler>::template primitives<T>();
     where.use(primitives<T>);
@@ -132,7 +132,7 @@ void use_primitives(recorder& where) {
 }
 
 template <class T, class Compiler>
-void use_storage_type(recorder& where) {
+void use_storage_type(op_builder& where) {
   gpu::compiled<Compiler>::template storage_primitives<T>();
   where.use(storage_primitives<T>);
 }
@@ -148,12 +148,12 @@ symbol record_expression(const Expr& e, const operation& op, const void* detail,
       record_fused(graph_leaves(e), op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
   // Gradients of half and bfloat16 all pass through an expression: what is differentiated is float or double.
   constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
-  if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.where());
-  if constexpr (has_argument(s, dtype::bfloat16)) use_storage_type<bfloat16, Compiler>(*result.where());
+  if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.builder());
+  if constexpr (has_argument(s, dtype::bfloat16)) use_storage_type<bfloat16, Compiler>(*result.builder());
   // Gradients then pass through values of a type that neither the loss has nor what it is differentiated by.
   if constexpr (mixes_precisions(s)) {
-    use_primitives<float, Compiler>(*result.where());
-    use_primitives<double, Compiler>(*result.where());
+    use_primitives<float, Compiler>(*result.builder());
+    use_primitives<double, Compiler>(*result.builder());
   }
   return result;
 }
@@ -186,8 +186,8 @@ struct tensor_leaves {
 
 shape broadcast_leaves(const tensor_leaves&, const fused&);
 /// The same cuts, and so the same bits, as in a step.
-void loop_over(const tensor_leaves&, bool light, const shape& space, const device::operand& out, void* to,
-               std::size_t results, device::combine, const device::arithmetic*, device::block_function map,
+void loop_over(const tensor_leaves&, bool memory_bound, const shape& space, const device::operand& out, void* to,
+               std::size_t results, device::reduce_op, const device::arithmetic*, device::block_function map,
                device::block_function reduce);
 
 /// What the operands are walked over. Throws invalid_argument if extents of one name are not equal.
@@ -198,37 +198,37 @@ struct iteration_space {
   iteration_space(const tensor_leaves& x, const fused& f) : plain(true), extents(*x.extents[0]) {
     for (std::size_t k = 1; k < x.count; ++k) plain = plain && *x.extents[k] == extents;
     if (!plain) extents = broadcast_leaves(x, f);
-    plain = plain && !(f.signature.light && device::exceeds_caches(2 * x.bytes * extents.elements()));
+    plain = plain && !(f.signature.memory_bound && device::exceeds_caches(2 * x.bytes * extents.elements()));
   }
 };
 
-void map_now(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
+void eager_map(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
 
 #if WEFT_BODIES
 
-WEFT_ONCE void map_now(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
+WEFT_DECL void eager_map(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
   const shape& extents = space.extents;
   if (space.plain) return version(f.map)(x.data, &to, extents.elements(), x.literals);
-  loop_over(x, f.signature.light, extents, device::broadcast_operand(type, extents, extents), to, 0,
-            device::combine::store, nullptr, version(f.map), nullptr);
+  loop_over(x, f.signature.memory_bound, extents, device::broadcast_operand(type, extents, extents), to, 0,
+            device::reduce_op::store, nullptr, version(f.map), nullptr);
 }
 
 WEFT_COLD_BEGIN
 
-WEFT_ONCE shape broadcast_leaves(const tensor_leaves& x, const fused& f) {
+WEFT_DECL shape broadcast_leaves(const tensor_leaves& x, const fused& f) {
   value_info infos[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) infos[k] = {x.types[k], *x.extents[k]};
   check_names(infos, x.names, x.count, [&] { return skeleton::print(f.text); });
   return broadcast_space(infos, x.count);
 }
 
-WEFT_ONCE void loop_over(const tensor_leaves& x, bool light, const shape& space, const device::operand& out, void* to,
-                         std::size_t results, device::combine how, const device::arithmetic* arithmetic,
+WEFT_DECL void loop_over(const tensor_leaves& x, bool memory_bound, const shape& space, const device::operand& out,
+                         void* to, std::size_t results, device::reduce_op how, const device::arithmetic* arithmetic,
                          device::block_function map, device::block_function reduce) {
   device::operand in[device::max_operands];
   for (std::size_t k = 0; k < x.count; ++k) in[k] = device::broadcast_operand(x.types[k], *x.extents[k], space);
-  const device::loop body(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, light);
-  if (how == device::combine::store) return body.run(x.data, &to, x.literals);
+  const device::loop body(space, x.count, in, 1, &out, &how, &arithmetic, map, reduce, memory_bound);
+  if (how == device::reduce_op::store) return body.run(x.data, &to, x.literals);
   const std::size_t chunks = body.chunks(), scratch = body.scratch_bytes();
   const bool apart = chunks != 1 && body.chunks_share_output(0);
   const storage memory(scratch + (apart ? results * size_of(out.type) : 0));
@@ -266,7 +266,7 @@ template <Expression Expr>
   requires(Expr::symbolic)
 auto let(const Expr& e, const char* name) {
   const symbol s = let(e).erased();
-  return detail::node_of<Expr>({s.where(), s.where()->with_name(s.id(), name)});
+  return detail::node_of<Expr>({s.builder(), s.builder()->with_name(s.id(), name)});
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
@@ -281,7 +281,7 @@ void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
   if (!to.can_hold(space.extents))
     to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
-  detail::map_now(f, leaves, space, dtype_of<T>, to.data());
+  detail::eager_map(f, leaves, space, dtype_of<T>, to.data());
 }
 
 /// An expression over tensors, evaluated.
@@ -295,7 +295,7 @@ auto eval(const Expr& e) {
     const fused& f = evaluated<detail::skeleton_of<Expr>>;
     const detail::iteration_space space(leaves, f);
     auto result = detail::make_tensor<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(space.extents, uninitialized{});
-    detail::map_now(f, leaves, space, dtype_of<value_t<Expr>>, result.data());
+    detail::eager_map(f, leaves, space, dtype_of<value_t<Expr>>, result.data());
     return result;
   }
 }
@@ -304,7 +304,7 @@ namespace detail {
 
 /// What an expression that became too long turns into.
 template <class Expr>
-auto settle(const Expr& e) {
+auto materialize(const Expr& e) {
   if constexpr (Expr::symbolic)
     return let(e);
   else

@@ -26,7 +26,7 @@ operand_source source_of(const Expr& e) {
 }
 
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
-symbol record_operation(invocation, const operand_source* operands, std::size_t count);
+symbol record_operation(node_def, const operand_source* operands, std::size_t count);
 
 // The call is made there, once, and not in the templates that are compiled anew for every shape.
 symbol record_operation(const operation&, const value_info& output, sequence<std::int64_t> attributes,
@@ -34,7 +34,7 @@ symbol record_operation(const operation&, const value_info& output, sequence<std
 
 /// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
 /// not equal. `buffers`: of the operands, then of the results.
-void run_operation(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
+void run_eagerly(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
                    const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
                    std::byte* const* buffers);
 
@@ -64,35 +64,35 @@ void check_names(const value_info* operands, const char* const* const* names, st
 
 #if WEFT_BODIES
 
-WEFT_ONCE symbol record_operation(invocation c, const operand_source* operands, std::size_t count) {
-  recorder* where = nullptr;
+WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, std::size_t count) {
+  op_builder* where = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     if (operands[i].data) continue;
-    if (where && operands[i].node.where() != where)
+    if (where && operands[i].node.builder() != where)
       throw error(error_code::invalid_argument, c.op->name, "operands belong to different graphs");
-    where = operands[i].node.where();
+    where = operands[i].node.builder();
   }
   for (std::size_t i = 0; i < count; ++i)
     c.inputs.push_back(
         operands[i].data ? where->record_constant(operands[i].data, operands[i].declared, operands[i].extents).id()
                          : operands[i].node.id());
-  return where->record(static_cast<invocation&&>(c));
+  return where->record(static_cast<node_def&&>(c));
 }
 
-WEFT_ONCE symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
+WEFT_DECL symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
                                   const operand_source* operands, std::size_t count) {
-  invocation c;
+  node_def c;
   c.op = &op;
   c.outputs = {output};
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
-  return record_operation(static_cast<invocation&&>(c), operands, count);
+  return record_operation(static_cast<node_def&&>(c), operands, count);
 }
 
-WEFT_ONCE void run_operation(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
+WEFT_DECL void run_eagerly(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
                              const char* const* const* names, std::size_t count, const value_info* outputs,
                              std::size_t results, std::byte* const* buffers) {
   check_names(inputs, names, count, [&] { return op.name; });
-  invocation c;
+  node_def c;
   c.op = &op;
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
   c.inputs.resize(count);
@@ -125,7 +125,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
     const value_info output{dtype_of<T>, extents};
-    run_operation(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), &output, 1,
+    run_eagerly(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), &output, 1,
                   buffers);
     return result;
   }
