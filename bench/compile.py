@@ -110,7 +110,7 @@ def measure(compiler, source, **what):
     if compiler == "nvcc":
         flags, suffix, source = list(NVCC), ".cu", source.replace("<weft/weft.hpp>", "<weft/cuda.hpp>")
     if what.get("separate"):
-        flags.append("-DWEFT_SEPARATE")
+        flags.append("-DWEFT_SEPARATE_COMPILATION")
     with tempfile.TemporaryDirectory() as folder:
         path = (pathlib.Path(folder) / "program").with_suffix(suffix)
         path.write_text(source)

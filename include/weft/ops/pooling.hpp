@@ -123,7 +123,7 @@ inline constexpr operation average_pool_operation = [] {
 /// inputs: what arrives at the pool's value; output: the gradient of the images (tf.raw_ops.AvgPoolGrad)
 template <class T>
 inline constexpr operation average_pool_gradient_operation = [] {
-  return operation{.name = "average_pool2d_gradient",
+  return operation{.name = "avg_pool2d_gradient",
                    .prepare_cpu = detail::prepare_average_pool_gradient<T>,
                    .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
                    .gradient = detail::average_pool_gradient_gradient<T>,

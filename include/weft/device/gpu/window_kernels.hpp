@@ -192,7 +192,7 @@ class pool_kernel final : public kernel {
  private:
   static const char* name() {
     constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "avg_pool2d",
-                                     "average_pool2d_gradient"};
+                                     "avg_pool2d_gradient"};
     return names[static_cast<int>(Kind)];
   }
 
