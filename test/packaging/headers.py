@@ -1,8 +1,11 @@
-"""Checks that every header compiles alone, without a warning.
+"""Checks that every header compiles without a warning: alone, or all of them together, in order and backwards.
+
+What a header forgets to include is the same whichever compiler says so: one is asked about each header alone, which takes
+minutes, the others about all together.
 
 Headers that need CUDA's are passed over unless a flag is -DWEFT_HAS_CUDA=1.
 
-usage: headers.py INCLUDE_DIR COMPILER [FLAG...]
+usage: headers.py INCLUDE_DIR alone|together COMPILER [FLAG...]
 """
 import os
 import pathlib
@@ -11,16 +14,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-root, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+root, how, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
 warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 
-def check(header):
-    # As an included file: a header given as the main file is warned about for its #pragma once.
-    source = f"#include <{header.relative_to(root)}>\n"
+def check(listed):
+    # As included files: a header given as the main file is warned about for its #pragma once.
+    source = "".join(f"#include <{header.relative_to(root)}>\n" for header in listed)
     run = subprocess.run([compiler, *flags, *warnings, "-fsyntax-only", "-x", "c++", "-"], input=source, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return header, run
+    return listed, run
 
 
 CUDA = {"cuda_runtime_api.h", "cublasLt.h", "cudnn.h", "nccl.h"}
@@ -38,10 +41,13 @@ def needs_cuda(header):
 
 
 has_cuda = "-DWEFT_HAS_CUDA=1" in flags
-headers = [header for header in sorted(root.rglob("*.hpp")) if has_cuda or not needs_cuda(header)]
+headers = [header for header in sorted(root.rglob("*.hpp"))
+           if header.name != "source.hpp" and (has_cuda or not needs_cuda(header))]
+source = [root / "weft/source.hpp"]  # comes before all others
+units = [[header] for header in headers] + [source] if how == "alone" else [source + headers, headers[::-1]]
 with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-    failed = [(header, run.stdout) for header, run in pool.map(check, headers) if run.returncode]
-for header, output in failed:
-    print(f"{header} does not compile alone with {compiler}:\n{output}")
-print(f"{len(headers)} headers, {len(failed)} of them faulty")
+    failed = [(listed, run.stdout) for listed, run in pool.map(check, units) if run.returncode]
+for listed, output in failed:
+    print(f"{listed[0]} {'does' if len(listed) == 1 else 'and others do'} not compile with {compiler}:\n{output}")
+print(f"{len(headers)} headers, {len(failed)} of {len(units)} files faulty")
 sys.exit(1 if failed or not headers else 0)

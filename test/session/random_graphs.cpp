@@ -56,7 +56,7 @@ struct choices {
     std::mt19937 random(s);
     rows = s % 7 == 0 ? 1 : s % 5 == 0 ? 17 : 3;
     const std::size_t n = 6 + random() % 18;
-    for (std::size_t i = 0; i < n; ++i) steps.push_back(random());
+    for (std::size_t i = 0; i < n; ++i) steps.push_back(static_cast<std::uint32_t>(random()));
   }
 };
 
@@ -427,7 +427,7 @@ verdict check_training(const choices& c) {
     r.targets.push_back(
         momentum{.learning_rate = 0.05}.minimize(loss + 0.1 * sum(square(r.row_variables[0]))).erased().id().node);
   r.writes = true;
-  for (int i = 0; i < 4; ++i) r.grow(r.random());
+  for (int i = 0; i < 4; ++i) r.grow(static_cast<std::uint32_t>(r.random()));
   sequence<value> fetches{loss.id(), r.rows.back().id()};
   if (c.seed % 3 == 0) fetches.push_back(r.row_variables[0].id());
   return check_steps(r.g, fetches, r.targets, r.fed, c.seed % 3 ? one_device : two_lanes);
@@ -511,7 +511,7 @@ verdict check_several_devices(const choices& c) {
   random_graph r(c);
   const device_scope anywhere(r.g,
                               [&](const placement_query&) { return device_spec(cpu{static_cast<int>(where() % 3)}); });
-  for (int i = 0; i < 10; ++i) r.grow(r.random());
+  for (int i = 0; i < 10; ++i) r.grow(static_cast<std::uint32_t>(r.random()));
   const auto [a, d] = gradients(mean(r.matrices.back() * r.rows.back()), r.matrices[0], r.weights[0]);
   return check_steps(r.g, {r.matrices.back().id(), a.id(), d.id()}, r.targets, r.fed, three_devices);
 }
