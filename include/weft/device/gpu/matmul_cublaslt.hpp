@@ -124,7 +124,7 @@ class cublaslt final : public library_part {
   choice choose(const cublaslt_problem& p, cublaslt_description& d, bool tune) {
     const std::lock_guard lock(mutex_);
     for (const known_choice& k : chosen_)
-      if (k.tuned == tune && same(k.problem, p)) return k.def;
+      if (k.tuned == tune && same(k.problem, p)) return k.what;
     cublasLtMatmulHeuristicResult_t advice[max_advice];
     const std::size_t number = ask(p, d, tune ? max_advice : 1, advice);
     choice best;
