@@ -20,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -607,7 +608,7 @@ unsigned first_seed() {
 }
 double seconds() {
   const char* const given = std::getenv("WEFT_RANDOM_SECONDS");
-  return given ? std::strtod(given, nullptr) / 2 : 5;
+  return given ? std::strtod(given, nullptr) / 3 : 3;
 }
 
 /// Until the time is over, and once at least.
@@ -882,4 +883,213 @@ BOOST_AUTO_TEST_CASE(a_worker_that_lies_changes_nothing_for_another) {
                           << count.answered << " answers");
   BOOST_TEST(count.frames > 100u);
   BOOST_TEST(count.answered > 0u);
+}
+
+// ---- a server and a rank that lie ----
+
+namespace {
+
+/// Takes what comes, for a while or until a whole frame is here; returns its header.
+std::optional<frame_header> next_frame(tcp::stream& from, const moments& when) {
+  frame_reader in;
+  byte_list payload;
+  in.expect(std::uint64_t{1} << 20);
+  for (const deadline until = 300ms; !in.complete(); std::this_thread::yield()) {
+    if (until.expired() || when.over) return {};
+    in.advance(from);
+    if (!in.needs_destination()) continue;
+    payload.resize(static_cast<std::size_t>(in.header().payload_length));
+    in.payload_to(mutable_bytes(payload));
+  }
+  return in.header();
+}
+
+void say_all(tcp::stream& to, const_bytes left, const moments& when) {
+  for (const deadline until = 300ms; !left.empty() && !until.expired() && !when.over;)
+    left = left.subspan(to.write_some({&left, 1}));
+}
+
+/// A parameter server that mostly answers as it should.
+void answer_with_lies(server& here, std::mt19937& random, moments& when, tally& count) {
+  const std::size_t rank = here.cluster().rank({"worker", 0});
+  while (!when.over) try {
+      tcp::stream to = here.accept_channel(rank, "parameters", 100ms).stream;
+      ++count.connections;
+      while (const std::optional<frame_header> asked = next_frame(to, when)) {
+        frame_header answer;
+        answer.request = asked->request;
+        answer.kind = frame_kind::acknowledge;
+        answer.tag = random() % 4 ? 0 : random();
+        byte_list payload;
+        if (asked->kind == frame_kind::pull || asked->kind == frame_kind::push_pull) {
+          answer.kind = frame_kind::values;
+          answer.flags = asked->flags & in_segment;
+          if (!answer.flags) payload.resize(bytes_of_all());
+        } else if (asked->kind == frame_kind::share && random() % 2) {
+          answer.kind = frame_kind::failure;
+          payload = detail::error_bytes(error_code::unimplemented, "no");
+        }
+        bool checked = random() % 2 == 0;
+        switch (random() % 40) {
+          case 0:
+            answer.kind = static_cast<frame_kind>(1 + random() % last_frame_kind);
+            break;
+          case 1:
+            payload.resize(random() % 70'000);
+            break;
+          case 2:
+            answer.request += 1 + random() % 3;
+            break;
+          case 3:
+            answer.flags ^= 1u << random() % 4;
+            break;
+          case 4:
+            answer.tag = ~std::uint64_t{0} >> random() % 2;
+            answer.step = std::numeric_limits<std::int64_t>::min();
+            break;
+          case 5:
+            answer.kind = frame_kind::failure;
+            payload = random_bytes(random, random() % 40);
+            break;
+          case 6:
+            answer.kind = frame_kind::failure;
+            payload = detail::error_bytes(static_cast<error_code>(1 + random() % 16), "\x1b[2J");
+            break;
+          default:
+            break;
+        }
+        byte_list whole = frame(answer, payload, checked);
+        if (random() % 16 == 0) lie_somewhere(whole, random, random() % 2 == 0);
+        const bool cut = random() % 32 == 0;
+        if (cut) whole.resize(random() % whole.size());
+        say_all(to, whole, when);
+        ++count.frames;
+        if (cut) break;
+      }
+    } catch (const error&) {
+      // nobody has come, or it has gone
+    }
+}
+
+/// The second rank of a sum, which opens the channel.
+void sum_with_lies(server& here, std::mt19937& random, moments& when, tally& count) {
+  const std::size_t rank = here.cluster().rank({"worker", 0});
+  while (!when.over) try {
+      tcp::stream to = here.open_channel(rank, "all_reduce", 1s).stream;
+      ++count.connections;
+      // An honest rank says what has the same header as what it hears.
+      for (std::optional<frame_header> heard; (heard = next_frame(to, when)); ++count.frames) {
+        frame_header header = *heard;
+        header.flags = 0;
+        if (random() % 32 == 0) header.step += static_cast<std::int64_t>(random() % 3) - 1;
+        if (random() % 32 == 0) header.tag ^= random() % 2;
+        byte_list payload(static_cast<std::size_t>(header.payload_length));
+        if (header.kind != frame_kind::group && random() % 2) payload = random_bytes(random, payload.size());
+        if (random() % 32 == 0) payload = random_bytes(random, random() % 10'000);
+        byte_list whole = frame(header, payload, random() % 2 == 0);
+        if (random() % 16 == 0) lie_somewhere(whole, random, random() % 2 == 0);
+        say_all(to, whole, when);
+      }
+    } catch (const error&) {
+      // it has closed
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(who_is_lied_to_by_a_server_or_a_rank_ends_in_words) {
+  tally count;
+  std::atomic<std::uint64_t> ended{0}, went_well{0};
+  const unsigned runs = seed_after_seed([&](unsigned seed) {
+    const cluster_spec cluster = make_cluster();
+    moments when;
+    std::string trouble;
+    const auto lies = [&](const char* job, int index, auto how) {
+      return std::thread([&, job, index, how] {
+        std::mt19937 random(seed * 2 + static_cast<unsigned>(index));
+        server here(cluster, job, index, options_of(seed));
+        how(here, random, when, count);
+      });
+    };
+    std::thread ps = lies("ps", 0, answer_with_lies), rank = lies("worker", 1, sum_with_lies);
+    try {
+      server here(cluster, "worker", 0, options_of(seed));
+      const auto attempt = [&](auto action) {
+        const auto began = std::chrono::steady_clock::now();
+        try {
+          action();
+          ++went_well;
+        } catch (const error& problem) {
+          // It names who has lied, or repeats its words.
+          if (!test::contains(problem.what(), "\\x1b[2J")) CHECK_SAYS(problem.what(), "/job:");
+          for (const char c : std::string(problem.what())) BOOST_TEST(static_cast<unsigned char>(c) >= 0x20);
+          ++ended;
+        }
+        BOOST_TEST(test::seconds_since(began) < 20);
+      };
+      for (int turn = 0; turn < 10; ++turn) {
+        attempt([&] {
+          parameter_client client(here, variables(), consistency::asynchronous, 7, 1s);
+          values now, gradient;
+          client.initialise(now.in(), 300ms);
+          for (int step = 0; step < 4; ++step) {
+            client.push_pull(step, gradient.in(), now.out(), 300ms);
+            client.pull(now.out(), 300ms);
+          }
+          client.done(300ms);
+        });
+        attempt([&] {
+          all_reduce group(here, 7, {}, 500ms);
+          std::vector<double> some(1 + static_cast<std::size_t>(turn) * 300);
+          for (int step = 0; step < 3; ++step)
+            group.mean(std::span(some), 200ms,
+                       step % 2 ? reduce_algorithm::ring : reduce_algorithm::recursive_doubling);
+        });
+      }
+    } catch (const std::exception& problem) {
+      trouble = problem.what();
+    }
+    when.over = true;
+    ps.join();
+    rank.join();
+    BOOST_TEST(trouble == "");
+    return trouble.empty();
+  });
+  BOOST_TEST_MESSAGE(runs << " runs, " << count.frames << " frames, " << went_well << " went well, " << ended
+                          << " ended in words");
+  BOOST_TEST(ended > 0u);
+  BOOST_TEST(went_well > 0u);
+}
+
+// A rank that tells of an element that nobody has.
+BOOST_AUTO_TEST_CASE(a_rank_that_names_an_element_out_of_reach_is_not_believed) {
+  const cluster_spec cluster = make_cluster();
+  moments when;
+  std::thread rank([&] {
+    server here(cluster, "worker", 1, options_of(1));
+    try {
+      tcp::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
+      for (std::optional<frame_header> heard; (heard = next_frame(to, when));) {
+        byte_list payload(static_cast<std::size_t>(heard->payload_length));
+        const double far = 1e96;
+        for (std::size_t at = 0; heard->kind != frame_kind::group && at + sizeof far <= payload.size();
+             at += sizeof far)
+          std::memcpy(payload.data() + at, &far, sizeof far);
+        heard->flags = 0;
+        say_all(to, frame(*heard, payload), when);
+      }
+    } catch (const error&) {
+      // it has closed
+    }
+  });
+  {
+    server here(cluster, "worker", 0, options_of(1));
+    all_reduce group(here, 7, {}, patience);
+    std::vector<double> some(4, std::numeric_limits<double>::quiet_NaN());
+    const mean_report made = group.mean(std::span(some), 2s, reduce_algorithm::recursive_doubling);
+    BOOST_TEST(!made.finite);
+    BOOST_TEST(made.element < some.size());
+  }
+  when.over = true;
+  rank.join();
 }
