@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-under_asan=(tensor device ops graph session nn data train transport distributed gpu)
+under_asan=(tensor device ops graph session nn data train transport distributed fuzz gpu)
 under_tsan=(session transport)
 
 all=${CI:+yes}
@@ -61,7 +61,9 @@ if [[ ${#presets[@]} -gt 0 ]]; then
   for preset in "${presets[@]}"; do run "$preset"; done
 else
   if [[ -n $all ]]; then
+    configure=(-DWEFT_BUILD_FUZZERS=ON)
     run asan "${under_asan[@]}"
+    configure=()
     run tsan "${under_tsan[@]}"
   fi
   # The emulated GPU has run under AddressSanitizer then, which is a third of the compilation.

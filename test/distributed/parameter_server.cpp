@@ -370,7 +370,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     };
     if (open(elsewhere) != error_code::invalid_argument) throw std::runtime_error("ps_task");
     if (open(unknown_rule) != error_code::not_found) throw std::runtime_error("rule");
-    basic_parameter_client<T> client(here, two_variables(1), consistency::asynchronous, 7, 20s);
+    auto long_name = two_variables(1);
+    long_name[0].name.assign(5000, 'w');
+    const std::string too_long = test::failure(error_code::invalid_argument, [&] {
+      basic_parameter_client<T>(here, long_name, consistency::asynchronous, 7, 20s);
+    });
+    if (!contains(too_long, "of 5000 bytes is to be sent, at most 4096 can be")) throw std::runtime_error(too_long);
+    const graph_identity wordy(7, 0, std::string(5000, 's'));  // settings are cut, by all alike
+    basic_parameter_client<T> client(here, two_variables(1), consistency::asynchronous, wordy, 20s);
     values gradient(1), now(0), short_one(0, 10);
     const auto push = [&](auto& g, auto& o) { return code_of([&] { client.push_pull(0, g.in(), o.out(), 20s); }); };
     if (push(gradient, now) != error_code::failed_precondition) throw std::runtime_error("before initialise");

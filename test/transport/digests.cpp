@@ -167,7 +167,14 @@ BOOST_AUTO_TEST_CASE(text_from_outside_may_be_shown) {
   BOOST_TEST(printable("\xff\xc3(\xe2\x82") == "\\xff\\xc3(\\xe2\\x82");         // not UTF-8
   BOOST_TEST(printable("\xc0\xaf\xed\xa0\x80") == "\\xc0\\xaf\\xed\\xa0\\x80");  // too long, and half a pair
   BOOST_TEST(printable(std::string_view("a\0b", 3)) == "a\\x00b");
-  BOOST_TEST(printable(std::string(100, 'x'), 10) == "xxxxxxxxxx...");
+  BOOST_TEST(printable(std::string(100, 'x'), 10) == "xxxxxxx...");
+  BOOST_TEST(printable(std::string(10, 'x'), 10) == "xxxxxxxxxx");
+  for (std::size_t longest = 0; longest < 20; ++longest)  // what was cut once is not cut again
+    for (const char* text : {"größer 東京 als alles", "\x1b\x1b\x1b\x1b\x1b\x1b\x1b"}) {
+      const std::string shown = printable(text, longest);
+      BOOST_TEST(shown.size() <= longest);
+      BOOST_TEST(printable(shown, longest) == shown);
+    }
   BOOST_TEST(printable(printable("\x1b")) == printable("\x1b"));
   for (int a = 0; a < 256; ++a)
     for (int b = 0; b < 256; ++b)

@@ -248,7 +248,7 @@ class basic_all_reduce {
                   problem.sentence());
     }
     for (std::size_t r = 0; r < size_; ++r)
-      if (first[r] > 0) {
+      if (first[r] >= 1 && first[r] <= static_cast<double>(elements)) {  // what else came is no element
         made.element = static_cast<std::size_t>(first[r]) - 1;
         made.rank = r;
         return;
@@ -380,13 +380,19 @@ class basic_all_reduce {
           },
           [&] { return each->out.idle() && each->in.complete(); });
       const frame_header& its = each->in.header();
-      if (its.kind != frame_kind::group) detail::message_reader::malformed();
+      bool its_applies = false;
+      std::string its_settings;
+      try {
+        if (its.kind != frame_kind::group) detail::message_reader::malformed();
+        detail::message_reader in(its_words);
+        its_applies = in.number<std::uint8_t>() != 0;
+        its_settings = in.text();
+      } catch (const error& problem) {
+        throw error(problem.code(), operation, name(each->rank) + ": " + problem.sentence());
+      }
       if (its.step != mine.step)
         refuse(*each, "seed is ", std::to_string(static_cast<std::uint64_t>(its.step)), std::to_string(graph.seed));
       if (its.tag != graph.hash) refuse(*each, "graph has hash ", std::to_string(its.tag), std::to_string(graph.hash));
-      detail::message_reader in(its_words);
-      const bool its_applies = in.number<std::uint8_t>() != 0;
-      const std::string its_settings = in.text();
       if (its_settings != printable(graph.settings))
         refuse(*each, "settings are ", "'" + its_settings + "'", "'" + graph.settings + "'");
       if (its_applies != applies)
@@ -604,7 +610,7 @@ class basic_all_reduce {
       try {
         moved = step();
       } catch (const error& problem) {
-        if (problem.code() == error_code::failed_precondition) throw;
+        if (problem.operation() == operation) throw;
         // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
         const std::size_t gone = state_of(to.rank) != task_state::alive ? to.rank : from.rank;
         throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);

@@ -19,6 +19,9 @@ namespace weft::detail {
 /// Largest payload, in bytes, of a message that is not values: names, sentences.
 inline constexpr std::uint64_t max_control_bytes = std::uint64_t{64} << 10;
 
+/// Longest text of a message, in bytes: a name, a sentence.
+inline constexpr std::size_t max_text_bytes = 4096;
+
 /// Writes small messages: little-endian numbers, strings with their length in front.
 class message_writer {
  public:
@@ -30,7 +33,13 @@ class message_writer {
     return *this;
   }
   message_writer& real(double value) { return number(std::bit_cast<std::uint64_t>(value)); }
+  /// Throws weft::error (invalid_argument) for one that no reader would take.
   message_writer& text(std::string_view value) {
+    if (value.size() > max_text_bytes)
+      throw error(error_code::invalid_argument, "message",
+                  "a text of " + std::to_string(value.size()) + " bytes is to be sent, at most " +
+                      std::to_string(max_text_bytes) + " can be; shorten the name that begins '" +
+                      printable(value, 64) + "'");
     number(static_cast<std::uint32_t>(value.size()));
     const auto* from = reinterpret_cast<const std::byte*>(value.data());
     bytes_.insert(bytes_.end(), from, from + value.size());
@@ -53,7 +62,7 @@ class message_reader {
   }
   double real() { return std::bit_cast<double>(number<std::uint64_t>()); }
   /// Fit to be shown: whatever a peer says may come to stand on a terminal.
-  std::string text(std::size_t longest = 4096) {
+  std::string text(std::size_t longest = max_text_bytes) {
     const auto size = number<std::uint32_t>();
     if (size > longest) malformed();
     const const_bytes bytes = take(size);
@@ -95,7 +104,7 @@ struct introduction {
 
   std::vector<std::byte> bytes() const {
     message_writer out;
-    out.text(library_version).number(cluster_hash).text(cluster.substr(0, 4096));
+    out.text(library_version).number(cluster_hash).text(printable(cluster, max_text_bytes));
     out.text(from.job).number(from.index).text(to.job).number(to.index);
     out.number(incarnation).number(given_up).number(waits_us).text(printable(channel));
     return out.take();
@@ -130,7 +139,7 @@ struct notice {
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.text(about.job).number(about.index).number(incarnation).number(static_cast<std::uint8_t>(left));
-    return out.text(std::string_view(why).substr(0, 4000)).take();
+    return out.text(printable(why, 4000)).take();
   }
 
   static notice read(const_bytes bytes) {
@@ -170,7 +179,7 @@ inline shared_offer read_offer(const_bytes bytes) {
 /// An error as it travels: refuse and failure frames.
 inline std::vector<std::byte> error_bytes(error_code code, std::string_view sentence) {
   message_writer out;
-  out.number(static_cast<std::uint8_t>(code)).text(sentence.substr(0, 4000));
+  out.number(static_cast<std::uint8_t>(code)).text(printable(sentence, 4000));
   return out.take();
 }
 

@@ -250,7 +250,7 @@ class basic_parameter_client {
       each->next_step = static_cast<std::int64_t>(each->in.header().tag);
       only_finite_ = only_finite_ || (each->in.header().flags & only_finite) != 0;
       if (!each->refused) continue;
-      const error why = detail::read_error(each->failure, "enroll");
+      const error why = refusal_of(*each, "enroll");
       for (link* other : fresh) other->stream.close();
       throw why;
     }
@@ -326,7 +326,7 @@ class basic_parameter_client {
       connect(until);
       converse(operation, kind, step, until, all_, payload, destination);
       for (link& each : links_)
-        if (each.refused) throw detail::read_error(each.failure, operation);
+        if (each.refused) throw refusal_of(each, operation);
     });
   }
 
@@ -417,11 +417,22 @@ class basic_parameter_client {
     std::uint64_t wanted = 0;
     for (const mutable_bytes piece : each.target) wanted += piece.size();
     if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
-        answer.payload_length != wanted || (answer.flags & in_segment) != each.flags)
+        (answer.flags & in_segment) != each.flags)
+      throw error(error_code::invalid_argument, "", "an answer came that is not to this kind of request");
+    if (answer.payload_length != wanted)
       throw error(error_code::invalid_argument, "",
                   "an answer of " + std::to_string(answer.payload_length) + " bytes came where " +
                       std::to_string(wanted) + " were due");
     each.in.payload_to(each.target);
+  }
+
+  /// What a parameter server has answered in the place of what it was asked for.
+  error refusal_of(const link& by, const char* operation) const {
+    try {
+      return detail::read_error(by.failure, operation);
+    } catch (const error& problem) {
+      return error(problem.code(), operation, peer(by) + ": " + problem.sentence());
+    }
   }
 
   error late(const char* operation, const std::vector<link*>& with_whom) const {

@@ -157,7 +157,7 @@ class shared_reduce {
       meet(digest, look);
       if (block.empty()) std::memcpy(piece.data(), at[rank_], piece.size_bytes());
     }
-    if (mean) gather_nonfinite();
+    if (mean) gather_nonfinite(data.size());
   }
 
   /// This rank's part of all arrays, into all of them.
@@ -233,12 +233,12 @@ class shared_reduce {
     }
   }
 
-  /// The first that any rank has found in its part.
-  void gather_nonfinite() {
+  /// The first that any rank has found in its part of so many elements.
+  void gather_nonfinite(std::size_t elements) {
     for (const board* each : boards_) {
       const auto& its = each->calls[parity_];
       const std::uint64_t element = its.element.load(std::memory_order_relaxed);
-      if (element == 0 || element - 1 >= nonfinite_.element) continue;
+      if (element == 0 || element > elements || element - 1 >= nonfinite_.element) continue;
       const std::uint64_t rank = its.rank.load(std::memory_order_relaxed);
       nonfinite_ = {static_cast<std::size_t>(element - 1), rank == 0 || rank > boards_.size()
                                                                ? nonfinite_element::nowhere

@@ -9,9 +9,12 @@
 namespace weft {
 
 /// Text that came from outside, as it may be shown on a terminal or written to a log: control characters, what changes
-/// the direction of writing, and bytes that are not UTF-8 are written as \xNN. Longer text is cut.
+/// the direction of writing, and bytes that are not UTF-8 are written as \xNN. Text that would be longer than `longest`
+/// bytes is cut, and ends in dots, within those bytes.
 inline std::string printable(std::string_view text, std::size_t longest = 4096) {
+  constexpr std::string_view dots = "...";
   std::string shown;
+  std::size_t room_for_dots = 0;  // up to where of it
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const auto follows = [&](std::size_t at) { return at < text.size() && (byte(at) & 0xc0u) == 0x80u; };
   for (std::size_t at = 0; at < text.size();) {
@@ -41,10 +44,12 @@ inline std::string printable(std::string_view text, std::size_t longest = 4096) 
       }
     }
     if (shown.size() + next.size() > longest) {
-      shown += "...";
+      shown.resize(room_for_dots);
+      shown += dots.substr(0, longest);
       break;
     }
     shown += next;
+    if (shown.size() + dots.size() <= longest) room_for_dots = shown.size();
     at += size;
   }
   return shown;

@@ -1,0 +1,780 @@
+// Everything that reads bytes from outside, under libFuzzer: what is read is written again and must be the same, and
+// what is refused must be refused with a weft::error. WEFT_FUZZ_TARGET=<name> chooses one decoder; otherwise the first
+// byte of each input does.
+//
+//   build/asan/test/fuzz/fuzz_decoders            goes on without end
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <weft/data/idx.hpp>
+#include <weft/distributed/exactly_once.hpp>
+#include <weft/distributed/handshake.hpp>
+#include <weft/distributed/messages.hpp>
+#include <weft/distributed/parameter_store.hpp>
+#include <weft/distributed/secret.hpp>
+#include <weft/distributed/variables.hpp>
+#include <weft/graph/device_spec.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/tcp.hpp>
+
+using namespace weft;
+
+namespace {
+
+[[noreturn]] void broken(const char* what, int line) {
+  std::fprintf(stderr, "decoders.cpp:%d: does not hold: %s\n", line, what);
+  std::abort();
+}
+#define MUST(condition) ((condition) ? void() : broken(#condition, __LINE__))
+
+using byte_list = std::vector<std::byte>;
+
+/// The fuzzer's bytes, taken one after the other; zeros where they end.
+class input {
+ public:
+  explicit input(const_bytes all) : rest_(all) {}
+
+  std::uint8_t byte() { return rest_.empty() ? std::uint8_t{0} : std::to_integer<std::uint8_t>(take(1)[0]); }
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (int i = 0; i < 8; ++i) value = value << 8 | byte();
+    return value;
+  }
+  const_bytes take(std::size_t size) {
+    const const_bytes taken = rest_.first(std::min(size, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  const_bytes all() { return take(rest_.size()); }
+  bool empty() const { return rest_.empty(); }
+
+  /// Text of which many bytes stand for a word.
+  template <std::size_t Words>
+  std::string text(const char* const (&words)[Words]) {
+    std::string made;
+    while (!empty()) {
+      const std::uint8_t next = byte();
+      if (next >= 128 && next - 128u < Words)
+        made += words[next - 128];
+      else
+        made += static_cast<char>(next);
+    }
+    return made;
+  }
+
+ private:
+  const_bytes rest_;
+};
+
+/// The code of what it throws, ok where it does not. Anything else than weft::error is left to end the program.
+constexpr error_code ok{};
+template <typename Action>
+error_code code_of(Action action) {
+  try {
+    action();
+    return ok;
+  } catch (const error& problem) {
+    MUST(problem.what()[0] != 0);
+    return problem.code();
+  }
+}
+
+bool is_one_of(error_code code, std::initializer_list<error_code> those) {
+  return std::find(those.begin(), those.end(), code) != those.end();
+}
+
+// ---- frames ----
+
+constexpr std::uint64_t limit = 600;
+
+/// Makes a header, in place, what no honest peer's checksum refuses. Each bit of `how` mends something.
+void mend(std::span<std::byte> frame, unsigned how) {
+  std::byte* const at = frame.data();
+  if (how & 1u) {
+    detail::put_little(at, frame_magic);
+    detail::put_little(at + 4, protocol_version);
+  }
+  if (how & 2u)
+    detail::put_little(at + 6, static_cast<std::uint16_t>(1 + std::to_integer<unsigned>(at[6]) % last_frame_kind));
+  if (how & 4u) detail::put_little(at + 8, detail::get_little<std::uint32_t>(at + 8) & known_frame_flags);
+  if (how & 8u) detail::put_little(at + 24, detail::get_little<std::uint64_t>(at + 24) % limit);
+  const auto length = detail::get_little<std::uint64_t>(at + 24);
+  if ((how & 16u) && length <= frame.size() - frame_header_size)
+    detail::put_little(at + 12, crc32c(frame.subspan(frame_header_size, static_cast<std::size_t>(length))));
+  if (how & 32u) detail::put_little(at + detail::header_crc_at, crc32c(frame.first(detail::header_crc_at)));
+}
+
+byte_list mended(const_bytes from, unsigned how) {
+  byte_list all(from.begin(), from.end());
+  for (std::size_t at = 0; all.size() - at >= frame_header_size;) {
+    const std::span rest = std::span(all).subspan(at);
+    mend(rest, how);
+    const auto length = detail::get_little<std::uint64_t>(rest.data() + 24);
+    if (length > rest.size() - frame_header_size) break;
+    at += frame_header_size + static_cast<std::size_t>(length);
+  }
+  return all;
+}
+
+/// Gives the bytes of `in` in pieces of at most `most`, then says that the other has closed; keeps what is written.
+struct fed_stream {
+  const_bytes in;
+  std::size_t most = std::size_t{1} << 20;
+  byte_list* out = nullptr;
+
+  std::size_t read_some(std::span<const mutable_bytes> into) {
+    if (in.empty()) throw error(error_code::unavailable, "", "closed");
+    std::size_t moved = 0;
+    for (const mutable_bytes piece : into) {
+      const std::size_t n = std::min({piece.size(), in.size(), most - moved});
+      std::copy_n(in.begin(), n, piece.begin());
+      in = in.subspan(n);
+      moved += n;
+    }
+    return moved;
+  }
+  std::size_t write_some(std::span<const const_bytes> from) {
+    std::size_t moved = 0;
+    for (const const_bytes piece : from) {
+      const std::size_t n = std::min(piece.size(), most - moved);
+      if (out) out->insert(out->end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(n));
+      moved += n;
+    }
+    return moved;
+  }
+  bool is_open() const { return true; }
+  void close() {}
+};
+
+void header_of_frame(input in) {
+  const unsigned how = in.byte();
+  const const_bytes given = in.take(frame_header_size);
+  byte_list bytes(given.begin(), given.end());
+  bytes.resize(frame_header_size);
+  mend(bytes, how);
+  const std::span<const std::byte, frame_header_size> whole(bytes.data(), frame_header_size);
+  frame_header header;
+  const error_code code = code_of([&] { header = decode(whole, limit); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::failed_precondition, error_code::data_loss,
+                        error_code::resource_exhausted}));
+  if (code != ok) return;
+  MUST(header.payload_length <= limit);
+  const frame_header_bytes again = encode(header);
+  MUST(std::equal(again.begin(), again.end(), bytes.begin()));
+}
+
+struct heard {
+  std::vector<std::pair<frame_header, byte_list>> frames;
+  std::string end;
+  friend bool operator==(const heard&, const heard&) = default;
+};
+
+heard hear(const_bytes bytes, std::size_t most) {
+  heard all;
+  fed_stream from{bytes, most};
+  frame_reader reader;
+  byte_list payload;
+  try {
+    for (;;) {
+      reader.expect(limit);
+      payload.clear();
+      while (!reader.complete()) {
+        reader.advance(from);
+        if (!reader.needs_destination()) continue;
+        MUST(reader.header().payload_length <= limit);
+        payload.resize(static_cast<std::size_t>(reader.header().payload_length));
+        // In two pieces: what was scattered is what was announced.
+        const std::size_t half = payload.size() / 2;
+        const mutable_bytes pieces[] = {std::span(payload).first(half), std::span(payload).subspan(half)};
+        reader.payload_to(pieces);
+      }
+      all.frames.emplace_back(reader.header(), payload);
+    }
+  } catch (const error& problem) {
+    all.end = problem.what();
+  }
+  return all;
+}
+
+void frames(input in) {
+  const unsigned how = in.byte();
+  const std::size_t most = 1 + in.byte();
+  const byte_list bytes = mended(in.all(), how);
+  const heard whole = hear(bytes, std::size_t{1} << 20);
+  MUST(whole == hear(bytes, most));
+  std::size_t at = 0;
+  for (const auto& [header, payload] : whole.frames) {
+    byte_list written;
+    fed_stream to{{}, most, &written};
+    frame_writer writer;
+    writer.start(header, const_bytes(payload), (header.flags & payload_checked) != 0);
+    while (!writer.idle()) MUST(writer.advance(to) > 0);
+    MUST(written.size() == frame_header_size + payload.size());
+    if (header.flags & payload_checked)
+      MUST(std::equal(written.begin(), written.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at)));
+    at += written.size();
+  }
+}
+
+// ---- messages ----
+
+/// What is read and written is a fixed point: a task can pass on whatever it has taken.
+template <typename Read, typename Write>
+void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
+  byte_list once;
+  const error_code code = code_of([&] { once = write(read(bytes)); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument}));
+  if (code != ok) return;
+  byte_list twice;
+  MUST(code_of([&] { twice = write(read(const_bytes(once))); }) == ok);
+  MUST(once == twice);
+}
+
+/// A message of fields as `shape` has them (t: text, b, i, q: numbers of 1, 4 and 8 bytes; those in brackets repeat to
+/// the end), one in four with any bytes, and some with a byte changed or the end cut.
+byte_list message_of(input& in, std::string_view shape, std::size_t longest = 4096) {
+  const unsigned how = in.byte();
+  if (how % 4 == 0) {
+    const const_bytes all = in.all();
+    return {all.begin(), all.end()};
+  }
+  const unsigned change = in.byte(), at = in.byte() * 256u + in.byte();
+  detail::message_writer out;
+  for (std::size_t field = 0; field < shape.size(); ++field) {
+    switch (shape[field]) {
+      case 't': {
+        const unsigned size = in.byte();
+        if (size == 255) {
+          out.text(std::string(longest - in.byte() % 8u, static_cast<char>(in.byte())));
+        } else if (size >= 224) {
+          out.text(size % 2 ? "momentum" : "gradient_descent");
+        } else {
+          const const_bytes text = in.take(size % 16);
+          out.text({reinterpret_cast<const char*>(text.data()), text.size()});
+        }
+        break;
+      }
+      case 'b':
+        out.number(static_cast<std::uint8_t>(how & 4u ? in.byte() % 3 : in.byte()));
+        break;
+      case 'i':
+        out.number(static_cast<std::uint32_t>(in.byte()) << (how & 8u ? 0 : how & 24u));
+        break;
+      case 'q':
+        out.number(how & 16u ? in.number() : std::uint64_t{in.byte()} << (how >> 5) * 8);
+        break;
+      case ']':
+        if (!in.empty()) field = shape.find('[');
+        break;
+      default:
+        break;
+    }
+  }
+  byte_list made = out.take();
+  if (change >= 240)
+    made.resize(at % (made.size() + 1));
+  else if (change >= 192 && !made.empty())
+    made[at % made.size()] = static_cast<std::byte>(in.byte());
+  return made;
+}
+
+constexpr const char* introduction_shape = "tqttitiqqqt";
+
+void introduction(input in) {
+  reads_what_it_writes(message_of(in, introduction_shape), detail::introduction::read,
+                       [](const auto& said) { return said.bytes(); });
+}
+
+void notice(input in) {
+  reads_what_it_writes(message_of(in, "tiqbt"), detail::notice::read, [](const auto& said) { return said.bytes(); });
+}
+
+void error_message(input in) {
+  reads_what_it_writes(
+      message_of(in, "bt"), [](const_bytes bytes) { return detail::read_error(bytes, "an operation"); },
+      [](const error& said) { return detail::error_bytes(said.code(), said.sentence()); });
+}
+
+void offer(input in) {
+  // A segment that is there, and offers of it that lie: only the true one is taken.
+  static const shared_segment segment = shared_segment::create(4096);
+  const byte_list truth = detail::offer_bytes(segment.offer());
+  byte_list said = truth;
+  if (in.byte() % 4 == 0) {
+    const const_bytes all = in.all();
+    said.assign(all.begin(), all.end());
+  } else {
+    while (!in.empty()) {
+      const std::size_t at = in.byte();
+      said[at % said.size()] ^= static_cast<std::byte>(in.byte());
+    }
+  }
+  shared_offer read;
+  const error_code code = code_of([&] { read = detail::read_offer(said); });
+  MUST((code == ok) == (said.size() == truth.size()));
+  if (code != ok) return;
+  MUST(detail::offer_bytes(read) == said);
+  const error_code opened = code_of([&] { shared_segment::open(read, 4096); });
+  // A thread's number names the same process, another descriptor may be the same segment: its size and its random
+  // numbers have to be right.
+  const bool true_words = read.bytes == 4096 && read.nonce == segment.offer().nonce;
+  MUST(opened == ok ? true_words : opened == error_code::permission_denied && said != truth);
+}
+
+void enroll(input in) {
+  byte_list bytes;
+  if (in.byte() % 2) {
+    bytes = message_of(in, "bqqti[tbqitb]");
+  } else {
+    // A list that is well-formed, but for one byte of it.
+    detail::enroll_message said;
+    const unsigned how = in.byte();
+    said.mode = how % 2 ? consistency::synchronous : consistency::asynchronous;
+    while (!in.empty() && said.variables.size() < 20) {
+      const unsigned what = in.byte();
+      variable_info& each = said.variables.emplace_back();
+      const const_bytes name = in.take(what % 8);
+      each.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+      if (what == 255) each.name.assign(4096, static_cast<char>(in.byte()));
+      each.type = what % 2 ? element_type::float32 : element_type::float64;
+      each.elements = std::uint64_t{in.byte()} << (what / 8 % 8 * 6);
+      each.ps_task = what % 5 == 0;
+      each.rule.name = what % 3 ? "gradient_descent" : "momentum";
+      for (unsigned k = 0; k < (what % 3 ? 1u : 2u) + (what % 31 == 0); ++k)
+        each.rule.parameters.push_back(std::bit_cast<double>(in.number()));
+    }
+    bytes = said.bytes();
+    if (how >= 192) bytes[in.number() % bytes.size()] = static_cast<std::byte>(in.byte());
+  }
+  reads_what_it_writes(bytes, detail::enroll_message::read, [](const auto& said) { return said.bytes(); });
+  detail::enroll_message said;
+  if (code_of([&] { said = detail::enroll_message::read(bytes); }) != ok) return;
+  MUST(printable(said.difference(said), std::size_t{1} << 20) == said.difference(said));
+  constexpr std::uint64_t most = std::uint64_t{1} << 20;
+  const error_code made = code_of([&] {
+    parameter_store store(said.variables, 0, most, said.mode == consistency::synchronous);
+    MUST(store.bytes() <= most);
+    MUST(store.shared_layout().bytes >= 2 * store.bytes());
+    MUST(!store.initialised());
+  });
+  MUST(is_one_of(made, {ok, error_code::not_found, error_code::invalid_argument, error_code::resource_exhausted}));
+}
+
+void once(input in) {
+  replay_window window;
+  std::set<std::int64_t> known;
+  std::uint64_t incarnation = 1;
+  while (!in.empty()) {
+    const unsigned what = in.byte();
+    if (what == 255) {
+      ++incarnation;
+      known.clear();
+      continue;
+    }
+    const std::int64_t base = what & 64u ? std::numeric_limits<std::int64_t>::max() - 255 : 0;
+    const std::int64_t step = base + (what & 32u ? in.byte() : what & 31u);
+    if (known.contains(step)) MUST(window.contains(incarnation, step));
+    if (window.contains(incarnation, step)) continue;  // known, or too old to tell
+    window.insert(incarnation, step);
+    known.insert(step);
+    MUST(window.newest(incarnation) == *known.rbegin());
+  }
+}
+
+// ---- handshakes ----
+
+const hmac_sha256& our_secret() {
+  static const hmac_sha256 proof = cluster_secret("a secret of many bytes").proof();
+  return proof;
+}
+
+sha256_digest proof_of(std::string_view role, const_bytes first, const_bytes second,
+                       std::initializer_list<const_bytes> said) {
+  byte_list text;
+  const auto append = [&](const_bytes piece) {
+    std::byte size[8];
+    detail::put_little(size, static_cast<std::uint64_t>(piece.size()));
+    text.insert(text.end(), size, size + sizeof size);
+    text.insert(text.end(), piece.begin(), piece.end());
+  };
+  for (const std::string_view part : {std::string_view("weft handshake"), role}) append(std::as_bytes(std::span(part)));
+  append(first);
+  append(second);
+  for (const const_bytes piece : said) append(piece);
+  return our_secret()({const_bytes(text)});
+}
+
+void put_frame(byte_list& to, frame_kind kind, const_bytes said, std::optional<sha256_digest> proof = {}) {
+  byte_list payload(said.begin(), said.end());
+  if (proof) payload.insert(payload.end(), proof->begin(), proof->end());
+  frame_header header;
+  header.kind = kind;
+  fed_stream stream{{}, std::size_t{1} << 20, &to};
+  frame_writer out;
+  out.start(header, const_bytes(payload));
+  while (!out.idle()) out.advance(stream);
+}
+
+using talk_type = detail::handshake<fed_stream>;
+using phase = talk_type::phase;
+constexpr detail::handshake_nonce my_nonce{std::byte{1}}, its_nonce{std::byte{2}};
+constexpr std::initializer_list<error_code> ends_of_handshakes = {ok,
+                                                                  error_code::unavailable,
+                                                                  error_code::invalid_argument,
+                                                                  error_code::failed_precondition,
+                                                                  error_code::unauthenticated,
+                                                                  error_code::data_loss,
+                                                                  error_code::resource_exhausted};
+
+/// Feeds it until there is something to decide, or it ends.
+error_code go_on(talk_type& talk, const_bytes more) {
+  talk.stream().in = more;
+  return code_of([&] {
+    while (talk.at() == phase::talking) talk.advance();
+  });
+}
+
+void strangers_to_listener(input in) {
+  const unsigned how = in.byte();
+  byte_list answer, said;
+  if (how & 64u) put_frame(said, frame_kind::hello, its_nonce);
+  const byte_list more = mended(in.all(), how);
+  said.insert(said.end(), more.begin(), more.end());
+  talk_type talk = talk_type::listening(fed_stream{{}, 1 + how, &answer}, our_secret(), my_nonce, "/job:ps/task:0");
+  MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
+  MUST(talk.at() == phase::talking && !talk.other() && !talk.refusal());
+}
+
+void strangers_to_dialler(input in) {
+  const unsigned how = in.byte();
+  byte_list sent;
+  talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how, &sent}, our_secret(), my_nonce);
+  const byte_list said = mended(in.all(), how);
+  MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
+  MUST(!talk.other() && !talk.refusal());
+  if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0"));
+}
+
+/// Tasks that know the secret and say of themselves what they like.
+void insiders_to_listener(input in) {
+  const std::size_t most = 1 + in.byte();
+  byte_list answer, said;
+  put_frame(said, frame_kind::hello, its_nonce);
+  const byte_list who = message_of(in, introduction_shape, 400);
+  put_frame(said, frame_kind::introduce, who, proof_of("dials", its_nonce, my_nonce, {who}));
+  talk_type talk = talk_type::listening(fed_stream{{}, most, &answer}, our_secret(), my_nonce, "/job:ps/task:0");
+  const error_code code = go_on(talk, said);
+  const bool fits = who.size() <= detail::introduction::max_bytes;
+  const error_code read = fits ? code_of([&] { detail::introduction::read(who); }) : error_code::resource_exhausted;
+  MUST(code == read);
+  MUST((talk.at() == phase::introduced) == (read == ok));
+  MUST(talk.other().has_value() == (read == ok));
+}
+
+void insiders_to_dialler(input in) {
+  const unsigned how = in.byte();
+  byte_list sent, said;
+  talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how / 2, &sent}, our_secret(), my_nonce);
+  const std::string name = "/job:ps/task:0";
+  put_frame(said, frame_kind::challenge, its_nonce,
+            proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))}));
+  MUST(go_on(talk, said) == ok);
+  MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1"));
+  detail::introduction mine;
+  mine.from = {"worker", 0};
+  mine.to = {"ps", 0};
+  talk.introduce(mine);
+  const byte_list what = message_of(in, how % 2 ? "bt" : introduction_shape, 400), of_mine = mine.bytes();
+  said.clear();
+  const bool welcomes = how % 2 == 0;
+  if (welcomes)
+    put_frame(said, frame_kind::welcome, what, proof_of("welcomes", my_nonce, its_nonce, {of_mine, what}));
+  else
+    put_frame(said, frame_kind::refuse, what, proof_of("refuses", my_nonce, its_nonce, {what}));
+  const error_code code = go_on(talk, said);
+  const error_code read = what.size() > detail::introduction::max_bytes ? error_code::resource_exhausted
+                          : welcomes ? code_of([&] { detail::introduction::read(what); })
+                                     : code_of([&] { detail::read_error(what, "handshake"); });
+  MUST(code == read);
+  MUST((talk.at() == phase::over) == (read == ok));
+  MUST(talk.other().has_value() == (welcomes && read == ok));
+  MUST(talk.refusal().has_value() == (!welcomes && read == ok));
+}
+
+// ---- texts ----
+
+constexpr const char* cluster_words[] = {"127.0.0.1", "localhost", "[::1]", ":", ",",     "worker", "ps",   "host",
+                                         "2222",      "65535",     "65536", "0", "[fe80", "]",      "127.", ".",
+                                         "%eth0",     "::",        "[",     "=", ";",     "256",    "00",   "-"};
+
+void cluster(input in) {
+  const std::string text = in.text(cluster_words);
+  // An address.
+  endpoint where;
+  const error_code code = code_of([&] { where = parse_endpoint(text); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument}));
+  if (code == ok) MUST(parse_endpoint(to_string(where)) == where);
+  // What is let pass as loopback is that to the system.
+  if (code == ok && code_of([&] { tcp::check(where); }) == ok && where.host != "localhost") {
+    boost::system::error_code bad;
+    const auto address = boost::asio::ip::make_address(where.host, bad);
+    MUST(!bad && address.is_loopback());
+  }
+  // A whole cluster, as it is written.
+  cluster_spec spec;
+  const error_code made = code_of([&] {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(';', at), text.size());
+      const std::string_view one = std::string_view(text).substr(at, end - at);
+      const std::size_t equals = std::min(one.find('='), one.size());
+      spec.add_job(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())));
+      at = end + 1;
+    }
+  });
+  MUST(is_one_of(made, {ok, error_code::invalid_argument}));
+  const std::vector<task_id> tasks = spec.tasks();
+  for (std::size_t rank = 0; rank < tasks.size(); ++rank) {
+    MUST(spec.rank(tasks[rank]) == rank);
+    MUST(spec.tasks_on_host_of(tasks[rank]) >= 1);
+  }
+  cluster_spec again;
+  const std::string canonical = to_string(spec);
+  if (canonical.empty()) return;
+  for (std::size_t at = 0; at <= canonical.size();) {
+    const std::size_t end = std::min(canonical.find(';', at), canonical.size()), equals = canonical.find('=', at);
+    again.add_job(canonical.substr(at, equals - at), canonical.substr(equals + 1, end - equals - 1));
+    at = end + 1;
+  }
+  MUST(again == spec && again.hash() == spec.hash() && to_string(again) == canonical);
+}
+
+constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",
+                                        ":0",    "4294967296", "99999999",  "worker",   "/",   ":"};
+
+void device(input in) {
+  const std::string text = in.text(device_words);
+  device_spec spec;
+  const error_code code = code_of([&] { spec = parse_device(text.data(), text.size()); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument}));
+  if (code != ok) return;
+  const std::string shown = to_string(spec);
+  MUST(parse_device(shown.data(), shown.size()) == spec);
+  MUST(shown.size() <= text.size());
+  MUST(merge(spec, device_spec{}) == spec && merge(spec, spec) == spec);
+}
+
+void shown_text(input in) {
+  const std::size_t longest = in.byte() % 2 ? 4096 : in.byte();
+  const const_bytes bytes = in.all();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string shown = printable(text, longest);
+  MUST(shown.size() <= longest);
+  MUST(printable(shown, longest) == shown);
+  for (std::size_t at = 0; at < shown.size();) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(shown[i]); };
+    MUST(byte(at) >= 0x20 && byte(at) != 0x7f);
+    const std::size_t size = byte(at) < 0x80 ? 1 : byte(at) < 0xe0 ? 2 : byte(at) < 0xf0 ? 3 : 4;
+    MUST(size == 1 || byte(at) >= 0xc2);
+    MUST(at + size <= shown.size());
+    for (std::size_t i = 1; i < size; ++i) MUST((byte(at + i) & 0xc0u) == 0x80);
+    at += size;
+  }
+}
+
+// ---- files ----
+
+/// A file of these bytes that has no place in any folder.
+const std::string& file_of(const_bytes bytes) {
+  static const int file = [] {
+    const int made = ::memfd_create("fuzz", MFD_CLOEXEC);
+    MUST(made >= 0 && ::fchmod(made, S_IRUSR | S_IWUSR) == 0);
+    return made;
+  }();
+  static const std::string path = "/proc/self/fd/" + std::to_string(file);
+  MUST(::ftruncate(file, 0) == 0);
+  MUST(::pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return path;
+}
+
+byte_list packed(const_bytes bytes) {
+  z_stream z{};
+  MUST(::deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  byte_list out(::deflateBound(&z, bytes.size()) + 32);
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
+  z.avail_in = static_cast<uInt>(bytes.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  MUST(::deflate(&z, Z_FINISH) == Z_STREAM_END);
+  out.resize(z.total_out);
+  ::deflateEnd(&z);
+  return out;
+}
+
+template <typename T>
+void read_idx_as(const_bytes bytes, bool plain) {
+  data::idx_array<T> array;
+  const error_code code = code_of([&] { array = data::read_idx<T>(file_of(bytes)); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss}));
+  if (code == ok) {
+    MUST(!array.extents.empty() && array.extents.size() <= max_rank);
+    std::size_t elements = 1;
+    for (const std::size_t extent : array.extents) elements *= extent;
+    MUST(elements == array.values.size());
+  }
+  if (!plain) return;
+  if (code == ok) {
+    byte_list again{std::byte{0}, std::byte{0}, static_cast<std::byte>(data::detail::idx_code<T>),
+                    static_cast<std::byte>(array.extents.size())};
+    for (const std::size_t extent : array.extents)
+      for (const unsigned shift : {24u, 16u, 8u, 0u}) again.push_back(static_cast<std::byte>(extent >> shift));
+    for (const T& value : array.values) {
+      std::array<std::byte, sizeof(T)> raw;
+      std::memcpy(raw.data(), &value, sizeof(T));
+      again.insert(again.end(), raw.rbegin(), raw.rend());
+    }
+    MUST(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+  }
+  // Compressed it is the same file, except that what only its length tells is known later.
+  const byte_list small = packed(bytes);
+  data::idx_array<T> unpacked;
+  MUST(code_of([&] { unpacked = data::read_idx<T>(file_of(small)); }) == code);
+  MUST(unpacked.extents == array.extents || code != ok);
+  if (code == ok && !array.values.empty())
+    MUST(std::memcmp(unpacked.values.data(), array.values.data(), array.values.size() * sizeof(T)) == 0);
+}
+
+void read_idx_as_code(const_bytes bytes, unsigned code, bool plain) {
+  switch (code) {
+    case 0:
+      return read_idx_as<std::uint8_t>(bytes, plain);
+    case 1:
+      return read_idx_as<std::int8_t>(bytes, plain);
+    case 2:
+      return read_idx_as<std::int16_t>(bytes, plain);
+    case 3:
+      return read_idx_as<std::int32_t>(bytes, plain);
+    case 4:
+      return read_idx_as<float>(bytes, plain);
+    default:
+      return read_idx_as<double>(bytes, plain);
+  }
+}
+
+void idx(input in) {
+  const unsigned how = in.byte();
+  const const_bytes given = in.all();
+  byte_list bytes(given.begin(), given.end());
+  constexpr std::uint8_t codes[] = {0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e};
+  const unsigned type = how % 6;
+  if (how >= 64 && bytes.size() >= 16) {  // a header that is nearly right
+    bytes[0] = bytes[1] = std::byte{0};
+    bytes[2] = static_cast<std::byte>(codes[type]);
+    bytes[3] = static_cast<std::byte>(1 + std::to_integer<unsigned>(bytes[3]) % 3);
+    for (std::size_t i = 4; i + 4 <= 16; i += 4)
+      if (how >= 128) bytes[i] = bytes[i + 1] = bytes[i + 2] = std::byte{0};
+  }
+  read_idx_as_code(bytes, type, true);
+}
+
+void gzip(input in) {
+  const unsigned how = in.byte();
+  const const_bytes given = in.all();
+  byte_list bytes(given.begin(), given.end());
+  if (how >= 128) {
+    // A file that was packed rightly, of which something changed on the way.
+    const std::size_t changed = bytes.empty() ? 0 : std::to_integer<std::size_t>(bytes[0]);
+    byte_list content{std::byte{0}, std::byte{0}, std::byte{8}, std::byte{1}, std::byte{0}, std::byte{0}};
+    content.push_back(static_cast<std::byte>(bytes.size() >> 8));
+    content.push_back(static_cast<std::byte>(bytes.size()));
+    content.insert(content.end(), bytes.begin(), bytes.end());
+    const byte_list truth = packed(content);
+    byte_list lie = truth;
+    if (how >= 192) lie.resize(lie.size() - std::min(lie.size() - 2, changed));
+    if (how < 224 && lie.size() > 2) lie[2 + changed % (lie.size() - 2)] ^= static_cast<std::byte>(how & 31u);
+    data::idx_array<std::uint8_t> array;
+    const error_code code = code_of([&] { array = data::read_idx<std::uint8_t>(file_of(lie)); });
+    MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss}));
+    // Flags and times of gzip's header may change; the content may not.
+    if (code == ok && array.values.size() == bytes.size())
+      MUST(bytes.empty() || std::memcmp(array.values.data(), bytes.data(), bytes.size()) == 0);
+    MUST(lie != truth || code == ok);
+    return;
+  }
+  if (how >= 32 && bytes.size() >= 10) {
+    constexpr unsigned char front[] = {0x1f, 0x8b, 8};
+    std::memcpy(bytes.data(), front, sizeof front);
+    if (how >= 64) bytes[3] = std::byte{0};
+  }
+  read_idx_as_code(bytes, how % 6, false);
+}
+
+void secret(input in) {
+  const const_bytes bytes = in.all();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const error_code code = code_of([&] {
+    const cluster_secret read = cluster_secret::from_file(file_of(bytes));
+    MUST(read.proof()({bytes}) == cluster_secret(line).proof()({bytes}));
+  });
+  MUST(code == (line.size() < cluster_secret::least_bytes ? error_code::invalid_argument : ok));
+}
+
+// ---- which ----
+
+struct target {
+  const char* name;
+  void (*run)(input);
+};
+
+constexpr target targets[] = {
+    {"header", header_of_frame},
+    {"frames", frames},
+    {"introduction", introduction},
+    {"notice", notice},
+    {"error", error_message},
+    {"offer", offer},
+    {"enroll", enroll},
+    {"once", once},
+    {"strangers_to_listener", strangers_to_listener},
+    {"strangers_to_dialler", strangers_to_dialler},
+    {"insiders_to_listener", insiders_to_listener},
+    {"insiders_to_dialler", insiders_to_dialler},
+    {"cluster", cluster},
+    {"device", device},
+    {"text", shown_text},
+    {"idx", idx},
+    {"gzip", gzip},
+    {"secret", secret},
+};
+
+const target* chosen() {
+  const char* const wanted = std::getenv("WEFT_FUZZ_TARGET");
+  if (!wanted) return nullptr;
+  for (const target& each : targets)
+    if (std::strcmp(each.name, wanted) == 0) return &each;
+  std::fprintf(stderr, "WEFT_FUZZ_TARGET=%s is none of:", wanted);
+  for (const target& each : targets) std::fprintf(stderr, " %s", each.name);
+  std::fprintf(stderr, "\n");
+  std::exit(2);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const target* const only = chosen();
+  input in({reinterpret_cast<const std::byte*>(bytes), size});
+  const target& which = only ? *only : targets[in.byte() % std::size(targets)];
+  which.run(in);
+  return 0;
+}
