@@ -39,13 +39,34 @@ double ulps(double found, real expected, real magnitude) {
   return static_cast<double>(std::abs(f - e) / std::ldexp(real(1), std::ilogb(m) - (limits::digits - 1)));
 }
 
+/// Where an error was found, in words that are made when they are needed.
+struct where {
+  const char* before = "";
+  double a = 0;
+  const char* between = nullptr;
+  double b = 0;
+  const shape* of = nullptr;
+  const char* after = "";
+
+  std::string words() const {
+    char numbers[80];
+    std::string s = before;
+    if (between)
+      std::snprintf(numbers, sizeof numbers, "%.9g%s%.9g", a, between, b), s += numbers;
+    else if (!of)
+      std::snprintf(numbers, sizeof numbers, "%.9g (%a)", a, a), s += numbers;
+    if (of) s += " of " + std::string(to_string(*of).c_str());
+    return s + after;
+  }
+};
+
 struct row {
   std::string operation, type, what;
   unit in;
   double bound;  // as the test demands it
   double worst = 0;
   std::size_t numbers = 0;
-  std::string where;  // the worst is
+  std::string found_at;  // the worst
 
   std::string key() const {
     const std::string of = in == unit::result ? "the result" : "the magnitudes";
@@ -53,15 +74,15 @@ struct row {
   }
 
   template <class T>
-  void add(double found, real expected, real magnitude, const char* at) {
+  void add(double found, real expected, real magnitude, const where& at) {
     ++numbers;
     const double e = ulps<T>(found, expected, magnitude);
     if (e <= worst) return;
     worst = e;
     char words[256];
-    std::snprintf(words, sizeof words, "%s: %.9g (%a) is not %.12Lg, magnitude %.4Lg", at, found, found, expected,
-                  magnitude);
-    where = words;
+    std::snprintf(words, sizeof words, "%s: %.9g (%a) is not %.12Lg, magnitude %.4Lg", at.words().c_str(), found, found,
+                  expected, magnitude);
+    found_at = words;
   }
 };
 
@@ -71,8 +92,8 @@ std::string with_two_digits(double x) {
   return words;
 }
 
-/// All rows, in the order of their making; written as a table at the program's end. What a table at the same place has of
-/// other instruction sets and other programs stays, and so does the text around it.
+/// All rows, in the order of their making; written as a table at the program's end. What a table at the same place has
+/// of other instruction sets and other programs stays, and so does the text around it.
 struct table {
   std::vector<std::unique_ptr<row>> rows;
 
@@ -150,7 +171,7 @@ row& measure(const std::string& operation, const std::string& what, unit in, dou
 
 inline void check(const row& r) {
   BOOST_CHECK_GT(r.numbers, 0u);
-  BOOST_CHECK_MESSAGE(r.worst <= r.bound, r.key() << r.worst << " ulp is more than " << r.bound << ": " << r.where);
+  BOOST_CHECK_MESSAGE(r.worst <= r.bound, r.key() << r.worst << " ulp is more than " << r.bound << ": " << r.found_at);
 }
 
 // ---- values ----
@@ -174,9 +195,7 @@ struct source {
   std::mt19937_64 random;
 
   explicit source(unsigned seed) : random(seed) {}
-  double in(double low, double high) {
-    return low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53);
-  }
+  double in(double low, double high) { return low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53); }
   std::size_t below(std::size_t n) { return random() % n; }
 
   template <class T>
@@ -279,10 +298,17 @@ class runner {
       const void* p = bytes[i].data();
       const std::size_t n = found[i].extents.elements();
       switch (types_[i]) {
-        case weft::dtype::float32: found[i].v = as_numbers(static_cast<const float*>(p), n); break;
-        case weft::dtype::float64: found[i].v = as_numbers(static_cast<const double*>(p), n); break;
-        case weft::dtype::boolean: found[i].v = as_numbers(static_cast<const bool*>(p), n); break;
-        default: BOOST_FAIL("no such type here");
+        case weft::dtype::float32:
+          found[i].v = as_numbers(static_cast<const float*>(p), n);
+          break;
+        case weft::dtype::float64:
+          found[i].v = as_numbers(static_cast<const double*>(p), n);
+          break;
+        case weft::dtype::boolean:
+          found[i].v = as_numbers(static_cast<const bool*>(p), n);
+          break;
+        default:
+          BOOST_FAIL("no such type here");
       }
     }
     return found;
@@ -318,9 +344,10 @@ using extent_c = weft::dyn_extent<"c">;
 using matrix = weft::dims<extent_a{}, extent_b{}>;
 using cube = weft::dims<extent_a{}, extent_b{}, extent_c{}>;
 
-inline const shape cubes[] = {shape(1, 1, 1),    shape(2, 3, 5),  shape(0, 3, 4),   shape(3, 0, 4),    shape(3, 4, 0),
-                       shape(1, 1, 5003), shape(4001, 1, 1), shape(7, 409, 3), shape(33, 16, 17), shape(1, 4096, 1),
-                       shape(3, 2, 2053), shape(2, 1, 300), shape(257, 1, 31), shape(1, 19, 64)};
+inline const shape cubes[] = {shape(1, 1, 1),    shape(2, 3, 5),    shape(0, 3, 4),    shape(3, 0, 4),
+                              shape(3, 4, 0),    shape(1, 1, 5003), shape(4001, 1, 1), shape(7, 409, 3),
+                              shape(33, 16, 17), shape(1, 4096, 1), shape(3, 2, 2053), shape(2, 1, 300),
+                              shape(257, 1, 31), shape(1, 19, 64)};
 
 template <class F>
 void each(const shape& s, F f) {
@@ -339,9 +366,9 @@ struct sums {
 };
 
 template <class T>
-void compare(row& r, const numbers& found, const sums& right, const std::string& at) {
+void compare(row& r, const numbers& found, const sums& right, const where& at) {
   BOOST_REQUIRE_EQUAL(found.size(), right.sum.size());
-  for (std::size_t i = 0; i < found.size(); ++i) r.add<T>(found[i], right.sum[i], right.magnitude[i], at.c_str());
+  for (std::size_t i = 0; i < found.size(); ++i) r.add<T>(found[i], right.sum[i], right.magnitude[i], at);
 }
 
 }  // namespace accuracy
