@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -111,13 +112,14 @@ struct table {
     std::string before, after, line;
     std::vector<std::string> columns, old;
     std::ifstream in(path);
+    bool behind = false;
     while (std::getline(in, line))
       if (line.rfind(fixed, 0) == 0)
-        columns = cells(line.substr(fixed.size()));
+        columns = cells(line.substr(fixed.size())), behind = true;
       else if (line.rfind("|", 0) == 0)
         old.push_back(line);
       else
-        (columns.empty() ? before : after) += line + "\n";
+        (behind ? after : before) += line + "\n";
     in.close();
     std::size_t mine = 0;
     while (mine < columns.size() && columns[mine] != isa) ++mine;
