@@ -335,6 +335,11 @@ struct reference {
     const detail::strided<T> left = s.transpose_a ? detail::strided<T>{a, 1, lda} : detail::strided<T>{a, lda, 1};
     const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
+    if (s.k == 0) {  // operands without elements may lie nowhere, and then have no rows to point to
+      for (std::size_t i = 0; !add && i < s.m; ++i)
+        for (std::size_t j = 0; j < s.n; ++j) c[i * ldc + j] = T(0);
+      return;
+    }
     if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
       multiversioned_up_to_avx2(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))

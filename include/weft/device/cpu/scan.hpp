@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/dispatch.hpp>
@@ -15,13 +16,17 @@ struct scan_direction {
   bool exclusive = false, reverse = false;
 };
 
+/// What sums run in. One that runs from end to end has no levels: in float a million equal terms are 1 % off.
+template <class T>
+using running_sum = std::conditional_t<std::is_same_v<T, float>, double, scan_sum<T>>;
+
 template <class T>
 void scan_row(const T* x, T* y, std::size_t extent, scan_direction d) {
-  scan_sum<T> sum{};
+  running_sum<T> sum{};
   for (std::size_t p = 0; p < extent; ++p) {
     const std::size_t k = d.reverse ? extent - 1 - p : p;
-    const scan_sum<T> before = sum;
-    sum += static_cast<scan_sum<T>>(x[k]);
+    const running_sum<T> before = sum;
+    sum += static_cast<running_sum<T>>(x[k]);
     y[k] = static_cast<T>(d.exclusive ? before : sum);
   }
 }
@@ -35,7 +40,7 @@ struct scan_columns {
   scan_direction d;
 
   WEFT_INLINE void operator()() const {
-    scan_sum<T> sums[axis_rows::width] = {};
+    running_sum<T> sums[axis_rows::width] = {};
     for (std::size_t p = 0; p < extent; ++p) {
       const std::size_t k = d.reverse ? extent - 1 - p : p;
       const T* const from = x + k * inner;
@@ -43,14 +48,14 @@ struct scan_columns {
       if (d.exclusive) {
         WEFT_VECTORIZE
         for (std::size_t c = 0; c < width; ++c) {
-          const scan_sum<T> before = sums[c];
-          sums[c] += static_cast<scan_sum<T>>(from[c]);
+          const running_sum<T> before = sums[c];
+          sums[c] += static_cast<running_sum<T>>(from[c]);
           to[c] = static_cast<T>(before);
         }
       } else {
         WEFT_VECTORIZE
         for (std::size_t c = 0; c < width; ++c) {
-          sums[c] += static_cast<scan_sum<T>>(from[c]);
+          sums[c] += static_cast<running_sum<T>>(from[c]);
           to[c] = static_cast<T>(sums[c]);
         }
       }
