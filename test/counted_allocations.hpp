@@ -36,7 +36,14 @@ inline void count_allocation() {
 
 extern "C" void* __libc_malloc(std::size_t);
 extern "C" void* __libc_memalign(std::size_t, std::size_t);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#if defined(__has_feature)
+  #define WEFT_TEST_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  #define WEFT_TEST_SANITIZED 1
+#else
+  #define WEFT_TEST_SANITIZED 0
+#endif
+#if !WEFT_TEST_SANITIZED && defined(__GLIBC__)
   #define COUNTS_MALLOC 1
 extern "C" void* malloc(std::size_t size) {
   test::count_allocation();
