@@ -341,14 +341,13 @@ concept extent_like = requires {
 template <class Extent>
 concept named_extent = extent_like<Extent>;
 
+/// Of a name; what is more is specialised. Not the name, for nvcc cannot match what has class types for arguments.
 template <class Extent>
-struct define_extent;
-template <fixed_string Name>
-struct define_extent<dyn_extent<Name>> {
+struct define_extent {
   static constexpr extent_definition make(const extent_definition* self, bool&) {
     extent_definition d;
-    extent_text(d).add(Name.text);
-    d.code = dyn_extent<Name>::code;
+    extent_text(d).add(Extent::name);
+    d.code = Extent::code;
     make_atom(d, self);
     return d;
   }
