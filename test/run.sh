@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-under_asan=(tensor device ops graph session nn data train transport distributed fuzz gpu)
+under_asan=(tensor device ops graph session nn data train transport distributed fuzz)
 under_tsan=(session transport)
 
 all=${CI:+yes}
@@ -66,10 +66,7 @@ else
     configure=()
     run tsan "${under_tsan[@]}"
   fi
-  # The emulated GPU has run under AddressSanitizer then, which is a third of the compilation.
-  if [[ -n $all ]]; then configure=(-DWEFT_TESTS_EMULATED_GPU=OFF); fi
   run default
-  configure=(-DWEFT_TESTS_EMULATED_GPU=ON)
   if [[ -n $all ]]; then
     if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
       run cuda

@@ -48,7 +48,10 @@ void check(double tolerance = 0) {
   using D = dims<Extents...>;
   tensor<T, D> x;
   for (std::size_t i = 0; i < x.elements(); ++i)
-    x.data()[i] = static_cast<T>(static_cast<float>((i * 7919 + 31) % 23) - 11);
+    if constexpr (std::is_integral_v<T>)
+      x.data()[i] = static_cast<T>(static_cast<int>((i * 7919 + 31) % 23) - 11);
+    else
+      x.data()[i] = static_cast<T>(static_cast<float>((i * 7919 + 31) % 23) - 11);
   graph g;
   const auto fed = placeholder<T, D>(g);
   session s{g};
