@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_group_is_worth_its_copies) {
 }
 
 BOOST_AUTO_TEST_CASE(training_is_the_same_in_either_layout) {
-  const some_gpu here;
+  [[maybe_unused]] const some_gpu here;
   network m;
   const auto x = waves<network::images>(0.7f);
   const auto train = [&](gpu::layout_policy l, session& s) {
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(training_is_the_same_in_either_layout) {
 
 #if defined(WEFT_GPU_EMULATION)
 BOOST_AUTO_TEST_CASE(the_planner_takes_channels_last_where_nothing_is_gained) {
-  const some_gpu here;
+  [[maybe_unused]] const some_gpu here;
   network m;
   session s{m.g, on_gpu};
   auto step = s.prepare(fetch(m.loss), feed(m.x));
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(the_planner_takes_channels_last_where_nothing_is_gained) {
 #endif
 
 BOOST_AUTO_TEST_CASE(images_in_variables_on_other_devices_and_under_other_extents_lie_channels_last) {
-  const some_gpu here;
+  [[maybe_unused]] const some_gpu here;
   const with_layouts policy(gpu::layout_policy::channels_first);
   graph g;
   auto x = placeholder<float, dims<2, 4, 4, 3>>(g, "x");

@@ -94,7 +94,7 @@ struct call {
   }
 
   std::vector<T> on_gpu(std::vector<T> before, const product_fusion* fusion = nullptr) {
-    const some_gpu here;
+    [[maybe_unused]] const some_gpu here;
     gpu::device& d = here.d;
     const auto q = d.make_queue();
     std::vector<std::byte*> buffers;
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
   call<float> pool(max_pool_operation<float>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
   pool.inputs = {{dtype::float32, pool.output.extents}};
   pool.slots = {0};
-  const some_gpu here;
+  [[maybe_unused]] const some_gpu here;
   try {
     delete pool.c.op->gpu->prepare(pool.context(), here.d);
     BOOST_CHECK(false);

@@ -81,9 +81,8 @@ BOOST_AUTO_TEST_CASE(operands_that_occur_more_than_once) {
 
 BOOST_AUTO_TEST_CASE(two_layers) {
   gradient_check check;
-  using batch = dyn_extent<"batch">;
-  const auto x = check.input<dims<batch{}, 3>>(-1, 1, shape(2, 3));
-  const auto labels = check.fixed(tensor<std::int32_t, dims<batch{}>>(shape(2), {1, 0}));
+  const auto x = check.input<dims<dyn<"batch">, 3>>(-1, 1, shape(2, 3));
+  const auto labels = check.fixed(tensor<std::int32_t, dims<dyn<"batch">>>(shape(2), {1, 0}));
   const auto w1 = check.input<dims<3, 4>>(-1, 1);
   const auto b1 = check.input<dims<4>>(-1, 1);
   const auto w2 = check.input<dims<4, 2>>(-1, 1);

@@ -145,6 +145,7 @@ WEFT_QUIET_END
 template <class S>
 inline constexpr skeleton::signature signature_of = [] {
   skeleton::signature s;
+  for (dtype& t : s.types) t = dtype::uint8;  // of an argument that is not named, whose bytes may be of any type
   describe(static_cast<S*>(nullptr), s);
   s.reached = reached(static_cast<S*>(nullptr));
   s.refused = refused(static_cast<S*>(nullptr), false);

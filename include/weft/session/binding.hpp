@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/device/gpu/device.hpp>
 #include <weft/graph/extent_bindings.hpp>
 #include <weft/session/memory_plan.hpp>
 #include <weft/session/program.hpp>

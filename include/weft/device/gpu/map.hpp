@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/program.hpp>
@@ -65,29 +62,20 @@ inline constexpr map_layout map_layout_of = detail::make_map_layout<Inputs, Outp
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// An operand that no expression reads may be of another type than it is taken for: bytes that are no bool are read too.
-template <class T>
-WEFT_HOST_DEVICE T load_element(const T* from) {
-  if constexpr (std::is_same_v<T, bool>)
-    return *reinterpret_cast<const unsigned char*>(from) != 0;
-  else
-    return *from;
-}
-
 /// Moves the elements of a group between memory and registers. `count` of them exist; `step` is 0 where one element
 /// stands for all.
 template <class T, int Count>
 WEFT_HOST_DEVICE void load_group(T (&to)[Count], const T* from, std::uint32_t step, std::uint32_t count) {
   if constexpr (Count == 1) {
-    to[0] = load_element(from);
+    to[0] = *from;
   } else if (step == 0) {
-    const T one = load_element(from);
+    const T one = *from;
     for (int i = 0; i < Count; ++i) to[i] = one;
   } else if (count >= Count) {
     const auto all = *reinterpret_cast<const pack<T, Count>*>(from);
     for (int i = 0; i < Count; ++i) to[i] = all.x[i];
   } else {
-    for (int i = 0; i < Count; ++i) to[i] = static_cast<std::uint32_t>(i) < count ? load_element(from + i) : T(1);
+    for (int i = 0; i < Count; ++i) to[i] = static_cast<std::uint32_t>(i) < count ? from[i] : T(1);
   }
 }
 
