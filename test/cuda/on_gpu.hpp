@@ -19,6 +19,8 @@
   #include <weft/cuda.hpp>
 #endif
 
+#include "../session_on_cpu.hpp"
+
 namespace weft {
 
 /// What `session` means in such a test.

@@ -66,6 +66,18 @@ bool meet(talk_type& talk) {
   return talk.at() != talk_type::phase::talking;
 }
 
+/// What a task says of itself to the first parameter server.
+detail::introduction introduction_to_ps(const cluster_spec& cluster, const task_id& from, std::uint64_t incarnation) {
+  detail::introduction said;
+  said.library_version = distributed_version;
+  said.cluster_hash = cluster.hash();
+  said.cluster = to_string(cluster);
+  said.from = from;
+  said.to = {"ps", 0};
+  said.incarnation = incarnation;
+  return said;
+}
+
 std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
   frame_reader in;
   std::vector<std::byte> payload;
@@ -419,13 +431,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_learns_nothing_of_the_cluster) {
       talk_type::dialling(network.connect(ps.address()), cluster_secret("guessed by somebody").proof(), nonce());
   BOOST_REQUIRE(meet(talk));
   BOOST_TEST(!talk.proves("/job:ps/task:0"));
-  detail::introduction lie;
-  lie.library_version = distributed_version;
-  lie.cluster_hash = cluster.hash();
-  lie.cluster = to_string(cluster);
-  lie.from = {"worker", 0};
-  lie.to = {"ps", 0};
-  lie.incarnation = 5;
+  detail::introduction lie = introduction_to_ps(cluster, {"worker", 0}, 5);
   lie.channel = detail::parameter_channel;
   talk.introduce(lie);
   BOOST_TEST(!meet(talk));
@@ -530,14 +536,7 @@ BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
   for (int i = 0; i < 50; ++i) {
     talk_type talk = talk_type::dialling(network.connect(ps.address()), secret().proof(), nonce());
     BOOST_REQUIRE(meet(talk));
-    detail::introduction said;
-    said.library_version = distributed_version;
-    said.cluster_hash = cluster.hash();
-    said.cluster = to_string(cluster);
-    said.from = {"worker", 0};
-    said.to = {"ps", 0};
-    said.incarnation = 4711;
-    talk.introduce(said);
+    talk.introduce(introduction_to_ps(cluster, {"worker", 0}, 4711));
     BOOST_REQUIRE(meet(talk));
     BOOST_REQUIRE(talk.other());
     begun.push_back(std::move(talk.stream()));
@@ -571,14 +570,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T,
     while (lost.at() != talk::phase::over && !until.expired()) {
       lost.advance();
       if (lost.at() != talk::phase::challenged) continue;
-      detail::introduction said;
-      said.library_version = distributed_version;
-      said.cluster_hash = cluster.hash();
-      said.cluster = to_string(cluster);
-      said.from = {"worker", 2};
-      said.to = {"ps", 0};
-      said.incarnation = 4711;
-      lost.introduce(said);
+      lost.introduce(introduction_to_ps(cluster, {"worker", 2}, 4711));
     }
     frame_header header;
     header.kind = frame_kind::heartbeat;

@@ -14,6 +14,8 @@
 #include <weft/session/gpu_session.hpp>
 #include <weft/weft.hpp>
 
+#include "session_on_cpu.hpp"
+
 // Steps whose images lie channels first on the GPU, against the same steps with channels last.
 
 using namespace weft;
@@ -160,7 +162,8 @@ BOOST_AUTO_TEST_CASE(images_in_variables_on_other_devices_and_under_other_extent
     const auto here = with_device(g, cpu{0});
     return let(sqrt(abs(y)));
   }();
-  session s{g, on_gpu}, host{g, {.threads = 1, .device = cpu{0}}};
+  session s{g, on_gpu};
+  session_on_cpu host{g, {.threads = 1}};
   const auto input = waves<dims<2, 4, 4, 3>>(0.9f);
   const auto compare = [&](const auto& what) {
     check_close(s.run(fetch(what), with(x, input)), host.run(fetch(what), with(x, input)));

@@ -14,13 +14,18 @@
 #include <weft/ops/sort.hpp>
 #include <weft/weft.hpp>
 
+#include "session_on_cpu.hpp"
+
 using namespace weft;
 
 // Programs at random: typed graphs over all operations, from a seed, on a small set of types, so that few are compiled
 // and many are run. Each is run by a plan that reuses buffers and fuses kernels, on one device, on several, and with
-// two lanes, for several steps that write variables; against an interpreter of the same graph that does one node at a
-// time, each in a plan of its own where every value is fed and fetched and nothing can be reused; and its gradients
-// against differences. What fails is made smaller and printed.
+// two lanes, for several steps that write variables, and on a GPU (test/cuda/on_gpu.hpp); against an interpreter of the
+// same graph that does one node at a time on the CPU, each in a plan of its own where every value is fed and fetched and
+// nothing can be reused; and its gradients against differences. What fails is made smaller and printed.
+//
+// With a GPU, one program in twenty thousand compares values there that are equal on a CPU, and finds them apart by a
+// rounding: a report whose graph has a comparison and no other difference is of that kind.
 //
 //   WEFT_RANDOM_SECONDS=3600 WEFT_RANDOM_FROM=1000000 test_session_random_graphs      goes on with other seeds
 
@@ -303,7 +308,7 @@ class interpreter {
     known_[{v.node, v.output}] = result;
   }
 
-  session session_;
+  session_on_cpu session_;
   graph& graph_;
   const values& fed_;
   values known_, variables_, before_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <weft/device/cpu/scan.hpp>
+#include <weft/ops/axis_kernel.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
@@ -15,42 +16,21 @@ using cumsum_options = device::scan_direction;
 namespace detail {
 
 template <class T>
-class cumsum_kernel final : public kernel {
- public:
-  explicit cumsum_kernel(const prepare_context& p)
-      : in_(p.input_slots[0]),
-        out_(p.output_slots[0]),
-        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
-        how_{p.c.attributes[1] != 0, p.c.attributes[2] != 0} {
-    groups_ = rows_.extent ? rows_.groups() : 0;
-    chunks_ = p.inputs[0].extents.elements() / 16384 + 1;
-    if (chunks_ > groups_) chunks_ = groups_;
-  }
-  void run(const kernel_context& f) override {
-    const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
-    T* y = reinterpret_cast<T*>(f.buffers[out_]);
-    const auto part = [&](std::size_t chunk) {
-      device::scan(rows_, how_, x, y, groups_ * chunk / chunks_, groups_ * (chunk + 1) / chunks_);
-    };
-    if (chunks_ == 1)
-      part(0);
-    else if (chunks_ > 1)
-      f.threads->parallel_for(chunks_, part);
-  }
-  std::string describe() const override { return str_cat({"cumsum over ", rows_.extent}); }
+struct cumsum_rows {
+  static constexpr const char* name = "cumsum";
+  device::scan_direction how;
 
- private:
-  std::uint32_t in_, out_;
-  axis_rows rows_;
-  device::scan_direction how_;
-  std::size_t groups_, chunks_;
+  explicit cumsum_rows(const prepare_context& p) : how{p.c.attributes[1] != 0, p.c.attributes[2] != 0} {}
+  void run(const axis_rows& rows, const T* x, T* y, std::size_t begin, std::size_t end) const {
+    device::scan(rows, how, x, y, begin, end);
+  }
 };
 
 WEFT_COLD_BEGIN
 
 template <class T>
 kernel* prepare_cumsum(const prepare_context& p) {
-  return new cumsum_kernel<T>(p);
+  return new axis_kernel<T, cumsum_rows<T>>(p);
 }
 
 /// An element reaches all sums behind it, so what arrives is summed the other way round.

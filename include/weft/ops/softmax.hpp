@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/softmax.hpp>
 #include <weft/device/softmax.hpp>
 #include <weft/ops/check.hpp>
@@ -22,17 +23,16 @@ class softmax_kernel final : public kernel {
     const shape& s = p.inputs[0].extents;
     columns_ = static_cast<std::size_t>(s[s.rank - 1]);
     rows_ = columns_ ? s.elements() / columns_ : 0;
-    chunks_ = rows_ * columns_ / 16384 + 1;
-    if (chunks_ > rows_) chunks_ = rows_;
-    scratch_.resize(chunks_ * columns_);
+    chunks_ = {rows_, rows_ * columns_};
+    scratch_.resize(chunks_.count * columns_);
     for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
     for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
   }
 
   void run(const kernel_context& f) override {
     std::size_t bad = rows_;
-    const auto part = [&](std::size_t chunk) {
-      const std::size_t begin = rows_ * chunk / chunks_, rows = rows_ * (chunk + 1) / chunks_ - begin;
+    chunks_.run(f, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+      const std::size_t rows = end - begin;
       const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]) + begin * columns_;
       T* y = reinterpret_cast<T*>(f.buffers[out_[0]]);
       T* scratch = scratch_.data() + chunk * columns_;
@@ -51,12 +51,7 @@ class softmax_kernel final : public kernel {
           if (first != rows) __atomic_store_n(&bad, begin + first, __ATOMIC_RELAXED);
         }
       }
-    };
-    if (chunks_ <= 1) {
-      if (rows_) part(0);
-    } else {
-      f.threads->parallel_for(chunks_, part);
-    }
+    });
     if constexpr (Kind == softmax_kind::sparse_cross_entropy)
       if (bad != rows_)
         throw error(error_code::out_of_range, name_,
@@ -68,7 +63,8 @@ class softmax_kernel final : public kernel {
 
  private:
   const char* name_;
-  std::size_t rows_, columns_, chunks_;
+  std::size_t rows_, columns_;
+  device::chunks chunks_;
   sequence<T> scratch_;
   std::uint32_t in_[2]{}, out_[2]{};
 };

@@ -28,22 +28,17 @@ class sort_kernel final : public kernel {
     const std::size_t rows = first_ ? rows_.rows() : 0;
     // Each has scratch memory of its own: more of them than this would take more than they are worth.
     constexpr std::size_t max_chunks = 16;
-    chunks_ = rows * rows_.extent / 4096 + 1;
-    if (chunks_ > max_chunks) chunks_ = max_chunks;
-    if (chunks_ > rows) chunks_ = rows;
-    scratch_.resize(chunks_ * device::sort_scratch(rows_.extent, first_));
+    chunks_ = {rows, rows * rows_.extent, 4096};
+    if (chunks_.count > max_chunks) chunks_.count = max_chunks;
+    scratch_.resize(chunks_.count * device::sort_scratch(rows_.extent, first_));
   }
   void run(const kernel_context& f) override {
-    const std::size_t rows = rows_.rows(), scratch = device::sort_scratch(rows_.extent, first_);
-    const auto part = [&](std::size_t chunk) {
+    const std::size_t scratch = device::sort_scratch(rows_.extent, first_);
+    chunks_.run(f, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
       device::sort_rows(rows_, first_, direction_, reinterpret_cast<const T*>(f.buffers[in_]),
                         reinterpret_cast<T*>(f.buffers[values_]), reinterpret_cast<std::int32_t*>(f.buffers[indices_]),
-                        scratch_.data() + chunk * scratch, rows * chunk / chunks_, rows * (chunk + 1) / chunks_);
-    };
-    if (chunks_ == 1)
-      part(0);
-    else if (chunks_ > 1)
-      f.threads->parallel_for(chunks_, part);
+                        scratch_.data() + chunk * scratch, begin, end);
+    });
   }
   std::string describe() const override { return str_cat({name_, " ", first_, " of ", rows_.extent}); }
 
@@ -53,7 +48,7 @@ class sort_kernel final : public kernel {
   axis_rows rows_;
   std::size_t first_;
   direction direction_;
-  std::size_t chunks_;
+  device::chunks chunks_;
   sequence<device::sort_entry<sort_key<T>>> scratch_;
 };
 
@@ -66,25 +61,18 @@ class along_kernel final : public kernel {
         out_(p.output_slots[0]),
         name_(p.c.op->name),
         rows_((Back ? p.outputs[0] : p.inputs[0]).extents, static_cast<std::size_t>(p.c.attributes[0])),
-        count_(static_cast<std::size_t>(p.inputs[1].extents[static_cast<std::size_t>(p.c.attributes[0])])) {
-    chunks_ = rows_.rows() * rows_.extent / 16384 + 1;
-    if (chunks_ > rows_.groups()) chunks_ = rows_.groups();
-  }
+        count_(static_cast<std::size_t>(p.inputs[1].extents[static_cast<std::size_t>(p.c.attributes[0])])),
+        chunks_(rows_.groups(), rows_.rows() * rows_.extent) {}
   void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]);
     const auto* indices = reinterpret_cast<const std::int32_t*>(f.buffers[in_[1]]);
     T* y = reinterpret_cast<T*>(f.buffers[out_]);
-    const auto part = [&](std::size_t chunk) {
-      const std::size_t begin = rows_.groups() * chunk / chunks_, end = rows_.groups() * (chunk + 1) / chunks_;
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
       if constexpr (Back)
         device::scatter_along(rows_, count_, x, indices, y, begin, end);
       else
         device::gather_along(rows_, count_, x, indices, y, begin, end);
-    };
-    if (chunks_ == 1)
-      part(0);
-    else if (chunks_ > 1)
-      f.threads->parallel_for(chunks_, part);
+    });
   }
   std::string describe() const override { return str_cat({name_, " ", count_, " of ", rows_.extent}); }
 
@@ -92,7 +80,8 @@ class along_kernel final : public kernel {
   std::uint32_t in_[2], out_;
   const char* name_;
   axis_rows rows_;
-  std::size_t count_, chunks_;
+  std::size_t count_;
+  device::chunks chunks_;
 };
 
 WEFT_COLD_BEGIN

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/loop.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
@@ -79,6 +80,24 @@ void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
     ++to.rank;
   }
 }
+
+/// The rows of axis_rows, on a GPU.
+struct row_places {
+  std::uint32_t rows = 0, extent = 0;
+  divisor inner;
+
+  row_places() = default;
+  explicit row_places(const axis_rows& r)
+      : rows(static_cast<std::uint32_t>(r.rows())),
+        extent(static_cast<std::uint32_t>(r.extent)),
+        inner(static_cast<std::uint32_t>(r.inner)) {}
+
+  /// Where a row begins.
+  WEFT_HOST_DEVICE std::uint32_t start_of(std::uint32_t row) const {
+    const std::uint32_t outer = inner.divide(row);
+    return outer * extent * inner.extent + (row - outer * inner.extent);
+  }
+};
 
 /// What kernels' 32-bit arithmetic can count.
 inline void check_size(const char* operation, const shape& space) {

@@ -18,18 +18,11 @@ namespace weft::gpu {
 #if WEFT_COMPILES_FOR_GPU
 
 template <class T>
-struct scan_arguments {
+struct scan_arguments : row_places {
   const T* x;
   T* y;
-  std::uint32_t rows, extent;
-  divisor inner;
   bool exclusive, reverse;
 
-  /// Where a row begins.
-  WEFT_HOST_DEVICE std::uint32_t start_of(std::uint32_t row) const {
-    const std::uint32_t outer = inner.divide(row);
-    return outer * extent * inner.extent + (row - outer * inner.extent);
-  }
   /// Where the element lies that is summed as number p of a row.
   WEFT_HOST_DEVICE std::uint32_t offset_of(std::uint32_t p) const {
     return (reverse ? extent - 1 - p : p) * inner.extent;

@@ -15,11 +15,9 @@ namespace weft::gpu {
 namespace detail {
 
 template <class T>
-struct exclusive_product_by_threads {
+struct exclusive_product_by_threads : row_places {
   const T* x;
   T* y;
-  std::uint32_t rows, extent;
-  divisor inner;
 
   static constexpr unsigned threads = 256;
   static constexpr int phases = 1;
@@ -31,8 +29,7 @@ struct exclusive_product_by_threads {
     using product = weft::device::exclusive_product_of<T>;
     const std::uint32_t row = at.block * threads + at.thread;
     if (row >= rows) return;
-    const std::uint32_t outer = inner.divide(row);
-    const std::uint32_t start = outer * extent * inner.extent + (row - outer * inner.extent);
+    const std::uint32_t start = start_of(row);
     product all = 1;
     for (std::uint32_t p = 0; p < extent; ++p) {
       const std::uint32_t i = start + p * inner.extent;
@@ -57,10 +54,7 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   auto* k = new launch_kernel("products of the others of " + to_string(s));
   if (s.elements() == 0) return k;
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
-  body b{};
-  b.rows = static_cast<std::uint32_t>(r.rows());
-  b.extent = static_cast<std::uint32_t>(r.extent);
-  b.inner = divisor(static_cast<std::uint32_t>(r.inner));
+  body b{row_places(r), nullptr, nullptr};
   auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
   l.point(offset_in(b, b.x), p.input_slots[0]);
   l.point(offset_in(b, b.y), p.output_slots[0]);

@@ -33,10 +33,7 @@ kernel* prepare_cumsum(const prepare_context& p, device&) {
   auto* k = new launch_kernel("cumsum of " + to_string(s));
   if (s.elements() == 0) return k;
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
-  scan_arguments<T> a{};
-  a.rows = static_cast<std::uint32_t>(r.rows());
-  a.extent = static_cast<std::uint32_t>(r.extent);
-  a.inner = divisor(static_cast<std::uint32_t>(r.inner));
+  scan_arguments<T> a{row_places(r), nullptr, nullptr, false, false};
   a.exclusive = p.c.attributes[1] != 0;
   a.reverse = p.c.attributes[2] != 0;
   // By threads where these read side by side and are many, or where a warp would have nothing to do.

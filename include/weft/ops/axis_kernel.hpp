@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include <weft/device/axis_rows.hpp>
+#include <weft/device/cpu/chunks.hpp>
+#include <weft/ops/operation.hpp>
+
+namespace weft::detail {
+
+/// From each row along an axis, attribute 0, a row of the same extent. `Rows`, made from the call, has a `name` and
+/// does `run(rows, x, y, begin, end)` for groups [begin, end) of rows.
+template <class T, class Rows>
+class axis_kernel final : public kernel {
+ public:
+  explicit axis_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]),
+        out_(p.output_slots[0]),
+        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
+        how_(p),
+        chunks_(rows_.extent ? rows_.groups() : 0, p.inputs[0].extents.elements()) {}
+  void run(const kernel_context& f) override {
+    const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
+    T* y = reinterpret_cast<T*>(f.buffers[out_]);
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) { how_.run(rows_, x, y, begin, end); });
+  }
+  std::string describe() const override { return str_cat({Rows::name, " over ", rows_.extent}); }
+
+ private:
+  std::uint32_t in_, out_;
+  axis_rows rows_;
+  Rows how_;
+  device::chunks chunks_;
+};
+
+}  // namespace weft::detail
