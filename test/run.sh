@@ -36,6 +36,7 @@ need_tests
 install_missing
 
 failed=()
+took=()
 jobs=$(nproc)
 
 # run PRESET [FOLDER...]: builds and runs a preset's tests, all of them or those of some folders under test/.
@@ -52,9 +53,14 @@ run() {
   if [[ $preset == tsan ]] && setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
 
   echo "=== $preset ${*:+($*)}"
-  if ! build "$preset" "${targets[@]}" || ! "${fixed[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "${only[@]}"; then
+  local begin=$SECONDS built
+  if ! build "$preset" "${targets[@]}"; then
     failed+=("$preset")
+    return
   fi
+  built=$SECONDS
+  "${fixed[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "${only[@]}" || failed+=("$preset")
+  took+=("$(printf '%-8s built in %5d s, run in %5d s' "$preset" $((built - begin)) $((SECONDS - built)))")
 }
 
 if [[ ${#presets[@]} -gt 0 ]]; then
@@ -76,6 +82,7 @@ else
   fi
 fi
 
+printf '%s\n' "${took[@]}"
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]}" >&2
   exit 1
