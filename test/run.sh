@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-under_asan=(tensor device ops graph session nn data train transport distributed fuzz)
+under_asan=(tensor device ops graph session data train transport distributed fuzz gpu)
 under_tsan=(session transport)
 
 all=${CI:+yes}
@@ -71,8 +71,13 @@ else
     run asan "${under_asan[@]}"
     configure=()
     run tsan "${under_tsan[@]}"
+    # The emulated GPU's tests have just run.
+    configure=(-DWEFT_TESTS_EMULATED_GPU=OFF)
+  else
+    configure=(-DWEFT_TESTS_EMULATED_GPU=ON)
   fi
   run default
+  configure=()
   if [[ -n $all ]]; then
     if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
       run cuda
