@@ -181,7 +181,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     bool last;
   };
   using thread_memory = nothing;
-  static constexpr int unroll = P::inputs >= 4 ? 2 : P::inputs >= 2 ? 4 : 8;
+  static constexpr int unroll = reads_of<P> >= 4 ? 2 : reads_of<P> >= 2 ? 4 : 8;
   static constexpr int lanes = lanes_of<P>(detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
   static constexpr int group = lanes < unroll ? lanes : unroll;
 
