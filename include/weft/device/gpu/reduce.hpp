@@ -4,6 +4,7 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/map.hpp>
 #include <weft/device/gpu/program.hpp>
+#include <weft/device/gpu/warp.hpp>
 
 /// The reducing kernel: some axes of the iteration space are kept, the others combined, in one pass over the inputs and
 /// in an order that depends on extents alone.
@@ -15,7 +16,8 @@
 /// they left in the workspace, always in the same order.
 ///
 /// Sums are kept in the elements' own type, floats in floats: in a thread eight terms at a time, 32 such sums one after
-/// another, then those; the rest as a tree.
+/// another, then those; the rest as a tree. Where a result's threads are neighbours a warp combines what it has by
+/// shuffles; where they are not, all of it goes through the block's memory.
 namespace weft::gpu {
 
 /// How the threads of a reduction are laid out.
@@ -198,13 +200,17 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   struct position {
     std::uint32_t column, lane, lanes, result, results_log;
     bool exists;
-    WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const { return (l << results_log) + column; }
+    bool across;
+    WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const {
+      return across ? (l << results_log) + column : column * lanes + l;
+    }
   };
 
   WEFT_HOST_DEVICE position position_of(const place& at) const {
     const std::uint32_t results_log = this->layout.results_log, lanes_log = 8 - results_log;
     position p;
     p.results_log = results_log;
+    p.across = this->layout.across;
     p.column = this->layout.across ? at.thread & ((1u << results_log) - 1) : at.thread >> lanes_log;
     p.lane = this->layout.across ? at.thread >> results_log : at.thread & ((1u << lanes_log) - 1);
     p.lanes = 1u << lanes_log;
@@ -315,7 +321,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
       (merge_into<static_cast<int>(O)>(total, some), ...);
     }
-    (share<static_cast<int>(O)>(total, ours, p.slot_of(p.lane)), ...);
+    (share<static_cast<int>(O)>(total, ours, p), ...);
   }
 
   template <int Index>
@@ -364,10 +370,23 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     return P::template writes<O> && (!P::stores || ((this->combined >> O) & 1));
   }
   template <int O>
-  WEFT_HOST_DEVICE void share(outputs_of<P, 1>& total, block_memory& ours, std::uint32_t slot) const {
+  WEFT_HOST_DEVICE void share(outputs_of<P, 1>& total, block_memory& ours, const position& p) const {
     if constexpr (P::template writes<O>)
-      if (combines<O>()) at<O>(ours)[slot] = total.template at<O>()[0];
+      if (combines<O>()) put<O>(total.template at<O>()[0], ours, p);
   }
+  template <int O>
+  WEFT_HOST_DEVICE void put(output<O> x, block_memory& ours, const position& p) const {
+    if (p.across)
+      at<O>(ours)[p.slot_of(p.lane)] = x;
+    else
+      bring(x, at<O>(ours) + p.slot_of(0), p.lane, p.lanes, merging<O>());
+  }
+  template <int O>
+  struct merging {
+    WEFT_HOST_DEVICE output<O> operator()(output<O> a, output<O> b) const {
+      return weft::device::detail::merge<output<O>>(How, a, b);
+    }
+  };
   template <int O>
   WEFT_HOST_DEVICE static auto& at(block_memory& ours) {
     auto& x = static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 : 1>&>(ours.x).x;
@@ -377,12 +396,14 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     return x;
   }
 
-  /// From up to 256 lanes to 16, then to one.
+  /// From up to 256 lanes to 16, then to one; or from a warp's to one.
   template <int O>
   WEFT_HOST_DEVICE void fold(const position& p, block_memory& ours) const {
     if constexpr (P::template writes<O>) {
-      if (p.lane >= 16 || !combines<O>()) return;
+      if (!combines<O>()) return;
       auto& x = at<O>(ours);
+      if (!p.across) return settle(x + p.slot_of(0), p.lane, p.lanes, merging<O>());
+      if (p.lane >= 16) return;
       output<O> sum = x[p.slot_of(p.lane)];
       for (std::uint32_t l = p.lane + 16; l < p.lanes; l += 16)
         sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
@@ -392,6 +413,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   template <int O>
   WEFT_HOST_DEVICE output<O> folded(const position& p, block_memory& ours) const {
     auto& x = at<O>(ours);
+    if (!p.across) return combined(x + p.slot_of(0), p.lanes, merging<O>());
     output<O> sum = x[p.slot_of(0)];
     for (std::uint32_t l = 1; l < 16 && l < p.lanes; ++l)
       sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
@@ -416,7 +438,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
         for (std::uint32_t s = p.lane; s < this->layout.splits; s += p.lanes)
           sum = weft::device::detail::merge<output<O>>(How, sum,
                                                        detail::load_shared_by_blocks(partial_of<O>(s, p.result)));
-      at<O>(ours)[p.slot_of(p.lane)] = sum;
+      put<O>(sum, ours, p);
     }
   }
   template <int O>
