@@ -130,6 +130,50 @@ BOOST_AUTO_TEST_CASE(rows_are_summed_in_the_order_of_shuffles) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_columns_four_at_a_time_have_the_same_bits_wherever_they_lie) {
+  graph g;
+  auto x = input<float, 700, 64>(g, "x");
+  auto row = input<float, 64>(g, "row");
+  auto column = input<float, 700, 1>(g, "column");
+  recorded(sum<0>(x), mean<0>(x * row), sum<0>(exp(x) * column), max<0>(x), sum<0>(x * row + column));
+  recorded(sum<0>(input<float, 90, 132>(g, "odd blocks")), sum<0>(input<float, 90, 66>(g, "not by four")));
+  recorded(sum<0, 1>(input<float, 3, 50, 128>(g, "two axes")), sum<1>(input<float, 3, 50, 128>(g, "middle")));
+  recorded(sum<0>(input<double, 33, 100>(g, "d")), sum<0>(cast<float>(input<weft::half, 33, 200>(g, "h"))));
+  recorded(sum<0>(input<std::int32_t, 100, 64>(g, "i")), sum<0>(input<float, 20000, 72>(g, "many")));
+  recorded(sum<0>(input<float, 1, 4096>(g, "one row")), sum<0>(input<float, 5, 4096>(g, "few rows")));
+  std::vector<std::vector<std::byte>> aligned, elsewhere;
+  compare::options o;
+  o.tolerance = 1e-4;
+  o.low = -1;
+  o.high = 1;
+  o.written = &aligned;
+  compare::run(g, o);
+  o.offset = 8;
+  o.written = &elsewhere;
+  compare::run(g, o);
+  BOOST_TEST((aligned == elsewhere));
+}
+
+BOOST_AUTO_TEST_CASE(a_thread_has_four_columns_where_they_are_neighbours) {
+  using gpu::plan_reduction;
+  const auto shape_of = [](std::int64_t rows, std::int64_t columns, std::uint32_t wide) {
+    gpu::iteration over;
+    over.space = shape{rows, columns};
+    return plan_reduction(over, 0b10, 4, wide);
+  };
+  const auto bias = shape_of(200704, 64, 4);
+  BOOST_TEST(bias.wide == 4u);
+  BOOST_TEST(bias.results_log == 4u);
+  BOOST_TEST(bias.blocks() == 1u);
+  BOOST_TEST(bias.splits <= 512u);
+  const auto narrow = shape_of(200704, 64, 1);
+  BOOST_TEST(narrow.wide == 1u);
+  BOOST_TEST(narrow.blocks() * narrow.splits > bias.blocks() * bias.splits);
+  BOOST_TEST(shape_of(1000, 66, 4).wide == 1u);
+  BOOST_TEST(shape_of(1000, 32, 4).wide == 1u);  // too few threads side by side
+  BOOST_TEST(shape_of(1000, 132, 4).blocks() == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(maxima_keep_nan) {
   graph g;
   auto x = input<float, 40, 30>(g, "x");

@@ -100,7 +100,7 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   using block_memory = nothing;
   using thread_memory = nothing;
   // About 64 bytes on their way to each thread: then memory, not its latency, is what a full GPU waits for.
-  static constexpr int unroll = reads_of<P> >= 4 ? 1 : reads_of<P> >= 2 ? 2 : 4;
+  static constexpr int unroll = reads_of<P> >= 3 ? 1 : reads_of<P> == 2 ? 2 : 4;
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {

@@ -148,7 +148,8 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
   } else {
     // Groups of what is stored would be written element by element, each thread far from the next one.
     const bool grouped = !stored && groups_fit(over, o.inputs, code.group);
-    layout = plan_reduction(over, kept_axes, grouped ? code.group : 1);
+    const bool wide = groups_fit(over, o.inputs, code.wide);
+    layout = plan_reduction(over, kept_axes, grouped ? code.group : 1, wide ? code.wide : 1);
   }
   if (layout.results == 0) return nullptr;
   auto& l = k.add();
