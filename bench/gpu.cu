@@ -57,6 +57,9 @@ void time_steps(const asked& a, const char* model, const tensor<float, Images>& 
     session s{g, on_gpu()};
     auto step = s.prepare(fetch(n.loss, n.train), feed(images, labels));
     time_step("from the host", step, [&] { return step(x, y); });
+    auto locked = tensor<float, Images>(x.extents(), gpu::pinned_allocator{});
+    __builtin_memcpy(locked.data(), x.data(), x.elements() * sizeof(float));
+    time_step("from pinned memory", step, [&] { return step(locked, y); });
   }
   {
     graph g(1);

@@ -12,6 +12,7 @@
 
 #include <weft/device/gpu/cuda.hpp>
 #include <weft/device/gpu/math_policy.hpp>
+#include <weft/device/gpu/pinned_allocator.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/convolution.hpp>
 #include <weft/ops/gpu/matmul.hpp>

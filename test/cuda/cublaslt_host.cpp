@@ -93,6 +93,31 @@ BOOST_AUTO_TEST_CASE(the_first_advice_is_taken_or_the_fastest_within_the_workspa
   BOOST_CHECK_EQUAL(taken(true, 0), 0);
 }
 
+BOOST_AUTO_TEST_CASE(the_alignment_is_that_of_whole_buffers_or_what_the_addresses_have) {
+  machine m;
+  for (const matmul_shape s : {matmul_shape{4, 8, 16}, matmul_shape{1, 3, 5}}) {
+    gpu::owned<kernel> nothing;
+    const gpu::cublaslt_problem p{s, dtype::float32, gpu::matmul_epilogue::bias, false, false, 100000};
+    const gpu::owned<kernel> k(
+        gpu::cublaslt_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()), p, {0, 1, 2, 3}, 1, nothing));
+    for (const std::size_t operand : {0, 1, 2, 3})
+      for (const std::size_t offset : {0, 64, 32, 16, 4, 16, 0, 128}) {
+        const array<float> all[] = {{m.d, 200}, {m.d, 200}, {m.d, 200}, {m.d, 200}};
+        std::byte* at[4];
+        for (std::size_t i = 0; i < 4; ++i) {
+          at[i] = all[i].memory.data() + (i == operand ? offset : 0);
+          for (std::size_t j = 0; j < 160; ++j) reinterpret_cast<float*>(at[i])[j] = number(i + j);
+        }
+        k->run({at, nullptr, m.q.get()});
+        m.q->synchronize();
+        BOOST_CHECK_EQUAL(m.cublaslt.alignments.back(), offset % 64 ? offset : 64);
+        double sum = number(3);
+        for (std::size_t l = 0; l < s.k; ++l) sum += number(l) * number(1 + l * s.n);
+        BOOST_CHECK_EQUAL(*reinterpret_cast<float*>(at[2]), static_cast<float>(sum));
+      }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_step_of_library_calls_is_recorded_and_has_one_workspace) {
   machine m;
   m.cublaslt.times = {1};

@@ -31,7 +31,7 @@ struct options {
   double low = -2, high = 2;    ///< of random inputs
   std::set<std::string> exact;  ///< operations whose bits must be the same
   std::size_t offset = 0;       ///< by which buffers are moved off their alignment, in bytes
-  std::map<std::string, std::vector<double>> values;  ///< of leaves, by name
+  std::map<std::string, std::vector<double>> values;       ///< of leaves, by name
   std::vector<std::vector<std::byte>>* written = nullptr;  ///< what the GPU wrote is added to it, node by node
 };
 
@@ -119,9 +119,7 @@ void recorded(const Nodes&...) {}
 
 /// Returns how many launches the graph took.
 inline std::size_t run(const graph& g, const options& o = {}) {
-  gpu::emulated_platform gpus;
-  auto& d = gpus.device(0);
-  const auto q = d.make_queue();
+  gpu::emulated_platform small({.multiprocessors = 1}), large({.multiprocessors = 132});
   thread_pool threads(1);
   std::mt19937 engine(7);
   std::map<value_key, std::vector<std::byte>> values;
@@ -181,6 +179,8 @@ inline std::size_t run(const graph& g, const options& o = {}) {
       std::vector<std::vector<std::byte>> first;
       for (int pass = 0; pass < 4; ++pass) {
         gpu::emulate_backwards = pass % 2 == 1;
+        auto& d = (pass < 2 ? small : large).device(0);  // every GPU has the same bits
+        const auto q = d.make_queue();
         const std::unique_ptr<kernel> k(c.op->gpu->prepare(p, d));
         if (pass == 0) BOOST_TEST(!k->describe().empty());
         std::vector<std::byte*> memory(all), frame(all);

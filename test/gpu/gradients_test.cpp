@@ -5,6 +5,22 @@ using namespace weft;
 using compare::input;
 using compare::recorded;
 
+namespace {
+
+/// A user's formula, which is not said to be a constant expression.
+struct cube {
+  template <class V>
+  static V apply(V x) {
+    return x * x * x;
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return V(3) * g * x * x;
+  }
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
   graph g;
   auto x = variable<float, dims<12, 20>>(g, "x"), y = variable<float, dims<12, 20>>(g, "y");
@@ -32,6 +48,20 @@ BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
   compare::options o;
   o.offset = 4;
   compare::run(g, o);
+}
+
+// What is not read is not waited for: a thread may have more of the rest on its way.
+BOOST_AUTO_TEST_CASE(a_gradient_s_kernel_is_made_for_the_inputs_that_it_reads) {
+  using skeleton::apply, skeleton::argument;
+  using x = argument<0, float>;
+  using y = argument<1, float>;
+  const auto read = []<class S>(S*) { return gpu::reads_of<gpu::gradient_program<S, true>>; };
+  BOOST_TEST(read(static_cast<apply<formula::add, float, x, y>*>(nullptr)) == 1);
+  BOOST_TEST(read(static_cast<apply<formula::multiply, float, x, y>*>(nullptr)) == 3);
+  BOOST_TEST(read(static_cast<apply<formula::relu, float, apply<formula::add, float, x, y>>*>(nullptr)) == 2);
+  BOOST_TEST(read(static_cast<apply<formula::tanh, float, x>*>(nullptr)) == 2);
+  BOOST_TEST(read(static_cast<apply<formula::pow, float, x, y>*>(nullptr)) == 4);
+  BOOST_TEST(read(static_cast<apply<cube, float, x>*>(nullptr)) == 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_bias_takes_one_launch) {

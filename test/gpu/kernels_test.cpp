@@ -104,6 +104,8 @@ BOOST_AUTO_TEST_CASE(argmax_one_hot_and_extents) {
   auto nan = input<float, 13, 3>(g, "nan");
   recorded(argmax<1>(nan), argmax<0>(nan));
   recorded(argmax<0>(input<double, 300>(g, "d")), argmax<1>(input<std::int64_t, 100, 10>(g, "l")));
+  recorded(argmax<0>(input<float, 50000>(g, "long")), argmax<1>(input<half, 3, 9000, 5>(g, "equals")),
+           argmax<0>(input<float, 70000, 2>(g, "nans")), argmax<1>(input<std::int32_t, 2, 30001>(g, "sorted")));
   auto labels = input<std::int32_t, 33>(g, "labels");
   recorded(one_hot<10>(labels), one_hot<1>(labels), one_hot<257, double>(input<std::int64_t, 5>(g, "labels")));
   recorded(shape_of(x), weft::size(x));
@@ -112,6 +114,9 @@ BOOST_AUTO_TEST_CASE(argmax_one_hot_and_extents) {
   o.values["nan"] = {1, std::numeric_limits<double>::quiet_NaN(), 3, 3,
                      2, std::numeric_limits<double>::quiet_NaN(), 0, 1};
   o.values["labels"] = {0, 9, 3, -1, 10, 256};
+  o.values["equals"] = {1, 2, 0.5};
+  o.values["nans"] = {std::numeric_limits<double>::quiet_NaN()};
+  for (int n = 0; n < 30001; ++n) o.values["sorted"].push_back(n / 2);
   compare::run(g, o);
 }
 

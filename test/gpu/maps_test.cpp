@@ -36,6 +36,43 @@ BOOST_AUTO_TEST_CASE(maps_of_every_size) {
   map_of_size<70001>();
 }
 
+BOOST_AUTO_TEST_CASE(few_elements_are_spread_over_the_multiprocessors) {
+  const auto launched = [](int multiprocessors, auto n) {
+    graph g;
+    auto x = input<float, n()>(g, "x");
+    let(x + 1.0f);
+    gpu::emulated_platform gpus({.multiprocessors = multiprocessors});
+    const node_def& c = g[static_cast<std::uint32_t>(g.size() - 1)].def;
+    const std::uint32_t slots[] = {0, 1};
+    const std::unique_ptr<kernel> k(
+        c.op->gpu->prepare({c, &c.outputs[0], c.outputs.data(), slots, slots + 1}, gpus.device(0)));
+    struct counting final : gpu::queue {
+      unsigned blocks = 0;
+      void launch(const gpu::function&, const gpu::launch_size& s, void**) override { blocks = s.blocks; }
+      void copy(void*, const void*, std::size_t) override {}
+      void clear(void*, std::size_t) override {}
+      void wait_for(queue&) override {}
+      void synchronize() override {}
+      void begin_recording() override {}
+      gpu::owned<gpu::recording> end_recording() override { return {}; }
+      void launch(gpu::recording&) override {}
+    } q;
+    alignas(64) std::byte nowhere[64];
+    std::byte* buffers[] = {nowhere, nowhere};
+    k->run({buffers, nullptr, &q});
+    return q.blocks;
+  };
+  const auto n = []<int N>() { return std::integral_constant<int, N>(); };
+  // x + 1 reads one input: four groups of four elements to a thread where there are enough of them.
+  BOOST_TEST(launched(1, n.operator()<4096>()) == 4u);
+  BOOST_TEST(launched(1, n.operator()<8192>()) == 8u);
+  BOOST_TEST(launched(1, n.operator()<8196>()) == 3u);
+  BOOST_TEST(launched(100, n.operator()<8196>()) == 33u);  // an element to a thread
+  BOOST_TEST(launched(100, n.operator()<100000>()) == 391u);
+  BOOST_TEST(launched(100, n.operator()<400000>()) == 391u);
+  BOOST_TEST(launched(100, n.operator()<4000000>()) == 977u);
+}
+
 BOOST_AUTO_TEST_CASE(maps_broadcast_over_any_axes) {
   graph g;
   auto x = input<float, 6, 5, 4, 8>(g, "x");

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <weft/device/gpu/emulated.hpp>
+#include <weft/device/gpu/pinned_allocator.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
@@ -189,6 +191,102 @@ BOOST_AUTO_TEST_CASE(values_cross_from_gpu_to_gpu_beside_kernels) {
       }
     }
   });
+}
+
+namespace {
+
+using batch = dims<dyn<"n">, 128>;
+
+tensor<float, batch> images(std::int64_t n, float first, bool pinned) {
+  auto t = pinned ? tensor<float, batch>(shape{n, 128}, gpu::pinned_allocator{}) : tensor<float, batch>(shape{n, 128});
+  for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = first + static_cast<float>(i % 64);
+  return t;
+}
+
+bool was_read(const gpu::emulated_device& d, const tensor<float, batch>& t) {
+  for (const void* p : d.reads_of_host())
+    if (p == t.data()) return true;
+  return false;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_fed_in_page_locked_memory_is_read_where_it_lies) {
+  graph g;
+  auto x = placeholder<float, batch>(g, "x"), y = placeholder<float, batch>(g, "y");
+  auto z = let(2.0f * x + y);
+  for (const bool early : {false, true})
+    for (const bool changes : {true, false}) {
+      gpu::emulated_platform gpus({.early = early, .changes_recordings = changes});
+      auto& d = gpus.device(0);
+      {
+        session s{g, {.threads = 2, .device = cuda{0}}};
+        auto step = s.prepare(fetch(z), feed(x, y));
+        auto a = images(200, 1, true), b = images(200, 7, true), c = images(200, 3, false), e = images(150, 9, true);
+        auto small = images(3, 5, true);
+        const auto run = [&](tensor<float, batch>& first, tensor<float, batch>& second) {
+          const auto out = step(first, second);
+          BOOST_REQUIRE_EQUAL(out.elements(), first.elements());
+          for (std::size_t i = 0; i < out.elements(); ++i)
+            BOOST_REQUIRE_EQUAL(out.data()[i], 2 * first.data()[i] + second.data()[i]);
+          for (auto* t : {&first, &second}) t->data()[t->elements() - 1] += 1;  // the caller's again
+        };
+        for (int i = 0; i < 3; ++i) run(a, b);
+        BOOST_TEST((was_read(d, a) && was_read(d, b)));
+        if (changes) CHECK_SAYS(step.explain(), "fed values read where they lie: 2 of 2");
+        run(b, a), run(a, a), run(c, b), run(c, c), run(b, c), run(a, b);
+        BOOST_TEST(!was_read(d, c));
+        for (int i = 0; i < 3; ++i) run(e, e), run(small, small), run(c, a);
+        BOOST_TEST(!was_read(d, small));  // it is copied sooner than asked about
+        BOOST_TEST(was_read(d, e));
+        {
+          auto passing = images(200, 2, true);
+          run(passing, b);
+        }
+        auto again = images(200, 4, true);
+        run(again, b), run(c, again);
+        BOOST_TEST(d.count().recordings == (changes ? 3u : 6u));
+        BOOST_TEST((d.count().recorded_copies_changed > 0) == changes);
+        BOOST_TEST(d.count().pageable_copies == 0u);
+      }
+      BOOST_TEST(d.mistakes().empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(page_locked_memory_is_asked_of_a_gpu) {
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<4>>(shape{4}, gpu::pinned_allocator{})), error,
+                        [](const error& e) { return e.code() == error_code::unavailable; });
+  gpu::emulated_platform gpus;
+  {
+    const tensor<float, dims<4>> t(shape{4}, gpu::pinned_allocator{});
+    BOOST_TEST(gpus.device(0).is_page_locked(t.data(), 16));
+    BOOST_TEST(!gpus.device(0).is_page_locked(t.data(), 1 << 20));
+    gpus.fail_allocation(1);
+    BOOST_CHECK_EXCEPTION((tensor<float, dims<4>>(shape{4}, gpu::pinned_allocator{})), error,
+                          [](const error& e) { return e.code() == error_code::resource_exhausted; });
+  }
+  BOOST_TEST(gpus.device(0).count().live_host_bytes == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_page_locked_memory_to_the_caller) {
+  graph g;
+  auto x = placeholder<float, batch>(g, "x");
+  auto z = let(x * 3.0f);
+  for (std::size_t launch = 1; launch < 4; ++launch) {
+    gpu::emulated_platform gpus;
+    session s{g, {.threads = 1, .device = cuda{0}}};
+    auto step = s.prepare(fetch(z), feed(x));
+    auto a = images(200, 1, true), c = images(200, 2, false);
+    gpus.fail_launch(launch);
+    try {
+      for (int i = 0; i < 3; ++i) step(a);
+    } catch (const error& e) {
+      BOOST_TEST((e.code() == error_code::internal));
+    }
+    gpus.fail_launch(0);
+    BOOST_TEST(!gpus.device(0).is_busy());
+    for (const auto* t : {&c, &a, &c}) BOOST_TEST(step(*t).data()[5] == 3 * t->data()[5]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_launch_that_fails_among_copies_leaves_the_session_usable) {

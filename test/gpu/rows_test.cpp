@@ -58,6 +58,37 @@ BOOST_AUTO_TEST_CASE(running_sums_of_every_length) {
   axis_of<float, 5000>();
 }
 
+// Few long rows are cut into parts: the last one whole, or shorter.
+BOOST_AUTO_TEST_CASE(running_sums_of_long_rows_by_many_blocks) {
+  axis_of<float, 8193>();
+  axis_of<double, 16384>();
+  axis_of<std::int32_t, 40961>();
+  compare::options o = options();
+  o.tolerance = 1e-2;
+  graph halves;
+  sums(input<weft::half, 2, 20000, 3>(halves, "x"));
+  compare::run(halves, o);
+  graph g;
+  recorded(cumsum<0>(input<float, 300001>(g, "x")));
+  compare::run(g, o);
+  gpu::emulated_platform gpus;
+  const node_def& c = g[static_cast<std::uint32_t>(g.size() - 1)].def;
+  const std::uint32_t slots[] = {0, 1};
+  const auto prepare = [&] {
+    return std::unique_ptr<kernel>(
+        c.op->gpu->prepare({c, &c.outputs[0], c.outputs.data(), slots, slots + 1}, gpus.device(0)));
+  };
+  const auto k = prepare();
+  const auto q = gpus.device(0).make_queue();
+  std::byte* buffers[] = {gpus.device(0).allocate(4 * 300001), gpus.device(0).allocate(4 * 300001)};
+  k->run({buffers, nullptr, q.get()});
+  q->synchronize();
+  BOOST_TEST(gpus.device(0).count().launches == 3u);
+  for (std::byte* b : buffers) gpus.device(0).deallocate(b);
+  gpus.fail_allocation(1);  // of the workspace
+  BOOST_CHECK_THROW(prepare(), error);
+}
+
 BOOST_AUTO_TEST_CASE(running_sums_of_every_type) {
   compare::options o = options();
   o.low = -9;

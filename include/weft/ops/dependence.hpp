@@ -11,43 +11,43 @@ namespace weft {
 struct dependence {
   std::uint32_t mask = 0;
   dependence() = default;
-  WEFT_HOST_DEVICE dependence(double) {}
-  WEFT_HOST_DEVICE explicit dependence(std::uint32_t bits, int) : mask(bits) {}
+  WEFT_HOST_DEVICE constexpr dependence(double) {}
+  WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, int) : mask(bits) {}
 };
 
 namespace detail {
-WEFT_HOST_DEVICE inline dependence join(dependence a, dependence b) { return dependence(a.mask | b.mask, 0); }
+WEFT_HOST_DEVICE constexpr dependence join(dependence a, dependence b) { return dependence(a.mask | b.mask, 0); }
 }  // namespace detail
 
-WEFT_HOST_DEVICE inline dependence operator+(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator-(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator*(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator/(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator<(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator<=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator>(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator>=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator==(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator!=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence operator-(dependence a) { return a; }
-WEFT_HOST_DEVICE inline dependence operator!(dependence a) { return a; }
+WEFT_HOST_DEVICE constexpr dependence operator+(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator-(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator*(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator/(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator<(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator<=(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator>(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator>=(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator==(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator!=(dependence a, dependence b) { return detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence operator-(dependence a) { return a; }
+WEFT_HOST_DEVICE constexpr dependence operator!(dependence a) { return a; }
 
 namespace math {
 
-WEFT_HOST_DEVICE inline dependence exp(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence log(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence log1p(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence expm1(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence sqrt(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence tanh(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence sigmoid(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence abs(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence sign(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence floor(dependence x) { return x; }
-WEFT_HOST_DEVICE inline dependence pow(dependence a, dependence b) { return weft::detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence maximum(dependence a, dependence b) { return weft::detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence minimum(dependence a, dependence b) { return weft::detail::join(a, b); }
-WEFT_HOST_DEVICE inline dependence select(dependence p, dependence a, dependence b) {
+WEFT_HOST_DEVICE constexpr dependence exp(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence log(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence log1p(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence expm1(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence sqrt(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence tanh(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence sigmoid(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence abs(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence sign(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence floor(dependence x) { return x; }
+WEFT_HOST_DEVICE constexpr dependence pow(dependence a, dependence b) { return weft::detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence maximum(dependence a, dependence b) { return weft::detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence minimum(dependence a, dependence b) { return weft::detail::join(a, b); }
+WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
   return weft::detail::join(p, weft::detail::join(a, b));
 }
 

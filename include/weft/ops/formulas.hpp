@@ -24,45 +24,45 @@ namespace weft::formula {
 struct add {
   static constexpr const char* name = "add";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) + wrapping(b));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V, V) {
     return g;
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V, V) {
     return g;
   }
 };
 struct subtract {
   static constexpr const char* name = "subtract";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) - wrapping(b));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V, V) {
     return g;
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V, V) {
     return -g;
   }
 };
 struct multiply {
   static constexpr const char* name = "multiply";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) * wrapping(b));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V b, V) {
     return g * b;
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V, V) {
     return g * a;
   }
 };
@@ -71,7 +71,7 @@ struct multiply {
 struct divide {
   static constexpr const char* name = "divide";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     if constexpr (std::is_integral_v<V>) {
       if (b == V(0)) return by_zero<V>();
       if (V(-1) < V(0) && b == V(-1)) return static_cast<V>(std::uint64_t{0} - static_cast<std::uint64_t>(a));
@@ -79,11 +79,11 @@ struct divide {
     return static_cast<V>(a / b);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V b, V) {
     return g / b;
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V, V b, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V b, V y) {
     return -(g * y) / b;
   }
 
@@ -100,22 +100,22 @@ struct divide {
 struct negate {
   static constexpr const char* name = "negate";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return static_cast<V>(-wrapping(x));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
     return -g;
   }
 };
 struct abs {
   static constexpr const char* name = "abs";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::abs(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return g * math::sign(x);
   }
 };
@@ -123,11 +123,11 @@ struct abs {
 struct sign {
   static constexpr const char* name = "sign";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sign(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
     return g * V(0);
   }
 };
@@ -136,22 +136,22 @@ struct floor {
   static constexpr const char* name = "floor";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::floor(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
     return g * V(0);
   }
 };
 struct square {
   static constexpr const char* name = "square";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return static_cast<V>(wrapping(x) * wrapping(x));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return (g + g) * x;
   }
 };
@@ -159,11 +159,11 @@ struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sqrt(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
     return V(0.5) * g / y;
   }
 };
@@ -171,11 +171,11 @@ struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::exp(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
     return g * y;
   }
 };
@@ -183,11 +183,11 @@ struct log {
   static constexpr const char* name = "log";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::log(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return g / x;
   }
 };
@@ -196,17 +196,17 @@ struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::pow(a, b);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
     // 0 where b is, at a = 0 too, where a^-1 is inf: then the power is of 1, so that its own gradients are finite.
     const auto constant = b == V(0);
     return math::select(constant, V(0), g * b * math::pow(math::select(constant, V(1), a), b - V(1)));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V, V y) {
     const auto positive = a > V(0);
     return math::select(positive, g * y * math::log(math::select(positive, a, V(1))), V(0));
   }
@@ -215,11 +215,11 @@ struct tanh {
   static constexpr const char* name = "tanh";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::tanh(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
     return g * (V(1) - y * y);
   }
 };
@@ -227,22 +227,22 @@ struct sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr bool floating_only = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sigmoid(x);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
     return g * y * (V(1) - y);
   }
 };
 struct relu {
   static constexpr const char* name = "relu";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V x) {
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::maximum(x, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient(V g, V, V y) {  // of y, so that x need not be kept: it is overwritten in place
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // of y, so that x need not be kept: it is overwritten in place
     return math::select(y > V(0), g, V(0));
   }
 };
@@ -250,30 +250,30 @@ struct relu {
 struct maximum {
   static constexpr const char* name = "maximum";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::maximum(a, b);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
     return math::select(a >= b, g, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V b, V) {
     return math::select(a >= b, V(0), g);
   }
 };
 struct minimum {
   static constexpr const char* name = "minimum";
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::minimum(a, b);
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
     return math::select(a <= b, g, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, V a, V b, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V b, V) {
     return math::select(a <= b, V(0), g);
   }
 };
@@ -282,7 +282,7 @@ struct less {
   static constexpr const char* name = "less";
   static constexpr bool predicate = true, orders = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a < b;
   }
 };
@@ -290,7 +290,7 @@ struct less_equal {
   static constexpr const char* name = "less_equal";
   static constexpr bool predicate = true, orders = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a <= b;
   }
 };
@@ -298,7 +298,7 @@ struct greater {
   static constexpr const char* name = "greater";
   static constexpr bool predicate = true, orders = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a > b;
   }
 };
@@ -306,7 +306,7 @@ struct greater_equal {
   static constexpr const char* name = "greater_equal";
   static constexpr bool predicate = true, orders = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a >= b;
   }
 };
@@ -314,7 +314,7 @@ struct equal {
   static constexpr const char* name = "equal";
   static constexpr bool predicate = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a == b;
   }
 };
@@ -322,7 +322,7 @@ struct not_equal {
   static constexpr const char* name = "not_equal";
   static constexpr bool predicate = true;
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return !(a == b);
   }
 };
@@ -331,7 +331,7 @@ struct logical_and {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::select(a, b, a);
   }
 };
@@ -340,7 +340,7 @@ struct logical_or {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::select(a, a, b);
   }
 };
@@ -349,22 +349,22 @@ struct logical_not {
   static constexpr bool predicate = true;
   static constexpr bool of_bools = true;
   template <class V>
-  WEFT_HOST_DEVICE static V apply(V a) {
+  WEFT_HOST_DEVICE static constexpr V apply(V a) {
     return !a;
   }
 };
 struct select {
   static constexpr const char* name = "select";
   template <class P, class V>
-  WEFT_HOST_DEVICE static V apply(P p, V a, V b) {
+  WEFT_HOST_DEVICE static constexpr V apply(P p, V a, V b) {
     return math::select(p, a, b);
   }
   template <class P, class V>
-  WEFT_HOST_DEVICE static V gradient_a(V g, P p, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, P p, V, V, V) {
     return math::select(p, g, V(0));
   }
   template <class P, class V>
-  WEFT_HOST_DEVICE static V gradient_b(V g, P p, V, V, V) {
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, P p, V, V, V) {
     return math::select(p, V(0), g);
   }
 };
@@ -373,7 +373,7 @@ template <class To>
 struct cast {
   static constexpr const char* name = "cast";
   template <class V>
-  WEFT_HOST_DEVICE static auto apply(V x) {
+  WEFT_HOST_DEVICE static constexpr auto apply(V x) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
@@ -382,7 +382,7 @@ struct cast {
       return static_cast<To>(x);
   }
   template <class Upstream, class V, class Y>
-  WEFT_HOST_DEVICE static V gradient(Upstream g, V x, Y) {
+  WEFT_HOST_DEVICE static constexpr V gradient(Upstream g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)

@@ -105,11 +105,11 @@ struct dependence_context {
   template <class T>
   using value = dependence;
   template <int Index, class T>
-  WEFT_HOST_DEVICE dependence argument() const {
+  WEFT_HOST_DEVICE constexpr dependence argument() const {
     return dependence(std::uint32_t{1} << Index, 0);
   }
   template <int Index, class T>
-  WEFT_HOST_DEVICE dependence constant() const {
+  WEFT_HOST_DEVICE constexpr dependence constant() const {
     return dependence();
   }
 };
@@ -206,13 +206,13 @@ void gradient_loop(const void* const* in, void* const* out, std::size_t n, const
 struct dependence_sink {
   std::uint32_t mask = 0;
   template <int Index, class T>
-  WEFT_HOST_DEVICE void take(dependence g) {
+  WEFT_HOST_DEVICE constexpr void take(dependence g) {
     mask |= g.mask;
   }
 };
 
 template <class S, bool KeepsValue>
-std::uint32_t gradient_reads() {
+constexpr std::uint32_t gradient_reads() {
   constexpr auto arguments = static_cast<unsigned>(signature_of<S>.arguments);
   const dependence_context c;
   dependence_sink sink;

@@ -35,15 +35,15 @@ struct argument {
     value_in<C, T> y;
   };
   template <class C>
-  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static constexpr value_in<C, T> eval(const C& c) {
     return c.template argument<Index, T>();
   }
   template <class C>
-  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static constexpr tape<C> forward(const C& c) {
     return {eval(c)};
   }
   template <class C, class Sink>
-  WEFT_HOST_DEVICE static void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static constexpr void backward(const tape<C>&, value_in<C, T> g, Sink& sink) {
     sink.template take<Index, T>(g);
   }
 };
@@ -57,11 +57,11 @@ struct constant {
     value_in<C, T> y;
   };
   template <class C>
-  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static constexpr value_in<C, T> eval(const C& c) {
     return c.template constant<Index, T>();
   }
   template <class C>
-  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static constexpr tape<C> forward(const C& c) {
     return {eval(c)};
   }
 };
@@ -91,14 +91,14 @@ struct apply<Op, T, A> {
     value_in<C, T> y;
   };
   template <class C>
-  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static constexpr value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(A::eval(c)));
   }
   template <class C>
-  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static constexpr tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, eval(c)};
     } else {
@@ -107,7 +107,7 @@ struct apply<Op, T, A> {
     }
   }
   template <class C, class Sink>
-  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static constexpr void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) A::template backward<C>(t.a, Op::gradient(g, t.a.y, t.y), sink);
   }
 };
@@ -124,14 +124,14 @@ struct apply<Op, T, A, B> {
     value_in<C, T> y;
   };
   template <class C>
-  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static constexpr value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(A::eval(c), B::eval(c)));
   }
   template <class C>
-  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static constexpr tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, eval(c)};
     } else {
@@ -141,7 +141,7 @@ struct apply<Op, T, A, B> {
     }
   }
   template <class C, class Sink>
-  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static constexpr void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) {
       if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.a.y, t.b.y, t.y), sink);
       if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.a.y, t.b.y, t.y), sink);
@@ -163,14 +163,14 @@ struct apply<Op, T, P, A, B> {
     value_in<C, T> y;
   };
   template <class C>
-  WEFT_HOST_DEVICE static value_in<C, T> eval(const C& c) {
+  WEFT_HOST_DEVICE static constexpr value_in<C, T> eval(const C& c) {
     if constexpr (taken_whole<C, apply>)
       return c.template part<apply>();
     else
       return value_in<C, T>(Op::apply(P::eval(c), A::eval(c), B::eval(c)));
   }
   template <class C>
-  WEFT_HOST_DEVICE static tape<C> forward(const C& c) {
+  WEFT_HOST_DEVICE static constexpr tape<C> forward(const C& c) {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, {}, eval(c)};
     } else {
@@ -181,7 +181,7 @@ struct apply<Op, T, P, A, B> {
     }
   }
   template <class C, class Sink>
-  WEFT_HOST_DEVICE static void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
+  WEFT_HOST_DEVICE static constexpr void backward(const tape<C>& t, value_in<C, T> g, Sink& sink) {
     if constexpr (differentiable) {
       if constexpr (A::differentiable) A::template backward<C>(t.a, Op::gradient_a(g, t.p.y, t.a.y, t.b.y, t.y), sink);
       if constexpr (B::differentiable) B::template backward<C>(t.b, Op::gradient_b(g, t.p.y, t.a.y, t.b.y, t.y), sink);

@@ -23,11 +23,19 @@ struct stages_of_binding final : gpu_binding {
   struct stage {
     per_gpu_work<bool> uses;  // queues
     gpu::owned<gpu::recording> recorded;
+    sequence<std::uint32_t> in_place;  // feeds that the recording reads where they lie
     bool has_run = false, unrecordable = false;
+  };
+  /// What is fed, on its way: by a copy into page-locked memory of the step's own, or from where it lies.
+  struct feed {
+    std::size_t bytes;
+    std::byte* staging;  // for as long as the step runs
+    bool in_place;
   };
   sequence<stage> stages;
   sequence<sequence<std::uint32_t>> dependencies;  // of each instruction: those in other queues that it waits for
-  sequence<std::size_t> staged_bytes;
+  sequence<feed> feeds;
+  bool stages_all = false;  // what is recorded here cannot be changed
 };
 
 /// Runs a program in which GPUs take part. Kernels that follow one another on a GPU are a stage, recorded once and
@@ -37,12 +45,17 @@ struct stages_of_binding final : gpu_binding {
 /// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
 /// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
 /// be it the same value or another one in the same place.
+///
+/// What is fed is copied to where a GPU can read it, and that at the same address in every run. What lies in
+/// page-locked memory already, and is large, is read there, and its address put into the recording: the step has ended
+/// when the caller may change it again.
 class gpu_executor {
  public:
   gpu_executor(session_gpus& gpus, const sequence<outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
 
   /// Once for a program.
   void list_stages(const program& p) {
+    uploads_.resize(staged_.size());
     sequence<std::uint32_t> writer(p.buffers.size(), none);
     sequence<sequence<std::uint32_t>> readers(p.buffers.size());  // since it was written
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
@@ -67,6 +80,8 @@ class gpu_executor {
         writer[b] = i;
         readers[b].clear();
       }
+      for (std::size_t f = 0; f < staged_.size(); ++f)
+        if (in.copies && in.reads[0] == staged_[f].to) uploads_[f] = {stages_.size() - 1, in.writes[0]};
     }
   }
 
@@ -74,18 +89,18 @@ class gpu_executor {
     auto* made = new stages_of_binding;
     made->stages.resize(stages_.size());
     made->dependencies.resize(p.instructions.size());
-    for (const outside_copy& c : staged_) made->staged_bytes.push_back(infos[c.from].bytes());
+    for (const outside_copy& c : staged_) made->feeds.push_back({infos[c.from].bytes(), nullptr, false});
     for (std::size_t s = 0; s < stages_.size(); ++s)
       if (stages_[s].on.gpu) order_queues(p, b, infos, stages_[s], made->stages[s], made->dependencies);
     return gpu::owned<gpu_binding>(made);
   }
 
-  void run(const program& p, const binding& b, thread_pool& threads, step_times* times) {
+  void run(const program& p, binding& b, thread_pool& threads, step_times* times) {
     auto& state = static_cast<stages_of_binding&>(*b.on_gpus);
+    const placed_feeds placed(*this, b, state);
     stage_feeds(b, state, threads);
     try {
-      for (std::size_t s = 0; s < stages_.size(); ++s)
-        run_stage(p, b, stages_[s], state.stages[s], state.dependencies, {b.addresses.data(), &threads}, times);
+      for (std::size_t s = 0; s < stages_.size(); ++s) run_stage(p, b, s, state, {b.addresses.data(), &threads}, times);
       for (const std::uint32_t g : used_gpus_) gpus_.at(g).queue().synchronize();
     } catch (...) {
       // The next run writes what GPUs may still be reading, and no queue has waited for the others.
@@ -166,10 +181,62 @@ class gpu_executor {
     return false;
   }
 
+  /// Below this a copy takes no longer than to ask CUDA whose memory it is.
+  static constexpr std::size_t in_place_bytes = std::size_t{1} << 16;
+
+  /// Lets the copies of a step read what is fed where it lies, where they can, until it has run.
+  class placed_feeds {
+   public:
+    placed_feeds(const gpu_executor& of, binding& b, stages_of_binding& state) : of_(of), b_(b), state_(state) {
+      for (std::size_t f = 0; f < state.feeds.size(); ++f) {
+        stages_of_binding::feed& feed = state.feeds[f];
+        std::byte* const fed = b.addresses[of.staged_[f].from];
+        feed.staging = at(f);
+        feed.in_place = !state.stages_all && feed.bytes >= in_place_bytes &&
+                        of.gpus_.at(of.stages_[of.uploads_[f].stage].on.ordinal).device.is_page_locked(fed, feed.bytes);
+        if (feed.in_place) at(f) = fed;
+      }
+    }
+    placed_feeds(const placed_feeds&) = delete;
+    placed_feeds& operator=(const placed_feeds&) = delete;
+    ~placed_feeds() {
+      for (std::size_t f = 0; f < state_.feeds.size(); ++f) at(f) = state_.feeds[f].staging;
+    }
+
+   private:
+    std::byte*& at(std::size_t f) { return b_.addresses[of_.staged_[f].to]; }
+
+    const gpu_executor& of_;
+    binding& b_;
+    stages_of_binding& state_;
+  };
+
+  /// Lets the recording of a stage read what is fed where it is now. Every time where it was not staged, as what lies
+  /// at an address may have been given back and taken again.
+  bool redirect(const binding& b, std::size_t s, stages_of_binding& state) const {
+    stages_of_binding::stage& of = state.stages[s];
+    for (std::size_t f = 0; f < state.feeds.size(); ++f) {
+      if (uploads_[f].stage != s) continue;
+      const bool is_in_place = state.feeds[f].in_place;
+      if ((is_in_place || contains(of.in_place, static_cast<std::uint32_t>(f))) &&
+          !of.recorded->copy_from(b.addresses[uploads_[f].to], b.addresses[staged_[f].to], state.feeds[f].bytes))
+        return false;
+    }
+    list_in_place(s, state);
+    return true;
+  }
+  void list_in_place(std::size_t s, stages_of_binding& state) const {
+    state.stages[s].in_place.clear();
+    for (std::size_t f = 0; f < state.feeds.size(); ++f)
+      if (uploads_[f].stage == s && state.feeds[f].in_place)
+        state.stages[s].in_place.push_back(static_cast<std::uint32_t>(f));
+  }
+
   /// Copies what is fed to where GPUs read it. A megabyte takes a thread as long as another one takes to wake up.
   void stage_feeds(const binding& b, const stages_of_binding& state, thread_pool& threads) const {
     for (std::size_t f = 0; f < staged_.size(); ++f) {
-      const std::size_t bytes = state.staged_bytes[f];
+      if (state.feeds[f].in_place) continue;
+      const std::size_t bytes = state.feeds[f].bytes;
       const std::size_t size = static_cast<std::size_t>(threads.size()), megabytes = bytes >> 20;
       const std::size_t parts = megabytes < 2 ? 1 : megabytes < size ? megabytes : size;
       threads.parallel_for(parts, [&](std::size_t i) {
@@ -179,8 +246,10 @@ class gpu_executor {
     }
   }
 
-  void run_stage(const program& p, const binding& b, const gpu_stage& s, stages_of_binding::stage& state,
-                 const sequence<sequence<std::uint32_t>>& dependencies, const kernel_context& host, step_times* times) {
+  void run_stage(const program& p, const binding& b, std::size_t number, stages_of_binding& all,
+                 const kernel_context& host, step_times* times) {
+    const gpu_stage& s = stages_[number];
+    stages_of_binding::stage& state = all.stages[number];
     for (const std::uint32_t g : s.waits) {
       if (s.on.gpu)
         gpus_.at(s.on.ordinal).queue().wait_for(gpus_.at(g).queue());
@@ -195,9 +264,13 @@ class gpu_executor {
     // step that runs once is spared the making of a recording.
     session_gpu& g = gpus_.at(s.on.ordinal);
     const bool one_by_one = g.options.synchronous || times;  // each kernel is waited for
-    const auto fill = [&] { fill_queues(p, b, s, state, dependencies, g, one_by_one, times); };
+    const auto fill = [&] { fill_queues(p, b, s, state, all.dependencies, g, one_by_one, times); };
     const bool whole = state.has_run && g.options.record_steps && !one_by_one;
-    if (whole && !state.recorded && !state.unrecordable) record(state, g, fill);
+    if (whole && state.recorded && !redirect(b, number, all)) state.recorded = {}, all.stages_all = true;
+    if (whole && !state.recorded && !state.unrecordable) {
+      record(state, g, fill);
+      list_in_place(number, all);
+    }
     if (whole && state.recorded) return g.queue().launch(*state.recorded);
     fill();
     join_queues(state, g);
@@ -267,8 +340,15 @@ class gpu_executor {
   void describe_overlaps(const program& p, const gpu_stage& s, const sequence<sequence<std::uint32_t>>& dependencies,
                          std::string& text) const;
 
+  /// Of what is staged: which stage uploads it, and to where.
+  struct upload {
+    std::size_t stage = 0;
+    std::uint32_t to = 0;  // a buffer
+  };
+
   session_gpus& gpus_;
   const sequence<outside_copy>& staged_;
+  sequence<upload> uploads_;
   sequence<gpu_stage> stages_;
   sequence<std::uint32_t> used_gpus_;
 };
@@ -284,6 +364,9 @@ inline void gpu_executor::describe(const program& p, const binding& b, std::stri
                   "\n"});
     if (s.on.gpu) describe_overlaps(p, s, state.dependencies, text);
   }
+  std::size_t in_place = 0;
+  for (const auto& f : state.feeds) in_place += f.in_place;
+  if (in_place) append(text, {"fed values read where they lie: ", in_place, " of ", state.feeds.size(), "\n"});
   for (const std::uint32_t g : used_gpus_)
     if (const std::size_t bytes = gpus_.at(g).queue().workspace_bytes())
       append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});

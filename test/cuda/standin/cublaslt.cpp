@@ -200,6 +200,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
   const double factor = wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);
   const double before = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
   library->multiplied.push_back(chosen.number);
+  library->alignments.push_back(chosen.alignment);
   std::vector<byte_access> all = {part(a_data, bytes(a), false), part(b_data, bytes(b), false),
                                   part(d_data, bytes(r), true)};
   if (bias) all.push_back(part(p.bias, static_cast<std::size_t>(r.rows) * weft::size_of(element(p.bias_type)), false));

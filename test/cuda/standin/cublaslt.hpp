@@ -23,7 +23,8 @@ class cublaslt_library {
   std::vector<float> times = {3, 2, 1};
   /// The workspace that algorithm i needs is i times this.
   std::size_t workspace = 5000;
-  std::vector<int> multiplied;  ///< the algorithms that were called
+  std::vector<int> multiplied;            ///< the algorithms that were called
+  std::vector<std::uint32_t> alignments;  ///< and what each was offered for
   std::vector<std::string> mistakes;
   int handles = 0;
 };

@@ -48,13 +48,19 @@ struct CUevent_st {
   progress recorded_order{};
   float at = 0;  // milliseconds
 };
+struct CUgraphNode_st {
+  CUgraph_st* graph;
+  std::size_t index;
+};
 struct CUgraph_st {
   int number;
   std::vector<work> all{};
+  std::vector<CUgraphNode_st> nodes{};
 };
 struct CUgraphExec_st {
   int number;
   std::vector<work> all{};
+  cudaGraph_t graph = nullptr;  // of which it was made
 };
 struct CUmemPoolHandle_st {
   int number, device;
@@ -150,7 +156,7 @@ cudaError_t cuda_runtime::take(std::size_t bytes, int device, cudaMemPool_t pool
       return cudaSuccess;
     }
   if (bytes > given.memory_bytes - reserved_bytes(device)) return refuse(cudaErrorMemoryAllocation);
-  auto* const at = static_cast<std::byte*>(std::malloc(bytes));
+  auto* const at = static_cast<std::byte*>(std::aligned_alloc(512, bytes));
   blocks[at] = {bytes, device, pool, false, stream ? stream->number : 0, stamp};
   if (reserved_bytes(device) > max_reserved_bytes[device]) max_reserved_bytes[device] = reserved_bytes(device);
   *data = at;
@@ -353,7 +359,7 @@ cudaError_t cudaFree(void* data) {
 }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
   STANDIN_ENTER("cudaHostAlloc" + text(bytes));
-  *data = std::malloc(bytes);
+  *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   current->host_blocks[static_cast<std::byte*>(*data)] = bytes;
   return cudaSuccess;
 }
@@ -366,6 +372,15 @@ cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   current->host_blocks.erase(i);
   return e;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* what, const void* at) {
+  STANDIN_ENTER("cudaPointerGetAttributes");
+  *what = {};
+  const bool is_locked = current->is_page_locked(at, 1);
+  what->type = is_locked                                          ? cudaMemoryTypeHost
+               : current->find_block(at) != current->blocks.end() ? cudaMemoryTypeDevice
+                                                                  : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* how) {
   STANDIN_ENTER("cudaMemPoolCreate device" + text(std::size_t(how->location.id)));
@@ -557,13 +572,14 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
   if (failed != cudaSuccess) return failed;
   if (ended->broken) return current->refuse(cudaErrorStreamCaptureInvalidated);
   if (!joined) return current->refuse(cudaErrorStreamCaptureUnjoined);
-  *graph = new CUgraph_st{current->next_number++, ended->all};
+  *graph = new CUgraph_st{current->next_number++, ended->all, {}};
+  for (std::size_t i = 0; i < ended->all.size(); ++i) (*graph)->nodes.push_back({*graph, i});
   current->graphs.insert(*graph);
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* work, cudaGraph_t graph, unsigned long long) {
   STANDIN_ENTER("cudaGraphInstantiate");
-  *work = new CUgraphExec_st{current->next_number++, graph->all};
+  *work = new CUgraphExec_st{current->next_number++, graph->all, graph};
   current->recorded.insert(*work);
   return cudaSuccess;
 }
@@ -574,6 +590,43 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t work) {
   const cudaError_t e = current->enter("cudaGraphExecDestroy");
   return destroy(current->recorded, work, e);
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  STANDIN_ENTER("cudaGraphGetNodes");
+  for (std::size_t i = 0; nodes && i < *count && i < graph->nodes.size(); ++i) nodes[i] = &graph->nodes[i];
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t n, cudaGraphNodeType* type) {
+  STANDIN_ENTER("cudaGraphNodeGetType");
+  const auto run = n->graph->all[n->index].run;
+  *type = run == run_copy    ? cudaGraphNodeTypeMemcpy
+          : run == run_clear ? cudaGraphNodeTypeMemset
+                             : cudaGraphNodeTypeKernel;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t n, cudaMemcpy3DParms* what) {
+  STANDIN_ENTER("cudaGraphMemcpyNodeGetParams");
+  const work& w = n->graph->all[n->index];
+  if (w.run != run_copy) return current->refuse(cudaErrorInvalidValue);
+  *what = {};
+  what->srcPtr.ptr = const_cast<void*>(w.from), what->dstPtr.ptr = w.to;
+  what->extent = {w.bytes, 1, 1};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t all, cudaGraphNode_t n, void* to, const void* from,
+                                               size_t bytes, cudaMemcpyKind) {
+  STANDIN_ENTER("cudaGraphExecMemcpyNodeSetParams1D" + text(bytes));
+  if (!current->graphs.count(all->graph) || n->graph != all->graph) {
+    current->mistake("a recording is changed by a node of a graph that it was not made of, or that is gone");
+    return current->refuse(cudaErrorInvalidValue);
+  }
+  work& w = all->all[n->index];
+  if (w.run != run_copy || bytes == 0 || current->is_page_locked(from, bytes) != current->is_page_locked(w.from, 1))
+    return current->refuse(cudaErrorInvalidValue);
+  w.to = to, w.from = from, w.bytes = bytes;
+  w.accesses = {part(to, bytes, true), part(from, bytes, false)};
+  return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t s) {
   STANDIN_ENTER("cudaGraphUpload" + text(s));

@@ -54,7 +54,8 @@ struct transpose_body {
   }
 };
 
-/// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp).
+/// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp). Where few
+/// results have long rows, `splits` blocks share each, and a second launch looks through what they found.
 template <class T>
 struct argmax_body {
   static constexpr unsigned threads = 256;
@@ -69,6 +70,9 @@ struct argmax_body {
   std::int32_t* to;
   std::uint32_t results, extent, results_log;  ///< results of a block: 2^results_log
   divisor inner;                               ///< elements between neighbours along the axis
+  std::uint32_t split;                         ///< elements that a block looks at of each of its rows
+  T* found;                                    ///< if there are splits: their values, and
+  std::int32_t* found_at;                      ///< numbers
 
   template <int Phase>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
@@ -85,7 +89,8 @@ struct argmax_body {
     if constexpr (Phase == 0) {
       T best = weft::device::below_all<T>();
       std::int32_t index = -1;
-      for (std::uint32_t k = lane; k < extent; k += lanes) {
+      const std::uint32_t begin = at.block_y * split, end = extent - begin < split ? extent : begin + split;
+      for (std::uint32_t k = begin + lane; k < end; k += lanes) {
         const T value = first[k * inner.extent];
         if (value > best) best = value, index = static_cast<std::int32_t>(k);
       }
@@ -95,7 +100,12 @@ struct argmax_body {
       if (lane < 16) look(ours, slot, lane, lane + 16, lanes, 16);
     } else if (lane == 0) {
       look(ours, slot, 0, 1, lanes < 16 ? lanes : 16, 1);
-      to[result] = ours.index[slot(0)] < 0 ? 0 : ours.index[slot(0)];
+      if (found) {
+        found[at.block_y * results + result] = ours.value[slot(0)];
+        found_at[at.block_y * results + result] = ours.index[slot(0)];
+      } else {
+        to[result] = ours.index[slot(0)] < 0 ? 0 : ours.index[slot(0)];
+      }
     }
   }
 
@@ -112,6 +122,34 @@ struct argmax_body {
     }
     ours.value[slot(mine)] = best;
     ours.index[slot(mine)] = index;
+  }
+};
+
+/// The same of what splits found, one after another: the first has the smallest numbers.
+template <class T>
+struct argmax_of_found {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  const T* found;
+  const std::int32_t* found_at;
+  std::int32_t* to;
+  std::uint32_t results, splits;
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    const std::uint32_t result = at.block * threads + at.thread;
+    if (result >= results) return;
+    T best = weft::device::below_all<T>();
+    std::int32_t index = -1;
+    for (std::uint32_t s = 0; s < splits; ++s) {
+      const T value = found[s * results + result];
+      const std::int32_t other = found_at[s * results + result];
+      if (other >= 0 && (index < 0 || value > best)) best = value, index = other;
+    }
+    to[result] = index < 0 ? 0 : index;
   }
 };
 

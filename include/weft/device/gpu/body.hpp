@@ -12,9 +12,9 @@
 ///     struct body {
 ///       static constexpr unsigned threads = 256;         // of a block
 ///       static constexpr int phases = 2;                 // a barrier between each two
-///       struct block_memory { float x[threads]; };       // shared by the threads of a block
-///       struct thread_memory { float sum; };             // what a thread keeps from phase to phase
-///       template <int Phase>
+///       static constexpr unsigned emulated_phases = 0;   // those that a GPU leaves out, one bit each; need not be
+///       there struct block_memory { float x[threads]; };       // shared by the threads of a block struct
+///       thread_memory { float sum; };             // what a thread keeps from phase to phase template <int Phase>
 ///       WEFT_HOST_DEVICE void run(const gpu::place& at, thread_memory& mine, block_memory& ours) const;
 ///     };
 ///
@@ -34,13 +34,24 @@ struct nothing {};
 
 namespace detail {
 
+template <class Body>
+inline constexpr unsigned emulated_phases_of = 0;
+template <class Body>
+requires requires { Body::emulated_phases; }
+inline constexpr unsigned emulated_phases_of<Body> = Body::emulated_phases;
+
 template <int Phase, class Body>
 __device__ __forceinline__ void run_phases(const Body& body, const place& at, typename Body::thread_memory& mine,
                                            typename Body::block_memory& ours) {
-  body.template run<Phase>(at, mine, ours);
-  if constexpr (Phase + 1 < Body::phases) {
-    __syncthreads();
+  constexpr unsigned left_out = emulated_phases_of<Body>;
+  if constexpr ((left_out >> Phase) & 1) {
     run_phases<Phase + 1>(body, at, mine, ours);
+  } else {
+    body.template run<Phase>(at, mine, ours);
+    if constexpr (Phase + 1 < Body::phases) {
+      __syncthreads();
+      run_phases<Phase + 1>(body, at, mine, ours);
+    }
   }
 }
 

@@ -93,6 +93,17 @@ class cuda_device : public device {
     cudaFreeHost(data);
     cudaGetLastError();
   }
+  bool is_page_locked(const void* at, std::size_t bytes) noexcept override {
+    if (bytes == 0 || cudaSetDevice(ordinal_) != cudaSuccess) return cudaGetLastError(), false;
+    const auto is = [](const std::byte* p) {  // what a part of is registered may begin or end elsewhere
+      cudaPointerAttributes what{};
+      const bool known = cudaPointerGetAttributes(&what, p) == cudaSuccess;
+      if (!known) cudaGetLastError();
+      return known && what.type == cudaMemoryTypeHost;
+    };
+    const auto* const first = static_cast<const std::byte*>(at);
+    return is(first) && is(first + bytes - 1);
+  }
   owned<queue> make_queue(allocator* workspaces = nullptr) override {
     return owned<queue>(new cuda_queue(ordinal_, workspaces ? workspaces : this));
   }

@@ -56,12 +56,55 @@ class cuda_event {
 
 class cuda_recording final : public recording {
  public:
-  explicit cuda_recording(cudaGraphExec_t work) : work_(work) {}
-  ~cuda_recording() override { cudaGraphExecDestroy(work_); }
+  /// Takes over both. The graph has the nodes by whose names parts of the work are changed.
+  cuda_recording(cudaGraph_t graph, cudaGraphExec_t work) : graph_(graph), work_(work) {}
+  cuda_recording(const cuda_recording&) = delete;
+  cuda_recording& operator=(const cuda_recording&) = delete;
+  ~cuda_recording() override {
+    cudaGraphExecDestroy(work_);
+    cudaGraphDestroy(graph_);
+  }
   cudaGraphExec_t work() const { return work_; }
 
+  bool copy_from(void* to, const void* from, std::size_t bytes) override {
+    const cudaGraphNode_t node = copy_to(to);
+    const bool done =
+        node && cudaGraphExecMemcpyNodeSetParams1D(work_, node, to, from, bytes, cudaMemcpyDefault) == cudaSuccess;
+    if (!done) cudaGetLastError();
+    return done;
+  }
+
  private:
+  struct copy {
+    const void* to;
+    cudaGraphNode_t node;
+  };
+
+  /// Null if there is none.
+  cudaGraphNode_t copy_to(const void* to) {
+    if (copies_.empty()) list_copies();
+    for (const copy& c : copies_)
+      if (c.to == to) return c.node;
+    return nullptr;
+  }
+
+  void list_copies() {
+    std::size_t count = 0;
+    if (cudaGraphGetNodes(graph_, nullptr, &count) != cudaSuccess) return;
+    sequence<cudaGraphNode_t> nodes(count, nullptr);
+    if (cudaGraphGetNodes(graph_, nodes.data(), &count) != cudaSuccess) return;
+    for (const cudaGraphNode_t n : nodes) {
+      cudaGraphNodeType type{};
+      cudaMemcpy3DParms what{};
+      if (cudaGraphNodeGetType(n, &type) == cudaSuccess && type == cudaGraphNodeTypeMemcpy &&
+          cudaGraphMemcpyNodeGetParams(n, &what) == cudaSuccess)
+        copies_.push_back({what.dstPtr.ptr, n});
+    }
+  }
+
+  cudaGraph_t graph_;
   cudaGraphExec_t work_;
+  sequence<copy> copies_;  // listed when one is to be changed
 };
 
 class cuda_queue;
@@ -170,9 +213,9 @@ class cuda_queue : public queue {
     check(end_capture(graph), "cuda", "record the step");
     cudaGraphExec_t work = nullptr;
     const cudaError_t e = cudaGraphInstantiate(&work, graph, 0);
-    cudaGraphDestroy(graph);
+    if (e != cudaSuccess) cudaGraphDestroy(graph);
     check(e, "cuda", "make a graph of the recorded step");
-    owned<recording> result(new cuda_recording(work));
+    owned<recording> result(new cuda_recording(graph, work));
     check(cudaGraphUpload(work, stream_), "cuda", "bring the recorded step to the GPU");
     return result;
   }

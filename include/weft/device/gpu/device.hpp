@@ -107,6 +107,9 @@ struct function {
 class recording {
  public:
   virtual ~recording() = default;
+  /// From its next launch on, the recorded copy of so many bytes that writes `to` reads from here, which is page-locked
+  /// memory of the host as what it read before is. False where that cannot be: it is to be recorded again.
+  virtual bool copy_from(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) { return false; }
 };
 
 /// Work for one device, done in order: a CUDA stream. Everything but `synchronize` returns at once.
@@ -206,6 +209,8 @@ class device : public allocator {
   /// Page-locked memory of the host. Null if there is no room.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;
+  /// Whether all of this memory of the host is page-locked, whoever took it: queues' copies read it where it lies.
+  virtual bool is_page_locked(const void* at, std::size_t bytes) noexcept = 0;
   /// `workspaces`: where the queue takes memory for libraries' calls; null: from the device.
   virtual owned<queue> make_queue(allocator* workspaces = nullptr) = 0;
   /// Null where there are none: plain kernels do the work then.

@@ -42,7 +42,8 @@ struct emulated_settings {
   /// Of several queues, the one that is waited for works, and the others as late as it waits for them; or, if `early`,
   /// as soon as they need not wait. What is right on a GPU is right in both orders.
   bool early = false;
-  bool guarded = true;   ///< the host faults when it touches a device's memory
+  bool guarded = true;             ///< the host faults when it touches a device's memory
+  bool changes_recordings = true;  ///< else a recorded copy goes on reading what it read
 };
 
 /// What a device was asked to do since it was opened.
@@ -61,6 +62,7 @@ struct emulated_counts {
   std::size_t synchronizations = 0;
   std::size_t recordings = 0;  ///< made
   std::size_t recording_launches = 0;
+  std::size_t recorded_copies_changed = 0;
 };
 
 class emulated_platform;
@@ -75,6 +77,7 @@ struct emulated_work {
   std::function<void()> run;
   emulated_queue* awaited = nullptr;
   std::size_t lane = 0, until = 0;
+  void* copied_to = nullptr;  // by a copy
 };
 
 }  // namespace detail
@@ -111,6 +114,7 @@ class emulated_queue final : public queue {
   class recorded;
 
   void add(detail::emulated_work w);
+  detail::emulated_work copying(void* to, const void* from, std::size_t bytes) const;
   std::size_t given() const { return done_ + waiting_.size(); }
   void drain_to(std::size_t end);
   void step();
@@ -144,6 +148,7 @@ class emulated_device final : public device {
   void clear(std::byte* to, std::size_t bytes) override;
   std::byte* allocate_host(std::size_t bytes) override;
   void deallocate_host(std::byte*) noexcept override;
+  bool is_page_locked(const void* at, std::size_t bytes) noexcept override;
   owned<queue> make_queue(allocator* workspaces = nullptr) override;
 
   const emulated_counts& count() const { return counts_; }
@@ -151,6 +156,8 @@ class emulated_device final : public device {
   const std::vector<std::string>& mistakes();
   /// Whether a queue has work that nobody has waited for.
   bool is_busy() const;
+  /// What of the host's memory its copies have read, in order.
+  const std::vector<const void*>& reads_of_host() const { return reads_of_host_; }
   /// Whether all of [p, p + bytes) lies in one live allocation of this device.
   bool owns(const void* p, std::size_t bytes) const { return within(allocations_, p, bytes); }
 
@@ -200,6 +207,7 @@ class emulated_device final : public device {
   std::size_t shares_ = 0;  // bytes
   std::vector<emulated_queue*> queues_;
   emulated_counts counts_;
+  std::vector<const void*> reads_of_host_;
   std::vector<std::string> mistakes_;
 };
 
@@ -485,6 +493,11 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
   ::operator delete (p, std::align_val_t{256});
 }
 
+inline bool emulated_device::is_page_locked(const void* at, std::size_t bytes) noexcept {
+  const std::lock_guard lock(platform_.mutex_);
+  return platform_.is_page_locked(at, bytes);
+}
+
 inline owned<queue> emulated_device::make_queue(allocator* workspaces) {
   ++counts_.queues;
   return owned<queue>(new emulated_queue(*this, workspaces ? workspaces : this));
@@ -498,6 +511,22 @@ class emulated_queue::recorded final : public recording {
  public:
   std::vector<std::vector<detail::emulated_work>> work;
   std::vector<std::unique_ptr<emulated_queue>> others;
+  emulated_queue* first = nullptr;
+
+  bool copy_from(void* to, const void* from, std::size_t bytes) override {
+    auto& p = first->device_.platform_;
+    const std::lock_guard lock(p.mutex_);
+    if (!p.settings().changes_recordings) return false;
+    for (auto& lane : work)
+      for (detail::emulated_work& w : lane) {
+        if (w.copied_to != to) continue;
+        if (!p.is_page_locked(from, bytes)) refuse("copy_from", "host memory must be page-locked in a recording");
+        w = first->copying(to, from, bytes);
+        ++first->device_.counts_.recorded_copies_changed;
+        return true;
+      }
+    return false;
+  }
 };
 
 inline emulated_queue::emulated_queue(emulated_device& d, allocator* workspaces) : queue(workspaces), device_(d) {
@@ -622,12 +651,20 @@ inline void emulated_queue::copy(void* to, const void* from, std::size_t bytes) 
     ++device_.counts_.pageable_copies;
     if (capture_) refuse("copy", "host memory must be page-locked while work is recorded");
   }
-  add({[to, from, bytes, &p] {
-    p.check_range("copy", to, bytes, true);
-    p.check_range("copy", from, bytes, true);
-    std::memmove(to, from, bytes);
-  }});
+  add(copying(to, from, bytes));
   if (pageable) drain_to(given());
+}
+
+inline detail::emulated_work emulated_queue::copying(void* to, const void* from, std::size_t bytes) const {
+  auto& d = device_;
+  detail::emulated_work w{[to, from, bytes, &d] {
+    d.platform_.check_range("copy", to, bytes, true);
+    d.platform_.check_range("copy", from, bytes, true);
+    if (!d.platform_.is_device_memory(from)) d.reads_of_host_.push_back(from);
+    std::memmove(to, from, bytes);
+  }};
+  w.copied_to = to;
+  return w;
 }
 
 inline void emulated_queue::clear(void* to, std::size_t bytes) {
@@ -690,6 +727,7 @@ inline owned<recording> emulated_queue::end_recording() {
       refuse("end_recording", "a queue that took part was not waited for");
   ++device_.counts_.recordings;
   auto r = std::make_unique<recorded>();
+  r->first = this;
   for (lane& l : c->lanes) {
     r->work.push_back(std::move(l.work));
     r->others.push_back(r->others.empty() ? nullptr : std::make_unique<emulated_queue>(device_));

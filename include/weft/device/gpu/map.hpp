@@ -100,7 +100,7 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   using block_memory = nothing;
   using thread_memory = nothing;
   // About 64 bytes on their way to each thread: then memory, not its latency, is what a full GPU waits for.
-  static constexpr int unroll = P::inputs >= 4 ? 1 : P::inputs >= 2 ? 2 : 4;
+  static constexpr int unroll = reads_of<P> >= 3 ? 1 : reads_of<P> == 2 ? 2 : 4;
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -112,14 +112,15 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Index...>,
                                    weft::detail::indices<O...>) const {
     const std::uint32_t groups = (this->elements + Count - 1) / Count;
-    for (std::uint32_t base = at.block * threads * unroll + at.thread; base < groups;
-         base += at.blocks * threads * unroll) {
+    const bool one_each = groups <= at.blocks * threads;  // so that few groups keep as many threads busy as they can
+    const std::uint32_t of_a_block = one_each ? threads : threads * unroll, apart = one_each ? groups : threads;
+    for (std::uint32_t base = at.block * of_a_block + at.thread; base < groups; base += at.blocks * of_a_block) {
       inputs_of<P, Count> x[unroll];
   #if defined(__CUDA_ARCH__)
     #pragma unroll
   #endif
       for (int u = 0; u < unroll; ++u) {
-        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * apart) * Count;
         if (first >= this->elements) break;
         std::uint32_t offsets[P::inputs + 1] = {};
         this->where.add_offsets(first, offsets);
@@ -129,7 +130,7 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
     #pragma unroll
   #endif
       for (int u = 0; u < unroll; ++u) {
-        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
+        const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * apart) * Count;
         if (first >= this->elements) break;
         outputs_of<P, Count> y;
         for (int lane = 0; lane < Count; ++lane) {

@@ -14,6 +14,7 @@
 #include <weft/device/gpu/math_policy.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/host_memory.hpp>
 
 /// Matrix products by cuBLASLt, with what it can take in: scaling, accumulation, a bias for each column, ReLU.
 namespace weft::gpu {
@@ -34,6 +35,9 @@ struct cublaslt_problem {
   bool accumulate = false;
   bool tf32 = false;
   std::size_t workspace = 0;  ///< that the algorithm may use at most, in bytes
+  /// What every operand's address is a multiple of: that of whole buffers, which decides alone where they are, so that
+  /// the same product has the same algorithm wherever it lies.
+  std::uint32_t alignment = weft::alignment;
 };
 
 namespace detail {
@@ -75,7 +79,7 @@ class cublaslt_description {
     has_bias = p.epilogue == matmul_epilogue::bias || p.epilogue == matmul_epilogue::bias_relu;
     if (has_bias) {
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, element);
-      set_bias(reinterpret_cast<const void*>(alignment));  // an address of the right alignment, for the heuristic
+      set_bias(reinterpret_cast<const void*>(std::uintptr_t{p.alignment}));  // as good as any, for the heuristic
     }
     const auto [m, n, k, ta, tb] = p.shape;
     describe(first, element, tb ? k : n, tb ? n : k);
@@ -84,9 +88,6 @@ class cublaslt_description {
   }
 
   void set_bias(const void* at) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, at); }
-
-  /// What buffers of a plan are aligned to at the least, other than at the beginning of a part of one.
-  static constexpr std::uint32_t alignment = 16;
 
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t first, second, result;
@@ -151,7 +152,7 @@ class cublaslt final : public library_part {
     return a.shape.m == b.shape.m && a.shape.n == b.shape.n && a.shape.k == b.shape.k &&
            a.shape.transpose_a == b.shape.transpose_a && a.shape.transpose_b == b.shape.transpose_b &&
            a.type == b.type && a.epilogue == b.epilogue && a.accumulate == b.accumulate && a.tf32 == b.tf32 &&
-           a.workspace == b.workspace;
+           a.workspace == b.workspace && a.alignment == b.alignment;
   }
 
   /// The library's usable advice, best first; returns how much there is.
@@ -166,7 +167,7 @@ class cublaslt final : public library_part {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(p.workspace));
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      set(which, cublaslt_description::alignment);
+      set(which, p.alignment);
     // Parts of a sum over k are added in at least the precision of the sum, and in a fixed order.
     const bool narrow = size_of(p.type) < 4;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -261,13 +262,14 @@ class cublaslt_kernel final : public kernel {
     const bool wide = problem_.type == dtype::float64;
     const float narrow[] = {static_cast<float>(scale_[0]), static_cast<float>(scale_[1])};
     std::byte* c = f.buffers[slots_.c];
-    detail::check_cublas(cublasLtMatmul(library_.handle(), &description_.operation,
-                                        wide ? static_cast<const void*>(&scale_[0]) : &narrow[0], f.buffers[slots_.b],
-                                        &description_.first, f.buffers[slots_.a], &description_.second,
-                                        wide ? static_cast<const void*>(&scale_[1]) : &narrow[1], c,
-                                        &description_.result, c, &description_.result, &chosen_.algorithm,
-                                        q.workspace(chosen_.workspace), chosen_.workspace, q.stream()),
-                         "multiply");
+    const cublaslt::choice& by = is_aligned(f) ? chosen_ : choose_for_part(f);
+    detail::check_cublas(
+        cublasLtMatmul(library_.handle(), &description_.operation,
+                       wide ? static_cast<const void*>(&scale_[0]) : &narrow[0], f.buffers[slots_.b],
+                       &description_.first, f.buffers[slots_.a], &description_.second,
+                       wide ? static_cast<const void*>(&scale_[1]) : &narrow[1], c, &description_.result, c,
+                       &description_.result, &by.algorithm, q.workspace(by.workspace), by.workspace, q.stream()),
+        "multiply");
     if (then_) then_->run(f);
   }
 
@@ -297,10 +299,36 @@ class cublaslt_kernel final : public kernel {
         scale_{alpha, p.accumulate ? 1.0 : 0.0},
         then_(std::move(then)) {}
 
+  /// The bits of all operands' addresses.
+  std::uintptr_t addresses(const kernel_context& f) const {
+    std::uintptr_t all = 0;
+    for (const std::uint32_t s : {slots_.a, slots_.b, slots_.c}) all |= reinterpret_cast<std::uintptr_t>(f.buffers[s]);
+    return description_.has_bias ? all | reinterpret_cast<std::uintptr_t>(f.buffers[slots_.bias]) : all;
+  }
+  bool is_aligned(const kernel_context& f) const { return addresses(f) % problem_.alignment == 0; }
+
+  /// An operand begins within a buffer: the library's advice for what the addresses have.
+  const cublaslt::choice& choose_for_part(const kernel_context& f) {
+    const std::uintptr_t all = addresses(f);
+    const auto aligned = static_cast<std::uint32_t>(all & (~all + 1));
+    if (part_alignment_ != aligned) {
+      cublaslt_problem p = problem_;
+      p.alignment = aligned;
+      cublaslt_description d(p);
+      for_part_ = library_.choose(p, d, false);
+      part_alignment_ = aligned;
+    }
+    if (!for_part_.found)
+      throw error(error_code::unimplemented, "matmul",
+                  "cuBLASLt has no algorithm for operands that are aligned to " + std::to_string(aligned) + " bytes");
+    return for_part_;
+  }
+
   cublaslt& library_;
   cublaslt_problem problem_;
   cublaslt_description description_;
-  cublaslt::choice chosen_;
+  cublaslt::choice chosen_, for_part_;
+  std::uint32_t part_alignment_ = 0;
   slots slots_;
   int ordinal_;
   double scale_[2];

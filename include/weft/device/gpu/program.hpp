@@ -11,6 +11,7 @@
 ///
 ///     static constexpr int inputs, outputs, constants;
 ///     static constexpr bool reads_all;                       // else inputs may be null
+///     static constexpr int reads;                            // if that is not all: how many of the inputs
 ///     template <int Index> using input = ...;                    // element types
 ///     template <int O> using output = ...;
 ///     template <int O> static constexpr bool writes = ...;   // whether there is such an output at all
@@ -19,6 +20,12 @@
 ///
 /// that reads `in.template get<Index>()` and writes `out.template set<O>(value)`.
 namespace weft::gpu {
+
+template <class P>
+inline constexpr int reads_of = P::inputs;
+template <class P>
+requires requires { P::reads; }
+inline constexpr int reads_of<P> = P::reads;
 
 template <dtype Type>
 struct type_of;

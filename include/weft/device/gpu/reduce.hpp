@@ -4,18 +4,21 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/map.hpp>
 #include <weft/device/gpu/program.hpp>
+#include <weft/device/gpu/warp.hpp>
 
 /// The reducing kernel: some axes of the iteration space are kept, the others combined, in one pass over the inputs and
 /// in an order that depends on extents alone.
 ///
 /// A block is `results x lanes` threads: `lanes` of them share one result. Threads that follow each other take
 /// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where that axis is combined
-/// and rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned. Where
-/// there are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish combines what
-/// they left in the workspace, always in the same order.
+/// and rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned; where
+/// it is kept, and expressions are summed, a thread may have four neighbouring results, and takes the rows of all.
+/// Where there are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish
+/// combines what they left in the workspace, always in the same order.
 ///
 /// Sums are kept in the elements' own type, floats in floats: in a thread eight terms at a time, 32 such sums one after
-/// another, then those; the rest as a tree.
+/// another, then those; the rest as a tree. Where a result's threads are neighbours a warp combines what it has by
+/// shuffles; where they are not, all of it goes through the block's memory.
 namespace weft::gpu {
 
 /// How the threads of a reduction are laid out.
@@ -25,9 +28,10 @@ struct reduction_shape {
   bool across = false;                    ///< threads that follow each other take neighbouring results
   std::uint32_t splits = 1, split = 0;    ///< blocks per result, and elements of each
   std::uint32_t group = 1;                ///< neighbouring elements that a thread takes at once
+  std::uint32_t wide = 1;                 ///< neighbouring results of a thread; 2^results_log is then as many threads
   static constexpr unsigned threads = 256;
 
-  std::uint32_t blocks() const { return (results + (1u << results_log) - 1) >> results_log; }
+  std::uint32_t blocks() const { return (results / wide + (1u << results_log) - 1) >> results_log; }
 };
 
 /// The arguments of a reduction. Offsets are those of the inputs and, last, of the whole iteration space.
@@ -55,11 +59,13 @@ struct reduce_code {
   const reduce_layout* layout = nullptr;
   int outputs = 1;
   unsigned group = 1;  ///< the elements that it can take at once
+  unsigned wide = 1;   ///< the results that a thread can have
 };
 
 /// Chooses the threads of a reduction; from extents alone, so that results have the same bits on every GPU and at every
-/// address. `group`: how many neighbours may be taken at once, if the innermost axis is combined.
-inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes, std::uint32_t group) {
+/// address. How many neighbours may be taken at once: `group` if the innermost axis is combined, `wide` if it is kept.
+inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes, std::uint32_t group,
+                                      std::uint32_t wide) {
   reduction_shape r;
   r.results = r.length = 1;
   for (std::size_t axis = 0; axis < over.space.rank; ++axis)
@@ -67,7 +73,8 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
   r.across = over.space.rank > 0 && ((kept_axes >> (over.space.rank - 1)) & 1);
   std::uint32_t lanes_log = 0;
   if (r.across) {
-    while (r.results_log < 5 && (1u << r.results_log) < r.results) ++r.results_log;
+    if (r.results % wide == 0 && r.results >= 16 * wide) r.wide = wide;
+    while (r.results_log < 5 && (r.wide << r.results_log) < r.results) ++r.results_log;
     lanes_log = 8 - r.results_log;
   } else {
     if (r.length >= 32 * group) r.group = group;  // else threads of a warp would have nothing to do
@@ -79,7 +86,8 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
     while (lanes_log < 8 && (1u << (8 - lanes_log)) >= 2 * r.results) ++lanes_log;
     r.results_log = 8 - lanes_log;
   }
-  constexpr std::uint32_t enough_blocks = 1024, elements_of_a_thread = 16;
+  const std::uint32_t enough_blocks = r.wide > 1 ? 512 : 1024;  // with four times as much on its way to each thread
+  constexpr std::uint32_t elements_of_a_thread = 16;
   const std::uint32_t per_split = (1u << lanes_log) * elements_of_a_thread;
   const std::uint32_t blocks = r.blocks() ? r.blocks() : 1;
   std::uint32_t splits = (enough_blocks + blocks - 1) / blocks;
@@ -164,11 +172,11 @@ WEFT_HOST_DEVICE inline std::uint32_t take_ticket(std::uint32_t* tickets) {
   #endif
 }
 
-template <class P, class Indices>
+template <class P, int Wide, class Indices>
 struct partial_slots;
-template <class P, std::size_t... O>
-struct partial_slots<P, weft::detail::indices<O...>>
-    : slot<static_cast<int>(O), typename P::template output<O>, P::template writes<O> ? 256 : 1>... {};
+template <class P, int Wide, std::size_t... O>
+struct partial_slots<P, Wide, weft::detail::indices<O...>>
+    : slot<static_cast<int>(O), typename P::template output<O>, P::template writes<O> ? 256 * Wide : 1>... {};
 
 }  // namespace detail
 
@@ -176,12 +184,14 @@ template <class P, weft::device::reduce_op How>
 struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   static constexpr unsigned threads = reduction_shape::threads;
   static constexpr int phases = 7;
+  // Expressions that are only summed: another way to walk costs time to compile, and the others are rare, or write too.
+  static constexpr int wide = !P::stores && How == weft::device::reduce_op::sum ? 4 : 1;
   struct block_memory {
-    detail::partial_slots<P, detail::index_list<P::outputs>> x;
+    detail::partial_slots<P, wide, detail::index_list<P::outputs>> x;
     bool last;
   };
   using thread_memory = nothing;
-  static constexpr int unroll = P::inputs >= 4 ? 2 : P::inputs >= 2 ? 4 : 8;
+  static constexpr int unroll = reads_of<P> >= 4 ? 2 : reads_of<P> >= 2 ? 4 : 8;
   static constexpr int lanes = lanes_of<P>(detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});
   static constexpr int group = lanes < unroll ? lanes : unroll;
 
@@ -197,18 +207,29 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   /// Where a thread stands: its result, and its place among the `lanes` that share it.
   struct position {
     std::uint32_t column, lane, lanes, result, results_log;
-    bool exists;
-    WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const { return (l << results_log) + column; }
+    bool exists, across;
+    std::uint32_t first_slot = 0;
+    WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const {
+      return first_slot + (across ? (l << results_log) + column : column * lanes + l);
+    }
+    /// Its w-th neighbouring result.
+    WEFT_HOST_DEVICE position neighbour(std::uint32_t w) const {
+      position p = *this;
+      p.result += w;
+      p.first_slot = 256 * w;
+      return p;
+    }
   };
 
   WEFT_HOST_DEVICE position position_of(const place& at) const {
     const std::uint32_t results_log = this->layout.results_log, lanes_log = 8 - results_log;
     position p;
     p.results_log = results_log;
+    p.across = this->layout.across;
     p.column = this->layout.across ? at.thread & ((1u << results_log) - 1) : at.thread >> lanes_log;
     p.lane = this->layout.across ? at.thread >> results_log : at.thread & ((1u << lanes_log) - 1);
     p.lanes = 1u << lanes_log;
-    p.result = (at.block << results_log) + p.column;
+    p.result = ((at.block << results_log) + p.column) * this->layout.wide;
     p.exists = p.result < this->layout.results;
     return p;
   }
@@ -218,16 +239,26 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
                                   weft::detail::indices<O...> outputs) const {
     const position p = position_of(at);
     const bool shared = this->layout.splits > 1 && (!P::stores || this->combined != 0);
+    const auto each_result = [&](const auto& f) {
+      if constexpr (wide == 1)
+        f(p);
+      else
+        for (std::uint32_t w = 0; w < this->layout.wide; ++w) f(p.neighbour(w));
+    };
     if constexpr (Phase == 0) {
+      if constexpr (wide > 1)
+        if (this->layout.wide > 1) return accumulate_wide(at, p, ours, inputs, outputs);
       accumulate(at, p, ours, inputs, outputs);
     } else if constexpr (Phase == 1) {
-      (fold<static_cast<int>(O)>(p, ours), ...);
+      each_result([&](const position& r) { (fold<static_cast<int>(O)>(r, ours), ...); });
     } else if constexpr (Phase == 2) {
       if (p.lane == 0 && p.exists) {
-        if (shared)
-          (leave<static_cast<int>(O)>(at, p, ours), ...);
-        else
-          (finish<static_cast<int>(O)>(p, ours), ...);
+        each_result([&](const position& r) {
+          if (shared)
+            (leave<static_cast<int>(O)>(at, r, ours), ...);
+          else
+            (finish<static_cast<int>(O)>(r, ours), ...);
+        });
       }
       if (shared) detail::before_ticket();
     } else if constexpr (Phase == 3) {
@@ -238,13 +269,92 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
     } else if (ours.last) {
       if constexpr (Phase == 4) {
-        (collect<static_cast<int>(O)>(p, ours), ...);
+        each_result([&](const position& r) { (collect<static_cast<int>(O)>(r, ours), ...); });
       } else if constexpr (Phase == 5) {
-        (fold<static_cast<int>(O)>(p, ours), ...);
+        each_result([&](const position& r) { (fold<static_cast<int>(O)>(r, ours), ...); });
       } else {
-        if (p.lane == 0 && p.exists) (finish<static_cast<int>(O)>(p, ours), ...);
+        if (p.lane == 0 && p.exists)
+          each_result([&](const position& r) { (finish<static_cast<int>(O)>(r, ours), ...); });
       }
     }
+  }
+
+  /// The rows of neighbouring results, a few at a time.
+  template <std::size_t... Index, std::size_t... O>
+  WEFT_HOST_DEVICE void accumulate_wide(const place& at, const position& p, block_memory& ours,
+                                        weft::detail::indices<Index...>, weft::detail::indices<O...>) const {
+    constexpr int rows = unroll / 2;
+    outputs_of<P, wide> total, some;
+    (reset_all<static_cast<int>(O)>(total), ...);
+    (reset_all<static_cast<int>(O)>(some), ...);
+    if (p.exists) {
+      unsigned parts = 0;
+      std::uint32_t base[P::inputs + 1] = {};
+      this->kept.add_offsets(p.result, base);
+      const std::uint32_t begin = at.block_y * this->layout.split;
+      const std::uint32_t end =
+          this->layout.length - begin < this->layout.split ? this->layout.length : begin + this->layout.split;
+      for (std::uint32_t j = begin + p.lane; j < end; j += p.lanes * rows) {
+        inputs_of<P, wide> x[rows];
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (int u = 0; u < rows; ++u) {
+          const std::uint32_t k = j + static_cast<std::uint32_t>(u) * p.lanes;
+          if (k >= end) break;
+          std::uint32_t offsets[P::inputs + 1];
+          for (int i = 0; i <= P::inputs; ++i) offsets[i] = base[i];
+          this->reduced.add_offsets(k, offsets);
+          (load_results<static_cast<int>(Index)>(x[u], offsets[Index]), ...);
+        }
+        outputs_of<P, wide> part;
+        (reset_all<static_cast<int>(O)>(part), ...);
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (int u = 0; u < rows; ++u) {
+          if (j + static_cast<std::uint32_t>(u) * p.lanes >= end) break;
+          outputs_of<P, wide> y;
+          for (int w = 0; w < wide; ++w) {
+            const element_inputs<P, wide> in{x[u], w};
+            element_outputs<P, wide> out{y, w};
+            P::run(in, this->constants, this->factor, out);
+          }
+          (merge_all<static_cast<int>(O)>(part, y), ...);
+        }
+        (merge_all<static_cast<int>(O)>(some, part), ...);
+        if (++parts % 32 == 0) {
+          (merge_all<static_cast<int>(O)>(total, some), ...);
+          (reset_all<static_cast<int>(O)>(some), ...);
+        }
+      }
+      (merge_all<static_cast<int>(O)>(total, some), ...);
+    }
+    for (int w = 0; w < wide; ++w) (share_one<static_cast<int>(O)>(total, w, ours, p), ...);
+  }
+
+  template <int O>
+  WEFT_HOST_DEVICE void reset_all(outputs_of<P, wide>& x) const {
+    for (int w = 0; w < wide; ++w) x.template at<O>()[w] = weft::device::detail::identity<output<O>>(How);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void merge_all(outputs_of<P, wide>& a, outputs_of<P, wide>& b) const {
+    for (int w = 0; w < wide; ++w) a.template at<O>()[w] = merging<O>()(a.template at<O>()[w], b.template at<O>()[w]);
+  }
+  template <int O>
+  WEFT_HOST_DEVICE void share_one(outputs_of<P, wide>& total, int w, block_memory& ours, const position& p) const {
+    put<O>(total.template at<O>()[w], ours, p.neighbour(static_cast<std::uint32_t>(w)));
+  }
+  /// The same values whether they are aligned or not.
+  template <int Index>
+  WEFT_HOST_DEVICE void load_results(inputs_of<P, wide>& x, std::uint32_t offset) const {
+    using T = typename P::template input<Index>;
+    const T* const from = static_cast<const T*>(this->in[Index]) + offset;
+    const auto step = static_cast<std::uint32_t>(this->kept.strides[0][Index]);
+    if (step == 0 || reinterpret_cast<std::uintptr_t>(from) % sizeof(pack<T, wide>) == 0)
+      load_group(x.template at<Index>(), from, step, wide);
+    else
+      for (int w = 0; w < wide; ++w) x.template at<Index>()[w] = from[w];
   }
 
   template <std::size_t... Index, std::size_t... O>
@@ -315,7 +425,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
       (merge_into<static_cast<int>(O)>(total, some), ...);
     }
-    (share<static_cast<int>(O)>(total, ours, p.slot_of(p.lane)), ...);
+    (share<static_cast<int>(O)>(total, ours, p), ...);
   }
 
   template <int Index>
@@ -364,25 +474,40 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     return P::template writes<O> && (!P::stores || ((this->combined >> O) & 1));
   }
   template <int O>
-  WEFT_HOST_DEVICE void share(outputs_of<P, 1>& total, block_memory& ours, std::uint32_t slot) const {
+  WEFT_HOST_DEVICE void share(outputs_of<P, 1>& total, block_memory& ours, const position& p) const {
     if constexpr (P::template writes<O>)
-      if (combines<O>()) at<O>(ours)[slot] = total.template at<O>()[0];
+      if (combines<O>()) put<O>(total.template at<O>()[0], ours, p);
   }
   template <int O>
+  WEFT_HOST_DEVICE void put(output<O> x, block_memory& ours, const position& p) const {
+    if (p.across)
+      at<O>(ours)[p.slot_of(p.lane)] = x;
+    else
+      bring(x, at<O>(ours) + p.slot_of(0), p.lane, p.lanes, merging<O>());
+  }
+  template <int O>
+  struct merging {
+    WEFT_HOST_DEVICE output<O> operator()(output<O> a, output<O> b) const {
+      return weft::device::detail::merge<output<O>>(How, a, b);
+    }
+  };
+  template <int O>
   WEFT_HOST_DEVICE static auto& at(block_memory& ours) {
-    auto& x = static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 : 1>&>(ours.x).x;
+    auto& x = static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 * wide : 1>&>(ours.x).x;
   #if defined(__CUDA_ARCH__) && defined(__NVCC__)
     __builtin_assume(__isShared(&x));  // which nvcc forgets where there are two outputs
   #endif
     return x;
   }
 
-  /// From up to 256 lanes to 16, then to one.
+  /// From up to 256 lanes to 16, then to one; or from a warp's to one.
   template <int O>
   WEFT_HOST_DEVICE void fold(const position& p, block_memory& ours) const {
     if constexpr (P::template writes<O>) {
-      if (p.lane >= 16 || !combines<O>()) return;
+      if (!combines<O>()) return;
       auto& x = at<O>(ours);
+      if (!p.across) return settle(x + p.slot_of(0), p.lane, p.lanes, merging<O>());
+      if (p.lane >= 16) return;
       output<O> sum = x[p.slot_of(p.lane)];
       for (std::uint32_t l = p.lane + 16; l < p.lanes; l += 16)
         sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
@@ -392,6 +517,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   template <int O>
   WEFT_HOST_DEVICE output<O> folded(const position& p, block_memory& ours) const {
     auto& x = at<O>(ours);
+    if (!p.across) return combined(x + p.slot_of(0), p.lanes, merging<O>());
     output<O> sum = x[p.slot_of(0)];
     for (std::uint32_t l = 1; l < 16 && l < p.lanes; ++l)
       sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);
@@ -412,11 +538,25 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     if constexpr (P::template writes<O>) {
       if (!combines<O>()) return;
       output<O> sum = weft::device::detail::identity<output<O>>(How);
-      if (p.exists)
-        for (std::uint32_t s = p.lane; s < this->layout.splits; s += p.lanes)
-          sum = weft::device::detail::merge<output<O>>(How, sum,
-                                                       detail::load_shared_by_blocks(partial_of<O>(s, p.result)));
-      at<O>(ours)[p.slot_of(p.lane)] = sum;
+      constexpr std::uint32_t together = 8;  // on their way at a time
+      for (std::uint32_t s = p.lane; p.exists && s < this->layout.splits; s += p.lanes * together) {
+        output<O> x[together];
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (std::uint32_t u = 0; u < together; ++u) {
+          if (s + u * p.lanes >= this->layout.splits) break;
+          x[u] = detail::load_shared_by_blocks(partial_of<O>(s + u * p.lanes, p.result));
+        }
+  #if defined(__CUDA_ARCH__)
+    #pragma unroll
+  #endif
+        for (std::uint32_t u = 0; u < together; ++u) {
+          if (s + u * p.lanes >= this->layout.splits) break;
+          sum = weft::device::detail::merge<output<O>>(How, sum, x[u]);
+        }
+      }
+      put<O>(sum, ours, p);
     }
   }
   template <int O>
@@ -433,7 +573,8 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
 template <class P, weft::device::reduce_op How>
 reduce_code compile_reduce(const char* name) {
   using body = reduce_body<P, How>;
-  return {function_of<body>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs, body::group};
+  return {function_of<body>(name), &reduce_layout_of<P::inputs, P::outputs, P::constants>, P::outputs, body::group,
+          body::wide};
 }
 
 #endif

@@ -11,8 +11,9 @@
 #include <weft/device/scan.hpp>
 
 /// Running sums along an axis. A thread, a warp or a block sums a row, tile by tile, and carries the sum from each tile
-/// to the next. No block waits for another, as in CUB's scans of a whole device, where the order of a sum depends on
-/// who came first: here it depends on the extents alone.
+/// to the next. Where rows are few and long they are cut into parts: a first launch sums each, a second one the sums of
+/// those before, a third one begins with these. No block waits for another, as in CUB's scans of a whole device, where
+/// the order of a sum depends on who came first: here it depends on the extents alone.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
@@ -22,6 +23,12 @@ struct scan_arguments : row_places {
   const T* x;
   T* y;
   bool exclusive, reverse;
+  // By blocks, of rows in parts: how long these are and how many of a row. With `sums` they are only summed; with
+  // `sums_before` they begin with these.
+  std::uint32_t part;
+  divisor parts;
+  scan_sum<T>* sums;
+  const scan_sum<T>* sums_before;
 
   /// Where the element lies that is summed as number p of a row.
   WEFT_HOST_DEVICE std::uint32_t offset_of(std::uint32_t p) const {
@@ -100,21 +107,27 @@ struct scan_by_teams : scan_arguments<T> {
 
   template <class Team>
   WEFT_HOST_DEVICE void run(Team& team) const {
-    if (team.number >= this->rows) return;
-    const std::uint32_t start = this->start_of(team.number);
-    sum_type sum_before{};  // of the tiles before
-    for (std::uint32_t first = 0; first < this->extent; first += tile) {
+    const std::uint32_t row = this->parts.divide(team.number);
+    if (row >= this->rows) return;
+    const std::uint32_t start = this->start_of(row), begin = (team.number - row * this->parts.extent) * this->part;
+    const std::uint32_t end = this->extent - begin < this->part ? this->extent : begin + this->part;
+    sum_type sum_before = this->sums_before ? this->sums_before[team.number] : sum_type{};  // of the tiles before
+    for (std::uint32_t first = begin; first < end; first += tile) {
       team.each([&](unsigned lane, thread_memory&) {
         for (unsigned i = lane; i < tile; i += Lanes)
-          team.memory.x[slot(i)] = first + i < this->extent
-                                       ? static_cast<sum_type>(this->x[start + this->offset_of(first + i)])
-                                       : sum_type{};
+          team.memory.x[slot(i)] =
+              first + i < end ? static_cast<sum_type>(this->x[start + this->offset_of(first + i)]) : sum_type{};
       });
       team.each([&](unsigned lane, thread_memory& mine) {
         mine.sum = sum_type{};
         for (unsigned i = 0; i < Items; ++i) mine.sum += team.memory.x[slot(lane * Items + i)];
       });
       team.meet(collective{});
+      if (this->sums) {
+        sum_before += team.memory.total;
+        team.each([](unsigned, thread_memory&) {});  // all have read it
+        continue;
+      }
       team.each([&](unsigned lane, thread_memory& mine) {
         sum_type sum = sum_before + mine.before;
         for (unsigned i = 0; i < Items; ++i) {
@@ -127,10 +140,13 @@ struct scan_by_teams : scan_arguments<T> {
       sum_before += team.memory.total;
       team.each([&](unsigned lane, thread_memory&) {
         for (unsigned i = lane; i < tile; i += Lanes)
-          if (first + i < this->extent)
-            this->y[start + this->offset_of(first + i)] = static_cast<T>(team.memory.x[slot(i)]);
+          if (first + i < end) this->y[start + this->offset_of(first + i)] = static_cast<T>(team.memory.x[slot(i)]);
       });
     }
+    if (this->sums)
+      team.each([&](unsigned lane, thread_memory&) {
+        if (lane == 0) this->sums[team.number] = sum_before;
+      });
   }
 };
 

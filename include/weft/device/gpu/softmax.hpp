@@ -3,10 +3,12 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/device/gpu/arrays.hpp>
 #include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/warp.hpp>
 #include <weft/device/softmax.hpp>
 
 /// Softmax, its logarithm and the cross-entropies, row by row. A block holds `rows` x `lanes` threads; those of a row
-/// pass over it three times: its largest element, the sum of exponentials, the results.
+/// pass over it three times: its largest element, the sum of exponentials, the results. What they find is combined by
+/// shuffles; a row of up to 128 elements has no more than a warp.
 namespace weft::gpu {
 
 template <class T>
@@ -32,6 +34,7 @@ template <softmax_kind Kind, class T>
 struct softmax_body : softmax_arguments<T> {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 5;
+  static constexpr unsigned emulated_phases = 0b01010;
   static constexpr bool dense = Kind == softmax_kind::cross_entropy;
   struct block_memory {
     T largest[threads], sum[threads], labels[dense ? threads : 1], dot[dense ? threads : 1];
@@ -50,15 +53,11 @@ struct softmax_body : softmax_arguments<T> {
     if constexpr (Phase == 0) {
       T largest = -__builtin_inff();
       for (std::uint32_t c = lane; c < columns; c += lanes) largest = x[c] > largest ? x[c] : largest;
-      ours.largest[at.thread] = largest;
+      bring(largest, ours.largest + first, lane, lanes, larger());
     } else if constexpr (Phase == 1) {
-      if (lane >= 16) return;
-      T largest = ours.largest[at.thread];
-      for (std::uint32_t l = lane + 16; l < lanes; l += 16)
-        largest = ours.largest[first + l] > largest ? ours.largest[first + l] : largest;
-      ours.largest[at.thread] = largest;
+      settle(ours.largest + first, lane, lanes, larger());
     } else if constexpr (Phase == 2) {
-      const T largest = row_largest(ours, first, lanes);
+      const T largest = combined(ours.largest + first, lanes, larger());
       T sum = 0, of_labels = 0, dot = 0;
       for (std::uint32_t c = lane; c < columns;) {  // some at a time, so that long rows lose nothing
         T some = 0, some_labels = 0, some_dot = 0;
@@ -71,17 +70,16 @@ struct softmax_body : softmax_arguments<T> {
         }
         sum += some, of_labels += some_labels, dot += some_dot;
       }
-      ours.sum[at.thread] = sum;
+      bring(sum, ours.sum + first, lane, lanes, added());
       if constexpr (dense) {
-        ours.labels[at.thread] = of_labels;
-        ours.dot[at.thread] = dot;
+        bring(of_labels, ours.labels + first, lane, lanes, added());
+        bring(dot, ours.dot + first, lane, lanes, added());
       }
     } else if constexpr (Phase == 3) {
-      if (lane >= 16) return;
-      fold(ours.sum, first, lane, lanes);
+      settle(ours.sum + first, lane, lanes, added());
       if constexpr (dense) {
-        fold(ours.labels, first, lane, lanes);
-        fold(ours.dot, first, lane, lanes);
+        settle(ours.labels + first, lane, lanes, added());
+        settle(ours.dot + first, lane, lanes, added());
       }
     } else if (exists) {
       write(ours, x, labels, row, first, lane, lanes);
@@ -89,26 +87,17 @@ struct softmax_body : softmax_arguments<T> {
   }
 
  private:
-  WEFT_HOST_DEVICE static T row_largest(const block_memory& ours, std::uint32_t first, std::uint32_t lanes) {
-    T largest = ours.largest[first];
-    for (std::uint32_t l = 1; l < 16 && l < lanes; ++l)
-      largest = ours.largest[first + l] > largest ? ours.largest[first + l] : largest;
-    return largest;
-  }
-  WEFT_HOST_DEVICE static void fold(T* slots, std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) {
-    T sum = slots[first + lane];
-    for (std::uint32_t l = lane + 16; l < lanes; l += 16) sum += slots[first + l];
-    slots[first + lane] = sum;
-  }
-  WEFT_HOST_DEVICE static T row_sum(const T* slots, std::uint32_t first, std::uint32_t lanes) {
-    T sum = slots[first];
-    for (std::uint32_t l = 1; l < 16 && l < lanes; ++l) sum += slots[first + l];
-    return sum;
-  }
+  struct larger {
+    WEFT_HOST_DEVICE T operator()(T a, T b) const { return b > a ? b : a; }
+  };
+  struct added {
+    WEFT_HOST_DEVICE T operator()(T a, T b) const { return a + b; }
+  };
 
   WEFT_HOST_DEVICE void write(const block_memory& ours, const T* x, const T* labels, std::uint32_t row,
                               std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) const {
-    const T largest = row_largest(ours, first, lanes), sum = row_sum(ours.sum, first, lanes);
+    const T largest = combined(ours.largest + first, lanes, larger());
+    const T sum = combined(ours.sum + first, lanes, added());
     const std::size_t start = static_cast<std::size_t>(row) * this->columns;
     if constexpr (Kind == softmax_kind::softmax) {
       const T scale = T(1) / sum;
@@ -120,7 +109,8 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Kind == softmax_kind::cross_entropy) {
       const T scale = T(1) / sum;
       if (lane == 0)
-        this->y[row] = math::log(sum) * row_sum(ours.labels, first, lanes) - row_sum(ours.dot, first, lanes);
+        this->y[row] =
+            math::log(sum) * combined(ours.labels + first, lanes, added()) - combined(ours.dot + first, lanes, added());
       for (std::uint32_t c = lane; c < this->columns; c += lanes)
         this->second[start + c] = math::exp(x[c] - largest) * scale - labels[c];
     } else {

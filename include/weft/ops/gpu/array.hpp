@@ -88,7 +88,7 @@ inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
 }
 
 template <class T>
-kernel* prepare_argmax(const prepare_context& p, device&) {
+kernel* prepare_argmax(const prepare_context& p, device& d) {
   weft::detail::check_argmax(p);
   using body_type = argmax_body<T>;
   static const function code = function_of<body_type>("argmax");
@@ -98,16 +98,38 @@ kernel* prepare_argmax(const prepare_context& p, device&) {
   body_type b{};
   b.extent = static_cast<std::uint32_t>(rows.extent);
   b.results = static_cast<std::uint32_t>(rows.rows());
-  auto* k = new launch_kernel("argmax over " + std::to_string(b.extent));
-  if (b.results == 0) return k;
+  owned<launch_kernel> k(new launch_kernel("argmax over " + std::to_string(b.extent)));
+  if (b.results == 0) return k.release();
   b.inner = divisor(static_cast<std::uint32_t>(rows.inner));
   std::uint32_t lanes_log = 2;
   while (lanes_log < (rows.inner > 1 ? 3u : 8u) && (4u << lanes_log) < b.extent) ++lanes_log;
   b.results_log = 8 - lanes_log;
-  auto& l = add_body(*k, b, code, (b.results + (1u << b.results_log) - 1) >> b.results_log);
+  const std::uint32_t blocks = (b.results + (1u << b.results_log) - 1) >> b.results_log;
+  constexpr std::uint32_t enough_blocks = 512, elements_of_a_thread = 16;
+  const std::uint32_t least = elements_of_a_thread << lanes_log;
+  std::uint32_t splits = (enough_blocks + blocks - 1) / blocks;
+  if (splits > (b.extent + least - 1) / least) splits = (b.extent + least - 1) / least;
+  b.split = splits > 1 ? (b.extent + splits - 1) / splits : b.extent;
+  splits = b.extent ? (b.extent + b.split - 1) / b.split : 1;
+  argmax_of_found<T> all{nullptr, nullptr, nullptr, b.results, splits};
+  const std::size_t found = std::size_t{splits} * b.results;
+  if (splits > 1) {
+    const std::size_t values = (found * sizeof(T) + 255) / 256 * 256;
+    device_memory room(p.memory ? *p.memory : d, values + found * sizeof(std::int32_t), "workspace of argmax");
+    all.found = b.found = reinterpret_cast<T*>(room.data());
+    all.found_at = b.found_at = reinterpret_cast<std::int32_t*>(room.data() + values);
+    k->keep(static_cast<device_memory&&>(room));
+  }
+  auto& l = add_body(*k, b, code, blocks);
+  l.blocks_y = splits;
   l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.to), p.output_slots[0]);
-  return k;
+  if (splits == 1) {
+    l.point(offset_in(b, b.to), p.output_slots[0]);
+    return k.release();
+  }
+  static const function look_through = function_of<argmax_of_found<T>>("argmax of what was found");
+  add_body(*k, all, look_through, (b.results + 255) / 256).point(offset_in(all, all.to), p.output_slots[0]);
+  return k.release();
 }
 
 template <class T>

@@ -86,6 +86,9 @@ inline unsigned blocks_for(std::size_t groups, unsigned unroll) {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
+/// The blocks of 256 threads that a GPU runs at a time.
+inline std::size_t blocks_at_a_time(const device& d) { return 8 * static_cast<std::size_t>(d.info().multiprocessors); }
+
 /// One map. The slots and types of its inputs and outputs; `no_slot` for one that is not read or written.
 inline constexpr std::uint32_t no_slot = ~std::uint32_t{0};
 
@@ -98,20 +101,27 @@ struct map_operands {
   std::size_t outputs;
 };
 
-/// `over` is the iteration space with the strides of the inputs, axes merged.
+/// `over` is the iteration space with the strides of the inputs, axes merged. `at_a_time`: the blocks that run beside
+/// each other; of a map that has no more work than these, a thread takes one group, and one element where groups would
+/// leave multiprocessors with nothing to do.
 inline void add_map(launch_kernel& k, const map_code& code, const iteration& over, const map_operands& o, double factor,
-                    const std::uint64_t* constants) {
+                    const std::uint64_t* constants, std::size_t at_a_time = 0) {
   const std::size_t n = over.space.elements();
   if (n == 0) return;
+  const auto blocks = [&](std::size_t groups, unsigned unroll) {
+    return blocks_for(groups, groups <= 256 * at_a_time ? 1 : unroll);
+  };
   auto& l = k.add();
   l.hold(code.layout->bytes);
   code.layout->fill(l.arguments.data(), over, factor, constants);
   l.code = code.plain;
-  l.blocks = blocks_for(n, code.plain_unroll);
-  const bool vectors = code.lanes > 1 && groups_fit(over, o.inputs, code.lanes);
+  l.blocks = blocks(n, code.plain_unroll);
+  const std::size_t groups = (n + code.lanes - 1) / code.lanes;
+  const bool few = code.plain.argument_bytes != 0 && groups <= 256 * (at_a_time / 8);
+  const bool vectors = code.lanes > 1 && !few && groups_fit(over, o.inputs, code.lanes);
   if (vectors) {
     l.aligned_code = code.vector;
-    l.aligned_blocks = blocks_for((n + code.lanes - 1) / code.lanes, code.vector_unroll);
+    l.aligned_blocks = blocks(groups, code.vector_unroll);
   }
   for (std::size_t i = 0; i < o.inputs; ++i) {
     if (o.in[i] == no_slot) continue;
@@ -138,7 +148,8 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
   } else {
     // Groups of what is stored would be written element by element, each thread far from the next one.
     const bool grouped = !stored && groups_fit(over, o.inputs, code.group);
-    layout = plan_reduction(over, kept_axes, grouped ? code.group : 1);
+    const bool wide = groups_fit(over, o.inputs, code.wide);
+    layout = plan_reduction(over, kept_axes, grouped ? code.group : 1, wide ? code.wide : 1);
   }
   if (layout.results == 0) return nullptr;
   auto& l = k.add();
@@ -162,7 +173,7 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
   return &l;
 }
 
-inline kernel* prepare_elementwise(const prepare_context& call, device&) {
+inline kernel* prepare_elementwise(const prepare_context& call, device& d) {
   const in_memory_order ordered(call);
   const prepare_context& p = ordered;
   const auto& f = *static_cast<const fused*>(p.c.detail);
@@ -179,7 +190,7 @@ inline kernel* prepare_elementwise(const prepare_context& call, device&) {
   over.merge_axes();
   owned<launch_kernel> k(new launch_kernel(describe_fused("map", f)));
   add_map(*k, *f.gpu->map, over, {p.input_slots, types, n, p.output_slots, &p.outputs[0].type, 1}, f.gpu->map->factor,
-          p.c.literals.data());
+          p.c.literals.data(), blocks_at_a_time(d));
   return k.release();
 }
 
@@ -275,7 +286,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   owned<launch_kernel> k(new launch_kernel(describe_fused("gradient of", f)));
   if (!summed) {
     const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
-    if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data());
+    if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data(), blocks_at_a_time(d));
     const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
     if (auto* l = add_reduction(*k, d, p.memory, what, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
                                 factor, 1, p.c.literals.data()))

@@ -12,16 +12,54 @@ namespace weft::gpu {
 namespace detail {
 
 template <class Body, class T>
-void add_scan(launch_kernel& k, const prepare_context& p, const scan_arguments<T>& a, const function& code,
-              std::size_t blocks) {
+launch_kernel::launch& add_scan(launch_kernel& k, const prepare_context& p, const scan_arguments<T>& a,
+                                const function& code, std::size_t blocks) {
   Body b{a};
   auto& l = add_body(k, b, code, blocks);
   l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.y), p.output_slots[0]);
+  if (!a.sums) l.point(offset_in(b, b.y), p.output_slots[0]);
+  return l;
+}
+
+/// A part of a row for each block: a few tiles, and a few hundred parts of all rows together.
+inline std::uint32_t scanned_part(std::size_t rows, std::size_t extent, std::size_t tile) {
+  constexpr std::size_t enough_blocks = 512, least_tiles = 4;
+  const std::size_t parts = (enough_blocks + rows - 1) / rows, tiles = (extent + tile - 1) / tile;
+  const std::size_t of_each = (tiles + parts - 1) / parts;
+  return static_cast<std::uint32_t>(tile * (of_each > least_tiles ? of_each : least_tiles));
+}
+
+template <class Body, class T>
+void add_scan_by_blocks(launch_kernel& k, const prepare_context& p, device& d, scan_arguments<T> a,
+                        const function& code) {
+  using sum = scan_sum<T>;
+  using of_sums = scan_by_teams<sum, 256, 8>;
+  static const function sum_of_sums = function_of_teams<of_sums>("cumsum of sums");
+  a.part = scanned_part(a.rows, a.extent, Body::tile);
+  a.parts = divisor((a.extent + a.part - 1) / a.part);
+  const std::size_t blocks = std::size_t{a.rows} * a.parts.extent;
+  if (a.parts.extent == 1) {
+    add_scan<Body>(k, p, a, code, blocks);
+    return;
+  }
+  device_memory room(p.memory ? *p.memory : d, blocks * sizeof(sum), "workspace of cumsum");
+  auto* const sums = reinterpret_cast<sum*>(room.data());
+  a.sums = sums;
+  add_scan<Body>(k, p, a, code, blocks);
+  scan_arguments<sum> b{};
+  b.x = b.y = sums;
+  b.rows = a.rows;
+  b.extent = b.part = a.parts.extent;
+  b.exclusive = true;
+  add_body(k, of_sums{b}, sum_of_sums, b.rows);
+  a.sums = nullptr;
+  a.sums_before = sums;
+  add_scan<Body>(k, p, a, code, blocks);
+  k.keep(static_cast<device_memory&&>(room));
 }
 
 template <class T>
-kernel* prepare_cumsum(const prepare_context& p, device&) {
+kernel* prepare_cumsum(const prepare_context& p, device& d) {
   using threads = scan_by_threads<T>;
   using warps = scan_by_teams<T, 32, 1>;
   using blocks = scan_by_teams<T, 256, 8>;
@@ -30,20 +68,21 @@ kernel* prepare_cumsum(const prepare_context& p, device&) {
   static const function by_blocks = function_of_teams<blocks>("cumsum by blocks");
   const shape& s = p.inputs[0].extents;
   check_size("cumsum", s);
-  auto* k = new launch_kernel("cumsum of " + to_string(s));
-  if (s.elements() == 0) return k;
+  owned<launch_kernel> k(new launch_kernel("cumsum of " + to_string(s)));
+  if (s.elements() == 0) return k.release();
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
   scan_arguments<T> a{row_places(r), nullptr, nullptr, false, false};
   a.exclusive = p.c.attributes[1] != 0;
   a.reverse = p.c.attributes[2] != 0;
+  a.part = a.extent;
   // By threads where these read side by side and are many, or where a warp would have nothing to do.
   if (r.extent <= 16 || (r.inner >= 8 && r.rows() >= 4096))
     add_scan<threads>(*k, p, a, by_threads, (r.rows() + threads::threads - 1) / threads::threads);
   else if (r.extent <= 256)
     add_scan<warps>(*k, p, a, by_warps, blocks_for_teams<warps>(r.rows()));
   else
-    add_scan<blocks>(*k, p, a, by_blocks, r.rows());
-  return k;
+    add_scan_by_blocks<blocks>(*k, p, d, a, by_blocks);
+  return k.release();
 }
 
 }  // namespace detail

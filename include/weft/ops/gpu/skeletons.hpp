@@ -45,6 +45,18 @@ struct input_type<S, Index, false> {
   using type = typename S::value_type;
 };
 
+template <std::uint32_t>
+struct mask {};
+
+/// How many of its inputs a gradient reads: all, where a user's formula is no constant expression.
+template <class S, bool KeepsValue>
+constexpr int reads_of_gradient(int inputs) {
+  if constexpr (requires { mask<weft::detail::gradient_reads<S, KeepsValue>()>{}; })
+    return __builtin_popcount(weft::detail::gradient_reads<S, KeepsValue>());
+  else
+    return inputs;
+}
+
 template <class Op, class T>
 inline constexpr bool takes_two = requires(T x) {
   Op::apply(x, x);
@@ -120,6 +132,7 @@ struct gradient_program {
   static constexpr int inputs = arguments + 1 + KeepsValue, outputs = arguments, constants = detail::constants_of<S>;
   static constexpr bool stores = true;
   static constexpr bool reads_all = false;  ///< a gradient may not depend on every input
+  static constexpr int reads = detail::reads_of_gradient<S, KeepsValue>(inputs);
   template <int Index>
   using input = typename detail::input_type<S, Index>::type;
   template <int O>
