@@ -2,7 +2,7 @@
 set(device_tests session.session session.random_graphs session.determinism session.user_op oracle.oracle
                  oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients
                  ops.elementwise_gradients ops.reduction_gradients ops.scan ops.sort ops.storage_types
-                 train.minimize)
+                 train.minimize train.optimizers)
 
 # A GPU finds a label out of range, and has a NaN for it instead of an error, and a gradient there is a kernel of its
 # own; the others count CPU devices.

@@ -6,6 +6,7 @@
 #include <vector>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/parameter_store.hpp>
+#include <weft/weft.hpp>
 
 #include "errors.hpp"
 
@@ -19,6 +20,14 @@ std::vector<std::byte> bytes_of(const std::vector<double>& doubles, const std::v
   std::memcpy(bytes.data() + 8 * doubles.size(), floats.data(), 4 * floats.size());
   return bytes;
 }
+
+struct halving {
+  static constexpr const char* name = "half";
+  template <class V>
+  void update(V& variable, V) const {
+    variable *= V(0.5);
+  }
+};
 
 }  // namespace
 
@@ -48,6 +57,61 @@ BOOST_AUTO_TEST_CASE(rules_work_on_mixed_element_types) {
   std::memcpy(&got_f, store.values().data() + 16, 4);
   BOOST_TEST(got_d == d);
   BOOST_TEST(got_f == w);
+}
+
+namespace {
+
+/// A session's updates of one variable, and a parameter server's of the same gradients.
+template <class T, class Optimizer>
+void compare_with_session(const Optimizer& optimizer, const std::vector<double>& parameters) {
+  constexpr int n = 5000;
+  using vector = tensor<T, dims<n>>;
+  vector start, x;
+  for (int i = 0; i < n; ++i) start(i) = static_cast<T>(i % 1013) / 512 - 1;
+  graph g;
+  const auto w = variable(g, "w", start);
+  const auto gradient = placeholder<T, dims<n>>(g, "gradient");
+  const auto train = optimizer.minimize(sum(w * gradient));
+  session s(g);
+  auto step = s.prepare(fetch(train), feed(gradient));
+  const auto type = sizeof(T) == 4 ? element_type::float32 : element_type::float64;
+  const std::vector<variable_info> variables{{"w", type, n, 0, {Optimizer::name, parameters}}};
+  parameter_store plain(variables, 0, 1 << 20), copying(variables, 0, 1 << 20);
+  std::memcpy(plain.values().data(), start.data(), n * sizeof(T));
+  std::memcpy(copying.values().data(), start.data(), n * sizeof(T));
+  vector copy;
+  const std::size_t at = 0;
+  const placed_bytes<std::byte> copies[] = {{reinterpret_cast<std::byte*>(copy.data()), {&at, 1}}};
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (int t = 0; t < 50; ++t) {
+    for (int i = 0; i < n; ++i) x(i) = static_cast<T>(normal(random));
+    step(x);
+    const const_bytes bytes = std::as_bytes(std::span(x.data(), n));
+    plain.apply(bytes);
+    copying.apply(copying.packed(bytes), copies);
+  }
+  const vector values = s.get(w);
+  BOOST_TEST_CONTEXT(Optimizer::name << " " << sizeof(T)) {
+    BOOST_TEST(std::memcmp(values.data(), plain.values().data(), n * sizeof(T)) == 0);
+    BOOST_TEST(std::memcmp(values.data(), copying.values().data(), n * sizeof(T)) == 0);
+    BOOST_TEST(std::memcmp(values.data(), copy.data(), n * sizeof(T)) == 0);
+    BOOST_TEST(std::memcmp(values.data(), start.data(), n * sizeof(T)) != 0);
+  }
+}
+
+template <class T>
+void compare_with_session() {
+  compare_with_session<T>(gradient_descent{.learning_rate = 0.3}, {0.3});
+  compare_with_session<T>(momentum{.learning_rate = 0.3, .momentum = 0.8}, {0.3, 0.8});
+  compare_with_session<T>(adam{.learning_rate = 0.3}, {0.3, 0.9, 0.999, 1e-8});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_server_makes_the_bits_of_a_session) {
+  compare_with_session<float>();
+  compare_with_session<double>();
 }
 
 BOOST_AUTO_TEST_CASE(the_mean_is_summed_in_the_given_order) {
@@ -82,12 +146,8 @@ BOOST_AUTO_TEST_CASE(the_mean_is_summed_in_the_given_order) {
 BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
   BOOST_CHECK_THROW(update_rules::find({"adamantium", {}}), error);
   BOOST_CHECK_THROW(update_rules::find({"momentum", {0.1}}), error);
-  const auto half = []<typename T>(std::span<T> w, std::span<const T>, std::span<const std::span<T>>,
-                                   std::span<const double>) {
-    for (T& each : w) each /= 2;
-  };
-  update_rules::add("half", {0, 0, half, half});
-  BOOST_CHECK_THROW(update_rules::add("half", {0, 0, half, half}), error);
+  update_rules::add<halving>();
+  BOOST_CHECK_EXCEPTION(update_rules::add<halving>(), error, test::says(error_code::already_exists, "half"));
   const std::vector<variable_info> variables{{"w", element_type::float32, 1, 0, {"half", {}}}};
   parameter_store store(variables, 0, 100);
   const float eight = 8, zero = 0;

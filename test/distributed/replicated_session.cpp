@@ -66,9 +66,10 @@ std::pair<examples, classes> data_of(int step, int index, int workers = 1) {
 std::vector<float> values_of(const graph& g, session& s) {
   std::vector<float> all;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &variable_operation || contains(g[n].name, "momentum")) continue;
-    const auto* data = reinterpret_cast<const float*>(s.state_of(n).data.data());
-    all.insert(all.end(), data, data + s.variable_info(n).extents.elements());
+    if (!g[n].def.op->update_rule) continue;
+    const std::uint32_t variable = g[n].def.inputs[0].node;  // not the slots, which are the server's
+    const auto* data = reinterpret_cast<const float*>(s.state_of(variable).data.data());
+    all.insert(all.end(), data, data + s.variable_info(variable).extents.elements());
   }
   return all;
 }
@@ -141,6 +142,7 @@ void compare(const Optimizer& optimizer) {
 BOOST_AUTO_TEST_CASE(synchronous_modes_agree_bit_for_bit_and_with_one_process) {
   compare(gradient_descent{.learning_rate = 0.5});
   compare(momentum{.learning_rate = 0.1, .momentum = 0.9});
+  compare(adam{.learning_rate = 0.02});
 }
 
 BOOST_AUTO_TEST_CASE(several_servers_over_tcp_give_the_same_bits) {

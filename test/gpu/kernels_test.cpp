@@ -133,8 +133,17 @@ void updates() {
     assign_add(v, x);
     recorded(gradient_descent{.learning_rate = 0.37f}.minimize(sum(square(w) * x), w));
     recorded(momentum{.learning_rate = 0.37f, .momentum = 0.9f}.minimize(sum(square(v) * x), v));
+    recorded(adam{.learning_rate = 0.37f}.minimize(sum(square(w) * x), w));
+    // Of what is computed, too.
+    recorded(adam{.learning_rate = input<double>(g, "rate"), .beta2 = input<float>(g, "beta2")}.minimize(
+        sum(square(w) * x), w));
     compare::options o;
-    o.exact = {"assign", "assign_add", "gradient_descent", "momentum", "fill"};
+    o.exact = {"assign", "assign_add", "gradient_descent", "momentum", "adam", "fill"};
+    o.values["w/v"] = o.values["w/v_1"] = {0.5, 0, 3, 0.0625};
+    o.values["w/beta1_power"] = o.values["w/beta1_power_1"] = {0.729};
+    o.values["w/beta2_power"] = o.values["w/beta2_power_1"] = {0.997};
+    o.values["rate"] = {0.03};
+    o.values["beta2"] = {0.98};
     o.tolerance = 1e-5;
     compare::run(g, o);
   }

@@ -1,6 +1,6 @@
-"""Compiles every C++ block of the README.
+"""Compiles every C++ block of the README and of other pages.
 
-usage: readme.py README.md COMPILE_FAIL_DIR COMPILER [FLAG...]
+usage: readme.py README.md[,PAGE.md...] COMPILE_FAIL_DIR COMPILER [FLAG...]
 
 A ```cpp block with `int main` is a program. Any other is marked on the line before it:
   <!-- compiled: in main -->          placed at the end of main of the last program before it
@@ -16,45 +16,51 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-readme, mistakes, compiler, flags = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
-faults, sources, messages, program = [], [], [], None
-lines = readme.read_text().splitlines()
-number = 0
-while number < len(lines):
-    if lines[number].strip() not in ("```cpp", "```c++"):
-        number += 1
-        continue
-    start = number
-    end = next(i for i in range(start + 1, len(lines)) if lines[i].strip() == "```")
-    block = "\n".join(lines[start + 1:end]) + "\n"
-    before = next((line.strip() for line in reversed(lines[:start]) if line.strip()), "")
-    mark = re.fullmatch(r"<!-- (compiled|compile-fail): (.+?) -->", before)
-    number, place = end + 1, f'#line {start + 2} "{readme.name}"\n'
-    if re.search(r"\bint main\b", block):
-        program = block
-        sources.append((start + 1, place + block))
-    elif not mark:
-        faults.append(f"{readme.name}:{start + 1}: this block has no main and no mark, so nothing compiles it")
-    elif mark[1] == "compile-fail":
-        mistake = mistakes / f"{mark[2]}.cpp"
-        if not mistake.is_file():
-            faults.append(f"{readme.name}:{start + 1}: there is no test/compile_fail/{mark[2]}.cpp")
+pages, mistakes, compiler, flags = sys.argv[1].split(","), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+faults, sources, messages = [], [], []
+
+
+def read_page(page):
+    lines, number, program = page.read_text().splitlines(), 0, None
+    while number < len(lines):
+        if lines[number].strip() not in ("```cpp", "```c++"):
+            number += 1
             continue
-        there = {line.strip() for line in mistake.read_text().splitlines()}
-        faults += [f"{readme.name}:{start + 1}: test/compile_fail/{mark[2]}.cpp has no line '{line.strip()}'"
-                   for line in block.splitlines() if line.strip() not in there]
-        text = "\n".join(lines[number:])
-        if said := re.match(r"\s*```text\n(.*?)\n```", text, re.S):
-            messages.append((start + 1, mistake, said[1]))
-    elif mark[2] == "in main" and program:
-        head, brace, tail = program.rpartition("}")
-        sources.append((start + 1, head + place + block + brace + tail))
-    elif mark[2] == "body":
-        sources.append((start + 1, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n"))
-    elif mark[2] == "file":
-        sources.append((start + 1, place + block))
-    else:
-        faults.append(f"{readme.name}:{start + 1}: cannot place a block marked '{mark[2]}'")
+        start = number
+        end = next(i for i in range(start + 1, len(lines)) if lines[i].strip() == "```")
+        block = "\n".join(lines[start + 1:end]) + "\n"
+        before = next((line.strip() for line in reversed(lines[:start]) if line.strip()), "")
+        mark = re.fullmatch(r"<!-- (compiled|compile-fail): (.+?) -->", before)
+        number, at, place = end + 1, f"{page.name}:{start + 1}", f'#line {start + 2} "{page.name}"\n'
+        if re.search(r"\bint main\b", block):
+            program = block
+            sources.append((at, place + block))
+        elif not mark:
+            faults.append(f"{at}: this block has no main and no mark, so nothing compiles it")
+        elif mark[1] == "compile-fail":
+            mistake = mistakes / f"{mark[2]}.cpp"
+            if not mistake.is_file():
+                faults.append(f"{at}: there is no test/compile_fail/{mark[2]}.cpp")
+                continue
+            there = {line.strip() for line in mistake.read_text().splitlines()}
+            faults.extend(f"{at}: test/compile_fail/{mark[2]}.cpp has no line '{line.strip()}'"
+                          for line in block.splitlines() if line.strip() not in there)
+            text = "\n".join(lines[number:])
+            if said := re.match(r"\s*```text\n(.*?)\n```", text, re.S):
+                messages.append((at, mistake, said[1]))
+        elif mark[2] == "in main" and program:
+            head, brace, tail = program.rpartition("}")
+            sources.append((at, head + place + block + brace + tail))
+        elif mark[2] == "body":
+            sources.append((at, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n"))
+        elif mark[2] == "file":
+            sources.append((at, place + block))
+        else:
+            faults.append(f"{at}: cannot place a block marked '{mark[2]}'")
+
+
+for each in pages:
+    read_page(pathlib.Path(each))
 
 
 def check_message(item):
@@ -74,12 +80,12 @@ def check(item):
 
 
 with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-    faults += [f"{readme.name}:{line}: does not compile:\n{run.stdout}" for line, run in pool.map(check, sources)
+    faults += [f"{line}: does not compile:\n{run.stdout}" for line, run in pool.map(check, sources)
                if run.returncode]
     # Other compilers have other words.
     version = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE).stdout
     if "Free Software Foundation" in version:
-        faults += [f"{readme.name}:{line}: the compiler does not say '{words}':\n{output}"
+        faults += [f"{line}: the compiler does not say '{words}':\n{output}"
                    for line, missing, output in pool.map(check_message, messages) for words in missing]
 print("\n".join(faults) or f"{len(sources)} blocks compile, {len(messages)} messages are quoted")
 sys.exit(1 if faults else 0)

@@ -16,7 +16,7 @@
 #include <weft/distributed/parameter_store.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/shared_reduce.hpp>
-#include <weft/distributed/update_rule.hpp>
+#include <weft/distributed/vector_loops.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 

@@ -16,6 +16,7 @@
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/update_rule.hpp>
 #include <weft/distributed/variables.hpp>
+#include <weft/distributed/vector_loops.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -69,15 +70,14 @@ class parameter_store {
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
     for (const std::size_t i : order) {
       const variable_info& variable = variables[i];
-      range next{i,
-                 variable.type,
-                 static_cast<std::size_t>(total),
-                 variable.elements,
-                 update_rules::find(variable.rule),
-                 variable.rule,
-                 {}};
+      range next{
+          i, variable.type, static_cast<std::size_t>(total), variable.elements, update_rules::find(variable.rule), {},
+          {}};
+      const detail::optimizer_layout& layout = *next.code.layout;
+      for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
+      next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();
-      in_slots += variable.bytes() * (next.code.slots + (takes_means ? 1 : 0));
+      in_slots += variable.bytes() * (layout.arrays() + (takes_means ? 1 : 0));
       if (total + in_slots > max_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
                     "the variables, their slots and the room for gradients need more than the " +
@@ -90,14 +90,13 @@ class parameter_store {
       values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
       if (takes_means) mean_ = detail::aligned_bytes(static_cast<std::size_t>(total));
       for (range& each : ranges_)
-        each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.slots);
+        each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.layout->arrays());
     } catch (const std::bad_alloc&) {
       throw error(
           error_code::resource_exhausted, "parameter_server",
           "there is not the memory for " + std::to_string(total + in_slots) + " bytes of variables and their slots");
     }
-    for (range& each : ranges_)
-      if (each.slots.size() > 0) std::memset(each.slots.data(), 0, each.slots.size());
+    for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
   }
 
   std::size_t bytes() const { return values_.size(); }
@@ -140,6 +139,7 @@ class parameter_store {
   /// Applies one worker's gradients. What changes is written to `copies` too, in the same pass.
   void apply(placed_bytes<const std::byte> gradients, std::span<const placed_bytes<std::byte>> copies = {},
              thread_pool* helpers = nullptr) {
+    for (range& each : ranges_) each.loops().advance(each.numbers.data());
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
           update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
@@ -218,35 +218,51 @@ class parameter_store {
     std::size_t offset;  // bytes
     std::size_t elements;
     update_implementation code;
-    update_rule rule;
-    detail::aligned_bytes slots;
+    std::vector<std::uint64_t> numbers;  // the hyperparameters, then the scalar slots as of the last update
+    detail::aligned_bytes slots;         // the others, one after the other
+
+    const update_implementation::loops& loops() const {
+      return type == element_type::float32 ? code.of_float : code.of_double;
+    }
+    void fill_slots(const std::vector<double>& parameters) {
+      double first[detail::max_slots];
+      code.first_values(parameters, first);
+      std::size_t array = 0, scalar = code.layout->hyperparameters;
+      for (std::size_t k = 0; k < code.layout->slots; ++k)
+        if (code.layout->is_scalar(k))
+          numbers[scalar++] =
+              detail::literal_bits(type == element_type::float32 ? static_cast<float>(first[k]) : first[k]);
+        else if (type == element_type::float32)
+          std::fill_n(reinterpret_cast<float*>(slots.data()) + elements * array++, elements,
+                      static_cast<float>(first[k]));
+        else
+          std::fill_n(reinterpret_cast<double*>(slots.data()) + elements * array++, elements, first[k]);
+    }
   };
 
   template <typename T>
   void update(std::size_t variable, std::size_t first, std::size_t count, const T* gradient,
               std::span<const placed_bytes<std::byte>> copies) {
     range& each = ranges_[variable];
-    std::span<T> slots[update_implementation::max_slots];
-    for (std::size_t i = 0; i < each.code.slots; ++i)
-      slots[i] = {reinterpret_cast<T*>(each.slots.data()) + i * each.elements + first, count};
-    const std::span<T> values{reinterpret_cast<T*>(values_.data() + each.offset) + first, count};
-    const std::span<const std::span<T>> state(slots, each.code.slots);
-    const auto code = [&] {
-      if constexpr (std::is_same_v<T, float>)
-        return std::pair(each.code.for_float, each.code.copying_float);
-      else
-        return std::pair(each.code.for_double, each.code.copying_double);
-    }();
+    const std::size_t arrays = 1 + each.code.layout->arrays();
+    const void* in[detail::max_slots + 2] = {};
+    void* out[detail::max_slots + 2];
+    T* const values = reinterpret_cast<T*>(values_.data() + each.offset) + first;
+    out[0] = values;
+    for (std::size_t i = 1; i < arrays; ++i)
+      out[i] = reinterpret_cast<T*>(each.slots.data()) + (i - 1) * each.elements + first;
+    in[arrays] = gradient;
     const auto place = [&](const placed_bytes<std::byte>& copy) {
       return reinterpret_cast<T*>(copy.base + copy.offsets[variable]) + first;
     };
-    if (!copies.empty() && code.second) {
-      code.second(values, {gradient, count}, state, each.rule.parameters, place(copies[0]));
+    if (!copies.empty()) {
+      out[arrays] = place(copies[0]);
+      each.loops().copying(in, out, count, each.numbers.data());
       copies = copies.subspan(1);
     } else {
-      code.first(values, {gradient, count}, state, each.rule.parameters);
+      each.loops().plain(in, out, count, each.numbers.data());
     }
-    for (const placed_bytes<std::byte>& copy : copies) std::memcpy(place(copy), values.data(), count * sizeof(T));
+    for (const placed_bytes<std::byte>& copy : copies) std::memcpy(place(copy), values, count * sizeof(T));
   }
 
   static constexpr std::size_t max_at_once = 2048;  // elements: they stay in the first-level cache between two passes

@@ -244,6 +244,10 @@ class replicated_session {
       const bool wide = info.type == dtype::float64;
       variables_.push_back({variable, n, what.inputs.back(), block_bytes_[wide]});
       block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+      if (uses_servers && detail::computed_hyperparameters(what))
+        throw error(error_code::unimplemented, graph_[variable].name,
+                    std::string("a hyperparameter of ") + what.op->name +
+                        " is a value of the graph; where parameter servers make the updates they are numbers");
       update_rule rule{what.op->update_rule, {}};
       for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
       const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;

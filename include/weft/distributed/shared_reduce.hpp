@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/update_rule.hpp>
+#include <weft/distributed/vector_loops.hpp>
 #include <weft/transport/shared_memory.hpp>
 
 namespace weft::detail {

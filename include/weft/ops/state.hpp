@@ -3,72 +3,57 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/elementwise.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
+#include <weft/ops/lowering.hpp>
 
 /// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees
 /// the value from before the step; the written node's own result is the new value.
 namespace weft {
 namespace detail {
 
-/// The formulas of TensorFlow's ApplyGradientDescent (literals: rate) and ApplyMomentum (literals: rate, mu).
 template <class T>
-struct update_loops {
-  static void descend(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
-    const T rate = static_cast<T>(literal_value<double>(literals[0]));
-    const T* gradient = static_cast<const T*>(in[1]);
-    T* variable = static_cast<T*>(out[0]);
-    WEFT_VECTORIZE
-    for (std::size_t i = 0; i < n; ++i) variable[i] -= rate * gradient[i];
-  }
-  static void momentum(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
-    const T rate = static_cast<T>(literal_value<double>(literals[0]));
-    const T mu = static_cast<T>(literal_value<double>(literals[1]));
-    const T* gradient = static_cast<const T*>(in[2]);
-    T* variable = static_cast<T*>(out[0]);
-    T* velocity = static_cast<T*>(out[1]);
-    WEFT_VECTORIZE
-    for (std::size_t i = 0; i < n; ++i) {
-      velocity[i] = mu * velocity[i] + gradient[i];
-      variable[i] -= rate * velocity[i];
-    }
-  }
-  static void add(const void* const* in, void* const* out, std::size_t n, const std::uint64_t*) {
-    const T* delta = static_cast<const T*>(in[1]);
-    T* variable = static_cast<T*>(out[0]);
-    WEFT_VECTORIZE
-    for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(wrapping(variable[i]) + wrapping(delta[i]));
-  }
-};
+void add_elements(const void* const* in, void* const* out, std::size_t n, const std::uint64_t*) {
+  const T* delta = static_cast<const T*>(in[1]);
+  T* variable = static_cast<T*>(out[0]);
+  WEFT_VECTORIZE
+  for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(wrapping(variable[i]) + wrapping(delta[i]));
+}
 
 // AVX2 without fused multiply-add: an update then has the same bits on every machine, on a worker and on a parameter
 // server. It is bound by memory, and gains nothing from wider vectors.
+#if defined(__clang__)
+  #define WEFT_UNFUSED(...) __attribute__((flatten))
+#else
+  #define WEFT_UNFUSED(...) __attribute__((optimize(__VA_ARGS__ "fp-contract=off"), flatten))
+#endif
+
+template <device::block_function Loop>
+WEFT_UNFUSED()
+void unfused_plain(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+  Loop(in, out, n, literals);
+}
 #if defined(__x86_64__)
-template <loop_arguments* Loop>
-  #if defined(__clang__)
-__attribute__((target("avx2"), flatten))
-  #else
-__attribute__((target("avx2"), optimize("O3"), flatten))
-  #endif
-void exact_avx2(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
+template <device::block_function Loop>
+__attribute__((target("avx2"))) WEFT_UNFUSED("O3,") void unfused_avx2(const void* const* in, void* const* out,
+                                                                      std::size_t n, const std::uint64_t* literals) {
   Loop(in, out, n, literals);
 }
 #endif
 
-template <loop_arguments* Loop>
-device::block_function exact() {
+template <device::block_function Loop>
+device::block_function unfused() {
 #if defined(__x86_64__)
-  if (detected_isa() != isa::baseline) return exact_avx2<Loop>;
+  if (detected_isa() != isa::baseline) return unfused_avx2<Loop>;
 #endif
-  return Loop;
+  return unfused_plain<Loop>;
 }
 
 WEFT_COLD_BEGIN
 
 /// Throws invalid_argument unless input k has the extents of the variable that is written.
 void check_assigned(const prepare_context&, std::size_t k);
-kernel* prepare_update(const prepare_context&, device::block_function, std::size_t states, const char* what);
+kernel* prepare_add(const prepare_context&, device::block_function);
 
 #if WEFT_BODIES
 
@@ -79,40 +64,17 @@ WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
                  to_string(p.inputs[0].extents)});
 }
 
-WEFT_DECL kernel* prepare_update(const prepare_context& p, device::block_function block, std::size_t states,
-                                 const char* what) {
-  const std::size_t inputs = p.c.inputs.size();
+WEFT_DECL kernel* prepare_add(const prepare_context& p, device::block_function block) {
+  check_assigned(p, 1);
   const shape& space = p.inputs[0].extents;
-  device::operand in[3], out[2];
-  device::reduce_op how[2] = {device::reduce_op::store, device::reduce_op::store};
-  for (std::size_t k = 0; k < inputs; ++k) {
-    check_assigned(p, k);
-    in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
-  }
-  device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
-  for (std::size_t k = 0; k < states; ++k) {
-    out[k] = in[k];
-    where.out.push_back(p.input_slots[k]);
-    where.out_elements.push_back(space.elements());
-  }
-  const device::loop body(space, inputs, in, states, out, how, nullptr, block, nullptr);
-  return new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
-                                 str_cat({what, " ", name(p.inputs[0].type)}));
+  const device::operand own = device::broadcast_operand(p.inputs[0].type, space, space), in[] = {own, own};
+  const device::reduce_op how = device::reduce_op::store;
+  const device::loop body(space, 2, in, 1, &own, &how, nullptr, block, nullptr);
+  return new device::loop_kernel(body, {{p.input_slots[0], p.input_slots[1]}, {p.input_slots[0]}, {space.elements()}},
+                                 p.c.literals, str_cat({p.c.op->name, " ", name(p.inputs[0].type)}));
 }
 
 #endif
-
-template <class T>
-kernel* prepare_gradient_descent(const prepare_context& p) {
-  return prepare_update(p, exact<update_loops<T>::descend>(), 1, "gradient descent");
-}
-template <class T>
-kernel* prepare_momentum(const prepare_context& p) {
-  return prepare_update(p, exact<update_loops<T>::momentum>(), 2, "momentum");
-}
-
-WEFT_INSTANTIATE(kernel* prepare_gradient_descent<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_momentum<float>(const prepare_context&));
 
 class assign_kernel final : public kernel {
  public:
@@ -132,7 +94,7 @@ inline kernel* prepare_assign(const prepare_context& p) { return new assign_kern
 
 template <class T>
 kernel* prepare_assign_add(const prepare_context& p) {
-  return prepare_update(p, exact<update_loops<T>::add>(), 1, "assign_add");
+  return prepare_add(p, unfused<add_elements<T>>());
 }
 
 WEFT_COLD_END
@@ -156,26 +118,6 @@ inline constexpr operation assign_add_operation = [] {
                    .stateful = true,
                    .writes = 1};
 }();
-template <class T>
-inline constexpr operation gradient_descent_operation = [] {
-  return operation{.name = "gradient_descent",
-                   .prepare_cpu = detail::prepare_gradient_descent<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_gradient_descent<T>>,
-                   .stateful = true,
-                   .writes = 1,
-                   .part = fusion_kind::descent,
-                   .update_rule = "gradient_descent"};
-}();
-template <class T>
-inline constexpr operation momentum_operation = [] {
-  return operation{.name = "momentum",
-                   .prepare_cpu = detail::prepare_momentum<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_momentum<T>>,
-                   .stateful = true,
-                   .writes = 2,
-                   .update_rule = "momentum"};
-}();
-
 namespace detail {
 
 template <class V, class Expr>

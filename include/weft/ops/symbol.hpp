@@ -79,13 +79,13 @@ class op_builder {
 class symbol {
  public:
   symbol() = default;
-  WEFT_HOST_DEVICE symbol(double number) : number_(number) {}
+  WEFT_HOST_DEVICE constexpr symbol(double number) : number_(number) {}
   symbol(op_builder* where, value what) : where_(where), value_(what) {}
 
   op_builder* builder() const { return where_; }
   value id() const { return value_; }
-  double number() const { return number_; }
-  bool is_number() const { return where_ == nullptr; }
+  WEFT_HOST_DEVICE constexpr double number() const { return number_; }
+  constexpr bool is_number() const { return where_ == nullptr; }
   const value_info& info() const { return where_->info(value_); }
   WEFT_QUIET_BEGIN
   WEFT_HOST_DEVICE dtype type() const { return info().type; }

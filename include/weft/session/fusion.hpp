@@ -55,6 +55,7 @@ class fusion {
   }
 
   std::uint32_t product_of_update(std::uint32_t n) const {
+    if (p_.def(n).inputs.size() != 2) return none;  // its rate is computed in the step
     const value gradient = p_.def(n).inputs[1];
     const std::uint32_t m = p_.index_of(gradient);
     const bool possible = p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on &&

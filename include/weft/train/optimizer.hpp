@@ -5,56 +5,27 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
-#include <weft/ops/state.hpp>
+#include <weft/ops/optimizers.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
-
-/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
-template <class Dims>
-struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
-
-/// What is minimised is a value of a graph.
-template <class X>
-struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
-
-/// What is trained are variables, one argument each, of the loss's element type.
-template <class X, class T>
-struct trained_value_is_not_a_variable : mistake<true> {};
-template <class T, class D, class Dev>
-struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
-
-namespace detail {
-
-template <class Expr, class... V>
-constexpr auto find_minimize_mistake() {
-  if constexpr (!Expression<Expr>)
-    return minimized_value_is_not_a_node<Expr>{};
-  else
-    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, gradient_root_mistake<Expr>,
-                         trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
-}
-
-}  // namespace detail
-
-/// What is wrong with a loss, and the variables that are named with it, if anything is.
-template <class Expr, class... Variables>
-using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
 
 namespace detail {
 
 /// A node that runs others for their effect.
 effect group(graph&, const sequence<symbol>& members, const std::string& name);
 
-/// One update of one variable. Slots are variables of the optimizer's own beside it.
-struct update_rule_call {
+/// How the variables are updated.
+struct update_definition {
   const operation* op;
-  sequence<const char*> slots;
-  sequence<std::uint64_t> literals;
+  const slot* slots;
+  std::size_t slot_count;
+  const hyperparameter* hyperparameters;
+  std::size_t hyperparameter_count;
 };
 
-effect record_minimize(graph&, symbol loss, const char* name, const update_rule_call&, sequence<symbol> variables);
+effect record_minimize(graph&, symbol loss, const char* name, const update_definition&, sequence<symbol> variables);
 
 #if WEFT_BODIES
 
@@ -67,30 +38,42 @@ WEFT_DECL effect group(graph& g, const sequence<symbol>& members, const std::str
   return effect(symbol(&g, {node, 0}));
 }
 
-/// A zero-initialised variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
-inline symbol slot(graph& g, symbol variable, const char* name) {
-  const graph::device_scope beside(g, g[variable.id().node].device);
+/// A variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
+inline value add_slot(graph& g, symbol variable, const slot& s) {
+  if (!s.first.is_number())
+    throw error(error_code::invalid_argument, s.name,
+                "the first value of a slot is a number: not a hyperparameter that is a value of the graph");
   node_def c;
   c.op = &variable_operation;
-  c.outputs = {variable.info()};
-  const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", name}));
-  g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
-  return {&g, {node, 0}};
+  c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
+  const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", s.name}));
+  g.initialize(node, {initializer::kind_type::constant, s.first.number(), 0, {}});
+  return {node, 0};
 }
 
-inline symbol record_update(graph& g, const update_rule_call& rule, symbol variable, symbol gradient) {
+inline symbol record_update(graph& g, const update_definition& how, symbol variable, symbol gradient) {
   const graph::device_scope beside(g, g[variable.id().node].device);
   node_def c;
-  c.op = rule.op;
+  c.op = how.op;
   c.inputs = {variable.id()};
-  for (const char* name : rule.slots) c.inputs.push_back(slot(g, variable, name).id());
+  for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
+  std::int64_t computed = 0;
+  for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
+    const hyperparameter& h = how.hyperparameters[k];
+    c.literals.push_back(literal_bits(h.number()));
+    if (h.is_number()) continue;
+    if (h.node().builder() != &g)
+      throw error(error_code::invalid_argument, how.op->name, "a hyperparameter is a value of another graph");
+    computed |= std::int64_t{1} << k;
+    c.inputs.push_back(h.node().id());
+  }
+  if (computed) c.attributes = {computed};
   c.inputs.push_back(gradient.id());
   c.outputs = {variable.info()};
-  c.literals = rule.literals;
   return g.record(static_cast<node_def&&>(c));
 }
 
-WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const update_rule_call& rule,
+WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const update_definition& how,
                                  sequence<symbol> variables) {
   const bool all = variables.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
@@ -105,7 +88,7 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
   sequence<symbol> updates;
   for (std::size_t i = 0; i < variables.size(); ++i)
     if (!found[i].is_number())
-      updates.push_back(record_update(g, rule, variables[i], found[i]));
+      updates.push_back(record_update(g, how, variables[i], found[i]));
     else if (!all)
       throw error(error_code::invalid_argument, name,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
@@ -120,76 +103,29 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
 
 #endif
 
-/// Differentiates the loss with respect to the given variables, or to every variable of its type that it depends on,
-/// and records their updates.
-template <class Family, class Expr>
-effect minimize(const Expr& loss, const char* name, const update_rule_call& rule, const sequence<symbol>& variables) {
-  gpu::compile_family<Family, value_t<Expr>>();
-  const auto root = let(loss);
-  auto& g = *static_cast<graph*>(root.erased().builder());
-  use_gradient_primitives<value_t<Expr>>(g);
-  return record_minimize(g, root.erased(), name, rule, variables);
+template <class Optimizer, class Expr, class... V>
+effect train(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+  if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
+    using T = value_t<Expr>;
+    gpu::compile_family<gpu::updates<Optimizer>, T>();
+    const auto root = let(loss);
+    auto& g = *static_cast<graph*>(root.erased().builder());
+    use_gradient_primitives<T>(g);
+    update_definition how{&update_operation<Optimizer, T>, nullptr, slots_of<Optimizer>,
+                          reinterpret_cast<const hyperparameter*>(&optimizer), hyperparameters_of<Optimizer>};
+    if constexpr (slots_of<Optimizer> != 0) {
+      const auto list = optimizer.slots();
+      how.slots = list.all;
+      return record_minimize(g, root.erased(), Optimizer::name, how, {variables.erased()...});
+    } else {
+      return record_minimize(g, root.erased(), Optimizer::name, how, {variables.erased()...});
+    }
+  } else {
+    return effect(symbol());
+  }
 }
 
 }  // namespace detail
-
-/// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).
-struct gradient_descent {
-  double learning_rate = 0.01;
-
-  /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
-  /// invalid_argument if the loss does not depend on one of them.
-  template <class Expr, class... V>
-  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
-    using mistake = minimize_mistake<Expr, V...>;
-    static_assert(correct<mistake>,
-                  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
-                  "its type may follow it, one by one");
-    if constexpr (correct<mistake>)
-      return detail::minimize<gpu::gradient_descents>(
-          loss, "gradient_descent",
-          {&gradient_descent_operation<value_t<Expr>>, {}, {detail::literal_bits(learning_rate)}},
-          {variables.erased()...});
-    else
-      return effect(symbol());
-  }
-  template <Expression Expr>
-  effect minimize(const Expr&, detail::braces) const {
-    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
-                  "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
-    return effect(symbol());
-  }
-};
-
-/// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
-/// 1964).
-struct momentum {
-  double learning_rate = 0.01;
-  double momentum = 0.9;
-
-  template <class Expr, class... V>
-  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
-    using mistake = minimize_mistake<Expr, V...>;
-    static_assert(correct<mistake>,
-                  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of "
-                  "its type may follow it, one by one");
-    if constexpr (correct<mistake>)
-      return detail::minimize<gpu::momentums>(loss, "momentum",
-                                              {&momentum_operation<value_t<Expr>>,
-                                               {"momentum"},
-                                               {detail::literal_bits(learning_rate), detail::literal_bits(momentum)}},
-                                              {variables.erased()...});
-    else
-      return effect(symbol());
-  }
-  template <Expression Expr>
-  effect minimize(const Expr&, detail::braces) const {
-    static_assert(correct<trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>>,
-                  "minimize: the variables follow the loss, one by one: minimize(loss, w, b)");
-    return effect(symbol());
-  }
-};
-
 }  // namespace weft
 
 WEFT_COLD_END

@@ -33,8 +33,8 @@ struct scans {};
 struct exclusive_products {};
 struct sorts {};
 struct additions {};
-struct gradient_descents {};
-struct momentums {};
+template <class Optimizer>
+struct updates {};
 
 /// Where the headers of ops/gpu/ specialise it, its constructor installs a family's kernels.
 template <class Family, class T>

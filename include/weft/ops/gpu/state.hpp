@@ -16,24 +16,6 @@ const map_code& compiled_update(const char* name) {
   return code;
 }
 
-/// A map over whole buffers: the first `states` inputs are written, too.
-inline kernel* prepare_update(const prepare_context& p, const map_code& code, std::size_t states, const char* what) {
-  const std::size_t n = p.c.inputs.size();
-  iteration over;
-  over.space = p.inputs[0].extents;
-  check_size(p.c.op->name, over.space);
-  dtype types[4];
-  for (std::size_t k = 0; k < n; ++k) {
-    weft::detail::check_assigned(p, k);
-    over.add(weft::device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, over.space));
-    types[k] = p.inputs[k].type;
-  }
-  over.merge_axes();
-  owned<launch_kernel> k(new launch_kernel(str_cat({what, " ", name(p.inputs[0].type)})));
-  add_map(*k, code, over, {p.input_slots, types, n, p.input_slots, types, states}, 1, p.c.literals.data());
-  return k.release();
-}
-
 class assign_kernel final : public kernel {
  public:
   explicit assign_kernel(const prepare_context& p)
@@ -54,16 +36,19 @@ class assign_kernel final : public kernel {
 inline kernel* prepare_assign(const prepare_context& p, device&) { return new assign_kernel(p); }
 
 template <class T>
-kernel* prepare_descend(const prepare_context& p, device&) {
-  return prepare_update(p, compiled_update<descend_program<T>>("gradient descent"), 1, "gradient descent");
-}
-template <class T>
-kernel* prepare_momentum(const prepare_context& p, device&) {
-  return prepare_update(p, compiled_update<momentum_program<T>>("momentum"), 2, "momentum");
-}
-template <class T>
 kernel* prepare_assign_add(const prepare_context& p, device&) {
-  return prepare_update(p, compiled_update<add_program<T>>("assign_add"), 1, "assign_add");
+  const shape& space = p.inputs[0].extents;
+  weft::detail::check_assigned(p, 1);
+  check_size(p.c.op->name, space);
+  iteration over;
+  over.space = space;
+  const dtype type = p.inputs[0].type, types[] = {type, type};
+  for (std::size_t k = 0; k < 2; ++k) over.add(weft::device::broadcast_operand(type, space, space));
+  over.merge_axes();
+  owned<launch_kernel> k(new launch_kernel(str_cat({"assign_add ", name(type)})));
+  add_map(*k, compiled_update<add_program<T>>("assign_add"), over, {p.input_slots, types, 2, p.input_slots, types, 1},
+          1, nullptr);
+  return k.release();
 }
 
 inline kernel* prepare_fill(const prepare_context& p, device&) {
@@ -91,11 +76,6 @@ inline const bool state_is_installed = install<weft::detail::prepare_assign>({.p
 
 template <class T>
 struct family_kernels<additions, T> : installed<weft::detail::prepare_assign_add<T>, detail::prepare_assign_add<T>> {};
-template <class T>
-struct family_kernels<gradient_descents, T>
-    : installed<weft::detail::prepare_gradient_descent<T>, detail::prepare_descend<T>> {};
-template <class T>
-struct family_kernels<momentums, T> : installed<weft::detail::prepare_momentum<T>, detail::prepare_momentum<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+/// Loops over gradients and values on their way between tasks.
+namespace weft {
+namespace detail {
+
+// A plain -O2 build reaches AVX2 here. Contraction to fused multiply-add stays off, so that every machine, and every
+// path to the same sum, gives the same bits.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+template <typename Loop>
+__attribute__((target("avx2"), optimize("O3", "fp-contract=off"), flatten)) void run_avx2(const Loop& loop) {
+  loop();
+}
+template <typename Loop>
+__attribute__((optimize("O3", "fp-contract=off"), flatten)) void run_plain(const Loop& loop) {
+  loop();
+}
+#elif defined(__x86_64__) && defined(__clang__)
+template <typename Loop>
+__attribute__((target("avx2"), flatten)) void run_avx2(const Loop& loop) {
+  loop();
+}
+#endif
+
+/// Runs a simple loop with the widest vectors that this processor has.
+template <typename Loop>
+void vectorised(const Loop& loop) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return run_avx2(loop);
+#endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  run_plain(loop);
+#else
+  loop();
+#endif
+}
+
+/// to += from
+template <typename T>
+void accumulate(T* into, const T* values, std::size_t count) {
+  vectorised([=] {
+    T* __restrict to = into;
+    const T* __restrict from = values;
+    for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+  });
+}
+
+/// to = a + b
+template <typename T>
+void add(T* into, const T* left, const T* right, std::size_t count) {
+  vectorised([=] {
+    T* __restrict to = into;
+    const T* __restrict a = left;
+    const T* __restrict b = right;
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+  });
+}
+
+/// to = by * from
+template <typename T>
+void scale(T* into, const T* values, std::size_t count, T by) {
+  vectorised([=] {
+    T* __restrict to = into;
+    const T* __restrict from = values;
+    for (std::size_t i = 0; i < count; ++i) to[i] = by * from[i];
+  });
+}
+
+/// values *= by
+template <typename T>
+void scale(T* values, std::size_t count, T by) {
+  vectorised([=] {
+    for (std::size_t i = 0; i < count; ++i) values[i] *= by;
+  });
+}
+
+template <typename T>
+using bits_of = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// The bits of an element to its sign's place, which is set where the element is infinite or not a number.
+template <typename T>
+constexpr bits_of<T> nonfinite_bit(T value) {
+  constexpr bits_of<T> sign = bits_of<T>{1} << (8 * sizeof(T) - 1);
+  constexpr bits_of<T> least_exponent = bits_of<T>{1} << (std::numeric_limits<T>::digits - 1);
+  return (std::bit_cast<bits_of<T>>(value) & ~sign) + least_exponent;
+}
+
+/// Whether all of them are finite.
+template <typename T>
+bool all_finite(const T* values, std::size_t count) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    const T* __restrict from = values;
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) any |= nonfinite_bit(from[i]);
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
+}
+
+/// The first that is not finite; `count` where all are.
+template <typename T>
+std::size_t first_nonfinite(const T* values, std::size_t count) {
+  constexpr std::size_t at_once = 4096;
+  for (std::size_t first = 0; first < count; first += at_once) {
+    const std::size_t size = count - first < at_once ? count - first : at_once;
+    if (all_finite(values + first, size)) continue;
+    for (std::size_t i = first; i < first + size; ++i)
+      if (nonfinite_bit(values[i]) >> (8 * sizeof(T) - 1)) return i;
+  }
+  return count;
+}
+
+/// to = (a + b) / by; returns whether all of it is finite.
+template <typename T>
+bool mean_of_two(T* into, const T* left, const T* right, std::size_t count, T by) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    T* __restrict to = into;
+    const T* __restrict a = left;
+    const T* __restrict b = right;
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const T mean = (a[i] + b[i]) / by;
+      any |= nonfinite_bit(mean);
+      to[i] = mean;
+    }
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
+}
+
+/// values /= by; returns whether all of it is finite.
+template <typename T>
+bool divide(T* values, std::size_t count, T by) {
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] /= by;
+      any |= nonfinite_bit(values[i]);
+    }
+    seen = any;
+  });
+  return (seen >> (8 * sizeof(T) - 1)) == 0;
+}
+
+}  // namespace detail
+
+}  // namespace weft

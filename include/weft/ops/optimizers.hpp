@@ -1,0 +1,167 @@
+#pragma once
+
+#include <weft/ops/update.hpp>
+
+/// The optimizers. Each is a formula over one element of a variable; docs/optimizers.md says how to write another one.
+namespace weft {
+
+/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
+template <class Dims>
+struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// What is minimised is a value of a graph.
+template <class X>
+struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
+
+/// What is trained are variables, one argument each, of the loss's element type.
+template <class X, class T>
+struct trained_value_is_not_a_variable : mistake<true> {};
+template <class T, class D, class Dev>
+struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+
+namespace detail {
+
+template <class Expr, class... V>
+constexpr auto find_minimize_mistake() {
+  if constexpr (!Expression<Expr>)
+    return minimized_value_is_not_a_node<Expr>{};
+  else
+    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
+                         not_floating<value_t<Expr>>, trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with a loss, and the variables that are named with it, if anything is.
+template <class Expr, class... Variables>
+using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
+
+/// Of variables in braces.
+template <class Expr>
+using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
+
+// What the functions below say to mistakes.
+#define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
+  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
+  "follow it, one by one"
+#define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
+
+namespace detail {
+
+/// In train/optimizer.hpp.
+template <class Optimizer, class Expr, class... V>
+effect train(const Optimizer&, const Expr& loss, const V&... variables);
+
+}  // namespace detail
+
+/// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
+/// those that are named alone. Throws invalid_argument if the loss does not depend on one of them.
+template <class Optimizer, class Expr, class... V>
+[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+  static_assert(correct<optimizer_mistake<Optimizer>>,
+                "an optimizer's members are hyperparameters, at most 16; it has at most 8 slots; its update takes the "
+                "variable, its slots in their order and the gradient, its advance its scalar slots: "
+                "docs/optimizers.md");
+  static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+  return detail::train(optimizer, loss, variables...);
+}
+
+/// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).
+struct gradient_descent {
+  hyperparameter learning_rate = 0.01;
+
+  static constexpr const char* name = "gradient_descent";
+  static constexpr fusion_kind part = fusion_kind::descent;  // a product that is the gradient can make the update too
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V gradient) const {
+    variable -= V(learning_rate) * gradient;
+  }
+
+  /// A training step: updates every variable that the scalar loss depends on, or those that are named alone. Throws
+  /// invalid_argument if the loss does not depend on one of them.
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+    return detail::train(*this, loss, variables...);
+  }
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_list_is_not_a_variable<Expr>>, WEFT_NEEDS_OF_VARIABLES);
+    return effect(symbol());
+  }
+};
+
+/// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
+/// 1964).
+struct momentum {
+  hyperparameter learning_rate = 0.01, momentum = 0.9;
+
+  static constexpr const char* name = "momentum";
+  constexpr auto slots() const { return slot_list{slot("momentum")}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& velocity, V gradient) const {
+    velocity = V(momentum) * velocity + gradient;
+    variable -= V(learning_rate) * velocity;
+  }
+
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+    return detail::train(*this, loss, variables...);
+  }
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_list_is_not_a_variable<Expr>>, WEFT_NEEDS_OF_VARIABLES);
+    return effect(symbol());
+  }
+};
+
+/// Adam (Kingma and Ba 2015), as tf.train.AdamOptimizer: epsilon is the "epsilon hat" before section 2.1 of the paper.
+struct adam {
+  hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+
+  static constexpr const char* name = "adam";
+  constexpr auto slots() const {
+    return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
+  }
+
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& beta1_power, V& beta2_power) const {
+    beta1_power *= V(beta1);
+    beta2_power *= V(beta2);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
+    const V rate = V(learning_rate) * sqrt(V(1) - beta2_power) / (V(1) - beta1_power);
+    m += (gradient - m) * (V(1) - V(beta1));
+    v += (gradient * gradient - v) * (V(1) - V(beta2));
+    variable -= m * rate / (sqrt(v) + V(epsilon));
+  }
+
+  template <class Expr, class... V>
+  [[nodiscard]] effect minimize(const Expr& loss, const V&... variables) const {
+    static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+    return detail::train(*this, loss, variables...);
+  }
+  template <Expression Expr>
+  effect minimize(const Expr&, detail::braces) const {
+    static_assert(correct<trained_list_is_not_a_variable<Expr>>, WEFT_NEEDS_OF_VARIABLES);
+    return effect(symbol());
+  }
+};
+
+#undef WEFT_NEEDS_OF_MINIMIZE
+#undef WEFT_NEEDS_OF_VARIABLES
+
+namespace detail {
+
+WEFT_COLD_BEGIN
+WEFT_INSTANTIATE(kernel* prepare_update_of<gradient_descent, float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_update_of<momentum, float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_update_of<adam, float>(const prepare_context&));
+WEFT_COLD_END
+
+}  // namespace detail
+}  // namespace weft

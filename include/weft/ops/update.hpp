@@ -1,0 +1,413 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/device/cpu/loop.hpp>
+#include <weft/device/exact.hpp>
+#include <weft/device/kernel.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/state.hpp>
+
+/// What an optimizer's formula (ops/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
+/// server run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
+namespace weft {
+
+/// A hyperparameter is one number.
+template <class Dims>
+struct hyperparameter_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// A number that governs an optimizer: known when the graph is written or, of a scalar of the graph, in each step.
+class hyperparameter {
+ public:
+  WEFT_HOST_DEVICE constexpr hyperparameter(double number) : value_(number) {}
+  /// Of an element type that is no double: its value as one.
+  template <Expression Expr>
+  hyperparameter(const Expr& scalar) {
+    using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
+    static_assert(correct<mistake>, "an optimizer's hyperparameter is a number, or a scalar of the graph");
+    if constexpr (correct<mistake>) value_ = let(cast<double>(scalar)).erased();
+  }
+
+  constexpr bool is_number() const { return value_.is_number(); }
+  constexpr double number() const { return value_.number(); }
+  symbol node() const { return value_; }
+
+  // In a formula it always is a number.
+  WEFT_HOST_DEVICE constexpr explicit operator double() const { return value_.number(); }
+  WEFT_HOST_DEVICE constexpr explicit operator float() const { return static_cast<float>(value_.number()); }
+
+ private:
+  symbol value_;
+};
+
+/// What an optimizer remembers between steps, in a variable of its own: a number beside each element of the variable
+/// that it trains, or one for all of them.
+struct slot {
+  const char* name;
+  hyperparameter first = 0;  ///< its value before the first step
+  bool scalar = false;
+
+  constexpr slot(const char* slot_name, hyperparameter first_value = 0) : name(slot_name), first(first_value) {}
+};
+constexpr slot scalar_slot(const char* name, hyperparameter first = 0) {
+  slot s(name, first);
+  s.scalar = true;
+  return s;
+}
+
+template <std::size_t Count>
+struct slot_list {
+  slot all[Count];
+};
+template <class... Slot>
+slot_list(Slot...) -> slot_list<sizeof...(Slot)>;
+
+namespace detail {
+
+inline constexpr std::size_t max_slots = 8, max_hyperparameters = 16;
+
+template <class Optimizer>
+inline constexpr std::size_t hyperparameters_of = std::is_empty_v<Optimizer>
+                                                      ? 0
+                                                      : sizeof(Optimizer) / sizeof(hyperparameter);
+
+template <std::size_t Count>
+constexpr std::size_t count_slots(const slot_list<Count>&) {
+  return Count;
+}
+template <class Optimizer>
+constexpr std::size_t count_slots() {
+  if constexpr (requires { Optimizer{}.slots(); })
+    return count_slots(Optimizer{}.slots());
+  else
+    return 0;
+}
+/// One bit for each slot: whether it is a scalar.
+template <class Optimizer>
+constexpr std::uint32_t find_scalars() {
+  std::uint32_t mask = 0;
+  if constexpr (count_slots<Optimizer>() != 0)
+    for (std::size_t k = 0; k < count_slots<Optimizer>(); ++k)
+      mask |= std::uint32_t{Optimizer{}.slots().all[k].scalar} << k;
+  return mask;
+}
+
+template <class Optimizer>
+inline constexpr std::size_t slots_of = count_slots<Optimizer>();
+template <class Optimizer>
+inline constexpr std::uint32_t scalars_of = find_scalars<Optimizer>();
+template <class Optimizer, std::size_t Slot>
+inline constexpr bool is_scalar = (scalars_of<Optimizer> & (1u << Slot)) != 0;
+/// How many of the slots before this one are scalars, or lie beside each element.
+constexpr std::size_t scalars_before(std::uint32_t scalars, std::size_t slot) {
+  return static_cast<std::size_t>(__builtin_popcount(scalars & ((1u << slot) - 1)));
+}
+constexpr std::size_t arrays_before(std::uint32_t scalars, std::size_t slot) {
+  return slot - scalars_before(scalars, slot);
+}
+
+template <class Optimizer>
+using parameter_indices = typename make_indices<hyperparameters_of<Optimizer>>::type;
+template <class Optimizer>
+using slot_indices = typename make_indices<slots_of<Optimizer>>::type;
+
+template <class Optimizer, std::size_t... Index>
+constexpr bool is_made_of_hyperparameters(indices<Index...>) {
+  constexpr std::size_t size = std::is_empty_v<Optimizer> ? 0 : sizeof(Optimizer);
+  return std::is_trivially_copyable_v<Optimizer> && size == sizeof...(Index) * sizeof(hyperparameter) && requires {
+    Optimizer{hyperparameter(static_cast<double>(Index))...};
+  };
+}
+
+/// A slot as `update` takes it: a scalar is for all elements, and not written.
+template <class Optimizer, std::size_t Slot, class V>
+WEFT_HOST_DEVICE WEFT_INLINE auto& as_operand(V& x) {
+  if constexpr (is_scalar<Optimizer, Slot>)
+    return static_cast<const V&>(x);
+  else
+    return x;
+}
+
+// In traits and not in `requires`: nvcc 13 ends with an internal error at packs of operands there.
+template <class Optimizer, std::size_t Slot>
+std::conditional_t<is_scalar<Optimizer, Slot>, const exact<float>&, exact<float>&> operand_of();
+template <std::size_t>
+exact<float>& scalar_operand();
+
+template <class Optimizer, std::size_t... Slot>
+constexpr auto has_update(indices<Slot...>, const Optimizer* o, exact<float>* x, const exact<float>* gradient)
+    -> decltype(o->update(*x, operand_of<Optimizer, Slot>()..., *gradient), true) {
+  return true;
+}
+template <class Optimizer>
+constexpr bool has_update(...) {
+  return false;
+}
+template <class Optimizer, std::size_t... Scalar>
+constexpr auto has_advance(indices<Scalar...>, const Optimizer* o)
+    -> decltype(o->advance(scalar_operand<Scalar>()...), true) {
+  return true;
+}
+template <class Optimizer>
+constexpr bool has_advance(...) {
+  return false;
+}
+template <class Optimizer>
+inline constexpr std::size_t scalar_count = scalars_before(scalars_of<Optimizer>, slots_of<Optimizer>);
+template <class Optimizer>
+using scalar_indices = typename make_indices<scalar_count<Optimizer>>::type;
+
+}  // namespace detail
+
+/// An optimizer's members are its hyperparameters, each of type `hyperparameter`.
+template <class Optimizer>
+struct optimizer_members_are_not_hyperparameters
+    : mistake<!detail::is_made_of_hyperparameters<Optimizer>(detail::parameter_indices<Optimizer>())> {};
+
+template <class Optimizer>
+struct optimizer_is_too_large : mistake<(detail::slots_of<Optimizer> > detail::max_slots) ||
+                                        (detail::hyperparameters_of<Optimizer> > detail::max_hyperparameters)> {};
+
+/// It is called with the variable, the slots in the order in which slots() has them, scalars among them as `const V&`
+/// or `V`, and the gradient in the same way.
+template <class Optimizer>
+struct optimizer_has_no_fitting_update
+    : mistake<!detail::has_update<Optimizer>(detail::slot_indices<Optimizer>(), nullptr, nullptr, nullptr)> {};
+
+/// Its scalar slots are brought to a step's values by `advance`, which is called with them once, before any element.
+template <class Optimizer>
+struct optimizer_has_no_fitting_advance
+    : mistake<detail::scalar_count<Optimizer> != 0 &&
+              !detail::has_advance<Optimizer>(detail::scalar_indices<Optimizer>(), nullptr)> {};
+
+/// What is wrong with an optimizer, if anything is.
+template <class Optimizer>
+using optimizer_mistake =
+    first_mistake<optimizer_members_are_not_hyperparameters<Optimizer>, optimizer_is_too_large<Optimizer>,
+                  optimizer_has_no_fitting_update<Optimizer>, optimizer_has_no_fitting_advance<Optimizer>>;
+
+namespace detail {
+
+// The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.
+
+template <class Optimizer, std::size_t... Index>
+WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...>) {
+  static_cast<void>(numbers);
+  return Optimizer{hyperparameter(literal_value<double>(numbers[Index]))...};
+}
+
+template <class Optimizer, std::size_t Slot, class T>
+WEFT_INLINE void load_slot(exact<T>& x, exact<T> scalar, const T* array, std::size_t i) {
+  if constexpr (is_scalar<Optimizer, Slot>)
+    x = scalar;
+  else
+    x = exact<T>(array[i]);
+}
+template <class Optimizer, std::size_t Slot, class T>
+WEFT_INLINE void store_slot(exact<T> x, T* array, std::size_t i) {
+  if constexpr (!is_scalar<Optimizer, Slot>) array[i] = x.value();
+}
+
+/// in: the gradient, last. out: the variable and the slots that are no scalars; with `Copies` where to write the
+/// variable's new values once more.
+template <class Optimizer, class T, bool Copies, std::size_t... Slot>
+WEFT_INLINE void update_elements(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* numbers,
+                                 indices<Slot...>) {
+  using V = exact<T>;
+  constexpr std::size_t slots = sizeof...(Slot), arrays = 1 + arrays_before(scalars_of<Optimizer>, slots);
+  [[maybe_unused]] constexpr std::size_t parameters = hyperparameters_of<Optimizer>;
+  const Optimizer optimizer = optimizer_of<Optimizer>(numbers, parameter_indices<Optimizer>());
+  const T* const gradient = static_cast<const T*>(in[arrays]);
+  T* const variable = static_cast<T*>(out[0]);
+  [[maybe_unused]] T* const copy = static_cast<T*>(Copies ? out[arrays] : nullptr);
+  [[maybe_unused]] T* const array[slots + 1] = {
+      static_cast<T*>(is_scalar<Optimizer, Slot> ? nullptr : out[1 + arrays_before(scalars_of<Optimizer>, Slot)])...,
+      nullptr};
+  [[maybe_unused]] const V scalar[slots + 1] = {
+      V(is_scalar<Optimizer, Slot>
+            ? literal_value<double>(numbers[parameters + scalars_before(scalars_of<Optimizer>, Slot)])
+            : 0.0)...,
+      V(0)};
+  WEFT_VECTORIZE
+  for (std::size_t i = 0; i < n; ++i) {
+    V x(variable[i]), s[slots + 1];
+    const V upstream(gradient[i]);
+    (load_slot<Optimizer, Slot>(s[Slot], scalar[Slot], array[Slot], i), ...);
+    optimizer.update(x, as_operand<Optimizer, Slot>(s[Slot])..., upstream);
+    (store_slot<Optimizer, Slot>(s[Slot], array[Slot], i), ...);
+    variable[i] = x.value();
+    if constexpr (Copies) copy[i] = x.value();
+  }
+}
+template <class Optimizer, class T, bool Copies>
+void update_block(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* numbers) {
+  update_elements<Optimizer, T, Copies>(in, out, n, numbers, slot_indices<Optimizer>());
+}
+
+template <class Optimizer, class T, std::size_t... Scalar>
+WEFT_INLINE void advance_scalars(std::uint64_t* numbers, indices<Scalar...>) {
+  using V = exact<T>;
+  const Optimizer optimizer = optimizer_of<Optimizer>(numbers, parameter_indices<Optimizer>());
+  std::uint64_t* const at = numbers + hyperparameters_of<Optimizer>;
+  V scalar[] = {V(literal_value<double>(at[Scalar]))...};
+  optimizer.advance(scalar[Scalar]...);
+  ((at[Scalar] = literal_bits(static_cast<double>(scalar[Scalar].value()))), ...);
+}
+template <class Optimizer, class T>
+WEFT_UNFUSED()
+void advance_numbers(std::uint64_t* numbers) {
+  if constexpr (scalar_count<Optimizer> != 0) advance_scalars<Optimizer, T>(numbers, scalar_indices<Optimizer>());
+}
+
+/// Makes a step's numbers of those of the step before, for elements of type T.
+using advance_function = void (*)(std::uint64_t* numbers);
+inline constexpr std::size_t max_numbers = max_hyperparameters + max_slots;
+
+/// What there is to an optimizer, beside its loops for one element type.
+struct optimizer_layout {
+  const char* name;
+  std::size_t hyperparameters, slots;
+  std::uint32_t scalars;  ///< one bit for each slot
+
+  constexpr std::size_t arrays() const { return arrays_before(scalars, slots); }
+  constexpr bool is_scalar(std::size_t slot) const { return (scalars >> slot) & 1; }
+};
+template <class Optimizer>
+inline constexpr optimizer_layout layout_of{Optimizer::name, hyperparameters_of<Optimizer>, slots_of<Optimizer>,
+                                            scalars_of<Optimizer>};
+
+WEFT_COLD_BEGIN
+
+/// An update in a step. Inputs: the variable, its slots, the hyperparameters that are values of the graph (one bit each
+/// in attribute 0), the gradient. Literals: the other hyperparameters in their places.
+kernel* prepare_update(const prepare_context&, const optimizer_layout&, device::block_function, advance_function);
+/// Throws invalid_argument unless the operands of an update fit.
+void check_update(const prepare_context&, const optimizer_layout&);
+
+inline std::uint32_t computed_hyperparameters(const node_def& c) {
+  return c.attributes.empty() ? 0 : static_cast<std::uint32_t>(c.attributes[0]);
+}
+
+#if WEFT_BODIES
+
+WEFT_DECL void check_update(const prepare_context& p, const optimizer_layout& of) {
+  for (std::size_t k = 0; k < of.slots; ++k)
+    if (!of.is_scalar(k)) check_assigned(p, 1 + k);
+  check_assigned(p, p.c.inputs.size() - 1);
+}
+
+class update_kernel final : public kernel {
+ public:
+  update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+                advance_function advance)
+      : layout_(of),
+        advance_(advance),
+        type_(p.inputs[0].type),
+        numbers_(p.c.literals),
+        body_(loop_over(p.inputs[0], of.arrays() + 1, block)) {
+    check_update(p, of);
+    const std::uint32_t gradient = p.input_slots[p.c.inputs.size() - 1];
+    arrays_.push_back(p.input_slots[0]);
+    for (std::size_t k = 0; k < of.slots; ++k) (of.is_scalar(k) ? scalars_ : arrays_).push_back(p.input_slots[1 + k]);
+    arrays_.push_back(gradient);
+    std::size_t next = 1 + of.slots;
+    for (std::size_t k = 0; k < of.hyperparameters; ++k)
+      if ((computed_hyperparameters(p.c) >> k) & 1) computed_[k] = p.input_slots[next++], any_computed_ |= 1u << k;
+  }
+
+  void run(const kernel_context& f) override {
+    std::uint64_t numbers[max_numbers] = {};
+    for (std::size_t k = 0; k < layout_.hyperparameters; ++k) numbers[k] = numbers_[k];
+    for (std::size_t k = 0; any_computed_ >> k; ++k)
+      if ((any_computed_ >> k) & 1) __builtin_memcpy(numbers + k, f.buffers[computed_[k]], sizeof(double));
+    std::uint64_t* const scalars = numbers + layout_.hyperparameters;
+    for (std::size_t k = 0; k < scalars_.size(); ++k) scalars[k] = literal_bits(scalar(f.buffers[scalars_[k]]));
+    if (!scalars_.empty()) advance_(numbers);
+    for (std::size_t k = 0; k < scalars_.size(); ++k)
+      set_scalar(f.buffers[scalars_[k]], literal_value<double>(scalars[k]));
+    void* at[device::max_operands];
+    for (std::size_t k = 0; k < arrays_.size(); ++k) at[k] = f.buffers[arrays_[k]];
+    const std::size_t chunks = body_.chunks();
+    const auto chunk = [&](std::size_t c) { body_.run(at, at, numbers, c, chunks); };
+    if (chunks == 1)
+      chunk(0);
+    else
+      f.threads->parallel_for(chunks, chunk);
+  }
+  std::string describe() const override { return str_cat({layout_.name, " ", name(type_)}); }
+
+ private:
+  /// Over so many arrays that are written, and the gradient.
+  static device::loop loop_over(const value_info& variable, std::size_t arrays, device::block_function block) {
+    static_assert(max_slots + 2 <= device::max_operands);
+    device::operand operands[max_slots + 2];
+    device::reduce_op how[max_slots + 2];
+    for (std::size_t k = 0; k <= arrays; ++k) {
+      operands[k] = device::broadcast_operand(variable.type, variable.extents, variable.extents);
+      how[k] = device::reduce_op::store;
+    }
+    return device::loop(variable.extents, arrays + 1, operands, arrays, operands, how, nullptr, block, nullptr);
+  }
+
+  double scalar(const std::byte* at) const {
+    return type_ == dtype::float64 ? *reinterpret_cast<const double*>(at)
+                                   : static_cast<double>(*reinterpret_cast<const float*>(at));
+  }
+  void set_scalar(std::byte* at, double x) const {
+    if (type_ == dtype::float64)
+      *reinterpret_cast<double*>(at) = x;
+    else
+      *reinterpret_cast<float*>(at) = static_cast<float>(x);
+  }
+
+  const optimizer_layout& layout_;
+  advance_function advance_;
+  dtype type_;
+  sequence<std::uint64_t> numbers_;
+  sequence<std::uint32_t> arrays_, scalars_;                        // the variable first, the gradient last
+  std::uint32_t computed_[max_hyperparameters], any_computed_ = 0;  // where they are; one bit for each that is
+  device::loop body_;
+};
+
+WEFT_DECL kernel* prepare_update(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+                                 advance_function advance) {
+  return new update_kernel(p, of, block, advance);
+}
+
+#endif
+
+template <class Optimizer, class T>
+kernel* prepare_update_of(const prepare_context& p) {
+  return prepare_update(p, layout_of<Optimizer>, unfused<update_block<Optimizer, T, false>>(),
+                        advance_numbers<Optimizer, T>);
+}
+
+WEFT_COLD_END
+
+template <class Optimizer>
+constexpr fusion_kind fusion_of() {
+  if constexpr (requires { Optimizer::part; })
+    return Optimizer::part;
+  else
+    return fusion_kind::none;
+}
+
+}  // namespace detail
+
+template <class Optimizer, class T>
+inline constexpr operation update_operation = [] {
+  return operation{.name = Optimizer::name,
+                   .prepare_cpu = detail::prepare_update_of<Optimizer, T>,
+                   .gpu = &gpu::preparation_of<detail::prepare_update_of<Optimizer, T>>,
+                   .stateful = true,
+                   .writes = static_cast<int>(1 + detail::slots_of<Optimizer>),
+                   .part = detail::fusion_of<Optimizer>(),
+                   .update_rule = Optimizer::name};
+}();
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/update.hpp>
+#endif

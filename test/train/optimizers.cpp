@@ -1,0 +1,292 @@
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+#include <weft/weft.hpp>
+
+#include "errors.hpp"
+
+using namespace weft;
+
+namespace {
+
+// As make_adam_values.py has them.
+template <class T>
+tensor<T, dims<4>> gradient_of(int step) {
+  tensor<T, dims<4>> g;
+  const double sizes[] = {1, 0x1p-10, 0x1p6, 0x1p-20};
+  for (int i = 0; i < 4; ++i)
+    g(i) = static_cast<T>((step + i) % 7 == 3 ? 0 : ((step * 7919 + i * 31) % 257 - 128) / 64.0 * sizes[i]);
+  return g;
+}
+
+/// The values of a variable after each step of a gradient that is fed.
+template <class T, class Optimizer, class... Rate>
+std::vector<tensor<T, dims<4>>> train(const Optimizer& optimizer, int steps = 50) {
+  graph g;
+  const auto w = variable(g, "w", tensor<T, dims<4>>{1, -0.5, 3, 0.25});
+  const auto x = placeholder<T, dims<4>>(g, "x");
+  const auto train = minimize(optimizer, sum(w * x));
+  session s(g, {.threads = 1});
+  auto step = s.prepare(fetch(train), feed(x));
+  std::vector<tensor<T, dims<4>>> values;
+  for (int t = 0; t < steps; ++t) {
+    step(gradient_of<T>(t));
+    values.push_back(s.get(w));
+  }
+  return values;
+}
+
+template <class T>
+bool same_bits(const T& a, const T& b) {
+  return a.extents() == b.extents() && std::memcmp(a.data(), b.data(), sizeof(*a.data()) * a.extents().elements()) == 0;
+}
+
+template <class T>
+double ulps(T a, T b) {
+  return std::abs(static_cast<double>(a) - static_cast<double>(b)) /
+         (std::nextafter(std::abs(static_cast<double>(b)), 1e300) - std::abs(static_cast<double>(b))) /
+         (sizeof(T) == 4 ? 0x1p29 : 1);
+}
+
+/// How far Weft's Adam is from TensorFlow's, at most, in units in the last place of the larger of 2^-2 and the value.
+template <class T>
+double distance(std::istream& in, const adam& optimizer) {
+  double most = 0;
+  for (const auto& values : train<T>(optimizer))
+    for (int i = 0; i < 4; ++i) {
+      std::string word;
+      BOOST_REQUIRE((in >> word));
+      const T expected = static_cast<T>(std::strtod(word.c_str(), nullptr));
+      most = std::max(most, std::abs(expected) < T(0.25) ? static_cast<double>(std::abs(values(i) - expected)) /
+                                                               (sizeof(T) == 4 ? 0x1p-26 : 0x1p-55)
+                                                         : ulps(values(i), expected));
+    }
+  return most;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(adam_is_tensorflows_over_50_steps) {
+  std::ifstream in(ADAM_VALUES);
+  BOOST_REQUIRE_MESSAGE(in, ADAM_VALUES << " cannot be read");
+  std::string word;
+  std::getline(in, word);
+  int cases = 0;
+  while (in >> word) {
+    BOOST_REQUIRE_EQUAL(word, "adam");
+    std::string type;
+    double o[4];
+    in >> type >> o[0] >> o[1] >> o[2] >> o[3];
+    const adam optimizer{.learning_rate = o[0], .beta1 = o[1], .beta2 = o[2], .epsilon = o[3]};
+    const double most = type == "float" ? distance<float>(in, optimizer) : distance<double>(in, optimizer);
+    BOOST_TEST_MESSAGE(type << " " << o[0] << ": " << most << " ulp");
+    BOOST_CHECK_MESSAGE(most <= 4, type << " " << o[0] << ": " << most << " ulp");
+    ++cases;
+  }
+  BOOST_TEST(cases == 4);
+}
+
+namespace {
+
+/// A large variable, so that several threads share it, and what plain arithmetic makes of it.
+template <class T>
+void check_large() {
+  constexpr int n = 150'001;
+  using vector = tensor<T, dims<n>>;
+  vector start, x;
+  for (int i = 0; i < n; ++i) start(i) = static_cast<T>(i % 1013) / 512 - 1, x(i) = static_cast<T>(i % 997) / 256 - 2;
+  const adam o{.learning_rate = 0.01};
+  std::vector<vector> results;
+  for (const int threads : {1, 2}) {
+    graph g;
+    const auto w = variable<T, dims<n>>(g, "w", init::zeros{});
+    const auto gradient = placeholder<T, dims<n>>(g, "gradient");
+    const auto train = o.minimize(sum(w * gradient));
+    session s(g, {.threads = threads});
+    s.set(w, start);
+    auto step = s.prepare(fetch(train), feed(gradient));
+    for (int t = 0; t < 3; ++t) step(x);
+    results.push_back(s.get(w));
+  }
+  BOOST_TEST(same_bits(results[0], results[1]));
+  int wrong = 0;
+  for (int i = 0; i < n; ++i) {
+    volatile T w = start(i), m = 0, v = 0, power1 = 1, power2 = 1;
+    for (int t = 0; t < 3; ++t) {
+      power1 = power1 * static_cast<T>(0.9);
+      power2 = power2 * static_cast<T>(0.999);
+      volatile T rate = std::sqrt(T(1) - power2);
+      rate = static_cast<T>(0.01) * rate;
+      rate = rate / (T(1) - power1);
+      volatile T d = (x(i) - m) * (T(1) - static_cast<T>(0.9));
+      m = m + d;
+      d = x(i) * x(i);
+      d = (d - v) * (T(1) - static_cast<T>(0.999));
+      v = v + d;
+      volatile T up = m * rate, down = std::sqrt(v) + static_cast<T>(1e-8);
+      up = up / down;
+      w = w - up;
+    }
+    wrong += !(w == results[0](i));
+  }
+  BOOST_TEST(wrong == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(adam_has_the_same_bits_with_any_number_of_threads) {
+  check_large<float>();
+  check_large<double>();
+}
+
+// Nothing is stored between the gradient and the update, and all of the update is one kernel.
+BOOST_AUTO_TEST_CASE(adam_is_one_pass) {
+  graph g;
+  const auto w = variable<float, dims<1000>>(g, "w", init::ones{});
+  const auto train = adam{}.minimize(sum(square(w)));
+  session s(g);
+  auto step = s.prepare(fetch(train));
+  step();
+  const std::string plan = step.explain();
+  std::size_t kernels = 0;
+  for (std::size_t at = 0; (at = plan.find("adam float", at)) != std::string::npos; ++at) ++kernels;
+  BOOST_CHECK_MESSAGE(kernels == 1, plan);
+}
+
+namespace {
+
+template <class Result>
+void check_computed(const Result& plain, const Result& computed) {
+  BOOST_REQUIRE(plain.size() == computed.size());
+  for (std::size_t t = 0; t < plain.size(); ++t) BOOST_CHECK_MESSAGE(same_bits(plain[t], computed[t]), "step " << t);
+}
+
+/// The same, with a learning rate that is fed.
+template <class Make>
+std::vector<tensor<float, dims<4>>> train_fed(const Make& make, const std::vector<double>& rates) {
+  graph g;
+  const auto w = variable(g, "w", tensor<float, dims<4>>{1, -0.5, 3, 0.25});
+  const auto x = placeholder<float, dims<4>>(g, "x");
+  const auto rate = placeholder<double>(g, "rate");
+  const auto train = make(hyperparameter(rate)).minimize(sum(w * x));
+  session s(g, {.threads = 1});
+  auto step = s.prepare(fetch(train), feed(x, rate));
+  std::vector<tensor<float, dims<4>>> values;
+  for (std::size_t t = 0; t < rates.size(); ++t) {
+    step(gradient_of<float>(static_cast<int>(t)), rates[t]);
+    values.push_back(s.get(w));
+  }
+  return values;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_hyperparameter_may_be_a_value_of_the_graph) {
+  const std::vector<double> rates(10, 0.1);
+  check_computed(train<float>(gradient_descent{.learning_rate = 0.1}, 10),
+                 train_fed([](hyperparameter rate) { return gradient_descent{.learning_rate = rate}; }, rates));
+  check_computed(train<float>(momentum{.learning_rate = 0.3, .momentum = 0.1}, 10),
+                 train_fed([](hyperparameter mu) { return momentum{.learning_rate = 0.3, .momentum = mu}; }, rates));
+  check_computed(train<float>(adam{.learning_rate = 0.01, .beta1 = 0.1}, 10),
+                 train_fed([](hyperparameter beta) { return adam{.learning_rate = 0.01, .beta1 = beta}; }, rates));
+
+  // A schedule.
+  graph g;
+  const auto w = variable(g, "w", 8.0f);
+  const auto steps = variable<std::int32_t>(g, "steps", init::zeros{});
+  const auto count = assign_add(steps, 1);
+  const auto train = gradient_descent{.learning_rate = 1.0 / (1.0 + cast<double>(steps))}.minimize(w * 1.0f);
+  session s(g);
+  auto step = s.prepare(fetch(train, count));
+  float expected = 8;
+  for (int t = 1; t <= 5; ++t) {
+    step();
+    expected -= static_cast<float>(1.0 / t);
+    BOOST_TEST(s.get(w) == expected);
+  }
+  // Such a rate cannot be the factor of a product.
+  const auto m = variable<float, dims<3, 4>>(g, "m", init::ones{});
+  const auto a = placeholder<float, dims<5, 3>>(g, "a");
+  const auto rate = placeholder<float>(g, "rate");
+  const auto by_number = gradient_descent{.learning_rate = 0.25}.minimize(sum(matmul(a, m)), m);
+  const auto by_value = gradient_descent{.learning_rate = rate}.minimize(sum(matmul(a, m)), m);
+  session both(g);
+  tensor<float, dims<5, 3>> fed;
+  for (int i = 0; i < 15; ++i) fed.data()[i] = static_cast<float>(i);
+  both.run(fetch(by_number), with(a, fed));
+  const auto first = both.get(m);
+  both.set(m, tensor<float, dims<3, 4>>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+  both.run(fetch(by_value), with(a, fed), with(rate, 0.25f));
+  BOOST_TEST(same_bits(first, both.get(m)));
+}
+
+// Whoever keeps all variables goes on as if nothing had been.
+BOOST_AUTO_TEST_CASE(training_goes_on_from_its_variables) {
+  const auto run = [](session& s, const graph& g, const auto& train, const auto& x, int from, int to) {
+    for (int t = from; t < to; ++t) s.run(fetch(train), with(x, gradient_of<float>(t)));
+    std::vector<std::vector<float>> values;
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &variable_operation) continue;
+      values.emplace_back(s.variable_info(n).extents.elements());
+      s.read_variable(n, values.back().data());
+    }
+    return values;
+  };
+  graph g;
+  const auto w = variable<float, dims<4>>(g, "w", init::ones{});
+  const auto x = placeholder<float, dims<4>>(g, "x");
+  const auto train = adam{}.minimize(sum(w * x));
+  session whole(g), before(g), after(g);
+  const auto expected = run(whole, g, train, x, 0, 20), kept = run(before, g, train, x, 0, 7);
+  BOOST_TEST(kept.size() == 5u);
+  std::size_t next = 0;
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (g[n].def.op == &variable_operation) after.write_variable(n, kept[next++].data());
+  BOOST_TEST((run(after, g, train, x, 7, 20) == expected));
+}
+
+namespace {
+
+/// tf.train.AdagradOptimizer (Duchi et al. 2011): a slot whose first value is a hyperparameter.
+struct adagrad {
+  hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1;
+
+  static constexpr const char* name = "adagrad";
+  constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& accumulator, V gradient) const {
+    accumulator += gradient * gradient;
+    variable -= V(learning_rate) * gradient / sqrt(accumulator);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_optimizer_of_a_program) {
+  const auto values = train<double>(adagrad{.learning_rate = 0.5, .initial_accumulator_value = 0.25}, 5);
+  for (int i = 0; i < 4; ++i) {
+    double w = std::vector<double>{1, -0.5, 3, 0.25}[static_cast<std::size_t>(i)], sum = 0.25;
+    for (int t = 0; t < 5; ++t) {
+      const double x = gradient_of<double>(t)(i);
+      sum += x * x;
+      w -= 0.5 * x / std::sqrt(sum);
+      BOOST_CHECK_SMALL(values[static_cast<std::size_t>(t)](i) - w, 1e-14);
+    }
+  }
+  graph g, other;
+  const auto w = variable<float>(g, "w", init::ones{});
+  const auto rate = placeholder<float>(g, "rate"), of_other = placeholder<float>(other, "rate");
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { (void)minimize(adagrad{.initial_accumulator_value = rate}, w * w); }),
+             "the first value of a slot is a number");
+  CHECK_SAYS(
+      test::failure(error_code::invalid_argument, [&] { (void)adam{.learning_rate = of_other}.minimize(w * w); }),
+      "another graph");
+}
