@@ -51,14 +51,14 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   static const function code = function_of<body>("products of the others");
   const shape& s = p.inputs[0].extents;
   check_size("exclusive_product", s);
-  auto* k = new launch_kernel("products of the others of " + to_string(s));
-  if (s.elements() == 0) return k;
+  owned<launch_kernel> k(new launch_kernel("products of the others of " + to_string(s)));
+  if (s.elements() == 0) return k.release();
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
   body b{row_places(r), nullptr, nullptr};
   auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
   l.point(offset_in(b, b.x), p.input_slots[0]);
   l.point(offset_in(b, b.y), p.output_slots[0]);
-  return k;
+  return k.release();
 }
 
 }  // namespace detail
