@@ -271,9 +271,7 @@ class simulation {
     return whom;
   }
 
-  duration travel() {
-    return std::chrono::microseconds(draw(static_cast<std::uint64_t>(how_.latency.count()) + 1));
-  }
+  duration travel() { return std::chrono::microseconds(draw(static_cast<std::uint64_t>(how_.latency.count()) + 1)); }
 
   bool is_ready(std::span<const wait_item> items) const {
     return std::any_of(items.begin(), items.end(), [&](const wait_item& each) {
