@@ -245,7 +245,8 @@ class simulation {
         if (in) in->leave(*which);
       }
     } at_end;
-    at_end = {this, &mine};
+    at_end.in = this;
+    at_end.which = &mine;
     self() = &mine;
     registered_.notify_all();
     mine.go.wait(lock, [&] { return running_ == &mine; });
@@ -553,6 +554,7 @@ class simulation::network {
   }
 
   listener listen(weft::endpoint where) {
+    world_->maybe_give_way();
     if (where.port == 0) where.port = world_->next_port_++;
     const auto [place, fresh] = world_->ports_.try_emplace(to_string(where), nullptr);
     if (!fresh)
