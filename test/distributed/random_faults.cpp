@@ -180,11 +180,11 @@ struct schedule {
       how.step = milliseconds((latency > 10ms ? 500 : 60) + below(300));  // a new connection takes its time
     capacity = below(4) == 0 ? 4096 : std::size_t{64} << 10;
     for (int i = 0; i < how.tasks(); ++i) starts.emplace_back(below(8) == 0 ? below(1500) : below(100));
-    const int n = below(8) == 0 ? 0 : 1 + below(3);
+    const int n = below(8) == 0 ? 0 : 1 + below(4);
     for (int i = 0; i < n; ++i) {
       fault f{.what = static_cast<kind>(below(5)),
               .rank = below(how.tasks()),
-              .at = milliseconds(below(8) == 0 ? below(4000) : below(900))};
+              .at = milliseconds(below(8) == 0 ? below(4000) : below(below(3) == 0 ? 200 : 900))};
       if (f.what == kind::stop) f.lasts = milliseconds(below(2) == 0 ? below(1200) : below(6000));
       if (f.what != kind::stop && below(2) == 0) f.restart = milliseconds(below(3) == 0 ? 0 : below(3000));
       faults.push_back(f);
