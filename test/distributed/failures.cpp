@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_goes_on_after_it_was_given_up_learns_so) {
     std::this_thread::sleep_for(2500ms);
     second.signal(SIGCONT);
     const std::string text = second.text();
-    CHECK_SAYS(text, "/job:ps/task:0 has given up this task, which has given no sign of life for ");
-    CHECK_SAYS(text, "(this task itself was held up for 2");
+    CHECK_SAYS(text, "/job:ps/task:0 has given up /job:worker/task:1, which has given no sign of life for ");
+    CHECK_SAYS(text, "(/job:worker/task:1 itself was held up for 2");
     BOOST_TEST(!contains(text, "was killed"));
   }
 }
@@ -465,7 +465,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_held_up_blames_nobody_else) {
   ps.signal(SIGCONT);
   const std::string report = ps.text();
   for (const char* worker : {"/job:worker/task:0", "/job:worker/task:1"})
-    CHECK_SAYS(report, worker + std::string(" has given up this task, which has given no sign of life for"));
+    CHECK_SAYS(report, worker + std::string(" has given up /job:ps/task:0, which has given no sign of life for"));
   BOOST_TEST(!contains(report, "was killed"));
 }
 

@@ -556,6 +556,89 @@ BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
   BOOST_TEST(open == 1);
 }
 
+namespace {
+
+detail::introduction worker_zero(const cluster_spec& cluster, const std::string& channel = {}) {
+  detail::introduction said;
+  said.library_version = distributed_version;
+  said.cluster_hash = cluster.hash();
+  said.cluster = to_string(cluster);
+  said.from = {"worker", 0};
+  said.to = {"ps", 0};
+  said.incarnation = 4711;
+  said.channel = channel;
+  return said;
+}
+
+}  // namespace
+
+// A connection that its peer has given up, and whose last words are read after those of the next.
+BOOST_AUTO_TEST_CASE(the_channel_that_was_opened_last_counts) {
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0);
+  const auto open = [&] { return talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce()); };
+  const auto introduce = [&](talk_type& talk, const std::string& channel) {
+    talk.introduce(worker_zero(cluster, channel));
+    BOOST_REQUIRE(meet(talk));
+    BOOST_REQUIRE(talk.other());
+  };
+  talk_type control = open();
+  BOOST_REQUIRE(meet(control));
+  introduce(control, "");
+  frame_header header;
+  header.kind = frame_kind::heartbeat;
+  frame_writer out;
+  out.start(header);
+  out.advance(control.stream());
+  ps.wait_ready(10s);
+  talk_type before = open();
+  BOOST_REQUIRE(meet(before));
+  talk_type last = open();
+  BOOST_REQUIRE(meet(last));
+  introduce(last, "values");
+  introduce(before, "values");
+  auto taken = ps.accept_channel(1, "values", 10s);
+  const const_bytes word = std::as_bytes(std::span("here", 4));
+  last.stream().write_some({&word, 1});
+  std::array<std::byte, 4> heard{};
+  const mutable_bytes into(heard);
+  const deadline until = 5s;
+  std::size_t read = 0;
+  while (read == 0 && !until.expired()) {
+    BOOST_REQUIRE_NO_THROW(read = taken.stream.read_some({&into, 1}));
+    std::this_thread::sleep_for(1ms);
+  }
+  BOOST_TEST(read == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(who_says_nothing_after_the_handshake_is_told_why_it_is_dropped) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.heartbeat_timeout = 200ms;  // less than what a server sleeps between two looks
+  server ps(cluster, "ps", 0, options);
+  talk_type silent = talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce());
+  BOOST_REQUIRE(meet(silent));
+  silent.introduce(worker_zero(cluster));
+  BOOST_REQUIRE(meet(silent));
+  BOOST_REQUIRE(silent.other());
+  frame_reader in;
+  std::vector<std::byte> words;
+  in.expect(detail::max_control_bytes);
+  for (const deadline until = 5s; !until.expired();) {
+    if (in.advance(silent.stream()) == 0) std::this_thread::sleep_for(1ms);
+    if (in.needs_destination()) {
+      words.resize(static_cast<std::size_t>(in.header().payload_length));
+      in.payload_to(mutable_bytes(words));
+    }
+    if (!in.complete()) continue;
+    if (in.header().kind != frame_kind::heartbeat) break;
+    in.expect(detail::max_control_bytes);
+  }
+  BOOST_REQUIRE(in.complete());
+  BOOST_REQUIRE(in.header().kind == frame_kind::refuse);
+  CHECK_SAYS(detail::read_error(words, "control").what(), "has given no sign of life for ");
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T, transports) {
   T network;
   const auto cluster = test::local_cluster(1, 3, network);

@@ -229,30 +229,38 @@ class basic_parameter_client {
 
   // ---- connections ----
 
-  /// Opens the connections that there are not, and says on them who this is.
+  /// Opens the connections that there are not, and says on them who this is. All of that, or none.
   void connect(deadline_type until) {
     std::vector<link*> fresh;
-    for (link& each : links_) {
-      if (each.stream.is_open()) continue;
-      auto opened = here_.open_channel(each.rank, detail::parameter_channel, until);
-      if (each.incarnation != 0 && opened.incarnation != each.incarnation)
-        throw error(error_code::unavailable, "connect to " + peer(each),
-                    peer(each) + " was started again; the variables that it held are gone");
-      each.incarnation = opened.incarnation;
-      each.stream = std::move(opened.stream);
-      fresh.push_back(&each);
+    try {
+      for (link& each : links_) {
+        if (each.stream.is_open()) continue;
+        auto opened = here_.open_channel(each.rank, detail::parameter_channel, until);
+        if (each.incarnation != 0 && opened.incarnation != each.incarnation)
+          throw error(error_code::unavailable, "connect to " + peer(each),
+                      peer(each) + " was started again; the variables that it held are gone");
+        each.incarnation = opened.incarnation;
+        each.stream = std::move(opened.stream);
+        fresh.push_back(&each);
+      }
+      if (!fresh.empty()) enroll(fresh, until);
+    } catch (...) {
+      for (link* each : fresh) {
+        each->stream.close();
+        each->segment.detach();
+      }
+      throw;
     }
-    if (fresh.empty()) return;
+  }
+
+  void enroll(const std::vector<link*>& fresh, deadline_type until) {
     converse(
         "enroll", frame_kind::enroll, 0, until, fresh,
         [&](link& to) { to.source.assign(1, const_bytes(enroll_message_)); }, [](link&) {});
     for (link* each : fresh) {
       each->next_step = static_cast<std::int64_t>(each->in.header().tag);
       only_finite_ = only_finite_ || (each->in.header().flags & only_finite) != 0;
-      if (!each->refused) continue;
-      const error why = refusal_of(*each, "enroll");
-      for (link* other : fresh) other->stream.close();
-      throw why;
+      if (each->refused) throw refusal_of(*each, "enroll");
     }
     offer_memory(fresh, until);
   }

@@ -74,6 +74,7 @@ class parameter_service {
   struct worker {
     std::size_t rank = 0;
     std::uint64_t incarnation = 0;  // of the process that has come last; 0: none yet
+    std::uint64_t newest = 0;       // connection that it has opened
     std::unique_ptr<link> connection;
     bool enrolled = false, took_part = false, done = false;
     bool has_asked = false;   // since this side looked around
@@ -130,6 +131,8 @@ class parameter_service {
     while (here_.take_channel(parameter_channel, next)) {
       for (worker& each : workers_) {
         if (each.rank != next.rank) continue;
+        if (each.incarnation == next.incarnation && next.number < each.newest) continue;  // given up by the worker
+        each.newest = next.number;
         if (each.incarnation != next.incarnation) begin_anew(each, next.incarnation);
         each.connection = std::make_unique<link>();
         each.connection->stream = std::move(next.stream);

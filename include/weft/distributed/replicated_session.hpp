@@ -147,7 +147,7 @@ class replicated_session {
                      deadline_type until = std::chrono::seconds(60), const std::string& settings = {})
       : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
     find_variables();
-    here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); });
+    here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
     const graph_identity identity(g.hash(), g.seed(), settings);
     if constexpr (uses_servers) {
       place_variables();
@@ -422,7 +422,7 @@ class replicated_session {
   }
 
   const graph& graph_;
-  basic_server<T>& here_;
+  basic_server<T, Clock>& here_;
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<detail::shared_variable> variables_;

@@ -77,6 +77,7 @@ class basic_server {
     std::size_t rank = 0;
     std::uint64_t incarnation = 0;
     typename T::stream stream;
+    std::uint64_t number = 0;  // of one that has come here: a later one has a larger number
   };
 
   /// Binds the address of /job:`job`/task:`index` and begins to look for the other tasks.
@@ -125,8 +126,10 @@ class basic_server {
   /// The same, but a task for which `dispensable(task_id)` holds may be lost.
   template <typename Dispensable>
   void wait_ready(deadline_type until, Dispensable dispensable) {
-    members_.wait_for(
-        until, [](const task_id&) { return true; }, dispensable);
+    with_reason([&] {
+      members_.wait_for(
+          until, [](const task_id&) { return true; }, dispensable);
+    });
   }
 
   /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. Another
@@ -290,6 +293,18 @@ class basic_server {
     failure_.clear();
   }
 
+  /// Does it; where it fails, this task's goodbye says why.
+  template <typename Action>
+  void with_reason(Action action) {
+    try {
+      action();
+    } catch (const error& problem) {
+      set_failure(problem);
+      throw;
+    }
+    clear_failure();
+  }
+
   /// Rings when a channel was opened or a peer's state changed.
   typename T::signal& service_bell() { return service_bell_; }
 
@@ -306,11 +321,13 @@ class basic_server {
   /// A connection that came, and has not yet said who it is.
   struct arrival {
     handshake_type talk;
+    std::uint64_t number;
     moment since, until;
     bool welcome = false;
 
-    arrival(typename T::stream stream, const basic_server& here, moment now)
+    arrival(typename T::stream stream, const basic_server& here, std::uint64_t number, moment now)
         : talk(handshake_type::listening(std::move(stream), here.secret_.proof(), here.nonce(), here.name())),
+          number(number),
           since(now),
           until(now + here.options_.handshake) {}
   };
@@ -334,6 +351,7 @@ class basic_server {
     std::string name;
     moment until;  // who opened it waits no longer
     typename T::stream stream;
+    std::uint64_t number;
   };
 
   struct control_link {
@@ -407,7 +425,7 @@ class basic_server {
   bool take(channel& to, Fits fits) {
     for (auto each = inbox_.begin(); each != inbox_.end(); ++each) {
       if (!fits(*each) || !members_.alive(each->rank, each->incarnation)) continue;
-      to = {each->rank, each->incarnation, std::move(each->stream)};
+      to = {each->rank, each->incarnation, std::move(each->stream), each->number};
       inbox_.erase(each);
       inbox_size_ = inbox_.size();
       return true;
@@ -419,7 +437,7 @@ class basic_server {
 
   void run() {
     own_thread_ = std::this_thread::get_id();
-    last_turn_ = next_beat_ = Clock::now();
+    due_ = next_beat_ = Clock::now();
     while (!stopping()) {
       try {
         turn();
@@ -434,10 +452,9 @@ class basic_server {
   void turn() {
     const moment now = Clock::now();
     // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
-    held_up_ = now - last_turn_;
+    held_up_ = std::max(now - due_, Clock::duration::zero());
     if (held_up_ > options_.heartbeat_timeout / 2)
       for (control_link& link : links_) link.last_heard += held_up_;
-    last_turn_ = now;
     // Those who are known come before those who are not.
     for (control_link& link : links_) listen_to(link, now);
     if (now >= next_beat_) {
@@ -452,6 +469,7 @@ class basic_server {
     forget_channels(now);
     moment next = std::min({next_beat_, next_dial_, now + std::chrono::milliseconds(250)});
     if (open_again_ > now) next = std::min(next, open_again_);
+    due_ = std::max(next, now);
     sleep(next - now);
   }
 
@@ -480,7 +498,7 @@ class basic_server {
         }
         if (!listener_.accept(stream)) return;
         if (arrivals_.size() >= max_strangers_) arrivals_.pop_front();
-        arrivals_.emplace_back(std::move(stream), *this, now);
+        arrivals_.emplace_back(std::move(stream), *this, ++connections_, now);
       }
     } catch (const error& problem) {
       open_again_ = now + std::chrono::milliseconds(100);  // too many open files: some may be closed by then
@@ -538,13 +556,19 @@ class basic_server {
     }
     {
       std::lock_guard lock(inbox_mutex_);
-      inbox_.remove_if([&](const waiting_channel& old) { return old.rank == rank && old.name == its.channel; });
+      // One that its peer has given up may be heard of after the next that it has opened.
+      const auto of_same = [&](const waiting_channel& old) { return old.rank == rank && old.name == its.channel; };
+      if (std::any_of(inbox_.begin(), inbox_.end(), [&](const waiting_channel& other) {
+            return of_same(other) && other.incarnation == its.incarnation && other.number > each.number;
+          }))
+        return;
+      inbox_.remove_if(of_same);
       constexpr std::uint64_t longest = 600'000'000;  // ten minutes
       const std::chrono::microseconds waits(
           static_cast<std::int64_t>(its.waits_us == 0 ? longest : std::min(its.waits_us, longest)));
       inbox_.push_back({rank, its.incarnation, its.channel,
                         now + std::chrono::duration_cast<typename Clock::duration>(waits),
-                        std::move(each.talk.stream())});
+                        std::move(each.talk.stream()), each.number});
       inbox_size_ = inbox_.size();
     }
     inbox_changed_.notify_all();
@@ -633,8 +657,9 @@ class basic_server {
       calls_.emplace_back(rank, network_.connect(cluster_.task_address(peer.job, peer.index), longest_dial), *this,
                           now + options_.handshake);
     } catch (const error& problem) {
-      // Not there yet: tried again. What else may be the reason is told to who waits.
-      if (problem.code() != error_code::unavailable) members_.set_note(rank, problem.what());
+      // Not there yet, or no more, whatever it has answered before: tried again. What else may be the reason is told to
+      // who waits.
+      members_.set_note(rank, problem.code() == error_code::unavailable ? "" : problem.what());
     }
   }
 
@@ -742,8 +767,8 @@ class basic_server {
         hear_of(detail::notice::read(link.message), link.rank);
         return true;
       case frame_kind::refuse:
-        lose(link,
-             std::string("has given up this task, which ") + detail::read_error(link.message, "control").sentence());
+        // In words that others may repeat.
+        lose(link, "has given up " + name() + ", which " + detail::read_error(link.message, "control").sentence());
         return false;
       case frame_kind::goodbye: {
         link.closed = true;
@@ -814,11 +839,11 @@ class basic_server {
 
   void lose(control_link& link, std::string why) {
     link.closed = true;
-    if (!link.met) return;  // it has not come yet, and may try again
     tell_why(link, why);
+    if (!link.met) return;  // it has not come yet, and may try again
     link.stream.close();
     if (held_up_ > options_.heartbeat_timeout)
-      why += " (this task itself was held up for " + milliseconds(held_up_) + ")";
+      why += " (" + name() + " itself was held up for " + milliseconds(held_up_) + ")";
     const std::string sentence = members_.set_lost(link.rank, why);
     tell_others(link.rank);
     after_change();
@@ -858,16 +883,21 @@ class basic_server {
     frame_header header;
     header.kind = frame_kind::goodbye;
     const deadline_type until = std::chrono::milliseconds(200);
-    for (control_link& link : links_) {
-      if (link.closed) continue;
+    const auto send = [&](control_link& link) {
       try {
-        while (!link.out.idle() && !until.expired())
-          if (link.out.advance(link.stream) == 0) detail::sleep<Clock>(std::chrono::milliseconds(1));
-        link.out.start(header, const_bytes(why));
-        link.out.advance(link.stream);
+        do {
+          if (link.out.advance(link.stream) == 0 && !link.out.idle()) detail::sleep<Clock>(std::chrono::milliseconds(1));
+        } while (!link.out.idle() && !until.expired());
       } catch (const error&) {
         // it is gone already
       }
+    };
+    for (control_link& link : links_) {
+      if (link.closed) continue;
+      send(link);  // what it is in the middle of
+      if (!link.out.idle()) continue;
+      link.out.start(header, const_bytes(why));
+      send(link);
     }
     links_.clear();
     calls_.clear();
@@ -907,8 +937,9 @@ class basic_server {
   std::list<arrival> arrivals_;
   std::list<call> calls_;
   std::list<control_link> links_;
+  std::uint64_t connections_ = 0;  // that have come
   std::vector<moment> redial_;
-  moment last_turn_{}, next_beat_{}, next_dial_{}, open_again_{};
+  moment due_{}, next_beat_{}, next_dial_{}, open_again_{};  // due_: the next turn
   typename Clock::duration held_up_{};  // how long this turn was in coming
   std::vector<typename T::wait_item> items_;
 
