@@ -1,5 +1,5 @@
 // The order of truth values.
-// error: elements_are_no_numbers
+// error: elements_not_numeric
 // error: bool
 #include <weft/ops/sort.hpp>
 #include <weft/weft.hpp>

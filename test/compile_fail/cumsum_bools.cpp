@@ -1,5 +1,5 @@
 // Running sums of truth values.
-// error: elements_are_no_numbers
+// error: elements_not_numeric
 // error: bool
 // error: cast<float>
 #include <weft/ops/scan.hpp>

@@ -1,5 +1,5 @@
-// Axes that are no permutation.
-// error: axes_are_no_permutation
+// Axes that are not a permutation.
+// error: axes_not_a_permutation
 // error: dims<2, 6>
 #include <weft/weft.hpp>
 using namespace weft;

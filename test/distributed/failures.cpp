@@ -17,7 +17,7 @@ using steady = std::chrono::steady_clock;
 
 namespace {
 
-std::vector<variable_info> one_variable() {
+std::vector<parameter_spec> one_variable() {
   return {{"w", element_type::float32, 1000, 0, {"gradient_descent", {1.0}}}};
 }
 
@@ -262,7 +262,7 @@ std::size_t names_of_shared_memory() {
 std::string train_in_memory(const cluster_spec& cluster, int index, consistency mode,
                             std::chrono::milliseconds step_deadline = 20s) {
   constexpr std::size_t elements = 2'000'000;
-  const std::vector<variable_info> variables{{"w", element_type::float32, elements, 0, {"gradient_descent", {1.0}}}};
+  const std::vector<parameter_spec> variables{{"w", element_type::float32, elements, 0, {"gradient_descent", {1.0}}}};
   server here(cluster, "worker", index);
   parameter_client client(here, variables, mode, 7, 20s);
   std::vector<float> zero(elements);

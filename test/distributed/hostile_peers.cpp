@@ -112,8 +112,8 @@ cluster_spec make_cluster() {
   return {{"ps", one[0]}, {"worker", one[1] + "," + one[2]}, {"yonder", one[3]}};
 }
 
-const std::vector<variable_info>& variables() {
-  static const std::vector<variable_info> both = {{"w", element_type::float32, 500, 0, {"momentum", {0.125, 0.75}}},
+const std::vector<parameter_spec>& variables() {
+  static const std::vector<parameter_spec> both = {{"w", element_type::float32, 500, 0, {"momentum", {0.125, 0.75}}},
                                                   {"b", element_type::float64, 30, 0, {"gradient_descent", {0.25}}}};
   return both;
 }

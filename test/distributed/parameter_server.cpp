@@ -20,7 +20,7 @@ namespace {
 
 using transports = boost::mpl::list<in_process, tcp>;
 
-std::vector<variable_info> two_variables(int ps_tasks, const update_rule& rule = {"gradient_descent", {1.0}},
+std::vector<parameter_spec> two_variables(int ps_tasks, const update_rule& rule = {"gradient_descent", {1.0}},
                                          std::size_t elements = 1000) {
   return {{"w", element_type::float32, elements, 0, rule}, {"b", element_type::float64, 10, ps_tasks - 1, rule}};
 }
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
       return in.complete() ? in.header().kind : frame_kind::heartbeat;
     };
     const auto enroll = detail::enroll_message{consistency::asynchronous, 7, two_variables(1)}.bytes();
-    const std::vector<variable_info> variables = two_variables(1);
+    const std::vector<parameter_spec> variables = two_variables(1);
     const auto order = detail::wire_order(variables, 0);
     const detail::segment_layout layout(variables, order);
     const auto open = [&] {

@@ -32,7 +32,7 @@ struct halving {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rules_work_on_mixed_element_types) {
-  const std::vector<variable_info> variables{{"f", element_type::float32, 3, 0, {"momentum", {0.5, 0.9}}},
+  const std::vector<parameter_spec> variables{{"f", element_type::float32, 3, 0, {"momentum", {0.5, 0.9}}},
                                              {"elsewhere", element_type::float32, 5, 1, {"momentum", {0.5, 0.9}}},
                                              {"d", element_type::float64, 2, 0, {"gradient_descent", {0.1}}}};
   parameter_store store(variables, 0, 1 << 20);
@@ -75,7 +75,7 @@ void compare_with_session(const Optimizer& optimizer, const std::vector<double>&
   session s(g);
   auto step = s.prepare(fetch(train), feed(gradient));
   const auto type = sizeof(T) == 4 ? element_type::float32 : element_type::float64;
-  const std::vector<variable_info> variables{{"w", type, n, 0, {Optimizer::name, parameters}}};
+  const std::vector<parameter_spec> variables{{"w", type, n, 0, {Optimizer::name, parameters}}};
   parameter_store plain(variables, 0, 1 << 20), copying(variables, 0, 1 << 20);
   std::memcpy(plain.values().data(), start.data(), n * sizeof(T));
   std::memcpy(copying.values().data(), start.data(), n * sizeof(T));
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_server_makes_the_bits_of_a_session) {
 
 BOOST_AUTO_TEST_CASE(the_mean_is_summed_in_the_given_order) {
   const std::size_t n = 5000;  // more than one piece
-  const std::vector<variable_info> variables{{"w", element_type::float32, n, 0, {"gradient_descent", {0.3}}}};
+  const std::vector<parameter_spec> variables{{"w", element_type::float32, n, 0, {"gradient_descent", {0.3}}}};
   parameter_store store(variables, 0, 1 << 20);
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
   BOOST_CHECK_THROW(update_rules::find({"momentum", {0.1}}), error);
   update_rules::add<halving>();
   BOOST_CHECK_EXCEPTION(update_rules::add<halving>(), error, test::says(error_code::already_exists, "half"));
-  const std::vector<variable_info> variables{{"w", element_type::float32, 1, 0, {"half", {}}}};
+  const std::vector<parameter_spec> variables{{"w", element_type::float32, 1, 0, {"half", {}}}};
   parameter_store store(variables, 0, 100);
   const float eight = 8, zero = 0;
   std::memcpy(store.values().data(), &eight, 4);
@@ -159,11 +159,11 @@ BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_bounded) {
-  const std::vector<variable_info> variables{
+  const std::vector<parameter_spec> variables{
       {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error, test::says(error_code::resource_exhausted));
   // The slots of all variables count: two of 400 bytes with as much again for each one's momentum.
-  const std::vector<variable_info> two{{"v", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}},
+  const std::vector<parameter_spec> two{{"v", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}},
                                        {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(an_update_counts_once) {
 }
 
 BOOST_AUTO_TEST_CASE(sharding_balances_bytes_and_ignores_order) {
-  std::vector<variable_info> variables;
+  std::vector<parameter_spec> variables;
   for (int i = 0; i < 20; ++i)
     variables.push_back(
         {"v" + std::to_string(i), element_type::float32, static_cast<std::size_t>(100 + 50 * (i % 7)), 0, {}});

@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(another_protocol_version_is_refused_in_words) {
 BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;
-  options.handshake = 200ms;
+  options.handshake_timeout = 200ms;
   {
     const played_server web(cluster, [](tcp::stream& to) {
       const std::string page(200, 'x');
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
 BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;
-  options.handshake = 100ms;
+  options.handshake_timeout = 100ms;
   server ps(cluster, "ps", 0, options);
   tcp network;
   std::vector<tcp::stream> strangers;
@@ -395,7 +395,7 @@ server_options with_secret(const char* text) {
 BOOST_AUTO_TEST_CASE(a_stranger_learns_nothing_of_the_cluster) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;
-  options.handshake = 300ms;
+  options.handshake_timeout = 300ms;
   server ps(cluster, "ps", 0, options);
   tcp network;
   std::vector<std::byte> heard;

@@ -343,7 +343,7 @@ void enroll(input in) {
     said.mode = how % 2 ? consistency::synchronous : consistency::asynchronous;
     while (!in.empty() && said.variables.size() < 20) {
       const unsigned what = in.byte();
-      variable_info& each = said.variables.emplace_back();
+      parameter_spec& each = said.variables.emplace_back();
       const const_bytes name = in.take(what % 8);
       each.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
       if (what == 255) each.name.assign(4096, static_cast<char>(in.byte()));

@@ -68,8 +68,8 @@ static_assert(same<without_axes<dims<2, 3, 4>, 0b010>, dims<2, 4>> && same<witho
 static_assert(!axis_out_of_range<dims<2, 3>, 0, 1>::value && !axis_out_of_range<dims<2, 3>, -1>::value);
 static_assert(axis_out_of_range<dims<2, 3>, 2>::value && axis_out_of_range<dims<2, 3>, -3>::value);
 static_assert(axis_out_of_range<dims<2, 3>, 1, 1>::value && axis_out_of_range<dims<2, 3>, 1, -1>::value);
-static_assert(!axes_are_no_permutation<dims<2, 3>, 1, 0>::value && axes_are_no_permutation<dims<2, 3>, 1>::value);
-static_assert(axes_are_no_permutation<dims<2, 3>, 1, 1>::value);
+static_assert(!axes_not_a_permutation<dims<2, 3>, 1, 0>::value && axes_not_a_permutation<dims<2, 3>, 1>::value);
+static_assert(axes_not_a_permutation<dims<2, 3>, 1, 1>::value);
 
 static_assert(!reshape_changes_elements<dims<2, 6>, dims<3, 4>>::value &&
               reshape_changes_elements<dims<2, 6>, dims<3, 5>>::value);

@@ -43,7 +43,7 @@ class basic_parameter_client {
   /// Connects to every task of the ps job and tells it the variables; all workers must tell the same.
   /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
   /// parameter servers, unavailable.
-  basic_parameter_client(basic_server<T, Clock>& here, std::vector<variable_info> variables, consistency mode,
+  basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, consistency mode,
                          graph_identity graph, deadline_type until = std::chrono::seconds(60))
       : here_(here), variables_(std::move(variables)), idle_(here.network(), here.waiting()) {
     const std::string& job = here.options().ps_job;
@@ -51,7 +51,7 @@ class basic_parameter_client {
     if (tasks == 0)
       throw error(error_code::failed_precondition, "parameter_client",
                   "the cluster has no job '" + job + "' to hold the variables");
-    for (const variable_info& variable : variables_)
+    for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)
         throw error(error_code::invalid_argument, "parameter_client",
                     "variable '" + variable.name + "' is placed on /job:" + job +
@@ -453,7 +453,7 @@ class basic_parameter_client {
   std::string peer(const link& each) const { return to_string(here_.members().task(each.rank)); }
 
   basic_server<T, Clock>& here_;
-  std::vector<variable_info> variables_;
+  std::vector<parameter_spec> variables_;
   std::vector<std::byte> enroll_message_;
   std::vector<link> links_;
   std::vector<link*> all_;

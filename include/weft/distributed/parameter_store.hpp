@@ -64,12 +64,12 @@ class parameter_store {
   /// `takes_means`.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
   /// where there is not the memory.
-  parameter_store(std::span<const variable_info> variables, int ps_task, std::uint64_t max_bytes,
+  parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes,
                   bool takes_means = false) {
     std::uint64_t total = 0, in_slots = 0;
     const std::vector<std::size_t> order = detail::wire_order(variables, ps_task);
     for (const std::size_t i : order) {
-      const variable_info& variable = variables[i];
+      const parameter_spec& variable = variables[i];
       range next{
           i, variable.type, static_cast<std::size_t>(total), variable.elements, update_rules::find(variable.rule), {},
           {}};

@@ -310,13 +310,13 @@ class replicated_session {
 
   /// Variables that no scope has placed are spread by bytes.
   void place_variables() {
-    std::vector<variable_info> open;
-    for (const variable_info& v : infos_)
+    std::vector<parameter_spec> open;
+    for (const parameter_spec& v : infos_)
       if (v.ps_task < 0) open.push_back(v);
     if (open.empty()) return;
     shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
     std::size_t next = 0;
-    for (variable_info& v : infos_)
+    for (parameter_spec& v : infos_)
       if (v.ps_task < 0) v.ps_task = open[next++].ps_task;
   }
 
@@ -426,7 +426,7 @@ class replicated_session {
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<detail::shared_variable> variables_;
-  std::vector<variable_info> infos_;
+  std::vector<parameter_spec> infos_;
   std::size_t block_bytes_[2] = {0, 0};
   mutable_bytes blocks_[2];  // the gradients of float and of double variables, each in one piece
   storage own_blocks_[2];

@@ -37,10 +37,10 @@ namespace weft {
 inline constexpr const char* distributed_version = "0.2";
 
 struct server_options {
-  std::chrono::milliseconds heartbeat{250};    // a sign of life to every peer this often
+  std::chrono::milliseconds heartbeat_interval{250};  // between signs of life, to every peer
   std::chrono::milliseconds heartbeat_timeout{1750};  // a peer silent for so long is lost
-  std::chrono::milliseconds handshake{5000};   // a connection must say who it is within this time
-  std::chrono::milliseconds stalled{30'000};   // a message that is on its way moves within this time, or is given up
+  std::chrono::milliseconds handshake_timeout{5000};  // a connection must say who it is within this time
+  std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
                                                    // not waited for at the end
   std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
@@ -329,7 +329,7 @@ class basic_server {
         : talk(handshake_type::listening(std::move(stream), here.secret_.proof(), here.nonce(), here.name())),
           number(number),
           since(now),
-          until(now + here.options_.handshake) {}
+          until(now + here.options_.handshake_timeout) {}
   };
 
   /// A control connection that this side dials.
@@ -440,7 +440,7 @@ class basic_server {
     due_ = next_beat_ = Clock::now();
     while (!stopping()) {
       try {
-        turn();
+        poll_once();
       } catch (const std::exception&) {
         // There was no memory for it, most likely: what this turn left undone the next one does.
         detail::sleep<Clock>(std::chrono::milliseconds(20));
@@ -449,7 +449,7 @@ class basic_server {
     farewell();
   }
 
-  void turn() {
+  void poll_once() {
     const moment now = Clock::now();
     // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
     held_up_ = std::max(now - due_, Clock::duration::zero());
@@ -458,8 +458,8 @@ class basic_server {
     // Those who are known come before those who are not.
     for (control_link& link : links_) listen_to(link, now);
     if (now >= next_beat_) {
-      for (control_link& link : links_) beat(link);
-      next_beat_ = now + options_.heartbeat;
+      for (control_link& link : links_) send_heartbeat(link);
+      next_beat_ = now + options_.heartbeat_interval;
     }
     links_.remove_if([](const control_link& link) { return link.closed; });
     dial_peers(now);
@@ -655,7 +655,7 @@ class basic_server {
     try {
       const task_id& peer = members_.task(rank);
       calls_.emplace_back(rank, network_.connect(cluster_.task_address(peer.job, peer.index), longest_dial), *this,
-                          now + options_.handshake);
+                          now + options_.handshake_timeout);
     } catch (const error& problem) {
       // Not there yet, or no more, whatever it has answered before: tried again. What else may be the reason is told to
       // who waits.
@@ -710,7 +710,7 @@ class basic_server {
     if (members_.is_given_up(each.rank, its.incarnation)) return;
     control_link& link = links_.emplace_back(each.rank, its.incarnation, std::move(each.talk.stream()), now);
     meet(link);
-    beat(link);
+    send_heartbeat(link);
   }
 
   // ---- control connections ----
@@ -748,12 +748,12 @@ class basic_server {
         link.in.expect(detail::max_control_bytes);
       }
     } catch (const error& problem) {
-      return lose(link, problem.code() == error_code::unavailable
+      return mark_lost(link, problem.code() == error_code::unavailable
                             ? "has closed its connection without a goodbye: the process ended or was killed"
                             : std::string("broke the protocol: ") + problem.what());
     }
     if (now - link.last_heard > options_.heartbeat_timeout)
-      lose(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
+      mark_lost(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
                      ": it is stopped, overloaded or cut off");
   }
 
@@ -768,7 +768,7 @@ class basic_server {
         return true;
       case frame_kind::refuse:
         // In words that others may repeat.
-        lose(link, "has given up " + name() + ", which " + detail::read_error(link.message, "control").sentence());
+        mark_lost(link, "has given up " + name() + ", which " + detail::read_error(link.message, "control").sentence());
         return false;
       case frame_kind::goodbye: {
         link.closed = true;
@@ -808,7 +808,7 @@ class basic_server {
     return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
   }
 
-  void beat(control_link& link) {
+  void send_heartbeat(control_link& link) {
     if (link.closed || !link.out.idle()) return;  // the last one has not left yet: the peer does not read
     frame_header header;
     header.kind = frame_kind::heartbeat;
@@ -837,7 +837,7 @@ class basic_server {
     }
   }
 
-  void lose(control_link& link, std::string why) {
+  void mark_lost(control_link& link, std::string why) {
     link.closed = true;
     tell_why(link, why);
     if (!link.met) return;  // it has not come yet, and may try again

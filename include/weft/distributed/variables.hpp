@@ -21,7 +21,7 @@ enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
 /// What a parameter server must know of a variable.
-struct variable_info {
+struct parameter_spec {
   std::string name;
   element_type type = element_type::float32;
   std::size_t elements = 0;
@@ -30,7 +30,7 @@ struct variable_info {
 
   std::size_t bytes() const { return elements * size_of(type); }
 
-  friend bool operator==(const variable_info&, const variable_info&) = default;
+  friend bool operator==(const parameter_spec&, const parameter_spec&) = default;
 };
 
 /// When gradients are applied: each at once as it comes, or one mean per step over all workers.
@@ -55,7 +55,7 @@ struct graph_identity {
 /// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
 /// the task with the least so far. Depends on names and sizes only, not on the order of creation: ties go to the
 /// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
-inline void shard_by_bytes(std::span<variable_info> variables, int tasks) {
+inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
   if (tasks < 1)
     throw error(error_code::invalid_argument, "shard_by_bytes", "there is no parameter server to hold variables");
   std::vector<std::size_t> order(variables.size());
@@ -76,7 +76,7 @@ namespace detail {
 
 /// In which order one parameter server's variables lie one after the other, in its memory and in messages: wide
 /// elements first, so that every element is aligned without padding.
-inline std::vector<std::size_t> wire_order(std::span<const variable_info> variables, int ps_task) {
+inline std::vector<std::size_t> wire_order(std::span<const parameter_spec> variables, int ps_task) {
   std::vector<std::size_t> order;
   for (const element_type type : {element_type::float64, element_type::float32})
     for (std::size_t i = 0; i < variables.size(); ++i)
@@ -92,7 +92,7 @@ struct segment_layout {
   std::size_t bytes = 0;
 
   segment_layout() = default;
-  segment_layout(std::span<const variable_info> variables, std::span<const std::size_t> order) {
+  segment_layout(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
     constexpr std::size_t line = 64;
     for (auto* offsets : {&values, &gradients})
       for (const std::size_t i : order) {
@@ -109,13 +109,13 @@ inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
 struct enroll_message {
   consistency mode = consistency::asynchronous;
   graph_identity graph;
-  std::vector<variable_info> variables;
+  std::vector<parameter_spec> variables;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(static_cast<std::uint8_t>(mode)).number(graph.hash).number(graph.seed).text(printable(graph.settings));
     out.number(static_cast<std::uint32_t>(variables.size()));
-    for (const variable_info& variable : variables) {
+    for (const parameter_spec& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
       out.number(static_cast<std::uint64_t>(variable.elements)).number(variable.ps_task).text(variable.rule.name);
       out.number(static_cast<std::uint8_t>(variable.rule.parameters.size()));
@@ -136,7 +136,7 @@ struct enroll_message {
     const auto count = in.number<std::uint32_t>();
     if (count > in.left()) message_reader::malformed();  // a variable takes more than a byte
     for (std::uint32_t i = 0; i < count; ++i) {
-      variable_info& variable = message.variables.emplace_back();
+      parameter_spec& variable = message.variables.emplace_back();
       variable.name = in.text();
       const auto type = in.number<std::uint8_t>();
       if (type != 1 && type != 2) message_reader::malformed();
@@ -165,7 +165,7 @@ struct enroll_message {
       return "it has " + std::to_string(other.variables.size()) + " variables, the first worker has " +
              std::to_string(variables.size());
     for (std::size_t i = 0; i < variables.size(); ++i) {
-      const variable_info &mine = variables[i], &its = other.variables[i];
+      const parameter_spec &mine = variables[i], &its = other.variables[i];
       if (mine.name != its.name)
         return "variable " + std::to_string(i) + " is '" + its.name + "' there and '" + mine.name +
                "' at the first worker";

@@ -298,7 +298,7 @@ using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
 
 /// The axes of a transpose are those of its operand, each once.
 template <class Dims, int... Axes>
-struct axes_are_no_permutation
+struct axes_not_a_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
 /// The same elements, in row-major order, under other extents: `reshape<dims<dyn<"batch">, 784>>(x)` (tf.reshape).
@@ -327,8 +327,8 @@ template <int... Axes, Expression Expr>
 [[nodiscard]] auto transpose(const Expr& e) {
   using D = dims_t<Expr>;
   if constexpr (sizeof...(Axes) > 0)
-    static_assert(correct<axes_are_no_permutation<D, Axes...>>, "transpose: the axes are no permutation");
-  if constexpr (sizeof...(Axes) > 0 && axes_are_no_permutation<D, Axes...>::value) {
+    static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: the axes are not a permutation of 0 to rank - 1");
+  if constexpr (sizeof...(Axes) > 0 && axes_not_a_permutation<D, Axes...>::value) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;

@@ -18,7 +18,7 @@ struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
 /// The operation needs numbers, of any type.
 template <class T>
-struct elements_are_no_numbers : mistake<std::is_same_v<T, bool>> {};
+struct elements_not_numeric : mistake<std::is_same_v<T, bool>> {};
 
 /// The operation needs a value of a graph, and this is one of tensors.
 template <class Expr>

@@ -65,8 +65,8 @@ template <int Axis = 0, Expression Expr>
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: there is no such axis");
-  static_assert(correct<elements_are_no_numbers<T>>, "cumsum: use cast<float>(x) or cast<std::int32_t>(x)");
-  if constexpr (axis_out_of_range<D, Axis>::value || elements_are_no_numbers<T>::value) {
+  static_assert(correct<elements_not_numeric<T>>, "cumsum: use cast<float>(x) or cast<std::int32_t>(x)");
+  if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
     return detail::after_mistake<T, D>(e);
   } else {
     if constexpr (Expr::symbolic) gpu::compile_family<gpu::scans, T>();

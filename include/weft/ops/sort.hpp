@@ -205,7 +205,7 @@ struct number_is_not_a_template_argument : mistake<true> {};
 /// What is wrong with the operand of a sort, if anything is.
 template <class Expr, int Axis>
 using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<Expr>, Axis>::value,
-                                        axis_out_of_range<dims_t<Expr>, Axis>, elements_are_no_numbers<value_t<Expr>>>;
+                                        axis_out_of_range<dims_t<Expr>, Axis>, elements_not_numeric<value_t<Expr>>>;
 
 namespace detail {
 

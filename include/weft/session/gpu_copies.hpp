@@ -23,12 +23,12 @@ class gpu_copies {
     sequence<instruction> before;
     before.swap(p_.instructions);
     for (instruction& i : before) {
-      if (!i.copies) bring_operands(i);
+      if (!i.copies) insert_copies(i);
       append(static_cast<instruction&&>(i));
     }
     for (std::size_t f = 0; f < p_.fetch_buffers.size(); ++f)
       p_.fetch_buffers[f] =
-          bring(p_.fetch_buffers[f], {}, image_layout::channels_last, p_.index_of(p_.request.fetches[f]));
+          insert_copy(p_.fetch_buffers[f], {}, image_layout::channels_last, p_.index_of(p_.request.fetches[f]));
     merge();
   }
 
@@ -40,13 +40,13 @@ class gpu_copies {
     std::uint32_t buffer;
   };
 
-  void bring_operands(instruction& i) {
+  void insert_copies(instruction& i) {
     const image_layout layout = p_.nodes[i.leader != none ? i.leader : i.node].layout;
     const auto layout_for = [&](std::uint32_t b) {
       return layout == image_layout::channels_first && layouts_.is_image(i, b) ? layout : image_layout::channels_last;
     };
     i.read_for = i.reads;
-    for (std::uint32_t& b : i.reads) b = bring(b, i.on, layout_for(b), i.node);
+    for (std::uint32_t& b : i.reads) b = insert_copy(b, i.on, layout_for(b), i.node);
     for (const std::uint32_t b : i.writes) {
       p_.buffers[b].space = program::space_of(i.on);
       p_.buffers[b].layout = layout_for(b);
@@ -78,14 +78,14 @@ class gpu_copies {
   }
 
   /// The buffer with the value of buffer `b` in the memory of a device and in a layout; copies it there if need be.
-  std::uint32_t bring(std::uint32_t b, device_number to, image_layout layout, std::uint32_t for_node) {
+  std::uint32_t insert_copy(std::uint32_t b, device_number to, image_layout layout, std::uint32_t for_node) {
     const std::uint32_t space = program::space_of(to);
     if (p_.buffers[b].space == space && p_.buffers[b].layout == layout) return b;
     for (const replica& r : replicas_)
       if (r.of == b && r.space == space && r.layout == layout) return r.buffer;
     if (p_.buffers[b].layout != layout) {  // on the GPU on which it is, or to which it goes
-      const std::uint32_t there = p_.buffers[b].space == 0 ? bring(b, to, p_.buffers[b].layout, for_node) : b;
-      return bring(in_layout(there, layout, for_node), to, layout, for_node);
+      const std::uint32_t there = p_.buffers[b].space == 0 ? insert_copy(b, to, p_.buffers[b].layout, for_node) : b;
+      return insert_copy(in_layout(there, layout, for_node), to, layout, for_node);
     }
     std::uint32_t from = b;
     const std::uint32_t made = add_buffer(b, space);
