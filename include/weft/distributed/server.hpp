@@ -48,9 +48,9 @@ struct server_options {
   bool checksum = true;                // CRC32C over values that travel, too; headers always have one
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
-  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
-  std::size_t max_strangers = 64;       // connections that have not yet proved to belong here, at one time
-  std::size_t max_channels = 16;        // of one peer, that nobody has taken up yet
+  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
+  std::size_t max_strangers = 64;        // connections that have not yet proved to belong here, at one time
+  std::size_t max_channels = 16;         // of one peer, that nobody has taken up yet
   std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
@@ -749,12 +749,12 @@ class basic_server {
       }
     } catch (const error& problem) {
       return mark_lost(link, problem.code() == error_code::unavailable
-                            ? "has closed its connection without a goodbye: the process ended or was killed"
-                            : std::string("broke the protocol: ") + problem.what());
+                                 ? "has closed its connection without a goodbye: the process ended or was killed"
+                                 : std::string("broke the protocol: ") + problem.what());
     }
     if (now - link.last_heard > options_.heartbeat_timeout)
       mark_lost(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
-                     ": it is stopped, overloaded or cut off");
+                          ": it is stopped, overloaded or cut off");
   }
 
   /// On a frame of a peer. Returns whether the connection goes on.
@@ -886,7 +886,8 @@ class basic_server {
     const auto send = [&](control_link& link) {
       try {
         do {
-          if (link.out.advance(link.stream) == 0 && !link.out.idle()) detail::sleep<Clock>(std::chrono::milliseconds(1));
+          if (link.out.advance(link.stream) == 0 && !link.out.idle())
+            detail::sleep<Clock>(std::chrono::milliseconds(1));
         } while (!link.out.idle() && !until.expired());
       } catch (const error&) {
         // it is gone already
@@ -940,7 +941,7 @@ class basic_server {
   std::uint64_t connections_ = 0;  // that have come
   std::vector<moment> redial_;
   moment due_{}, next_beat_{}, next_dial_{}, open_again_{};  // due_: the next turn
-  typename Clock::duration held_up_{};  // how long this turn was in coming
+  typename Clock::duration held_up_{};  // how late the last turn was
   std::vector<typename T::wait_item> items_;
 
   std::atomic<bool> stopping_{false};
