@@ -327,7 +327,7 @@ template <int... Axes, Expression Expr>
 [[nodiscard]] auto transpose(const Expr& e) {
   using D = dims_t<Expr>;
   if constexpr (sizeof...(Axes) > 0)
-    static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: the axes are not a permutation of 0 to rank - 1");
+    static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: name each axis once");
   if constexpr (sizeof...(Axes) > 0 && axes_not_a_permutation<D, Axes...>::value) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {

@@ -242,7 +242,7 @@ struct relu {
     return math::maximum(x, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // of y, so that x need not be kept: it is overwritten in place
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // of y, so that x is not kept but overwritten in place
     return math::select(y > V(0), g, V(0));
   }
 };

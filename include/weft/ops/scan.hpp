@@ -58,8 +58,8 @@ inline constexpr operation cumsum_operation = [] {
 
 /// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
 /// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float, float on a CPU in
-/// double, and rounded once for each element; integers wrap around. On a GPU the sums are made in another order than on a
-/// CPU, in the same one every time. A row is summed by one block there: few long rows do not fill a GPU.
+/// double, and rounded once for each element; integers wrap around. On a GPU the sums are made in another order than on
+/// a CPU, in the same one every time.
 template <int Axis = 0, Expression Expr>
 [[nodiscard]] auto cumsum(const Expr& e, cumsum_options options = {}) {
   using T = value_t<Expr>;

@@ -12,9 +12,10 @@
 ///     struct body {
 ///       static constexpr unsigned threads = 256;         // of a block
 ///       static constexpr int phases = 2;                 // a barrier between each two
-///       static constexpr unsigned emulated_phases = 0;   // those that a GPU leaves out, one bit each; need not be
-///       there struct block_memory { float x[threads]; };       // shared by the threads of a block struct
-///       thread_memory { float sum; };             // what a thread keeps from phase to phase template <int Phase>
+///       static constexpr unsigned emulated_phases = 0;   // may be left out: phases that a GPU skips, one bit each
+///       struct block_memory { float x[threads]; };       // shared by the threads of a block
+///       struct thread_memory { float sum; };             // what a thread keeps from phase to phase
+///       template <int Phase>
 ///       WEFT_HOST_DEVICE void run(const gpu::place& at, thread_memory& mine, block_memory& ours) const;
 ///     };
 ///

@@ -68,7 +68,7 @@ class nccl_communicator {
     how.blocking = 0;  // a call that waited inside of NCCL could not be ended by a deadline
     detail::check_nccl(ncclCommInitRankConfig(&group_, static_cast<int>(ranks), id, static_cast<int>(rank), &how),
                        "join the group");
-    settle(meanwhile);
+    wait_until_enqueued(meanwhile);
   }
   nccl_communicator(const nccl_communicator&) = delete;
   nccl_communicator& operator=(const nccl_communicator&) = delete;
@@ -97,7 +97,7 @@ class nccl_communicator {
     const auto r = ncclAllReduce(data, data, n, detail::nccl_type<T>(), how == nccl_reduction::sum ? ncclSum : ncclAvg,
                                  group_, static_cast<cuda_queue&>(q).stream());
     detail::check_nccl(r, "reduce", group_);
-    settle(meanwhile);
+    wait_until_enqueued(meanwhile);
   }
 
   /// Waits until the queue has done all that it was given. A rank that never comes does not hold this one for ever.
@@ -113,9 +113,9 @@ class nccl_communicator {
   }
 
  private:
-  /// Until NCCL has taken a call in.
+  /// Waits until NCCL has taken in a call.
   template <class Meanwhile>
-  void settle(Meanwhile&& meanwhile) {
+  void wait_until_enqueued(Meanwhile&& meanwhile) {
     while (look(meanwhile) == ncclInProgress) std::this_thread::yield();
   }
 

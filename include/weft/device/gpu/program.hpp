@@ -12,7 +12,7 @@
 ///     static constexpr int inputs, outputs, constants;
 ///     static constexpr bool reads_all;                       // else inputs may be null
 ///     static constexpr int reads;                            // if that is not all: how many of the inputs
-///     template <int Index> using input = ...;                    // element types
+///     template <int Index> using input = ...;                // element types
 ///     template <int O> using output = ...;
 ///     template <int O> static constexpr bool writes = ...;   // whether there is such an output at all
 ///     template <class In, class Out>

@@ -483,7 +483,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     if (p.across)
       at<O>(ours)[p.slot_of(p.lane)] = x;
     else
-      bring(x, at<O>(ours) + p.slot_of(0), p.lane, p.lanes, merging<O>());
+      reduce_in_warp(x, at<O>(ours) + p.slot_of(0), p.lane, p.lanes, merging<O>());
   }
   template <int O>
   struct merging {
@@ -506,7 +506,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     if constexpr (P::template writes<O>) {
       if (!combines<O>()) return;
       auto& x = at<O>(ours);
-      if (!p.across) return settle(x + p.slot_of(0), p.lane, p.lanes, merging<O>());
+      if (!p.across) return emulate_warps(x + p.slot_of(0), p.lane, p.lanes, merging<O>());
       if (p.lane >= 16) return;
       output<O> sum = x[p.slot_of(p.lane)];
       for (std::uint32_t l = p.lane + 16; l < p.lanes; l += 16)
@@ -517,7 +517,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   template <int O>
   WEFT_HOST_DEVICE output<O> folded(const position& p, block_memory& ours) const {
     auto& x = at<O>(ours);
-    if (!p.across) return combined(x + p.slot_of(0), p.lanes, merging<O>());
+    if (!p.across) return reduce_warps(x + p.slot_of(0), p.lanes, merging<O>());
     output<O> sum = x[p.slot_of(0)];
     for (std::uint32_t l = 1; l < 16 && l < p.lanes; ++l)
       sum = weft::device::detail::merge<output<O>>(How, sum, x[p.slot_of(l)]);

@@ -53,11 +53,11 @@ struct softmax_body : softmax_arguments<T> {
     if constexpr (Phase == 0) {
       T largest = -__builtin_inff();
       for (std::uint32_t c = lane; c < columns; c += lanes) largest = x[c] > largest ? x[c] : largest;
-      bring(largest, ours.largest + first, lane, lanes, larger());
+      reduce_in_warp(largest, ours.largest + first, lane, lanes, larger());
     } else if constexpr (Phase == 1) {
-      settle(ours.largest + first, lane, lanes, larger());
+      emulate_warps(ours.largest + first, lane, lanes, larger());
     } else if constexpr (Phase == 2) {
-      const T largest = combined(ours.largest + first, lanes, larger());
+      const T largest = reduce_warps(ours.largest + first, lanes, larger());
       T sum = 0, of_labels = 0, dot = 0;
       for (std::uint32_t c = lane; c < columns;) {  // some at a time, so that long rows lose nothing
         T some = 0, some_labels = 0, some_dot = 0;
@@ -70,16 +70,16 @@ struct softmax_body : softmax_arguments<T> {
         }
         sum += some, of_labels += some_labels, dot += some_dot;
       }
-      bring(sum, ours.sum + first, lane, lanes, added());
+      reduce_in_warp(sum, ours.sum + first, lane, lanes, added());
       if constexpr (dense) {
-        bring(of_labels, ours.labels + first, lane, lanes, added());
-        bring(dot, ours.dot + first, lane, lanes, added());
+        reduce_in_warp(of_labels, ours.labels + first, lane, lanes, added());
+        reduce_in_warp(dot, ours.dot + first, lane, lanes, added());
       }
     } else if constexpr (Phase == 3) {
-      settle(ours.sum + first, lane, lanes, added());
+      emulate_warps(ours.sum + first, lane, lanes, added());
       if constexpr (dense) {
-        settle(ours.labels + first, lane, lanes, added());
-        settle(ours.dot + first, lane, lanes, added());
+        emulate_warps(ours.labels + first, lane, lanes, added());
+        emulate_warps(ours.dot + first, lane, lanes, added());
       }
     } else if (exists) {
       write(ours, x, labels, row, first, lane, lanes);
@@ -96,8 +96,8 @@ struct softmax_body : softmax_arguments<T> {
 
   WEFT_HOST_DEVICE void write(const block_memory& ours, const T* x, const T* labels, std::uint32_t row,
                               std::uint32_t first, std::uint32_t lane, std::uint32_t lanes) const {
-    const T largest = combined(ours.largest + first, lanes, larger());
-    const T sum = combined(ours.sum + first, lanes, added());
+    const T largest = reduce_warps(ours.largest + first, lanes, larger());
+    const T sum = reduce_warps(ours.sum + first, lanes, added());
     const std::size_t start = static_cast<std::size_t>(row) * this->columns;
     if constexpr (Kind == softmax_kind::softmax) {
       const T scale = T(1) / sum;
@@ -109,8 +109,8 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Kind == softmax_kind::cross_entropy) {
       const T scale = T(1) / sum;
       if (lane == 0)
-        this->y[row] =
-            math::log(sum) * combined(ours.labels + first, lanes, added()) - combined(ours.dot + first, lanes, added());
+        this->y[row] = math::log(sum) * reduce_warps(ours.labels + first, lanes, added()) -
+                       reduce_warps(ours.dot + first, lanes, added());
       for (std::uint32_t c = lane; c < this->columns; c += lanes)
         this->second[start + c] = math::exp(x[c] - largest) * scale - labels[c];
     } else {

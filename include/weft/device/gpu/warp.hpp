@@ -2,9 +2,9 @@
 
 #include <weft/device/gpu/body.hpp>
 
-/// What neighbouring threads of a block bring, combined: those of a warp by shuffles, then the warps in order. It takes
-/// three phases of a body: `bring`, `settle`, and any in which `combined` is asked. The order depends on the number of
-/// threads alone; the emulation's is the same.
+/// A reduction over neighbouring threads of a block: those of a warp by shuffles, then the warps in order. It takes
+/// three phases of a body: `reduce_in_warp`; `emulate_warps`, which a GPU skips; and any that asks for `reduce_warps`.
+/// The order depends on the number of threads alone; the emulation's is the same.
 ///
 /// `lanes` threads take part, a power of two of which a block is a multiple, and begin at a multiple of it. `slots` is
 /// the block's memory for them, an element each.
@@ -38,8 +38,8 @@ __device__ T shuffle_down(T x, unsigned by, unsigned width) {
 
 /// All threads of a warp call it.
 template <class T, class Merge>
-WEFT_HOST_DEVICE void bring(T x, T* slots, unsigned lane, [[maybe_unused]] unsigned lanes,
-                            [[maybe_unused]] const Merge& merge) {
+WEFT_HOST_DEVICE void reduce_in_warp(T x, T* slots, unsigned lane, [[maybe_unused]] unsigned lanes,
+                                     [[maybe_unused]] const Merge& merge) {
   #if defined(__CUDA_ARCH__)
   const unsigned width = lanes < warp_lanes ? lanes : warp_lanes;
   for (unsigned by = width / 2; by > 0; by /= 2) x = merge(x, detail::shuffle_down(x, by, width));
@@ -51,8 +51,8 @@ WEFT_HOST_DEVICE void bring(T x, T* slots, unsigned lane, [[maybe_unused]] unsig
 
 /// What shuffles have done on a GPU, which need not run this phase.
 template <class T, class Merge>
-WEFT_HOST_DEVICE void settle([[maybe_unused]] T* slots, [[maybe_unused]] unsigned lane, [[maybe_unused]] unsigned lanes,
-                             [[maybe_unused]] const Merge& merge) {
+WEFT_HOST_DEVICE void emulate_warps([[maybe_unused]] T* slots, [[maybe_unused]] unsigned lane,
+                                    [[maybe_unused]] unsigned lanes, [[maybe_unused]] const Merge& merge) {
   #if !defined(__CUDA_ARCH__)
   if (lane % warp_lanes != 0) return;
   for (unsigned by = (lanes < warp_lanes ? lanes : warp_lanes) / 2; by > 0; by /= 2)
@@ -61,7 +61,7 @@ WEFT_HOST_DEVICE void settle([[maybe_unused]] T* slots, [[maybe_unused]] unsigne
 }
 
 template <class T, class Merge>
-WEFT_HOST_DEVICE T combined(const T* slots, unsigned lanes, const Merge& merge) {
+WEFT_HOST_DEVICE T reduce_warps(const T* slots, unsigned lanes, const Merge& merge) {
   T x = slots[0];
   for (unsigned l = warp_lanes; l < lanes; l += warp_lanes) x = merge(x, slots[l]);
   return x;
