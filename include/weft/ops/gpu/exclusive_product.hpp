@@ -54,7 +54,8 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   owned<launch_kernel> k(new launch_kernel("products of the others of " + to_string(s)));
   if (s.elements() == 0) return k.release();
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
-  body b{row_places(r), nullptr, nullptr};
+  body b{};
+  static_cast<row_places&>(b) = row_places(r);
   auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
   l.point(offset_in(b, b.x), p.input_slots[0]);
   l.point(offset_in(b, b.y), p.output_slots[0]);

@@ -71,7 +71,8 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
   owned<launch_kernel> k(new launch_kernel("cumsum of " + to_string(s)));
   if (s.elements() == 0) return k.release();
   const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
-  scan_arguments<T> a{row_places(r), nullptr, nullptr, false, false};
+  scan_arguments<T> a{};
+  static_cast<row_places&>(a) = row_places(r);
   a.exclusive = p.c.attributes[1] != 0;
   a.reverse = p.c.attributes[2] != 0;
   a.part = a.extent;
