@@ -168,7 +168,7 @@ void check_epilogues_of_storage() {
 
 template <class T>
 void check_products() {
-  gpu::compile_family<gpu::products, T>();  // as matmul does
+  gpu::compile_kernels<matmul_op, T>();  // as matmul does
   const std::tuple<int, int, int> sizes[] = {{1, 1, 1}, {16, 16, 16}, {17, 33, 5}, {40, 7, 65}, {3, 5, 0}, {0, 4, 4}};
   for (const int transposed : {0, 1, 2, 3})
     for (const auto& [m, n, k] : sizes) {
@@ -200,7 +200,7 @@ constexpr window pools[] = {
 
 template <class T>
 void check_convolutions() {
-  gpu::compile_family<gpu::convolutions, T>();
+  gpu::compile_kernels<convolution_op, T>();
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);
@@ -214,7 +214,7 @@ void check_convolutions() {
 
 template <class T>
 void check_pools() {
-  gpu::compile_family<gpu::pools, T>();
+  gpu::compile_kernels<max_pool_op, T>();
   for (const window& w : pools) {
     const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
     const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(pools_are_the_cpus) {
 }
 
 BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
-  gpu::compile_family<gpu::pools, float>();
+  gpu::compile_kernels<max_pool_op, float>();
   call<float> pool(max_pool_operation<float>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
   pool.inputs = {{dtype::float32, pool.output.extents}};
   pool.slots = {0};

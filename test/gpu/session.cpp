@@ -357,7 +357,10 @@ BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
 
 BOOST_AUTO_TEST_CASE(what_writes_a_variable_on_a_gpu_and_has_no_kernel_there_is_told) {
   static constexpr operation reset = {
-      .name = "reset", .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; }, .writes = 1};
+      .name = "reset",
+      .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; },
+      .use = [](const node_def&, std::size_t) { return operand_use::update; },
+      .writes = true};
   gpu::emulated_platform gpus;
   graph g;
   auto v = variable<float, dims<3>>(g, "v", init::constant{1});

@@ -166,11 +166,15 @@ class swap_kernel final : public kernel {
   bool same_;
 };
 
-constexpr operation swap_operation = {
-    .name = "swap",
-    .prepare_cpu = [](const prepare_context& p) -> kernel* { return new swap_kernel(p); },
-    .stateful = true,
-    .writes = 2};
+template <operand_use Use>
+struct swap_op {
+  static constexpr const char* name = Use == operand_use::update ? "swap" : "fill_both";
+  static constexpr bool writes = true;
+  static kernel* prepare(const prepare_context& p) { return new swap_kernel(p); }
+  static constexpr operand_use use(const node_def&, std::size_t) { return Use; }
+};
+template <operand_use Use>
+constexpr operation swap_operation = declare<swap_op<Use>>();
 
 }  // namespace
 
@@ -181,7 +185,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   const auto b = variable<float, vec>(g, "b", init::none{});
   const auto start = assign(b, tensor<float, vec>{10, 20, 30});
   node_def c;
-  c.op = &swap_operation;
+  c.op = &swap_operation<operand_use::update>;
   c.inputs = {a.id(), b.id()};
   c.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
   const std::uint32_t n = g.add(static_cast<node_def&&>(c), "swap");
@@ -207,13 +211,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   graph h;
   const auto p = variable<float, vec>(h, "p", init::none{}), q = variable<float, vec>(h, "q", init::none{});
   node_def d;
-  static constexpr operation fill_both = {
-      .name = "fill_both",
-      .prepare_cpu = [](const prepare_context& k) -> kernel* { return new swap_kernel(k); },
-      .reads = [](const node_def&) { return std::uint32_t{0}; },
-      .stateful = true,
-      .writes = 2};
-  d.op = &fill_both;
+  d.op = &swap_operation<operand_use::write>;
   d.inputs = {p.id(), q.id()};
   d.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
   const node<float, vec> filled(symbol(&h, {h.add(static_cast<node_def&&>(d), "fill"), 0}));

@@ -34,35 +34,12 @@ enum class convolution_kind : unsigned char { forward, input_gradient, filter_gr
 /// What a pool does with its windows.
 enum class pool_kind : unsigned char { max, max_gradient, max_choice, average, average_gradient };
 
-/// The attributes of `conv2d`, its gradients and the pools, in this order. Those of pools end with the window's
-/// extents.
-enum class convolution_attribute : unsigned char {
-  stride_height,
-  stride_width,
-  dilation_height,
-  dilation_width,
-  pad_top,
-  pad_bottom,
-  pad_left,
-  pad_right,
-  window_height,
-  window_width,
-};
-
 namespace detail {
 
 constexpr std::int64_t windows_along(std::int64_t extent, std::int64_t window, std::int64_t stride,
                                      std::int64_t dilation, std::int64_t pad) {
   const std::int64_t room = extent + pad - ((window - 1) * dilation + 1);
   return room < 0 ? 0 : room / stride + 1;
-}
-
-/// The call that the attributes and the extents of images and result describe; `channels` and `filters` are theirs.
-inline convolution_shape convolution_of(const std::int64_t* attributes, const shape& images, std::int64_t window_height,
-                                        std::int64_t window_width, const shape& result) {
-  return {images[0],     images[1],     images[2],     images[3],     window_height, window_width,
-          result[3],     result[1],     result[2],     attributes[0], attributes[1], attributes[2],
-          attributes[3], attributes[4], attributes[5], attributes[6], attributes[7]};
 }
 
 /// Whether the result's extents are those of the windows.

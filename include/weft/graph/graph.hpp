@@ -116,12 +116,29 @@ class hasher {
 
 }  // namespace detail
 
-inline constexpr operation placeholder_operation = {.name = "placeholder", .stateful = true};
-inline constexpr operation variable_operation = {.name = "variable", .stateful = true};
-/// attributes: the extents, some of which may have names in what it yields
-inline constexpr operation constant_operation = {.name = "constant", .stateful = true};
+// What sessions know of themselves, and need no kernel.
+struct placeholder_op {
+  static constexpr const char* name = "placeholder";
+  static constexpr bool stateful = true;
+};
+struct variable_op {
+  static constexpr const char* name = "variable";
+  static constexpr bool stateful = true;
+};
+/// attributes: the extents, some of which may have names in what it yields.
+struct constant_op {
+  static constexpr const char* name = "constant";
+  static constexpr bool stateful = true;
+};
 /// Runs its control inputs and yields nothing (tf.group).
-inline constexpr operation group_operation = {.name = "group", .stateful = true};
+struct group_op {
+  static constexpr const char* name = "group";
+  static constexpr bool stateful = true;
+};
+inline constexpr operation placeholder_operation = declare<placeholder_op>();
+inline constexpr operation variable_operation = declare<variable_op>();
+inline constexpr operation constant_operation = declare<constant_op>();
+inline constexpr operation group_operation = declare<group_op>();
 
 /// Whether variables of a `variable_scope` are made, or are those that are there (tf.variable_scope's reuse).
 enum class reuse : unsigned char {

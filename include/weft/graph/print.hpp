@@ -65,9 +65,11 @@ inline std::string expression_text(const fused& f, const node_def& what) {
 inline std::string operation_text(const graph_node& n) {
   const node_def& what = n.def;
   const operation* op = what.op;
-  if (op == &reduction_operation)
-    return str_cat({reduction_name(static_cast<device::reduce_op>(what.attributes[1]), what.attributes[2] != 0),
-                   axes_text(what.attributes[0]), " ", expression_text(*op->expression(what.detail), what)});
+  if (op == &reduction_operation) {
+    const auto a = attributes_of<reduction_op>(what);
+    return str_cat({reduction_name(a.how, a.mean), axes_text(a.reduced), " ",
+                    expression_text(*op->expression(what.detail), what)});
+  }
   std::string text = op->name;
   if (op->expression) append(text, {" ", expression_text(*op->expression(what.detail), what)});
   if (op == &constant_operation && n.init.data.bytes() == size_of(what.outputs[0].type)) {

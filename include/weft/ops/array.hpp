@@ -68,8 +68,6 @@ class transpose_kernel final : public kernel {
   std::int64_t from_stride_[max_rank]{};
 };
 
-kernel* prepare_transpose(const prepare_context&);
-void transpose_gradient(gradient_context&);
 symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 
 // ---- argmax ----
@@ -77,10 +75,8 @@ symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 template <class T>
 class argmax_kernel final : public kernel {
  public:
-  explicit argmax_kernel(const prepare_context& p)
-      : in_(p.input_slots[0]),
-        out_(p.output_slots[0]),
-        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])) {}
+  argmax_kernel(const prepare_context& p, std::size_t axis)
+      : in_(p.input_slots[0]), out_(p.output_slots[0]), rows_(p.inputs[0].extents, axis) {}
   void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
     auto* to = reinterpret_cast<std::int32_t*>(f.buffers[out_]);
@@ -102,30 +98,22 @@ class argmax_kernel final : public kernel {
 };
 
 /// Throws invalid_argument if there is nothing along the axis to be the largest, and what check_indices throws.
-void check_argmax(const prepare_context&);
+void check_argmax(const prepare_context&, std::size_t axis);
 
 /// Throws out_of_range if std::int32_t does not hold the numbers that elements have along the axis.
-void check_indices(const prepare_context&);
-
-template <class T>
-kernel* prepare_argmax(const prepare_context& p) {
-  check_argmax(p);
-  return new argmax_kernel<T>(p);
-}
-
-WEFT_INSTANTIATE(kernel* prepare_argmax<float>(const prepare_context&));
+void check_indices(const prepare_context&, std::size_t axis);
 
 // ---- one_hot ----
 
 template <class T>
 class one_hot_kernel final : public kernel {
  public:
-  explicit one_hot_kernel(const prepare_context& p)
+  one_hot_kernel(const prepare_context& p, std::size_t depth)
       : in_(p.input_slots[0]),
         out_(p.output_slots[0]),
         wide_(p.inputs[0].type == dtype::int64),
         rows_(p.inputs[0].extents.elements()),
-        depth_(static_cast<std::size_t>(p.c.attributes[0])) {}
+        depth_(depth) {}
   void run(const kernel_context& f) override {
     const std::byte* labels = f.buffers[in_];
     T* to = reinterpret_cast<T*>(f.buffers[out_]);
@@ -142,11 +130,6 @@ class one_hot_kernel final : public kernel {
   bool wide_;
   std::size_t rows_, depth_;
 };
-
-template <class T>
-kernel* prepare_one_hot(const prepare_context& p) {
-  return new one_hot_kernel<T>(p);
-}
 
 // ---- shape and size ----
 
@@ -165,44 +148,84 @@ class extents_kernel final : public kernel {
   shape extents_;
 };
 
-inline kernel* prepare_shape(const prepare_context& p) { return new extents_kernel(p, false); }
-inline kernel* prepare_size(const prepare_context& p) { return new extents_kernel(p, true); }
-inline std::uint32_t reads_nothing(const node_def&) { return 0; }
+}  // namespace detail
+
+/// The attributes are the operand's axes in their new order.
+struct transpose_op {
+  static constexpr const char* name = "transpose";
+  static kernel* prepare(const prepare_context&);
+  static void gradient(gradient_context&);
+};
+inline constexpr operation transpose_operation = declare<transpose_op>();
+
+template <class T>
+struct argmax_op {
+  static constexpr const char* name = "argmax";
+  struct attributes {
+    attribute<std::size_t> axis;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    detail::check_argmax(p, a.axis);
+    return new detail::argmax_kernel<T>(p, a.axis);
+  }
+};
+template <class T>
+inline constexpr operation argmax_operation = declare<argmax_op<T>>();
+
+template <class T>
+struct one_hot_op {
+  static constexpr const char* name = "one_hot";
+  struct attributes {
+    attribute<std::size_t> depth;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::one_hot_kernel<T>(p, a.depth);
+  }
+};
+template <class T>
+inline constexpr operation one_hot_operation = declare<one_hot_op<T>>();
+
+/// The operand's extents, and their product.
+struct shape_op {
+  static constexpr const char* name = "shape";
+  static kernel* prepare(const prepare_context& p) { return new detail::extents_kernel(p, false); }
+  static constexpr operand_use use(const node_def&, std::size_t) { return operand_use::extents; }
+};
+struct size_op {
+  static constexpr const char* name = "size";
+  static kernel* prepare(const prepare_context& p) { return new detail::extents_kernel(p, true); }
+  static constexpr operand_use use(const node_def&, std::size_t) { return operand_use::extents; }
+};
+inline constexpr operation shape_operation = declare<shape_op>();
+inline constexpr operation size_operation = declare<size_op>();
+
+namespace detail {
+
+WEFT_INSTANTIATE(kernel* prepare_declared<argmax_op<float>>(const prepare_context&));
 
 }  // namespace detail
 
-inline constexpr operation transpose_operation = {.name = "transpose",
-                                                  .prepare_cpu = detail::prepare_transpose,
-                                                  .gpu = &gpu::preparation_of<detail::prepare_transpose>,
-                                                  .gradient = detail::transpose_gradient};
-template <class T>
-inline constexpr operation argmax_operation = [] {
-  return operation{.name = "argmax",
-                   .prepare_cpu = detail::prepare_argmax<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_argmax<T>>};
-}();
-template <class T>
-inline constexpr operation one_hot_operation = [] {
-  return operation{.name = "one_hot",
-                   .prepare_cpu = detail::prepare_one_hot<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_one_hot<T>>};
-}();
-inline constexpr operation shape_operation = {.name = "shape",
-                                              .prepare_cpu = detail::prepare_shape,
-                                              .gpu = &gpu::preparation_of<detail::prepare_shape>,
-                                              .reads = detail::reads_nothing};
-inline constexpr operation size_operation = {.name = "size",
-                                             .prepare_cpu = detail::prepare_size,
-                                             .gpu = &gpu::preparation_of<detail::prepare_size>,
-                                             .reads = detail::reads_nothing};
+#if WEFT_BODIES
+
+WEFT_DECL kernel* transpose_op::prepare(const prepare_context& p) { return new detail::transpose_kernel(p); }
+
+WEFT_DECL void transpose_op::gradient(gradient_context& g) {
+  sequence<std::int64_t> inverse(g.c.attributes.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
+  g.set_gradient(0, detail::record_transpose(g.upstream(), inverse));
+}
+
+#endif
 
 namespace detail {
 
 #if WEFT_BODIES
 
-WEFT_DECL void check_indices(const prepare_context& p) {
-  const auto axis = p.c.attributes[0];
-  const std::int64_t extent = p.inputs[0].extents[static_cast<std::size_t>(axis)];
+WEFT_DECL void check_indices(const prepare_context& p, std::size_t axis) {
+  const std::int64_t extent = p.inputs[0].extents[axis];
   if (extent > std::int64_t{1} << 31)
     throw error(error_code::out_of_range, p.c.op->name,
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents),
@@ -210,32 +233,17 @@ WEFT_DECL void check_indices(const prepare_context& p) {
                  "compare what they yield"});
 }
 
-WEFT_DECL void check_argmax(const prepare_context& p) {
-  check_indices(p);
-  const auto axis = p.c.attributes[0];
-  if (p.inputs[0].extents[static_cast<std::size_t>(axis)] == 0 && p.outputs[0].extents.elements() > 0)
+WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
+  check_indices(p, axis);
+  if (p.inputs[0].extents[axis] == 0 && p.outputs[0].extents.elements() > 0)
     throw error(error_code::invalid_argument, "argmax",
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents), " is empty"});
 }
 
-WEFT_DECL kernel* prepare_transpose(const prepare_context& p) { return new transpose_kernel(p); }
-
 WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
-  node_def c;
-  c.op = &transpose_operation;
-  c.inputs = {x.id()};
-  c.attributes = axes;
   shape extents;
   for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
-  c.outputs = {{x.type(), extents}};
-  return x.builder()->record(static_cast<node_def&&>(c));
-}
-
-WEFT_DECL void transpose_gradient(gradient_context& g) {
-  sequence<std::int64_t> inverse(g.c.attributes.size());
-  for (std::size_t i = 0; i < inverse.size(); ++i)
-    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
-  g.set_gradient(0, record_transpose(g.upstream(), inverse));
+  return record_call(transpose_operation, {x}, {x.type(), extents}, axes);
 }
 
 #endif
@@ -333,7 +341,7 @@ template <int... Axes, Expression Expr>
   } else {
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
-    if constexpr (Expr::symbolic) gpu::compile_family<gpu::transposes, value_t<Expr>>();
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::transposes, value_t<Expr>>();
     const auto x = detail::materialize(e);
     sequence<std::int64_t> axes;
     shape extents;
@@ -358,13 +366,13 @@ template <int Axis, Expression Expr>
   } else {
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
-    if constexpr (Expr::symbolic) gpu::compile_family<gpu::argmaxes, value_t<Expr>>();
+    if constexpr (Expr::symbolic) gpu::compile_kernels<argmax_op, value_t<Expr>>();
     const auto x = detail::materialize(e);
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
       if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
     return detail::record_or_run<std::int32_t, To, device_t<Expr>>(argmax_operation<value_t<Expr>>, extents,
-                                                                {__builtin_ctz(mask)}, x);
+                                                                words_of(typename argmax_op<value_t<Expr>>::attributes{axis_number<D, Axis>}), x);
   }
 }
 
@@ -390,7 +398,7 @@ template <int Depth, class T = float, Expression Expr>
       "one_hot: labels are std::int32_t or std::int64_t");
   static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
-  if constexpr (Expr::symbolic) gpu::compile_family<gpu::one_hots, T>();
+  if constexpr (Expr::symbolic) gpu::compile_kernels<one_hot_op, T>();
   const auto x = detail::materialize(labels);
   shape extents = detail::extents_of(x);
   extents.push_back(Depth);
@@ -423,7 +431,7 @@ template <Expression Expr>
 [[nodiscard]] auto stop_gradient(const Expr& e) {
   if constexpr (Expr::symbolic) {
     const symbol x = let(e).erased();
-    return detail::node_of<Expr>(detail::record_alias(stop_gradient_operation, x, x.extents()));
+    return detail::node_of<Expr>(detail::record_call(stop_gradient_operation, {x}, x.info()));
   } else {
     return eval(e);
   }

@@ -8,16 +8,16 @@
 
 namespace weft::detail {
 
-/// From each row along an axis, attribute 0, a row of the same extent. `Rows`, made from the call, has a `name` and
-/// does `run(rows, x, y, begin, end)` for groups [begin, end) of rows.
+/// From each row along an axis a row of the same extent. `Rows` has a `name` and does `run(rows, x, y, begin, end)` for
+/// groups [begin, end) of rows.
 template <class T, class Rows>
 class axis_kernel final : public kernel {
  public:
-  explicit axis_kernel(const prepare_context& p)
+  axis_kernel(const prepare_context& p, std::size_t axis, const Rows& how)
       : in_(p.input_slots[0]),
         out_(p.output_slots[0]),
-        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
-        how_(p),
+        rows_(p.inputs[0].extents, axis),
+        how_(how),
         chunks_(rows_.extent ? rows_.groups() : 0, p.inputs[0].extents.elements()) {}
   void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_]);

@@ -12,6 +12,11 @@ namespace weft {
 template <class Dims, int... Axes>
 struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
+/// The number of an axis that may be counted from the end.
+template <class Dims, int Axis>
+inline constexpr std::size_t axis_number = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank)
+                                                                             : Axis);
+
 /// The operation needs float or double.
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};

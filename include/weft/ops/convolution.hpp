@@ -22,11 +22,11 @@ namespace detail {
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
 
 /// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters].
-inline convolution_shape convolution_of(const node_def& c, const shape& images, const shape& filters,
+inline convolution_shape convolution_of(const window_attributes& a, const shape& images, const shape& filters,
                                         const shape& result) {
-  const convolution_shape s = convolution_of(c.attributes.data(), images, filters[0], filters[1], result);
+  const convolution_shape s = convolution_of(a, images, filters[0], filters[1], result);
   if (images[3] != filters[2] || result[3] != filters[3] || result[0] != images[0] || !windows_fit(s))
-    throw error(error_code::invalid_argument, c.op->name,
+    throw error(error_code::invalid_argument, "conv2d",
                 {"images of extents ", to_string(images), ", filters of ", to_string(filters), " and a result of ",
                  to_string(result),
                  " do not fit together: images are [batch, height, width, channels], filters [height, width, "
@@ -34,122 +34,109 @@ inline convolution_shape convolution_of(const node_def& c, const shape& images, 
   return s;
 }
 
-inline symbol record_convolution(const operation& op, const gradient_context& g, symbol a, symbol b,
-                                 const shape& extents) {
-  node_def c;
-  c.op = &op;
-  c.inputs = {a.id(), b.id()};
-  c.attributes = g.c.attributes;
-  c.outputs = {{a.type(), extents}};
-  return a.builder()->record(static_cast<node_def&&>(c));
-}
+}  // namespace detail
 
-template <class T>
-void convolution_gradient(gradient_context&);
-template <class T>
-void convolution_input_gradient_gradient(gradient_context&);
-template <class T>
-void convolution_filter_gradient_gradient(gradient_context&);
+// A convolution is linear in each operand, and so are its gradients: the three are each other's.
 
+/// Inputs: images, filters; output: the result.
 template <class T>
-kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f) {
-  return device::make_convolution<T>(
-      convolution_of(p.c, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-      p.input_slots[1], f.result, static_cast<device::loop_kernel*>(f.epilogue));
-}
+struct convolution_op {
+  static constexpr const char* name = "conv2d";
+  static constexpr fusion_kind part = fusion_kind::product;
+  using attributes = detail::window_attributes;
 
+  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
+    return device::make_convolution<T>(
+        detail::convolution_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
+        p.input_slots[1], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+  }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return prepare_fused(p, a, {p.output_slots[0]});
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-kernel* prepare_convolution(const prepare_context& p) {
-  return prepare_convolution_fused<T>(p, {p.output_slots[0]});
-}
+inline constexpr operation convolution_operation = declare<convolution_op<T>>();
 
+/// Inputs: filters, the result's gradient; output: the gradient of the images, of their extents
+/// (tf.raw_ops.Conv2DBackpropInput).
 template <class T>
-kernel* prepare_convolution_input_gradient(const prepare_context& p) {
-  return device::make_convolution_input_gradient<T>(
-      convolution_of(p.c, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-      p.input_slots[1], p.output_slots[0]);
-}
+struct convolution_input_gradient_op {
+  static constexpr const char* name = "conv2d_input_gradient";
+  using attributes = detail::window_attributes;
 
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return device::make_convolution_input_gradient<T>(
+        detail::convolution_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
+        p.input_slots[1], p.output_slots[0]);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-kernel* prepare_convolution_filter_gradient(const prepare_context& p) {
-  return device::make_convolution_filter_gradient<T>(
-      convolution_of(p.c, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-      p.input_slots[1], p.output_slots[0]);
+inline constexpr operation convolution_input_gradient_operation = declare<convolution_input_gradient_op<T>>();
+
+/// Inputs: images, the result's gradient; output: the gradient of the filters, of their extents
+/// (tf.raw_ops.Conv2DBackpropFilter).
+template <class T>
+struct convolution_filter_gradient_op {
+  static constexpr const char* name = "conv2d_filter_gradient";
+  using attributes = detail::window_attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return device::make_convolution_filter_gradient<T>(
+        detail::convolution_of(a, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
+        p.input_slots[1], p.output_slots[0]);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
+template <class T>
+inline constexpr operation convolution_filter_gradient_operation = declare<convolution_filter_gradient_op<T>>();
+
+namespace detail {
+
+/// Of two operands, with the extents of the one that the gradient is of.
+inline symbol record_convolution(const operation& op, const window_attributes& a, symbol x, symbol y, symbol like) {
+  return record_call(op, {x, y}, {x.type(), like.extents()}, words_of(a));
 }
 
 }  // namespace detail
 
-// attributes of all three: see convolution_attribute
-
-/// inputs: images, filters; output: the result
 template <class T>
-inline constexpr operation convolution_operation = [] {
-  return operation{.name = "conv2d",
-                   .prepare_cpu = detail::prepare_convolution<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_convolution<T>>,
-                   .gradient = detail::convolution_gradient<T>,
-                   .part = fusion_kind::product,
-                   .prepare_fused = detail::prepare_convolution_fused<T>};
-}();
-
-/// inputs: filters, what arrives at the result; output: the gradient of the images, of their extents
-/// (tf.raw_ops.Conv2DBackpropInput)
+void convolution_op<T>::gradient(gradient_context& g, const attributes& a) {
+  const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
+  if (g.needs_gradient(0))
+    g.set_gradient(
+        0, detail::record_convolution(convolution_input_gradient_operation<T>, a, filters, up, images));
+  if (g.needs_gradient(1))
+    g.set_gradient(
+        1, detail::record_convolution(convolution_filter_gradient_operation<T>, a, images, up, filters));
+}
 template <class T>
-inline constexpr operation convolution_input_gradient_operation = [] {
-  return operation{.name = "conv2d_input_gradient",
-                   .prepare_cpu = detail::prepare_convolution_input_gradient<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_convolution_input_gradient<T>>,
-                   .gradient = detail::convolution_input_gradient_gradient<T>};
-}();
-
-/// inputs: images, what arrives at the result; output: the gradient of the filters, of their extents
-/// (tf.raw_ops.Conv2DBackpropFilter)
+void convolution_input_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
+  const symbol filters = g.input(0), dy = g.input(1), up = g.upstream();
+  if (g.needs_gradient(0))
+    g.set_gradient(0, detail::record_convolution(convolution_filter_gradient_operation<T>, a, up, dy, filters));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, detail::record_convolution(convolution_operation<T>, a, up, filters, dy));
+}
 template <class T>
-inline constexpr operation convolution_filter_gradient_operation = [] {
-  return operation{.name = "conv2d_filter_gradient",
-                   .prepare_cpu = detail::prepare_convolution_filter_gradient<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_convolution_filter_gradient<T>>,
-                   .gradient = detail::convolution_filter_gradient_gradient<T>};
-}();
+void convolution_filter_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
+  const symbol images = g.input(0), dy = g.input(1), up = g.upstream();
+  if (g.needs_gradient(0))
+    g.set_gradient(0, detail::record_convolution(convolution_input_gradient_operation<T>, a, up, dy, images));
+  if (g.needs_gradient(1))
+    g.set_gradient(1, detail::record_convolution(convolution_operation<T>, a, images, up, dy));
+}
 
 namespace detail {
 
-// A convolution is linear in each operand, and so are its gradients: the three are each other's.
-
-template <class T>
-void convolution_gradient(gradient_context& g) {
-  const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, filters, up, images.extents()));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, record_convolution(convolution_filter_gradient_operation<T>, g, images, up, filters.extents()));
-}
-
-template <class T>
-void convolution_input_gradient_gradient(gradient_context& g) {
-  const symbol filters = g.input(0), arriving = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, record_convolution(convolution_filter_gradient_operation<T>, g, up, arriving, filters.extents()));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, record_convolution(convolution_operation<T>, g, up, filters, arriving.extents()));
-}
-
-template <class T>
-void convolution_filter_gradient_gradient(gradient_context& g) {
-  const symbol images = g.input(0), arriving = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, record_convolution(convolution_input_gradient_operation<T>, g, up, arriving, images.extents()));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, record_convolution(convolution_operation<T>, g, images, up, arriving.extents()));
-}
-
-WEFT_INSTANTIATE(kernel* prepare_convolution<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_convolution_fused<float>(const prepare_context&, const product_fusion&));
-WEFT_INSTANTIATE(kernel* prepare_convolution_input_gradient<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_convolution_filter_gradient<float>(const prepare_context&));
-WEFT_INSTANTIATE(void convolution_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void convolution_input_gradient_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void convolution_filter_gradient_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<convolution_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_fused_declared<convolution_op<float>>(const prepare_context&, const product_fusion&));
+WEFT_INSTANTIATE(kernel* prepare_declared<convolution_input_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<convolution_filter_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<convolution_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<convolution_input_gradient_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<convolution_filter_gradient_op<float>>(gradient_context&));
 
 constexpr bool channels_fit(const shape& images, const shape& filters) {
   return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
@@ -248,15 +235,15 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(images, filters);
   } else {
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::convolutions, T>();
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
     using D = typename detail::conv2d_result<DA, DB, Options>::type;
     const auto x = detail::materialize(images);
     const auto w = detail::materialize(filters);
     const shape window = detail::extents_of(w);
-    detail::window_call call =
+    const detail::window_call call =
         detail::call_windows(detail::extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
     return detail::record_or_run<T, D, device_t<A>>(convolution_operation<T>, call.result,
-                                                    static_cast<sequence<std::int64_t>&&>(call.attributes), x, w);
+                                                    words_of(call.attributes), x, w);
   }
 }
 

@@ -12,28 +12,29 @@ template <class T>
 struct exclusive_product_rows {
   static constexpr const char* name = "products of the others";
 
-  explicit exclusive_product_rows(const prepare_context&) {}
   void run(const axis_rows& rows, const T* x, T* y, std::size_t begin, std::size_t end) const {
     device::exclusive_products(rows, x, y, begin, end);
   }
 };
 
-template <class T>
-kernel* prepare_exclusive_product(const prepare_context& p) {
-  return new axis_kernel<T, exclusive_product_rows<T>>(p);
-}
-
 /// Its gradient, in symbols: right where at most two elements of a row are 0 and nothing overflows.
-void exclusive_product_gradient(gradient_context&);
+void exclusive_product_gradient(gradient_context&, std::size_t axis);
 
-/// attributes: the axis; detail: the product of values as they are, a fused_reduction.
+/// detail: the product of values as they are, a fused_reduction.
 template <class T>
-inline constexpr operation exclusive_product_operation = [] {
-  return operation{.name = "exclusive_product",
-                   .prepare_cpu = prepare_exclusive_product<T>,
-                   .gpu = &gpu::preparation_of<prepare_exclusive_product<T>>,
-                   .gradient = exclusive_product_gradient};
-}();
+struct exclusive_product_op {
+  static constexpr const char* name = "exclusive_product";
+  struct attributes {
+    attribute<std::size_t> axis;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new axis_kernel<T, exclusive_product_rows<T>>(p, a.axis, {});
+  }
+  static void gradient(gradient_context& g, const attributes& a) { exclusive_product_gradient(g, a.axis); }
+};
+template <class T>
+inline constexpr operation exclusive_product_operation = declare<exclusive_product_op<T>>();
 
 }  // namespace weft::detail
 WEFT_COLD_END

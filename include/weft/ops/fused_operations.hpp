@@ -12,7 +12,7 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// attributes[0] of reductions and gradients: the reduced axes, one bit each.
+/// Reduced axes have one bit each.
 inline void kept_axes(std::int64_t reduced, std::size_t rank, bool* kept) {
   for (std::size_t axis = 0; axis < rank; ++axis) kept[axis] = !((reduced >> axis) & 1);
 }
@@ -37,15 +37,8 @@ const char* reduction_name(device::reduce_op, bool mean);
 /// A number as an element of a floating-point type, by its bits.
 std::uint64_t element_bits(double number, dtype);
 
-kernel* prepare_elementwise(const prepare_context&);
-kernel* prepare_reduction(const prepare_context&);
-kernel* prepare_elementwise_gradient(const prepare_context&);
-kernel* prepare_fill(const prepare_context&);
-std::uint32_t elementwise_gradient_reads(const node_def&);
+/// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
 bool stores_every_element(const node_def&, const value_info* inputs, const value_info& output);
-void elementwise_gradient(gradient_context&);
-void elementwise_second_gradient(gradient_context&);
-void reduction_gradient(gradient_context&);
 
 // ---- symbols ----
 
@@ -61,32 +54,71 @@ shape with_ones(const shape& space, std::int64_t reduced);
 /// A number, once for each element.
 symbol record_fill(op_builder&, double number, const value_info&);
 
+/// detail: the expression, a `fused`.
+struct elementwise_op {
+  static constexpr const char* name = "map";
+  static constexpr fusion_kind part = fusion_kind::expression;
+
+  static kernel* prepare(const prepare_context&);
+  static void gradient(gradient_context&);
+  static const fused* expression(const void* detail) { return expression_of(detail); }
+  static bool in_place(const node_def& c, const value_info* inputs, const value_info& output) {
+    return stores_every_element(c, inputs, output);
+  }
+};
+
+/// detail: the expression, a `fused_reduction`.
+struct reduction_op {
+  static constexpr const char* name = "reduce";
+  struct attributes {
+    attribute<std::int64_t> reduced;  ///< axes, one bit each
+    attribute<device::reduce_op> how;
+    attribute<bool> mean;
+  };
+
+  static kernel* prepare(const prepare_context&, const attributes&);
+  static void gradient(gradient_context&, const attributes&);
+  static const fused* expression(const void* detail) { return reduced_expression(detail); }
+};
+
+/// The gradients of an expression, or of a sum of one, with respect to its arguments. Inputs: these, the upstream
+/// gradient and, unless of a sum, the value. detail: the expression.
+struct elementwise_gradient_op {
+  static constexpr const char* name = "map_gradient";
+  static constexpr fusion_kind part = fusion_kind::gradient;
+  struct attributes {
+    attribute<std::int64_t> reduced;  ///< of a sum: axes, one bit each; else -1
+    attribute<bool> mean;
+  };
+  /// The argument that an output is the gradient of: behind the attributes.
+  static std::size_t argument_of(const node_def& c, std::size_t output) {
+    return static_cast<std::size_t>(c.attributes[sizeof(attributes) / sizeof(std::int64_t) + output]);
+  }
+
+  static kernel* prepare(const prepare_context&, const attributes&);
+  static void gradient(gradient_context&, const attributes&);
+  static const fused* expression(const void* detail) { return expression_of(detail); }
+  static operand_use use(const node_def& c, std::size_t operand) {
+    const bool read = (static_cast<const fused*>(c.detail)->gradient_reads() >> operand) & 1;
+    return read ? operand_use::read : operand_use::extents;
+  }
+  static bool in_place(const node_def& c, const value_info* inputs, const value_info& output) {
+    return stores_every_element(c, inputs, output);
+  }
+};
+
+/// One number, over extents that may be known only when a step runs. literals: the number, a double.
+struct fill_op {
+  static constexpr const char* name = "fill";
+  static kernel* prepare(const prepare_context&);
+};
+
 }  // namespace detail
 
-inline constexpr operation elementwise_operation = {.name = "map",
-                                                    .prepare_cpu = detail::prepare_elementwise,
-                                                    .gpu = &gpu::preparation_of<detail::prepare_elementwise>,
-                                                    .gradient = detail::elementwise_gradient,
-                                                    .expression = detail::expression_of,
-                                                    .in_place = detail::stores_every_element,
-                                                    .part = fusion_kind::expression};
-inline constexpr operation elementwise_gradient_operation = {
-    .name = "map_gradient",
-    .prepare_cpu = detail::prepare_elementwise_gradient,
-    .gpu = &gpu::preparation_of<detail::prepare_elementwise_gradient>,
-    .gradient = detail::elementwise_second_gradient,
-    .expression = detail::expression_of,
-    .reads = detail::elementwise_gradient_reads,
-    .in_place = detail::stores_every_element,
-    .part = fusion_kind::gradient};
-inline constexpr operation reduction_operation = {.name = "reduce",
-                                                  .prepare_cpu = detail::prepare_reduction,
-                                                  .gpu = &gpu::preparation_of<detail::prepare_reduction>,
-                                                  .gradient = detail::reduction_gradient,
-                                                  .expression = detail::reduced_expression};
-/// One number, over extents that may be known only when a step runs. literals: the number, a double
-inline constexpr operation fill_operation = {
-    .name = "fill", .prepare_cpu = detail::prepare_fill, .gpu = &gpu::preparation_of<detail::prepare_fill>};
+inline constexpr operation elementwise_operation = declare<detail::elementwise_op>();
+inline constexpr operation reduction_operation = declare<detail::reduction_op>();
+inline constexpr operation elementwise_gradient_operation = declare<detail::elementwise_gradient_op>();
+inline constexpr operation fill_operation = declare<detail::fill_op>();
 
 #if WEFT_BODIES
 
@@ -139,7 +171,7 @@ inline std::size_t operands_of(const prepare_context& p, const shape& space, dev
   return n;
 }
 
-WEFT_DECL kernel* prepare_elementwise(const prepare_context& p) {
+WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
   const shape& space = p.outputs[0].extents;
   device::operand in[device::max_operands];
@@ -151,36 +183,28 @@ WEFT_DECL kernel* prepare_elementwise(const prepare_context& p) {
                                  p.c.literals, describe_fused("map", f));
 }
 
-// attributes: reduced axes, combine, mean
-WEFT_DECL kernel* prepare_reduction(const prepare_context& p) {
+WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attributes& a) {
   const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
   const std::size_t n = p.c.inputs.size();
   const shape space = broadcast_space(p.inputs, n);
   device::operand in[device::max_operands];
   operands_of(p, space, in);
   bool kept[max_rank];
-  kept_axes(p.c.attributes[0], space.rank, kept);
+  kept_axes(a.reduced, space.rank, kept);
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
-  const auto how = static_cast<device::reduce_op>(p.c.attributes[1]);
-  const bool mean = p.c.attributes[2] != 0;
+  const device::reduce_op how = a.how;
   const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
                           r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
-                                    p.c.literals, describe_fused(reduction_name(how, mean), *r.body));
-  if (mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
+                                    p.c.literals, describe_fused(reduction_name(how, a.mean), *r.body));
+  if (a.mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
 
-// inputs: arguments, upstream and, unless of a reduction, the value
-// attributes: reduced axes or -1, mean, then the argument of each output
-WEFT_DECL std::uint32_t elementwise_gradient_reads(const node_def& c) {
-  return static_cast<const fused*>(c.detail)->gradient_reads();
-}
-
-WEFT_DECL kernel* prepare_elementwise_gradient(const prepare_context& p) {
+WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, const attributes& a) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
-  const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
+  const bool of_reduction = a.reduced >= 0;
   const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments;
   const value_info& upstream = p.inputs[arguments];
   const shape space = of_reduction ? broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
@@ -189,7 +213,7 @@ WEFT_DECL kernel* prepare_elementwise_gradient(const prepare_context& p) {
   device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
   if (of_reduction) {
     bool kept[max_rank];
-    kept_axes(p.c.attributes[0], space.rank, kept);
+    kept_axes(a.reduced, space.rank, kept);
     in[arguments] = device::reduced_operand(upstream.type, space, kept);
   } else {
     in[arguments] = device::broadcast_operand(upstream.type, upstream.extents, space);
@@ -211,7 +235,7 @@ WEFT_DECL kernel* prepare_elementwise_gradient(const prepare_context& p) {
     where.out_elements.push_back(0);
   }
   for (std::size_t o = 0; o < p.c.outputs.size(); ++o) {
-    const auto k = static_cast<std::size_t>(p.c.attributes[2 + o]);
+    const std::size_t k = elementwise_gradient_op::argument_of(p.c, o);
     out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
     const bool whole = p.outputs[o].extents.elements() == space.elements();
     how[k] = whole ? device::reduce_op::store : device::reduce_op::sum;
@@ -222,7 +246,7 @@ WEFT_DECL kernel* prepare_elementwise_gradient(const prepare_context& p) {
                           f.signature.memory_bound);
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
                                     describe_fused("gradient of", f));
-  if (mean)
+  if (a.mean)
     k->divide_input(arguments, static_cast<double>(space.elements()) / static_cast<double>(upstream.extents.elements()),
                     upstream.extents.elements(), upstream.type, *f.value_arithmetic);
   return k;
@@ -260,9 +284,8 @@ class fill_kernel final : public kernel {
   std::uint64_t element_;
 };
 
-WEFT_DECL kernel* prepare_fill(const prepare_context& p) { return new fill_kernel(p); }
+WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) { return new fill_kernel(p); }
 
-/// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
 WEFT_DECL bool stores_every_element(const node_def& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
   return broadcast_space(inputs, arguments) == output.extents;
@@ -371,7 +394,8 @@ WEFT_DECL symbol record_reduction(symbol x, std::int64_t reduced, const fused_re
   for (std::size_t i = 0; i < x.extents().rank; ++i)
     if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
   c.outputs.push_back({x.type(), extents});
-  c.attributes = {reduced, static_cast<std::int64_t>(product ? device::reduce_op::product : device::reduce_op::sum), 0};
+  c.attributes = words_of(
+      reduction_op::attributes{reduced, product ? device::reduce_op::product : device::reduce_op::sum, false});
   return x.builder()->record(static_cast<node_def&&>(c));
 }
 
@@ -426,7 +450,7 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
   c.inputs = g.c.inputs;
   c.inputs.push_back(upstream.id());
   if (reduced < 0) c.inputs.push_back(g.output().id());
-  c.attributes = {reduced, mean ? 1 : 0};
+  c.attributes = words_of(elementwise_gradient_op::attributes{reduced, mean});
   c.literals = g.c.literals;
   const std::size_t arguments = g.c.inputs.size();
   const auto written = [&](std::size_t i) { return g.needs_gradient(i) && ((f.signature.reached >> i) & 1); };
@@ -465,7 +489,7 @@ inline void check_differentiable(const gradient_context& g, const fused& f) {
                   {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
 }
 
-WEFT_DECL void elementwise_gradient(gradient_context& g) {
+WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   check_differentiable(g, f);
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
@@ -479,25 +503,25 @@ WEFT_DECL void elementwise_gradient(gradient_context& g) {
 
 /// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
 /// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
-WEFT_DECL void elementwise_second_gradient(gradient_context& g) {
+WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attributes& a) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   const std::size_t n = f.signature.arguments;
   const auto arguments = arguments_of(g, n + 1, true);
   symbol upstream = arguments[n];
-  if (g.c.attributes[0] >= 0) {
+  if (a.reduced >= 0) {
     sequence<value_info> infos;
     for (std::size_t i = 0; i < n; ++i) infos.push_back(arguments[i].info());
     const shape space = broadcast_space(infos.data(), n);
-    const shape kept = with_ones(space, g.c.attributes[0]);
+    const shape kept = with_ones(space, a.reduced);
     const symbol ones = record_fill(*upstream.builder(), 1, {f.type, space});
     upstream = record_reshape(upstream, kept) * ones;
-    if (g.c.attributes[1]) upstream = upstream / record_reshape(record_reduction(ones, g.c.attributes[0]), kept);
+    if (a.mean) upstream = upstream / record_reshape(record_reduction(ones, a.reduced), kept);
   }
   sequence<symbol> gradients(n);
   f.expand_gradient(arguments.data(), g.c.literals.data(), upstream, gradients.data());
   sequence<symbol> ys, arriving;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
-    const auto i = static_cast<std::size_t>(g.c.attributes[2 + o]);
+    const std::size_t i = elementwise_gradient_op::argument_of(g.c, o);
     if (!g.has_upstream(o) || gradients[i].is_number()) continue;
     ys.push_back(sum_to(gradients[i], arguments[i].extents()));
     arriving.push_back(g.upstream(o));
@@ -508,8 +532,8 @@ WEFT_DECL void elementwise_second_gradient(gradient_context& g) {
 // The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
 // are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
 // less the other; of three or more, the product of the others is taken as 0 once and for all.
-WEFT_DECL void exclusive_product_gradient(gradient_context& g) {
-  const std::int64_t along = std::int64_t{1} << g.c.attributes[0];
+WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t axis) {
+  const std::int64_t along = std::int64_t{1} << axis;
   const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
   const auto arguments = arguments_of(g, 1, true);
   const symbol x = arguments[0];
@@ -527,13 +551,13 @@ WEFT_DECL void exclusive_product_gradient(gradient_context& g) {
   give(g, arguments, x.builder()->differentiate({y}, {g.upstream()}, arguments, true));
 }
 
-WEFT_DECL void reduction_gradient(gradient_context& g) {
+WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
-  const auto how = static_cast<device::reduce_op>(g.c.attributes[1]);
-  const std::int64_t reduced = g.c.attributes[0];
+  const device::reduce_op how = a.how;
+  const std::int64_t reduced = a.reduced;
   check_differentiable(g, f);
   if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
-  if (how == device::reduce_op::sum) return record_fused_gradient(g, f, reduced, g.c.attributes[2] != 0, g.upstream());
+  if (how == device::reduce_op::sum) return record_fused_gradient(g, f, reduced, a.mean, g.upstream());
 
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, true);
@@ -548,13 +572,9 @@ WEFT_DECL void reduction_gradient(gradient_context& g) {
     for (std::size_t axis = x.extents().rank; axis-- > 0;) {
       const std::int64_t along = std::int64_t{1} << axis;
       if ((reduced & along) == 0) continue;
-      node_def c;
-      c.op = product.others;
-      c.detail = product.plain;
-      c.inputs = {products.id()};
-      c.outputs = {products.info()};
-      c.attributes = {static_cast<std::int64_t>(axis)};
-      others = x.builder()->record(static_cast<node_def&&>(c)) * others;
+      others = record_call(*product.others, {products}, products.info(), {static_cast<std::int64_t>(axis)},
+                           product.plain) *
+               others;
       if ((reduced & (along - 1)) == 0) break;
       products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
     }

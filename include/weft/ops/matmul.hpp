@@ -20,29 +20,28 @@ constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
   return a.rank == 2 && b.rank == 2 && a[takes(t, transpose_of::a) ? 0 : 1] == b[takes(t, transpose_of::b) ? 1 : 0];
 }
 
-symbol record_product(const operation&, symbol a, symbol b, bool transpose_a, bool transpose_b);
-void matmul_gradient(gradient_context&);
+struct matmul_attributes {
+  attribute<bool> transpose_a, transpose_b;
+};
+
+symbol record_product(const operation&, symbol a, symbol b, const matmul_attributes&);
+void matmul_gradient(gradient_context&, const matmul_attributes&);
 
 #if WEFT_BODIES
 
 inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
-  node_def c;
-  c.op = &op;
-  c.inputs = {a.id(), b.id()};
-  c.attributes = {transpose_a, transpose_b};
-  c.outputs = {{a.type(), shape(a.extents()[transpose_a ? 1 : 0], b.extents()[transpose_b ? 0 : 1])}};
-  return a.builder()->record(static_cast<node_def&&>(c));
+  const shape extents(a.extents()[transpose_a ? 1 : 0], b.extents()[transpose_b ? 0 : 1]);
+  return record_call(op, {a, b}, {a.type(), extents}, words_of(matmul_attributes{transpose_a, transpose_b}));
 }
 
-WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
+WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const matmul_attributes& t) {
   check_same_graph("matmul", a.builder(), b.builder());
-  return record_matmul(op, a, b, transpose_a, transpose_b);
+  return record_matmul(op, a, b, t.transpose_a, t.transpose_b);
 }
 
-// attributes: transpose_a, transpose_b
-WEFT_DECL void matmul_gradient(gradient_context& g) {
+WEFT_DECL void matmul_gradient(gradient_context& g, const matmul_attributes& t) {
   const operation& op = *g.c.op;
-  const bool ta = g.c.attributes[0], tb = g.c.attributes[1];
+  const bool ta = t.transpose_a, tb = t.transpose_b;
   const symbol a = g.input(0), b = g.input(1), up = g.upstream();
   if (g.needs_gradient(0))
     g.set_gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
@@ -52,9 +51,9 @@ WEFT_DECL void matmul_gradient(gradient_context& g) {
 
 #endif
 
-inline matmul_shape product_of(const prepare_context& p) {
+inline matmul_shape product_of(const prepare_context& p, const matmul_attributes& t) {
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents;
-  const bool ta = p.c.attributes[0], tb = p.c.attributes[1];
+  const bool ta = t.transpose_a, tb = t.transpose_b;
   const auto m = a[ta ? 1 : 0], k = a[ta ? 0 : 1], k2 = b[tb ? 1 : 0], n = b[tb ? 0 : 1];
   if (k != k2)
     throw error(error_code::invalid_argument, "matmul",
@@ -62,34 +61,32 @@ inline matmul_shape product_of(const prepare_context& p) {
   return {static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k), ta, tb};
 }
 
-template <class T>
-kernel* prepare_matmul_fused(const prepare_context& p, const product_fusion& f) {
-  return device::make_matmul_kernel<T>(product_of(p), p.input_slots[0], p.input_slots[1], f.result,
-                                       static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
-                                       static_cast<device::loop_kernel*>(f.epilogue));
-}
-
-template <class T>
-kernel* prepare_matmul(const prepare_context& p) {
-  return prepare_matmul_fused<T>(p, {p.output_slots[0]});
-}
-
-WEFT_INSTANTIATE(kernel* prepare_matmul<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_matmul_fused<float>(const prepare_context&, const product_fusion&));
-
 }  // namespace detail
 
 template <class T>
-inline constexpr operation matmul_operation = [] {
-  return operation{.name = "matmul",
-                   .prepare_cpu = detail::prepare_matmul<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_matmul<T>>,
-                   .gradient = detail::matmul_gradient,
-                   .part = fusion_kind::product,
-                   .takes_gradients = true,
-                   .adds_to_variables = true,
-                   .prepare_fused = detail::prepare_matmul_fused<T>};
-}();
+struct matmul_op {
+  static constexpr const char* name = "matmul";
+  static constexpr fusion_kind part = fusion_kind::product;
+  static constexpr bool takes_gradients = true, adds_to_variables = true;
+  using attributes = detail::matmul_attributes;
+
+  static kernel* prepare_fused(const prepare_context& p, const attributes& t, const product_fusion& f) {
+    return device::make_matmul_kernel<T>(detail::product_of(p, t), p.input_slots[0], p.input_slots[1], f.result,
+                                         static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
+                                         static_cast<device::loop_kernel*>(f.epilogue));
+  }
+  static kernel* prepare(const prepare_context& p, const attributes& t) {
+    return prepare_fused(p, t, {p.output_slots[0]});
+  }
+  static void gradient(gradient_context& g, const attributes& t) { detail::matmul_gradient(g, t); }
+};
+template <class T>
+inline constexpr operation matmul_operation = declare<matmul_op<T>>();
+
+namespace detail {
+WEFT_INSTANTIATE(kernel* prepare_declared<matmul_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_fused_declared<matmul_op<float>>(const prepare_context&, const product_fusion&));
+}  // namespace detail
 
 /// The matrices of a matmul disagree: both have rank 2, and the inner extents are equal.
 template <class A, class B, transpose_of Transposed = transpose_of::none>
@@ -125,13 +122,13 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
     const auto x = detail::materialize(a);
     const auto y = detail::materialize(b);
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_family<gpu::products, T>();
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
       return detail::make_node<T, D, device_t<A>>(
-          detail::record_product(matmul_operation<T>, x.erased(), y.erased(), ta, tb));
+          detail::record_product(matmul_operation<T>, x.erased(), y.erased(), {ta, tb}));
     else
       return detail::record_or_run<T, D, device_t<A>>(
-          matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), {ta, tb}, x,
+          matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), words_of(detail::matmul_attributes{ta, tb}), x,
           y);
   }
 }

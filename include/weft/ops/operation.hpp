@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
@@ -42,6 +43,40 @@ struct node_def {
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
   sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
+};
+
+/// One attribute of an operation, a number, a bool or an enumerator, as a node keeps it: in a word.
+template <class T>
+class attribute {
+ public:
+  constexpr attribute(T x = T()) : word_(static_cast<std::int64_t>(x)) {}
+  constexpr operator T() const { return static_cast<T>(word_); }
+
+ private:
+  std::int64_t word_;
+};
+
+/// The attributes of an operation, `Op::attributes`, a structure of nothing but `attribute`s; as a node keeps them.
+template <class A>
+sequence<std::int64_t> words_of(const A& a) {
+  static_assert(std::is_trivially_copyable_v<A> && sizeof(A) % sizeof(std::int64_t) == 0);
+  sequence<std::int64_t> words(sizeof(A) / sizeof(std::int64_t));
+  __builtin_memcpy(words.data(), &a, sizeof a);
+  return words;
+}
+template <class Op>
+typename Op::attributes attributes_of(const node_def& c) {
+  typename Op::attributes a;
+  __builtin_memcpy(&a, c.attributes.data(), sizeof a);
+  return a;
+}
+
+/// What an operation does with an operand.
+enum class operand_use : unsigned char {
+  read,     ///< reads its elements
+  extents,  ///< needs its extents alone
+  write,    ///< a variable: writes it, and does not read it
+  update,   ///< a variable: reads and writes it
 };
 
 /// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
@@ -103,16 +138,14 @@ struct preparation {
 /// files that have them.
 inline kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 
-/// The preparation for a GPU of the operation that is prepared for a CPU by this function.
-template <kernel* (*PrepareCpu)(const prepare_context&)>
+/// Of a declared operation.
+template <class Op>
 inline constinit preparation preparation_of{};
 
 }  // namespace gpu
 
-/// A kind of operation. There is one object per kind; its address is the kind's identity.
-///
-/// Where a kind is a variable template, a function makes the object: `= [] { return operation{.name = ...}; }()`. nvcc
-/// 12 cannot write down an initializer of a variable template that names members.
+/// A kind of operation, as the graph and the planner see it: made of its declaration (`declare`). There is one object per
+/// kind; its address is the kind's identity.
 struct operation {
   const char* name;
   /// Makes the kernel for a CPU device.
@@ -123,16 +156,16 @@ struct operation {
   void (*gradient)(gradient_context&) = nullptr;
   /// The expression that `detail` stands for, where it does.
   const fused* (*expression)(const void* detail) = nullptr;
-  /// The inputs whose elements the kernel reads, one bit each; of the others it needs the extents alone. Null: all.
-  std::uint32_t (*reads)(const node_def&) = nullptr;
+  /// What it does with its operand of this number; null: it reads them all.
+  operand_use (*use)(const node_def&, std::size_t operand) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.
   bool stateful = false;
-  /// How many of the first inputs are variables that it writes.
-  int writes = 0;
+  /// Its first inputs are variables that it writes; the first output is the first of them.
+  bool writes = false;
   fusion_kind part = fusion_kind::none;
   /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
@@ -144,5 +177,66 @@ struct operation {
   /// Of what takes in what follows it: makes the kernel that does both.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
+
+namespace detail {
+
+template <class Op>
+concept has_attributes = requires { typename Op::attributes; };
+
+template <class Op>
+kernel* prepare_declared(const prepare_context& p) {
+  if constexpr (has_attributes<Op>)
+    return Op::prepare(p, attributes_of<Op>(p.c));
+  else
+    return Op::prepare(p);
+}
+template <class Op>
+kernel* prepare_fused_declared(const prepare_context& p, const product_fusion& f) {
+  if constexpr (has_attributes<Op>)
+    return Op::prepare_fused(p, attributes_of<Op>(p.c), f);
+  else
+    return Op::prepare_fused(p, f);
+}
+template <class Op>
+void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
+
+}  // namespace detail
+
+/// The operation that a structure declares. Its members are static; all but `name` and `prepare` may be left out:
+///
+///     template <class T>
+///     struct cumsum_op {
+///       static constexpr const char* name = "cumsum";
+///       struct attributes { attribute<std::size_t> axis; attribute<bool> exclusive, reverse; };
+///       static kernel* prepare(const prepare_context&, const attributes&);      // for a CPU
+///       static void gradient(gradient_context&, const attributes&);
+///       static constexpr operand_use use(const node_def&, std::size_t operand);  // without it all are read
+///     };
+///     template <class T>
+///     inline constexpr operation cumsum_operation = declare<cumsum_op<T>>();
+///
+/// and whatever else `operation` has a word for. Kernels for GPUs are put into gpu::preparation_of<Op> (ops/gpu/).
+/// Without attributes, `prepare` and `gradient` take the context alone.
+template <class Op>
+constexpr operation declare() {
+  operation o{.name = Op::name};
+  if constexpr (requires { &Op::prepare; }) {
+    o.prepare_cpu = detail::prepare_declared<Op>;
+    o.gpu = &gpu::preparation_of<Op>;
+  }
+  if constexpr (requires { &Op::gradient; }) o.gradient = detail::gradient_of_declared<Op>;
+  if constexpr (requires { &Op::expression; }) o.expression = Op::expression;
+  if constexpr (requires { &Op::use; }) o.use = Op::use;
+  if constexpr (requires { &Op::in_place; }) o.in_place = Op::in_place;
+  if constexpr (requires { Op::alias; }) o.alias = Op::alias;
+  if constexpr (requires { Op::stateful; }) o.stateful = Op::stateful;
+  if constexpr (requires { Op::writes; }) o.writes = o.stateful = Op::writes;
+  if constexpr (requires { Op::part; }) o.part = Op::part;
+  if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;
+  if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
+  if constexpr (requires { Op::update_rule; }) o.update_rule = Op::update_rule;
+  if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;
+  return o;
+}
 
 }  // namespace weft

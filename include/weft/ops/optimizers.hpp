@@ -158,9 +158,9 @@ struct adam {
 namespace detail {
 
 WEFT_COLD_BEGIN
-WEFT_INSTANTIATE(kernel* prepare_update_of<gradient_descent, float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_update_of<momentum, float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_update_of<adam, float>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<update_op<gradient_descent, float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<update_op<momentum, float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<update_op<adam, float>>(const prepare_context&));
 WEFT_COLD_END
 
 }  // namespace detail

@@ -10,169 +10,157 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
+/// Dilations are 1.
+struct pool_attributes {
+  window_attributes windows;
+  attribute<std::int64_t> window_height, window_width;
+};
+
 /// The call's extents, from the attributes and those of the images and of the result.
-inline convolution_shape pooling_of(const node_def& c, const shape& images, const shape& result) {
-  const convolution_shape s = convolution_of(c.attributes.data(), images, c.attributes[8], c.attributes[9], result);
+inline convolution_shape pooling_of(const prepare_context& p, const pool_attributes& a, const shape& images,
+                                    const shape& result) {
+  const convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
   if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
-    throw error(error_code::invalid_argument, c.op->name,
+    throw error(error_code::invalid_argument, p.c.op->name,
                 {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
                  ": images are [batch, height, width, channels], and no window is larger than the image with its "
                  "padding"});
   return s;
 }
 
-inline symbol record_pooling(const operation& op, const gradient_context& g, std::initializer_list<symbol> inputs,
-                             const value_info& output) {
-  node_def c;
-  c.op = &op;
-  for (const symbol& x : inputs) c.inputs.push_back(x.id());
-  c.attributes = g.c.attributes;
-  c.outputs = {output};
-  return inputs.begin()->builder()->record(static_cast<node_def&&>(c));
-}
-
-template <class T>
-kernel* prepare_max_pool(const prepare_context& p) {
-  return device::make_max_pool<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
-                                  p.output_slots[0]);
-}
-template <class T>
-kernel* prepare_max_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
-  return device::make_max_pool_gradient<T>(pooling_of(p.c, p.inputs[0].extents, p.inputs[2].extents), p.input_slots[0],
-                                           p.input_slots[2], f.result, static_cast<device::loop_kernel*>(f.epilogue));
-}
-template <class T>
-kernel* prepare_max_pool_gradient(const prepare_context& p) {
-  return prepare_max_pool_gradient_fused<T>(p, {p.output_slots[0]});
-}
-template <class T>
-kernel* prepare_max_pool_choice(const prepare_context& p) {
-  return device::make_max_pool_choice<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
-                                         p.input_slots[1], p.output_slots[0]);
-}
-template <class T>
-kernel* prepare_average_pool(const prepare_context& p) {
-  return device::make_average_pool<T>(pooling_of(p.c, p.inputs[0].extents, p.outputs[0].extents), p.input_slots[0],
-                                      p.output_slots[0]);
-}
-template <class T>
-kernel* prepare_average_pool_gradient_fused(const prepare_context& p, const product_fusion& f) {
-  return device::make_average_pool_gradient<T>(pooling_of(p.c, p.outputs[0].extents, p.inputs[0].extents),
-                                               p.input_slots[0], f.result,
-                                               static_cast<device::loop_kernel*>(f.epilogue));
-}
-template <class T>
-kernel* prepare_average_pool_gradient(const prepare_context& p) {
-  return prepare_average_pool_gradient_fused<T>(p, {p.output_slots[0]});
-}
-
-/// The value of a max pool serves devices whose libraries ask for it; the CPU finds the maxima again.
-inline std::uint32_t max_pool_gradient_reads(const node_def&) { return 0b101; }
-
-template <class T>
-void max_pool_gradient(gradient_context&);
-template <class T>
-void max_pool_gradient_gradient(gradient_context&);
-template <class T>
-void max_pool_choice_gradient(gradient_context&);
-template <class T>
-void average_pool_gradient(gradient_context&);
-template <class T>
-void average_pool_gradient_gradient(gradient_context&);
-
 }  // namespace detail
 
-// attributes of all five: see convolution_attribute; dilations are 1
+/// Inputs: images; output: the largest element of each window.
+template <class T>
+struct max_pool_op {
+  static constexpr const char* name = "max_pool2d";
+  using attributes = detail::pool_attributes;
 
-/// inputs: images; output: the largest element of each window
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return device::make_max_pool<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
+                                    p.input_slots[0], p.output_slots[0]);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-inline constexpr operation max_pool_operation = [] {
-  return operation{.name = "max_pool2d",
-                   .prepare_cpu = detail::prepare_max_pool<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_max_pool<T>>,
-                   .gradient = detail::max_pool_gradient<T>};
-}();
-/// inputs: images, the pool's value, what arrives at it; output: the gradient of the images (tf.raw_ops.MaxPoolGrad)
+inline constexpr operation max_pool_operation = declare<max_pool_op<T>>();
+
+/// Inputs: images, the pool's value, its gradient; output: the gradient of the images (tf.raw_ops.MaxPoolGrad). The
+/// value serves devices whose libraries ask for it; the CPU finds the maxima again.
 template <class T>
-inline constexpr operation max_pool_gradient_operation = [] {
-  return operation{.name = "max_pool2d_gradient",
-                   .prepare_cpu = detail::prepare_max_pool_gradient<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_max_pool_gradient<T>>,
-                   .gradient = detail::max_pool_gradient_gradient<T>,
-                   .reads = detail::max_pool_gradient_reads,
-                   .takes_gradients = true,
-                   .prepare_fused = detail::prepare_max_pool_gradient_fused<T>};
-}();
-/// inputs: images, values of their extents; output: of each window the value where the images' maximum is
-/// (tf.raw_ops.MaxPoolGradGrad)
+struct max_pool_gradient_op {
+  static constexpr const char* name = "max_pool2d_gradient";
+  static constexpr bool takes_gradients = true;
+  using attributes = detail::pool_attributes;
+
+  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
+    return device::make_max_pool_gradient<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.inputs[2].extents),
+                                             p.input_slots[0], p.input_slots[2], f.result,
+                                             static_cast<device::loop_kernel*>(f.epilogue));
+  }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return prepare_fused(p, a, {p.output_slots[0]});
+  }
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 1 ? operand_use::extents : operand_use::read;
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-inline constexpr operation max_pool_choice_operation = [] {
-  return operation{.name = "max_pool2d_choice",
-                   .prepare_cpu = detail::prepare_max_pool_choice<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_max_pool_choice<T>>,
-                   .gradient = detail::max_pool_choice_gradient<T>};
-}();
-/// inputs: images; output: the mean of each window, padding not counted
+inline constexpr operation max_pool_gradient_operation = declare<max_pool_gradient_op<T>>();
+
+/// Inputs: images, values of their extents; output: of each window the value where the images' maximum is
+/// (tf.raw_ops.MaxPoolGradGrad).
 template <class T>
-inline constexpr operation average_pool_operation = [] {
-  return operation{.name = "avg_pool2d",
-                   .prepare_cpu = detail::prepare_average_pool<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_average_pool<T>>,
-                   .gradient = detail::average_pool_gradient<T>};
-}();
-/// inputs: what arrives at the pool's value; output: the gradient of the images (tf.raw_ops.AvgPoolGrad)
+struct max_pool_choice_op {
+  static constexpr const char* name = "max_pool2d_choice";
+  using attributes = detail::pool_attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return device::make_max_pool_choice<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
+                                           p.input_slots[0], p.input_slots[1], p.output_slots[0]);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-inline constexpr operation average_pool_gradient_operation = [] {
-  return operation{.name = "avg_pool2d_gradient",
-                   .prepare_cpu = detail::prepare_average_pool_gradient<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_average_pool_gradient<T>>,
-                   .gradient = detail::average_pool_gradient_gradient<T>,
-                   .takes_gradients = true,
-                   .prepare_fused = detail::prepare_average_pool_gradient_fused<T>};
-}();
+inline constexpr operation max_pool_choice_operation = declare<max_pool_choice_op<T>>();
+
+/// Inputs: images; output: the mean of each window, padding not counted.
+template <class T>
+struct average_pool_op {
+  static constexpr const char* name = "avg_pool2d";
+  using attributes = detail::pool_attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return device::make_average_pool<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
+                                        p.input_slots[0], p.output_slots[0]);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
+template <class T>
+inline constexpr operation average_pool_operation = declare<average_pool_op<T>>();
+
+/// Inputs: the gradient of the pool's value; output: that of the images (tf.raw_ops.AvgPoolGrad).
+template <class T>
+struct average_pool_gradient_op {
+  static constexpr const char* name = "avg_pool2d_gradient";
+  static constexpr bool takes_gradients = true;
+  using attributes = detail::pool_attributes;
+
+  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
+    return device::make_average_pool_gradient<T>(detail::pooling_of(p, a, p.outputs[0].extents, p.inputs[0].extents),
+                                                 p.input_slots[0], f.result,
+                                                 static_cast<device::loop_kernel*>(f.epilogue));
+  }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return prepare_fused(p, a, {p.output_slots[0]});
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
+template <class T>
+inline constexpr operation average_pool_gradient_operation = declare<average_pool_gradient_op<T>>();
+
+template <class T>
+void max_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
+  const symbol x = g.input(0);
+  g.set_gradient(0, detail::record_call(max_pool_gradient_operation<T>, {x, g.output(), g.upstream()}, x.info(),
+                                        words_of(a)));
+}
+// Which element is the largest does not change with a small change of the images: they get no second gradient.
+template <class T>
+void max_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
+  if (g.needs_gradient(2))
+    g.set_gradient(2, detail::record_call(max_pool_choice_operation<T>, {g.input(0), g.upstream()}, g.input(2).info(),
+                                          words_of(a)));
+}
+template <class T>
+void max_pool_choice_op<T>::gradient(gradient_context& g, const attributes& a) {
+  if (!g.needs_gradient(1)) return;
+  const symbol x = g.input(0), y = detail::record_call(max_pool_operation<T>, {x}, g.output().info(), words_of(a));
+  g.set_gradient(1, detail::record_call(max_pool_gradient_operation<T>, {x, y, g.upstream()}, x.info(), words_of(a)));
+}
+template <class T>
+void average_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
+  g.set_gradient(0, detail::record_call(average_pool_gradient_operation<T>, {g.upstream()}, g.input(0).info(),
+                                        words_of(a)));
+}
+template <class T>
+void average_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
+  g.set_gradient(0, detail::record_call(average_pool_operation<T>, {g.upstream()}, g.input(0).info(), words_of(a)));
+}
 
 namespace detail {
 
-template <class T>
-void max_pool_gradient(gradient_context& g) {
-  const symbol x = g.input(0);
-  g.set_gradient(0, record_pooling(max_pool_gradient_operation<T>, g, {x, g.output(), g.upstream()}, x.info()));
-}
-
-// Which element is the largest does not change with a small change of the images: they get no second gradient.
-template <class T>
-void max_pool_gradient_gradient(gradient_context& g) {
-  if (g.needs_gradient(2))
-    g.set_gradient(2, record_pooling(max_pool_choice_operation<T>, g, {g.input(0), g.upstream()}, g.input(2).info()));
-}
-
-template <class T>
-void max_pool_choice_gradient(gradient_context& g) {
-  if (!g.needs_gradient(1)) return;
-  const symbol x = g.input(0), y = record_pooling(max_pool_operation<T>, g, {x}, g.output().info());
-  g.set_gradient(1, record_pooling(max_pool_gradient_operation<T>, g, {x, y, g.upstream()}, x.info()));
-}
-
-template <class T>
-void average_pool_gradient(gradient_context& g) {
-  g.set_gradient(0, record_pooling(average_pool_gradient_operation<T>, g, {g.upstream()}, g.input(0).info()));
-}
-
-template <class T>
-void average_pool_gradient_gradient(gradient_context& g) {
-  g.set_gradient(0, record_pooling(average_pool_operation<T>, g, {g.upstream()}, g.input(0).info()));
-}
-
-WEFT_INSTANTIATE(kernel* prepare_max_pool<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_max_pool_gradient<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_max_pool_choice<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_average_pool<float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_average_pool_gradient<float>(const prepare_context&));
-WEFT_INSTANTIATE(void max_pool_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void max_pool_gradient_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void max_pool_choice_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void average_pool_gradient<float>(gradient_context&));
-WEFT_INSTANTIATE(void average_pool_gradient_gradient<float>(gradient_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_choice_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<average_pool_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<average_pool_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<max_pool_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<max_pool_gradient_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<max_pool_choice_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<average_pool_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<average_pool_gradient_op<float>>(gradient_context&));
 
 constexpr bool window_fits(const shape& images, size2d window, const window_options& o) {
   return images.rank != 4 || !names_extents(images, o) || images[1] < 0 || images[2] < 0 ||
@@ -229,21 +217,15 @@ struct pool_result {
                     extent_at<Images, 3>::value>;
 };
 
-inline window_call call_pool(const shape& images, size2d window, const window_options& o) {
-  window_call call = call_windows(images, window.height, window.width, images[3], o);
-  call.attributes.push_back(window.height);
-  call.attributes.push_back(window.width);
-  return call;
-}
-
 template <size2d Window, size2d Stride, padding Padding, class Expr>
 auto pool(const operation& op, const Expr& images) {
-  if constexpr (Expr::symbolic) gpu::compile_family<gpu::pools, value_t<Expr>>();
+  if constexpr (Expr::symbolic) gpu::compile_kernels<max_pool_op, value_t<Expr>>();
   using D = typename pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
   const auto x = materialize(images);
-  window_call call = call_pool(extents_of(x), Window, {Stride, Padding});
-  return record_or_run<value_t<Expr>, D, device_t<Expr>>(op, call.result,
-                                                   static_cast<sequence<std::int64_t>&&>(call.attributes), x);
+  const shape images_now = extents_of(x);
+  const window_call call = call_windows(images_now, Window.height, Window.width, images_now[3], {Stride, Padding});
+  return record_or_run<value_t<Expr>, D, device_t<Expr>>(
+      op, call.result, words_of(pool_attributes{call.attributes, Window.height, Window.width}), x);
 }
 
 }  // namespace detail

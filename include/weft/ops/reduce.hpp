@@ -94,9 +94,9 @@ auto reduce(const Expr& e) {
       gpu::compiled<Compiler>::template reduction<S, How>();
       const symbol result =
           record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
-                                      {dtype_of<T>, result_dims::spec}, {axes, static_cast<std::int64_t>(How), Mean});
+                                      {dtype_of<T>, result_dims::spec}, words_of(reduction_op::attributes{axes, How, Mean}));
       if constexpr (How == device::reduce_op::product && is_differentiable<T>)
-        gpu::compile_family<gpu::exclusive_products, T, Compiler>();
+        gpu::compile_kernels<exclusive_product_op, T, Compiler>();
       if constexpr (How != device::reduce_op::sum) use_primitives<T, Compiler>(*result.builder());
       return make_node<T, result_dims, device_t<Expr>>(result);
     } else {

@@ -20,41 +20,36 @@ struct cumsum_rows {
   static constexpr const char* name = "cumsum";
   device::scan_direction how;
 
-  explicit cumsum_rows(const prepare_context& p) : how{p.c.attributes[1] != 0, p.c.attributes[2] != 0} {}
   void run(const axis_rows& rows, const T* x, T* y, std::size_t begin, std::size_t end) const {
     device::scan(rows, how, x, y, begin, end);
   }
 };
 
+}  // namespace detail
+
 WEFT_COLD_BEGIN
 
 template <class T>
-kernel* prepare_cumsum(const prepare_context& p) {
-  return new axis_kernel<T, cumsum_rows<T>>(p);
-}
+struct cumsum_op {
+  static constexpr const char* name = "cumsum";
+  struct attributes {
+    attribute<std::size_t> axis;
+    attribute<bool> exclusive, reverse;
+  };
 
-/// An element reaches all sums behind it, so what arrives is summed the other way round.
-inline void cumsum_gradient(gradient_context& g) {
-  const symbol up = g.upstream();
-  node_def c;
-  c.op = g.c.op;
-  c.inputs = {up.id()};
-  c.outputs = {up.info()};
-  c.attributes = {g.c.attributes[0], g.c.attributes[1], !g.c.attributes[2]};
-  g.set_gradient(0, up.builder()->record(static_cast<node_def&&>(c)));
-}
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
+  }
+  /// An element reaches all sums behind it, so what arrives is summed the other way round.
+  static void gradient(gradient_context& g, attributes a) {
+    a.reverse = !a.reverse;
+    g.set_gradient(0, detail::record_call(*g.c.op, {g.upstream()}, g.upstream().info(), words_of(a)));
+  }
+};
+template <class T>
+inline constexpr operation cumsum_operation = declare<cumsum_op<T>>();
 
 WEFT_COLD_END
-
-}  // namespace detail
-
-template <class T>
-inline constexpr operation cumsum_operation = [] {
-  return operation{.name = "cumsum",
-                   .prepare_cpu = detail::prepare_cumsum<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_cumsum<T>>,
-                   .gradient = detail::cumsum_gradient};
-}();
 
 /// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
 /// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float, float on a CPU in
@@ -69,11 +64,11 @@ template <int Axis = 0, Expression Expr>
   if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
     return detail::after_mistake<T, D>(e);
   } else {
-    if constexpr (Expr::symbolic) gpu::compile_family<gpu::scans, T>();
+    if constexpr (Expr::symbolic) gpu::compile_kernels<cumsum_op, T>();
     const auto x = detail::materialize(e);
     return detail::record_or_run<T, D, device_t<Expr>>(
         cumsum_operation<T>, detail::extents_of(x),
-        {__builtin_ctz(detail::axis_mask<Axis>(D::rank)), options.exclusive, options.reverse}, x);
+        words_of(typename cumsum_op<T>::attributes{axis_number<D, Axis>, options.exclusive, options.reverse}), x);
   }
 }
 

@@ -71,15 +71,9 @@ class softmax_kernel final : public kernel {
 
 WEFT_COLD_BEGIN
 
-template <softmax_kind Kind, class T, class Label = T>
-kernel* prepare_softmax(const prepare_context& p) {
-  return new softmax_kernel<Kind, T, Label>(p);
-}
-
 /// Sum over the last axis, which stays with extent 1.
 symbol sum_last(symbol);
-void softmax_gradient(gradient_context&);
-void log_softmax_gradient(gradient_context&);
+symbol softmax_gradient(symbol y, symbol upstream);
 
 #if WEFT_BODIES
 
@@ -88,104 +82,98 @@ WEFT_DECL symbol sum_last(symbol x) {
   return record_reshape(record_reduction(x, last), with_ones(x.extents(), last));
 }
 
-WEFT_DECL void softmax_gradient(gradient_context& g) {
-  const symbol y = g.output(), up = g.upstream();
-  g.set_gradient(0, (up - sum_last(up * y)) * y);
-}
-
-WEFT_DECL void log_softmax_gradient(gradient_context& g) {
-  const symbol up = g.upstream();
-  g.set_gradient(0, up - math::exp(g.output()) * sum_last(up));
-}
+WEFT_DECL symbol softmax_gradient(symbol y, symbol upstream) { return (upstream - sum_last(upstream * y)) * y; }
 
 #endif
-
-WEFT_COLD_END
-
-template <class T, bool Sparse>
-void cross_entropy_gradient(gradient_context&);
 
 }  // namespace detail
 
 template <class T>
-inline constexpr operation softmax_operation = [] {
-  return operation{.name = "softmax",
-                   .prepare_cpu = detail::prepare_softmax<softmax_kind::softmax, T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::softmax, T>>,
-                   .gradient = detail::softmax_gradient};
-}();
+struct softmax_op {
+  static constexpr const char* name = "softmax";
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::softmax_kernel<softmax_kind::softmax, T, T>(p);
+  }
+  static void gradient(gradient_context& g) { g.set_gradient(0, detail::softmax_gradient(g.output(), g.upstream())); }
+};
 template <class T>
-inline constexpr operation log_softmax_operation = [] {
-  return operation{.name = "log_softmax",
-                   .prepare_cpu = detail::prepare_softmax<softmax_kind::log_softmax, T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::log_softmax, T>>,
-                   .gradient = detail::log_softmax_gradient};
-}();
+inline constexpr operation softmax_operation = declare<softmax_op<T>>();
+
 template <class T>
-inline constexpr operation cross_entropy_operation = [] {
-  return operation{.name = "softmax_cross_entropy",
-                   .prepare_cpu = detail::prepare_softmax<softmax_kind::cross_entropy, T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::cross_entropy, T>>,
-                   .gradient = detail::cross_entropy_gradient<T, false>};
-}();
-template <class T, class Label>
-inline constexpr operation sparse_cross_entropy_operation = [] {
-  return operation{.name = "sparse_softmax_cross_entropy",
-                   .prepare_cpu = detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>,
-                   .gpu = &gpu::preparation_of<detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T, Label>>,
-                   .gradient = detail::cross_entropy_gradient<T, true>};
-}();
+struct log_softmax_op {
+  static constexpr const char* name = "log_softmax";
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::softmax_kernel<softmax_kind::log_softmax, T, T>(p);
+  }
+  static void gradient(gradient_context& g) {
+    const symbol up = g.upstream();
+    g.set_gradient(0, up - math::exp(g.output()) * detail::sum_last(up));
+  }
+};
+template <class T>
+inline constexpr operation log_softmax_operation = declare<log_softmax_op<T>>();
 
 namespace detail {
 
-WEFT_COLD_BEGIN
-
-symbol record_like(const operation&, symbol);
-
-#if WEFT_BODIES
-
-WEFT_DECL symbol record_like(const operation& op, symbol x) {
-  node_def c;
-  c.op = &op;
-  c.inputs = {x.id()};
-  c.outputs = {x.info()};
-  return x.builder()->record(static_cast<node_def&&>(c));
+/// Of the logits. The second output is softmax - labels, the first one's gradient.
+template <class T>
+symbol gradient_of_logits(const gradient_context& g) {
+  const symbol logits = g.input(0);
+  const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
+  symbol result;
+  if (g.has_upstream(0)) result = record_reshape(g.upstream(0), column) * g.output(1);
+  if (!g.has_upstream(1)) return result;
+  const symbol second = softmax_gradient(record_call(softmax_operation<T>, {logits}, logits.info()), g.upstream(1));
+  return g.has_upstream(0) ? result + second : second;
 }
 
-#endif
+}  // namespace detail
 
 /// Outputs: the losses, and softmax - labels, which is their gradient.
-template <class T, bool Sparse>
-void cross_entropy_gradient(gradient_context& g) {
-  const symbol logits = g.input(0), backprop = g.output(1);
-  const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
-  if (g.needs_gradient(0)) {
-    symbol result;
-    if (g.has_upstream(0)) result = record_reshape(g.upstream(0), column) * backprop;
-    if (g.has_upstream(1)) {
-      const symbol p = record_like(softmax_operation<T>, logits), up = g.upstream(1);
-      const symbol second = (up - sum_last(up * p)) * p;
-      result = g.has_upstream(0) ? result + second : second;
-    }
-    g.set_gradient(0, result);
+template <class T>
+struct cross_entropy_op {
+  static constexpr const char* name = "softmax_cross_entropy";
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::softmax_kernel<softmax_kind::cross_entropy, T, T>(p);
   }
-  if constexpr (!Sparse) {
+  static void gradient(gradient_context& g) {
+    if (g.needs_gradient(0)) g.set_gradient(0, detail::gradient_of_logits<T>(g));
     if (!g.needs_gradient(1)) return;
+    const symbol logits = g.input(0);
+    const shape column = detail::with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
     symbol result;
     if (g.has_upstream(0))
-      result = -(record_reshape(g.upstream(0), column) * record_like(log_softmax_operation<T>, logits));
+      result = -(detail::record_reshape(g.upstream(0), column) *
+                 detail::record_call(log_softmax_operation<T>, {logits}, logits.info()));
     if (g.has_upstream(1)) result = g.has_upstream(0) ? result - g.upstream(1) : -g.upstream(1);
     g.set_gradient(1, result);
   }
-}
+};
+template <class T>
+inline constexpr operation cross_entropy_operation = declare<cross_entropy_op<T>>();
 
-WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::softmax, float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::log_softmax, float>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_softmax<softmax_kind::cross_entropy, float>(const prepare_context&));
-WEFT_INSTANTIATE(
-    kernel* prepare_softmax<softmax_kind::sparse_cross_entropy, float, std::int32_t>(const prepare_context&));
-WEFT_INSTANTIATE(void cross_entropy_gradient<float, false>(gradient_context&));
-WEFT_INSTANTIATE(void cross_entropy_gradient<float, true>(gradient_context&));
+/// The same with classes for labels.
+template <class T, class Label>
+struct sparse_cross_entropy_op {
+  static constexpr const char* name = "sparse_softmax_cross_entropy";
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::softmax_kernel<softmax_kind::sparse_cross_entropy, T, Label>(p);
+  }
+  static void gradient(gradient_context& g) {
+    if (g.needs_gradient(0)) g.set_gradient(0, detail::gradient_of_logits<T>(g));
+  }
+};
+template <class T, class Label>
+inline constexpr operation sparse_cross_entropy_operation = declare<sparse_cross_entropy_op<T, Label>>();
+
+namespace detail {
+
+WEFT_INSTANTIATE(kernel* prepare_declared<softmax_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<log_softmax_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<cross_entropy_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<sparse_cross_entropy_op<float, std::int32_t>>(const prepare_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<cross_entropy_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<sparse_cross_entropy_op<float, std::int32_t>>(gradient_context&));
 
 WEFT_COLD_END
 
@@ -250,7 +238,7 @@ auto softmax_like(const Expr& logits) {
   if constexpr (!correct<softmax_mistake<Expr>>) {
     return after_mistake<T, dims_t<Expr>>(logits);
   } else {
-    if constexpr (Expr::symbolic) gpu::compile_family<gpu::softmaxes, T>();
+    if constexpr (Expr::symbolic) gpu::compile_kernels<softmax_op, T>();
     const auto x = materialize(logits);
     if constexpr (Kind == softmax_kind::softmax)
       return record_or_run<T, dims_t<Expr>, device_t<Expr>>(softmax_operation<T>, extents_of(x), {}, x);
@@ -293,8 +281,10 @@ template <Expression L, Expression Y>
   } else {
     constexpr bool sparse = detail::are_classes<U>;
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
-    using family = std::conditional_t<sparse, gpu::sparse_cross_entropies, gpu::cross_entropies>;
-    gpu::compile_family<family, T>();
+    if constexpr (sparse)
+      gpu::compile_kernels<gpu::sparse_cross_entropies, T>();
+    else
+      gpu::compile_kernels<cross_entropy_op, T>();
     const auto x = detail::materialize(logits);
     const auto y = detail::materialize(labels);
     node_def c;

@@ -13,18 +13,18 @@
 namespace weft {
 namespace detail {
 
-/// Outputs: values and indices. Attributes: the axis, the direction. As many are wanted as the outputs have.
+/// Outputs: values and indices. As many are wanted as the outputs have.
 template <class T>
 class sort_kernel final : public kernel {
  public:
-  explicit sort_kernel(const prepare_context& p)
+  sort_kernel(const prepare_context& p, std::size_t axis, direction order)
       : in_(p.input_slots[0]),
         values_(p.output_slots[0]),
         indices_(p.output_slots[1]),
         name_(p.c.op->name),
-        rows_(p.inputs[0].extents, static_cast<std::size_t>(p.c.attributes[0])),
-        first_(static_cast<std::size_t>(p.outputs[0].extents[static_cast<std::size_t>(p.c.attributes[0])])),
-        direction_(static_cast<direction>(p.c.attributes[1])) {
+        rows_(p.inputs[0].extents, axis),
+        first_(static_cast<std::size_t>(p.outputs[0].extents[axis])),
+        direction_(order) {
     const std::size_t rows = first_ ? rows_.rows() : 0;
     // Each has scratch memory of its own: more of them than this would take more than they are worth.
     constexpr std::size_t max_chunks = 16;
@@ -52,16 +52,16 @@ class sort_kernel final : public kernel {
   sequence<device::sort_entry<sort_key<T>>> scratch_;
 };
 
-/// Inputs: x, and indices along the axis that is the attribute. `Back`: the transpose, of extents like the output's.
+/// Inputs: x, and indices along the axis. `Back`: the transpose, of extents like the output's.
 template <class T, bool Back>
 class along_kernel final : public kernel {
  public:
-  explicit along_kernel(const prepare_context& p)
+  along_kernel(const prepare_context& p, std::size_t axis)
       : in_{p.input_slots[0], p.input_slots[1]},
         out_(p.output_slots[0]),
         name_(p.c.op->name),
-        rows_((Back ? p.outputs[0] : p.inputs[0]).extents, static_cast<std::size_t>(p.c.attributes[0])),
-        count_(static_cast<std::size_t>(p.inputs[1].extents[static_cast<std::size_t>(p.c.attributes[0])])),
+        rows_((Back ? p.outputs[0] : p.inputs[0]).extents, axis),
+        count_(static_cast<std::size_t>(p.inputs[1].extents[axis])),
         chunks_(rows_.groups(), rows_.rows() * rows_.extent) {}
   void run(const kernel_context& f) override {
     const T* x = reinterpret_cast<const T*>(f.buffers[in_[0]]);
@@ -87,99 +87,85 @@ class along_kernel final : public kernel {
 WEFT_COLD_BEGIN
 
 /// Throws invalid_argument if more elements are wanted than there are, and what check_indices throws.
-inline void check_sort(const prepare_context& p) {
-  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+inline void check_sort(const prepare_context& p, std::size_t axis) {
   const std::int64_t extent = p.inputs[0].extents[axis], first = p.outputs[0].extents[axis];
   if (first > extent)
     throw error(error_code::invalid_argument, "top_k",
                 {"the ", first, " largest are wanted of an axis of ", extent, ", the last of ",
                  to_string(p.inputs[0].extents)});
-  check_indices(p);
+  check_indices(p, axis);
 }
 
-template <class T>
-kernel* prepare_sort(const prepare_context& p) {
-  check_sort(p);
-  return new sort_kernel<T>(p);
-}
-template <class T>
-kernel* prepare_gather_along(const prepare_context& p) {
-  return new along_kernel<T, false>(p);
-}
-template <class T>
-kernel* prepare_scatter_along(const prepare_context& p) {
-  return new along_kernel<T, true>(p);
-}
-
-template <class T>
-void sort_gradient(gradient_context&);
-template <class T>
-void gather_along_gradient(gradient_context&);
-template <class T>
-void scatter_along_gradient(gradient_context&);
-
-WEFT_COLD_END
+struct axis_attributes {
+  attribute<std::size_t> axis;
+};
 
 }  // namespace detail
 
+/// Inputs: x, and for each element of the output which one of x's, along the axis, it is.
 template <class T>
-inline constexpr operation sort_operation = [] {
-  return operation{.name = "sort",
-                   .prepare_cpu = detail::prepare_sort<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_sort<T>>,
-                   .gradient = detail::sort_gradient<T>};
-}();
-template <class T>
-inline constexpr operation gather_along_operation = [] {
-  return operation{.name = "gather_along",
-                   .prepare_cpu = detail::prepare_gather_along<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_gather_along<T>>,
-                   .gradient = detail::gather_along_gradient<T>};
-}();
-template <class T>
-inline constexpr operation scatter_along_operation = [] {
-  return operation{.name = "scatter_along",
-                   .prepare_cpu = detail::prepare_scatter_along<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_scatter_along<T>>,
-                   .gradient = detail::scatter_along_gradient<T>};
-}();
+struct gather_along_op {
+  static constexpr const char* name = "gather_along";
+  using attributes = detail::axis_attributes;
 
-namespace detail {
-
-WEFT_COLD_BEGIN
-
-inline symbol record_along(const operation& op, symbol x, symbol indices, const shape& extents, std::int64_t axis) {
-  node_def c;
-  c.op = &op;
-  c.inputs = {x.id(), indices.id()};
-  c.outputs = {{x.type(), extents}};
-  c.attributes = {axis};
-  return x.builder()->record(static_cast<node_def&&>(c));
-}
-
-// What arrives at a value goes to where it came from; what is not among the values gets 0.
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::along_kernel<T, false>(p, a.axis);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
+/// Its transpose: elements go where the indices say; what gets none is 0.
 template <class T>
-void sort_gradient(gradient_context& g) {
-  if (g.has_upstream(0))
-    g.set_gradient(0, record_along(scatter_along_operation<T>, g.upstream(0), g.output(1), g.input(0).extents(),
-                               g.c.attributes[0]));
-}
+struct scatter_along_op {
+  static constexpr const char* name = "scatter_along";
+  using attributes = detail::axis_attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::along_kernel<T, true>(p, a.axis);
+  }
+  static void gradient(gradient_context&, const attributes&);
+};
 template <class T>
-void gather_along_gradient(gradient_context& g) {
+inline constexpr operation gather_along_operation = declare<gather_along_op<T>>();
+template <class T>
+inline constexpr operation scatter_along_operation = declare<scatter_along_op<T>>();
+
+template <class T>
+void gather_along_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(0))
-    g.set_gradient(
-        0, record_along(scatter_along_operation<T>, g.upstream(), g.input(1), g.input(0).extents(), g.c.attributes[0]));
+    g.set_gradient(0, detail::record_call(scatter_along_operation<T>, {g.upstream(), g.input(1)}, g.input(0).info(),
+                                          words_of(a)));
 }
 template <class T>
-void scatter_along_gradient(gradient_context& g) {
+void scatter_along_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(0))
-    g.set_gradient(
-        0, record_along(gather_along_operation<T>, g.upstream(), g.input(1), g.input(1).extents(), g.c.attributes[0]));
+    g.set_gradient(0, detail::record_call(gather_along_operation<T>, {g.upstream(), g.input(1)}, g.input(0).info(),
+                                          words_of(a)));
 }
+
+/// Outputs: the first elements in order, and the numbers that they had along the axis.
+template <class T>
+struct sort_op {
+  static constexpr const char* name = "sort";
+  struct attributes {
+    attribute<std::size_t> axis;
+    attribute<direction> order;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    detail::check_sort(p, a.axis);
+    return new detail::sort_kernel<T>(p, a.axis, a.order);
+  }
+  /// What arrives at a value goes to where it came from; what is not among the values gets 0.
+  static void gradient(gradient_context& g, const attributes& a) {
+    if (g.has_upstream(0))
+      g.set_gradient(0, detail::record_call(scatter_along_operation<T>, {g.upstream(0), g.output(1)}, g.input(0).info(),
+                                            words_of(detail::axis_attributes{a.axis})));
+  }
+};
+template <class T>
+inline constexpr operation sort_operation = declare<sort_op<T>>();
 
 WEFT_COLD_END
-
-}  // namespace detail
 
 /// Elements in order, and the numbers that they had along the axis, std::int32_t.
 template <class Values, class Indices>
@@ -216,10 +202,10 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   const auto x = materialize(e);
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
-  sequence<std::int64_t> attributes{static_cast<std::int64_t>(axis), static_cast<std::int64_t>(d)};
+  sequence<std::int64_t> attributes = words_of(typename sort_op<T>::attributes{axis, d});
   const value_info outputs[] = {{dtype_of<T>, extents}, {dtype::int32, extents}};
   if constexpr (Expr::symbolic) {
-    gpu::compile_family<gpu::sorts, T>();
+    gpu::compile_kernels<sort_op, T>();
     node_def c;
     c.op = &sort_operation<T>;
     c.outputs = {outputs[0], outputs[1]};

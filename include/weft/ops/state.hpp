@@ -90,34 +90,37 @@ class assign_kernel final : public kernel {
   std::size_t bytes_;
 };
 
-inline kernel* prepare_assign(const prepare_context& p) { return new assign_kernel(p); }
-
-template <class T>
-kernel* prepare_assign_add(const prepare_context& p) {
-  return prepare_add(p, unfused<add_elements<T>>());
-}
-
 WEFT_COLD_END
-
-inline std::uint32_t reads_all_but_variable(const node_def&) { return ~std::uint32_t{1}; }
 
 }  // namespace detail
 
-inline constexpr operation assign_operation = {.name = "assign",
-                                               .prepare_cpu = detail::prepare_assign,
-                                               .gpu = &gpu::preparation_of<detail::prepare_assign>,
-                                               .reads = detail::reads_all_but_variable,
-                                               .stateful = true,
-                                               .writes = 1,
-                                               .part = fusion_kind::assignment};
+/// Operands: the variable, its new value.
+struct assign_op {
+  static constexpr const char* name = "assign";
+  static constexpr bool writes = true;
+  static constexpr fusion_kind part = fusion_kind::assignment;
+
+  static kernel* prepare(const prepare_context& p) { return new detail::assign_kernel(p); }
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 0 ? operand_use::write : operand_use::read;
+  }
+};
+inline constexpr operation assign_operation = declare<assign_op>();
+
+/// Operands: the variable, what is added to it.
 template <class T>
-inline constexpr operation assign_add_operation = [] {
-  return operation{.name = "assign_add",
-                   .prepare_cpu = detail::prepare_assign_add<T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_assign_add<T>>,
-                   .stateful = true,
-                   .writes = 1};
-}();
+struct assign_add_op {
+  static constexpr const char* name = "assign_add";
+  static constexpr bool writes = true;
+
+  static kernel* prepare(const prepare_context& p) { return detail::prepare_add(p, detail::unfused<detail::add_elements<T>>()); }
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 0 ? operand_use::update : operand_use::read;
+  }
+};
+template <class T>
+inline constexpr operation assign_add_operation = declare<assign_add_op<T>>();
+
 namespace detail {
 
 template <class V, class Expr>
@@ -158,7 +161,7 @@ template <class T, class D, class Dev, Expression Expr>
 auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "assign_add: needs a value of the variable's extents and element type: cast<T>(x)");
-  gpu::compile_family<gpu::additions, T>();
+  gpu::compile_kernels<assign_add_op, T>();
   return detail::record_write(assign_add_operation<T>, target, value);
 }
 

@@ -213,6 +213,36 @@ class gradient_context {
   symbol* results_;
 };
 
+namespace detail {
+
+/// A call of an operation, with one output.
+symbol record_call(const operation&, std::initializer_list<symbol> operands, const value_info& output,
+                   sequence<std::int64_t> attributes = {}, const void* detail = nullptr);
+
+#if WEFT_BODIES
+
+WEFT_DECL symbol record_call(const operation& op, std::initializer_list<symbol> operands, const value_info& output,
+                             sequence<std::int64_t> attributes, const void* detail) {
+  node_def c;
+  c.op = &op;
+  c.detail = detail;
+  for (const symbol& x : operands) c.inputs.push_back(x.id());
+  c.outputs = {output};
+  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  return operands.begin()->builder()->record(static_cast<node_def&&>(c));
+}
+
+#endif
+
+template <class Op>
+void gradient_of_declared(gradient_context& g) {
+  if constexpr (has_attributes<Op>)
+    Op::gradient(g, attributes_of<Op>(g.c));
+  else
+    Op::gradient(g);
+}
+
+}  // namespace detail
 }  // namespace weft
 
 WEFT_COLD_END

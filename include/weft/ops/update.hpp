@@ -377,34 +377,39 @@ WEFT_DECL kernel* prepare_update(const prepare_context& p, const optimizer_layou
 
 #endif
 
-template <class Optimizer, class T>
-kernel* prepare_update_of(const prepare_context& p) {
-  return prepare_update(p, layout_of<Optimizer>, unfused<update_block<Optimizer, T, false>>(),
-                        advance_numbers<Optimizer, T>);
-}
-
 WEFT_COLD_END
-
-template <class Optimizer>
-constexpr fusion_kind fusion_of() {
-  if constexpr (requires { Optimizer::part; })
-    return Optimizer::part;
-  else
-    return fusion_kind::none;
-}
 
 }  // namespace detail
 
+/// Operands: the variable, its slots, the hyperparameters that are values of the graph, the gradient.
 template <class Optimizer, class T>
-inline constexpr operation update_operation = [] {
-  return operation{.name = Optimizer::name,
-                   .prepare_cpu = detail::prepare_update_of<Optimizer, T>,
-                   .gpu = &gpu::preparation_of<detail::prepare_update_of<Optimizer, T>>,
-                   .stateful = true,
-                   .writes = static_cast<int>(1 + detail::slots_of<Optimizer>),
-                   .part = detail::fusion_of<Optimizer>(),
-                   .update_rule = Optimizer::name};
-}();
+struct update_op {
+  static constexpr const char* name = Optimizer::name;
+  static constexpr const char* update_rule = Optimizer::name;
+  static constexpr bool writes = true;
+  static constexpr fusion_kind part = [] {
+    if constexpr (requires { Optimizer::part; })
+      return Optimizer::part;
+    else
+      return fusion_kind::none;
+  }();
+
+  static kernel* prepare(const prepare_context& p) {
+    return detail::prepare_update(p, detail::layout_of<Optimizer>,
+                                  detail::unfused<detail::update_block<Optimizer, T, false>>(),
+                                  detail::advance_numbers<Optimizer, T>);
+  }
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand <= detail::slots_of<Optimizer> ? operand_use::update : operand_use::read;
+  }
+};
+template <class Optimizer>
+struct update_ops {
+  template <class T>
+  using of = update_op<Optimizer, T>;
+};
+template <class Optimizer, class T>
+inline constexpr operation update_operation = declare<update_op<Optimizer, T>>();
 
 }  // namespace weft
 

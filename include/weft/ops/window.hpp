@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <weft/device/convolution.hpp>
+#include <weft/ops/operation.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -75,14 +76,28 @@ constexpr auto window_extent() {
     return canonical<Result>();
 }
 
-/// The run-time form of a call: the result's extents and the node_def's attributes.
+/// How a window slides; of convolutions, their gradients and pools.
+struct window_attributes {
+  attribute<std::int64_t> stride_height, stride_width, dilation_height, dilation_width;
+  attribute<std::int64_t> pad_top, pad_bottom, pad_left, pad_right;
+};
+
+/// The run-time form of a call.
 struct window_call {
   shape result;
-  sequence<std::int64_t> attributes;
+  window_attributes attributes;
 };
 
 window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                          std::int64_t filters, const window_options&);
+
+/// What attributes and extents describe.
+inline convolution_shape convolution_of(const window_attributes& a, const shape& images, std::int64_t window_height,
+                                        std::int64_t window_width, const shape& result) {
+  return {images[0],        images[1],       images[2],         images[3],        window_height, window_width,
+          result[3],        result[1],       result[2],         a.stride_height,  a.stride_width, a.dilation_height,
+          a.dilation_width, a.pad_top,       a.pad_bottom,      a.pad_left,       a.pad_right};
+}
 
 #if WEFT_BODIES
 

@@ -130,9 +130,15 @@ struct program {
            o != &group_operation && !o->alias;
   }
   static bool reads(const node_def& c, std::size_t input) {
-    return !c.op->reads || ((c.op->reads(c) >> input) & 1);
+    if (!c.op->use) return true;
+    const operand_use use = c.op->use(c, input);
+    return use == operand_use::read || use == operand_use::update;
   }
-  static bool writes(const node_def& c, std::size_t input) { return static_cast<int>(input) < c.op->writes; }
+  static bool writes(const node_def& c, std::size_t input) {
+    if (!c.op->writes) return false;
+    const operand_use use = c.op->use(c, input);
+    return use == operand_use::write || use == operand_use::update;
+  }
 
   /// The node behind a value's aliases: one that is fed, or that computes it.
   std::uint32_t computed_by(value v) const {

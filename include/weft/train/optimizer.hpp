@@ -107,7 +107,7 @@ template <class Optimizer, class Expr, class... V>
 effect train(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
     using T = value_t<Expr>;
-    gpu::compile_family<gpu::updates<Optimizer>, T>();
+    gpu::compile_kernels<update_ops<Optimizer>::template of, T>();
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     use_gradient_primitives<T>(g);

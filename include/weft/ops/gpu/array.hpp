@@ -89,12 +89,13 @@ inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
 
 template <class T>
 kernel* prepare_argmax(const prepare_context& p, device& d) {
-  weft::detail::check_argmax(p);
+  const std::size_t axis = attributes_of<argmax_op<T>>(p.c).axis;
+  weft::detail::check_argmax(p, axis);
   using body_type = argmax_body<T>;
   static const function code = function_of<body_type>("argmax");
   const shape& s = p.inputs[0].extents;
   check_size("argmax", s);
-  const axis_rows rows(s, static_cast<std::size_t>(p.c.attributes[0]));
+  const axis_rows rows(s, axis);
   body_type b{};
   b.extent = static_cast<std::uint32_t>(rows.extent);
   b.results = static_cast<std::uint32_t>(rows.rows());
@@ -137,11 +138,12 @@ kernel* prepare_one_hot(const prepare_context& p, device&) {
   using body_type = one_hot_body<T>;
   static const function code = function_of<body_type>("one_hot");
   check_size("one_hot", p.outputs[0].extents);
-  auto* k = new launch_kernel("one_hot of depth " + std::to_string(p.c.attributes[0]));
+  const std::size_t depth = attributes_of<one_hot_op<T>>(p.c).depth;
+  auto* k = new launch_kernel("one_hot of depth " + std::to_string(depth));
   body_type b{};
   b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
   if (b.elements == 0) return k;
-  b.depth = divisor(static_cast<std::uint32_t>(p.c.attributes[0]));
+  b.depth = divisor(static_cast<std::uint32_t>(depth));
   b.wide_labels = p.inputs[0].type == dtype::int64;
   auto& l = add_body(*k, b, code, blocks_for(b.elements, 1));
   l.point(offset_in(b, b.labels), p.input_slots[0]);
@@ -164,23 +166,22 @@ inline kernel* prepare_size(const prepare_context& p, device&) {
   return prepare_numbers(p, shape(static_cast<std::int64_t>(p.inputs[0].extents.elements())));
 }
 
-inline const bool extents_are_installed = install<weft::detail::prepare_shape>({.prepare = prepare_shape}) &&
-                                          install<weft::detail::prepare_size>({.prepare = prepare_size});
+inline const bool extents_are_installed = install<shape_op>({.prepare = prepare_shape}) && install<size_op>({.prepare = prepare_size});
 
 }  // namespace detail
 
 template <class T>
-struct family_kernels<transposes, T> {
-  family_kernels() {
+struct kernels<transposes<T>> {
+  kernels() {
     detail::transpose_of_size[sizeof(T)] = detail::add_transpose<unsigned_of<sizeof(T)>>;
-    install<weft::detail::prepare_transpose>({.prepare = detail::prepare_transpose});
+    install<transpose_op>({.prepare = detail::prepare_transpose});
     copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
   }
 };
 template <class T>
-struct family_kernels<argmaxes, T> : installed<weft::detail::prepare_argmax<T>, detail::prepare_argmax<T>> {};
+struct kernels<argmax_op<T>> : installed<argmax_op<T>, detail::prepare_argmax<T>> {};
 template <class T>
-struct family_kernels<one_hots, T> : installed<weft::detail::prepare_one_hot<T>, detail::prepare_one_hot<T>> {};
+struct kernels<one_hot_op<T>> : installed<one_hot_op<T>, detail::prepare_one_hot<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -19,26 +19,17 @@ using this_compiler = device_compiler;
 using this_compiler = host_compiler;
 #endif
 
-/// Families of operations whose kernels a file has only if it uses one of them, and for the element types that it uses.
-struct products {};
-struct convolutions {};
-struct pools {};
-struct softmaxes {};
-struct cross_entropies {};
-struct sparse_cross_entropies {};
-struct transposes {};
-struct argmaxes {};
-struct one_hots {};
-struct scans {};
-struct exclusive_products {};
-struct sorts {};
-struct additions {};
-template <class Optimizer>
-struct updates {};
+/// The kernels of an operation, and of those that its gradients consist of. A file has them only if it uses the
+/// operation, for the element types that it uses: where the headers of ops/gpu/ specialise this, the constructor
+/// installs them.
+template <class Op>
+struct kernels {};
 
-/// Where the headers of ops/gpu/ specialise it, its constructor installs a family's kernels.
-template <class Family, class T>
-struct family_kernels {};
+// In place of an operation, where it has more than the element type for an argument, or moves elements of any type.
+template <class T>
+struct sparse_cross_entropies {};
+template <class T>
+struct transposes {};
 
 /// A compiler without GPUs compiles nothing.
 template <class Compiler>
@@ -53,15 +44,15 @@ struct compiled {
   static void primitives() {}
   template <class T>
   static void storage_primitives() {}
-  template <class Family, dtype T>
-  static void family() {}
+  template <template <class> class Op, dtype T>
+  static void operation() {}
 };
 
-/// Compiles the kernels of a family here, if this compiler can. By the number of the element type: in code that it
+/// Compiles the kernels of an operation here, if this compiler can. By the number of the element type: in code that it
 /// generates nvcc repeats how a type was found, `value_t<...>`, and cannot write down the extents' names in there.
-template <class Family, class T, class Compiler = this_compiler>
-void compile_family() {
-  compiled<Compiler>::template family<Family, dtype_of<T>>();
+template <template <class> class Op, class T, class Compiler = this_compiler>
+void compile_kernels() {
+  compiled<Compiler>::template operation<Op, dtype_of<T>>();
 }
 
 }  // namespace weft::gpu

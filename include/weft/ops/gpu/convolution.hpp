@@ -47,10 +47,11 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
 
 template <convolution_kind Kind>
 convolution_shape shape_of_call(const prepare_context& p) {
+  const auto how = attributes_of<convolution_op<float>>(p.c);  // those of all three, of any type
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
-  if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(p.c, a, b, out);
-  if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(p.c, out, a, b);
-  return weft::detail::convolution_of(p.c, a, out, b);
+  if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(how, a, b, out);
+  if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(how, out, a, b);
+  return weft::detail::convolution_of(how, a, out, b);
 }
 
 /// What cuDNN would gain; Weft's own kernels take either layout.
@@ -85,20 +86,19 @@ kernel* prepare_convolution(const prepare_context& p, device& on) {
   return prepare_convolution_fused<T, Kind>(p, {p.output_slots[0]}, on);
 }
 
-template <class T, convolution_kind Kind, kernel* (*PrepareCpu)(const prepare_context&)>
+template <class Op, class T, convolution_kind Kind>
 bool install_convolution_kind() {
-  return install<PrepareCpu>({.prepare = prepare_convolution<T, Kind>,
+  return install<Op>({.prepare = prepare_convolution<T, Kind>,
                               .prepare_fused = prepare_convolution_fused<T, Kind>,
                               .channels_first = convolution_with_channels_first<T, Kind>});
 }
 
 template <class T>
 bool install_convolution() {
-  namespace d = weft::detail;
   using enum convolution_kind;
-  return install_convolution_kind<T, forward, d::prepare_convolution<T>>() &&
-         install_convolution_kind<T, input_gradient, d::prepare_convolution_input_gradient<T>>() &&
-         install_convolution_kind<T, filter_gradient, d::prepare_convolution_filter_gradient<T>>();
+  return install_convolution_kind<convolution_op<T>, T, forward>() &&
+         install_convolution_kind<convolution_input_gradient_op<T>, T, input_gradient>() &&
+         install_convolution_kind<convolution_filter_gradient_op<T>, T, filter_gradient>();
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
@@ -110,8 +110,8 @@ inline const bool convolution_is_installed =
 
 #if WEFT_COMPILES_FOR_GPU
 template <class T>
-struct family_kernels<convolutions, T> : family_kernels<transposes, T> {
-  family_kernels() { install_convolution<T>(); }
+struct kernels<convolution_op<T>> : kernels<transposes<T>> {
+  kernels() { install_convolution<T>(); }
 };
 #endif
 

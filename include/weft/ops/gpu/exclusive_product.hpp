@@ -53,7 +53,7 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   check_size("exclusive_product", s);
   owned<launch_kernel> k(new launch_kernel("products of the others of " + to_string(s)));
   if (s.elements() == 0) return k.release();
-  const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
+  const axis_rows r(s, attributes_of<weft::detail::exclusive_product_op<T>>(p.c).axis);
   body b{};
   static_cast<row_places&>(b) = row_places(r);
   auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
@@ -65,8 +65,8 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
 }  // namespace detail
 
 template <class T>
-struct family_kernels<exclusive_products, T>
-    : installed<weft::detail::prepare_exclusive_product<T>, detail::prepare_exclusive_product<T>> {};
+struct kernels<weft::detail::exclusive_product_op<T>>
+    : installed<weft::detail::exclusive_product_op<T>, detail::prepare_exclusive_product<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -64,7 +64,7 @@ inline layout_offer map_with_channels_first(const prepare_context& p, device&) {
 }
 inline layout_offer gradient_with_channels_first(const prepare_context& p, device&) {
   const auto& f = *static_cast<const fused*>(p.c.detail);
-  const bool of_reduction = p.c.attributes[0] >= 0;
+  const bool of_reduction = attributes_of<weft::detail::elementwise_gradient_op>(p.c).reduced >= 0;
   return {!of_reduction && p.inputs[f.signature.arguments + 1].extents.rank == 4 && in_memory_order::is_possible(p), 0};
 }
 
@@ -218,10 +218,11 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
     over.add(weft::device::broadcast_operand(p.inputs[i].type, p.inputs[i].extents, over.space));
   over.add(whole_space(over.space));
   bool kept[max_rank];
-  weft::detail::kept_axes(p.c.attributes[0], over.space.rank, kept);
+  const auto a = attributes_of<weft::detail::reduction_op>(p.c);
+  weft::detail::kept_axes(a.reduced, over.space.rank, kept);
   over.add(weft::device::reduced_operand(p.outputs[0].type, over.space, kept));
-  const auto how = static_cast<weft::device::reduce_op>(p.c.attributes[1]);
-  const bool mean = p.c.attributes[2] != 0;
+  const weft::device::reduce_op how = a.how;
+  const bool mean = a.mean;
   const std::size_t elements = over.space.elements(), results = p.outputs[0].extents.elements();
   over.merge_axes();
   const char* const name = weft::detail::reduction_name(how, mean);
@@ -244,7 +245,9 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   const prepare_context& p = ordered;
   const auto& f = *static_cast<const fused*>(p.c.detail);
   if (!f.gpu || !f.gpu->gradient) not_compiled(p.c.op->name, f);
-  const bool of_reduction = p.c.attributes[0] >= 0, mean = p.c.attributes[1] != 0;
+  using op = weft::detail::elementwise_gradient_op;
+  const auto a = attributes_of<op>(p.c);
+  const bool of_reduction = a.reduced >= 0, mean = a.mean;
   const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments, outputs = p.c.outputs.size();
   const value_info& upstream = p.inputs[arguments];
   const std::uint32_t read = f.gradient_reads();
@@ -262,7 +265,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
       over.add({in_types[k], {}});
     } else if (k == arguments && of_reduction) {
       bool kept[max_rank];
-      weft::detail::kept_axes(p.c.attributes[0], space.rank, kept);
+      weft::detail::kept_axes(a.reduced, space.rank, kept);
       over.add(weft::device::reduced_operand(upstream.type, space, kept));
     } else {
       over.add(weft::device::broadcast_operand(in_types[k], p.inputs[k].extents, space));
@@ -272,7 +275,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   for (std::size_t k = 0; k < arguments; ++k) out[k] = no_slot, out_types[k] = p.inputs[k].type;
   std::uint32_t stored = 0, summed = 0;
   for (std::size_t o = 0; o < outputs; ++o) {
-    const auto k = static_cast<std::size_t>(p.c.attributes[2 + o]);
+    const std::size_t k = op::argument_of(p.c, o);
     over.add(weft::device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space));
     out[k] = p.output_slots[o];
     (p.outputs[o].extents.elements() == space.elements() ? stored : summed) |= std::uint32_t{1} << k;
@@ -298,7 +301,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
     std::uint32_t together = 0, axes = 0;
     std::size_t results = 0;
     for (std::size_t o = 0; o < outputs; ++o) {
-      const std::uint32_t bit = std::uint32_t{1} << p.c.attributes[2 + o];
+      const std::uint32_t bit = std::uint32_t{1} << op::argument_of(p.c, o);
       if (!(left & bit)) continue;
       const std::uint32_t walked = walked_axes(over, inputs + 1 + o);
       if (!together) axes = walked, results = p.outputs[o].extents.elements();
@@ -326,12 +329,12 @@ inline bool reduction_exists(const node_def& c) {
 }
 
 inline const bool fused_is_installed =
-    install<weft::detail::prepare_elementwise>(
+    install<weft::detail::elementwise_op>(
         {.exists = map_exists, .prepare = prepare_elementwise, .channels_first = map_with_channels_first}) &&
-    install<weft::detail::prepare_elementwise_gradient>({.exists = gradient_exists,
+    install<weft::detail::elementwise_gradient_op>({.exists = gradient_exists,
                                                          .prepare = prepare_elementwise_gradient,
                                                          .channels_first = gradient_with_channels_first}) &&
-    install<weft::detail::prepare_reduction>({reduction_exists, prepare_reduction});
+    install<weft::detail::reduction_op>({reduction_exists, prepare_reduction});
 
 }  // namespace detail
 }  // namespace weft::gpu

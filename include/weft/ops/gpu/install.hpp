@@ -18,19 +18,18 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-/// Says how the operation of this preparation for the CPU is prepared for a GPU. Of two files the one that is compiled
+/// Says how an operation is prepared for a GPU. Of two files the one that is compiled
 /// for GPUs has its way: it has all that the other has, and kernels.
-template <kernel* (*PrepareCpu)(const prepare_context&)>
+template <class Op>
 bool install(const preparation& how) {
-  preparation& slot = preparation_of<PrepareCpu>;
+  preparation& slot = preparation_of<Op>;
   if (WEFT_COMPILES_FOR_GPU || !slot.prepare) slot = how;
   return true;
 }
 
-/// A family, or a part of one, that is one operation.
-template <kernel* (*PrepareCpu)(const prepare_context&), kernel* (*Prepare)(const prepare_context&, device&)>
+template <class Op, kernel* (*Prepare)(const prepare_context&, device&)>
 struct installed {
-  installed() { install<PrepareCpu>({.prepare = Prepare}); }
+  installed() { install<Op>({.prepare = Prepare}); }
 };
 
 }  // namespace WEFT_GPU_FILE

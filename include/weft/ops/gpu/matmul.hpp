@@ -15,7 +15,7 @@ inline namespace WEFT_GPU_FILE {
 template <class T>
 kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
-  const matmul_shape s = weft::detail::product_of(p);
+  const matmul_shape s = weft::detail::product_of(p, attributes_of<matmul_op<T>>(p.c));
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
 #if WEFT_GPU_USES_CUBLASLT
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
@@ -50,7 +50,7 @@ kernel* prepare_matmul(const prepare_context& p, device& on) {
 
 template <class T>
 bool install_matmul() {
-  return install<weft::detail::prepare_matmul<T>>({.prepare = prepare_matmul<T>, .prepare_fused = make_product<T>});
+  return install<matmul_op<T>>({.prepare = prepare_matmul<T>, .prepare_fused = make_product<T>});
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUBLASLT
@@ -62,8 +62,8 @@ inline const bool matmul_is_installed =
 
 #if WEFT_COMPILES_FOR_GPU
 template <class T>
-struct family_kernels<products, T> {
-  family_kernels() { install_matmul<T>(); }
+struct kernels<matmul_op<T>> {
+  kernels() { install_matmul<T>(); }
 };
 #endif
 

@@ -13,7 +13,7 @@ inline namespace WEFT_GPU_FILE {
 // What a pool works on: the first operand, and what arrives at it or what it chooses from.
 template <class T, pool_kind Kind>
 kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
-  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p.c, images, results), p.layout, p.input_slots[0],
+  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.c), images, results), p.layout, p.input_slots[0],
                                   p.input_slots[second], p.output_slots[0]);
 }
 
@@ -40,20 +40,20 @@ kernel* prepare_average_pool_gradient(const prepare_context& p, device&) {
 
 inline layout_offer pool_with_channels_first(const prepare_context&, device&) { return {true, 0}; }
 
-template <kernel* (*PrepareCpu)(const prepare_context&), kernel* (*Prepare)(const prepare_context&, device&)>
+template <class Op, kernel* (*Prepare)(const prepare_context&, device&)>
 struct installed_pool {
-  installed_pool() { install<PrepareCpu>({.prepare = Prepare, .channels_first = pool_with_channels_first}); }
+  installed_pool() { install<Op>({.prepare = Prepare, .channels_first = pool_with_channels_first}); }
 };
 
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
-struct family_kernels<pools, T>
-    : installed_pool<weft::detail::prepare_max_pool<T>, prepare_max_pool<T>>,
-      installed_pool<weft::detail::prepare_max_pool_gradient<T>, prepare_max_pool_gradient<T>>,
-      installed_pool<weft::detail::prepare_max_pool_choice<T>, prepare_max_pool_choice<T>>,
-      installed_pool<weft::detail::prepare_average_pool<T>, prepare_average_pool<T>>,
-      installed_pool<weft::detail::prepare_average_pool_gradient<T>, prepare_average_pool_gradient<T>> {};
+struct kernels<max_pool_op<T>>
+    : installed_pool<max_pool_op<T>, prepare_max_pool<T>>,
+      installed_pool<max_pool_gradient_op<T>, prepare_max_pool_gradient<T>>,
+      installed_pool<max_pool_choice_op<T>, prepare_max_pool_choice<T>>,
+      installed_pool<average_pool_op<T>, prepare_average_pool<T>>,
+      installed_pool<average_pool_gradient_op<T>, prepare_average_pool_gradient<T>> {};
 
 }  // namespace weft::gpu
 

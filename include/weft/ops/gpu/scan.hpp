@@ -70,11 +70,12 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
   check_size("cumsum", s);
   owned<launch_kernel> k(new launch_kernel("cumsum of " + to_string(s)));
   if (s.elements() == 0) return k.release();
-  const axis_rows r(s, static_cast<std::size_t>(p.c.attributes[0]));
+  const auto how = attributes_of<cumsum_op<T>>(p.c);
+  const axis_rows r(s, how.axis);
   scan_arguments<T> a{};
   static_cast<row_places&>(a) = row_places(r);
-  a.exclusive = p.c.attributes[1] != 0;
-  a.reverse = p.c.attributes[2] != 0;
+  a.exclusive = how.exclusive;
+  a.reverse = how.reverse;
   a.part = a.extent;
   // By threads where these read side by side and are many, or where a warp would have nothing to do.
   if (r.extent <= 16 || (r.inner >= 8 && r.rows() >= 4096))
@@ -89,7 +90,7 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
 }  // namespace detail
 
 template <class T>
-struct family_kernels<scans, T> : installed<weft::detail::prepare_cumsum<T>, detail::prepare_cumsum<T>> {};
+struct kernels<cumsum_op<T>> : installed<cumsum_op<T>, detail::prepare_cumsum<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

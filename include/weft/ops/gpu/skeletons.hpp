@@ -250,9 +250,9 @@ struct compiled<device_compiler> {
     }
   }
 
-  template <class Family, dtype T>
-  static void family() {
-    detail::need<family_kernels<Family, typename type_of<T>::type>>();
+  template <template <class> class Op, dtype T>
+  static void operation() {
+    detail::need<kernels<Op<typename type_of<T>::type>>>();
   }
 
   /// The single operations that gradients are made of (ops/primitives.hpp).

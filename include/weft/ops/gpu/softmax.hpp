@@ -34,23 +34,23 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   return k;
 }
 
-template <softmax_kind Kind, class T, class Label = T>
-using installed_softmax = installed<weft::detail::prepare_softmax<Kind, T, Label>, prepare_softmax<Kind, T>>;
-
 }  // namespace detail
 
 template <class T>
-struct family_kernels<softmaxes, T> : detail::installed_softmax<softmax_kind::softmax, T>,
-                                      detail::installed_softmax<softmax_kind::log_softmax, T> {};
+struct kernels<softmax_op<T>>
+    : installed<softmax_op<T>, detail::prepare_softmax<softmax_kind::softmax, T>>,
+      installed<log_softmax_op<T>, detail::prepare_softmax<softmax_kind::log_softmax, T>> {};
 // With the operations that their gradients' gradients consist of.
 template <class T>
-struct family_kernels<cross_entropies, T> : family_kernels<softmaxes, T>,
-                                            detail::installed_softmax<softmax_kind::cross_entropy, T> {};
+struct kernels<cross_entropy_op<T>>
+    : kernels<softmax_op<T>>,
+      installed<cross_entropy_op<T>, detail::prepare_softmax<softmax_kind::cross_entropy, T>> {};
 template <class T>
-struct family_kernels<sparse_cross_entropies, T>
-    : detail::installed_softmax<softmax_kind::softmax, T>,
-      detail::installed_softmax<softmax_kind::sparse_cross_entropy, T, std::int32_t>,
-      detail::installed_softmax<softmax_kind::sparse_cross_entropy, T, std::int64_t> {};
+struct kernels<sparse_cross_entropies<T>>
+    : kernels<softmax_op<T>>,
+      installed<sparse_cross_entropy_op<T, std::int32_t>, detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>>,
+      installed<sparse_cross_entropy_op<T, std::int64_t>,
+                detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>> {};
 
 }  // namespace weft::gpu
 #endif

@@ -31,16 +31,17 @@ kernel* prepare_sort(const prepare_context& p, device& d) {
   static const function by_counting = function_of<counting>("sort by counting");
   static const function by_small_blocks = function_of_teams<small>("sort by blocks");
   static const function by_large_blocks = function_of_teams<large>("sort by blocks");
-  weft::detail::check_sort(p);
+  const auto a = attributes_of<sort_op<T>>(p.c);
+  const std::size_t axis = a.axis;
+  weft::detail::check_sort(p, axis);
   const shape& x = p.inputs[0].extents;
   check_size("sort", x);
-  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
   const axis_rows r(x, axis);
   sort_arguments<T> s{};
   s.rows = static_cast<std::uint32_t>(r.rows());
   s.extent = static_cast<std::uint32_t>(r.extent);
   s.first = static_cast<std::uint32_t>(p.outputs[0].extents[axis]);
-  s.order = static_cast<direction>(p.c.attributes[1]);
+  s.order = a.order;
   std::string what = "sort " + std::to_string(s.first) + " of " + std::to_string(s.extent);
   if (s.rows == 0 || s.first == 0) return new launch_kernel(what);
   s.inner = divisor(static_cast<std::uint32_t>(r.inner));
@@ -65,7 +66,7 @@ kernel* prepare_along(const prepare_context& p, device&) {
   const shape& whole = (Back ? p.outputs[0] : p.inputs[0]).extents;
   const shape& part = p.inputs[1].extents;
   check_size(p.c.op->name, whole);
-  const auto axis = static_cast<std::size_t>(p.c.attributes[0]);
+  const std::size_t axis = attributes_of<gather_along_op<T>>(p.c).axis;
   auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(part[axis]) + " of " +
                               std::to_string(whole[axis]));
   const auto blocks = [](std::size_t elements) { return (elements + body::threads - 1) / body::threads; };
@@ -89,9 +90,9 @@ kernel* prepare_along(const prepare_context& p, device&) {
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
-struct family_kernels<sorts, T> : installed<weft::detail::prepare_sort<T>, prepare_sort<T>>,
-                                  installed<weft::detail::prepare_gather_along<T>, prepare_along<T, false>>,
-                                  installed<weft::detail::prepare_scatter_along<T>, prepare_along<T, true>> {};
+struct kernels<sort_op<T>> : installed<sort_op<T>, prepare_sort<T>>,
+                             installed<gather_along_op<T>, prepare_along<T, false>>,
+                             installed<scatter_along_op<T>, prepare_along<T, true>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -69,13 +69,13 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   return k.release();
 }
 
-inline const bool state_is_installed = install<weft::detail::prepare_assign>({.prepare = prepare_assign}) &&
-                                       install<weft::detail::prepare_fill>({.prepare = prepare_fill});
+inline const bool state_is_installed = install<assign_op>({.prepare = prepare_assign}) &&
+                                       install<weft::detail::fill_op>({.prepare = prepare_fill});
 
 }  // namespace detail
 
 template <class T>
-struct family_kernels<additions, T> : installed<weft::detail::prepare_assign_add<T>, detail::prepare_assign_add<T>> {};
+struct kernels<assign_add_op<T>> : installed<assign_add_op<T>, detail::prepare_assign_add<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -218,8 +218,8 @@ WEFT_COLD_END
 }  // namespace detail
 
 template <class Optimizer, class T>
-struct family_kernels<updates<Optimizer>, T>
-    : installed<weft::detail::prepare_update_of<Optimizer, T>, detail::prepare_update<Optimizer, T>> {};
+struct kernels<update_op<Optimizer, T>>
+    : installed<update_op<Optimizer, T>, detail::prepare_update<Optimizer, T>> {};
 
 }  // namespace weft::gpu
 #endif
