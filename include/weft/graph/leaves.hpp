@@ -94,18 +94,6 @@ inline void remember_names(graph& g, const shape& spec, const char* const* names
     if (names[i]) g.remember_name(spec[i], names[i]);
 }
 
-template <auto... Extents>
-void remember_formulas(graph& g, dims<Extents...>) {
-  const extent_definition* const formulas[] = {extent_formula(Extents)...};
-  for (const extent_definition* const f : formulas)
-    if (f) g.remember_extent(*f);
-}
-/// Extents that are computed: how.
-template <class Dims>
-void remember_formulas(graph& g) {
-  if constexpr (Dims::is_computed) remember_formulas(g, Dims{});
-}
-
 symbol record_leaf(graph&, const operation&, std::string_view name, dtype, const shape&, const char* const* names);
 
 #if WEFT_BODIES

@@ -116,8 +116,11 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    return make_node<T, D, Dev>(record_operation(
-        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands)));
+    const symbol result =
+        record_operation(op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources,
+                         sizeof...(Operands));
+    remember_formulas<D>(*result.builder());
+    return make_node<T, D, Dev>(result);
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     const char* const* const names[] = {dims_t<Operands>::names...};

@@ -93,6 +93,19 @@ auto make_node(symbol s) {
   return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
 }
 
+/// Tells a graph what computed extents are made of.
+template <auto... Extents>
+void remember_formulas(op_builder& g, dims<Extents...>) {
+  const extent_definition* const formulas[] = {extent_formula(Extents)...};
+  for (const extent_definition* const f : formulas)
+    if (f) g.remember_extent(*f);
+}
+/// Extents that are computed: how.
+template <class Dims>
+void remember_formulas(op_builder& g) {
+  if constexpr (Dims::is_computed) remember_formulas(g, Dims{});
+}
+
 /// A value of the type and the extents of `Expr`.
 template <class Expr>
 auto node_of(symbol s) {

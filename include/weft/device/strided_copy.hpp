@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/dtype.hpp>
+#include <weft/tensor/sequence.hpp>
+
+namespace weft {
+
+/// Elements on their way from an operand of a kernel to one of its results: both are walked by strides. Strides and
+/// offsets are counted in elements; a stride of 0 repeats, a negative one walks backwards.
+struct strided_region {
+  std::uint32_t from = 0, to = 0;  ///< which operand, which result
+  shape extents;                   ///< of what is copied
+  std::int64_t from_offset = 0, to_offset = 0;
+  std::int64_t from_stride[max_rank]{}, to_stride[max_rank]{};
+
+  /// Drops axes of one element, and joins neighbours along which both sides walk on.
+  void merge_axes() {
+    const strided_region all = *this;
+    extents = {};
+    for (std::size_t axis = 0; axis < all.extents.rank; ++axis) {
+      const std::int64_t n = all.extents[axis];
+      if (n == 1) continue;
+      const std::size_t last = extents.rank;
+      if (last > 0 && from_stride[last - 1] == all.from_stride[axis] * n && to_stride[last - 1] == all.to_stride[axis] * n)
+        extents[last - 1] *= n;
+      else
+        extents.push_back(n);
+      from_stride[extents.rank - 1] = all.from_stride[axis];
+      to_stride[extents.rank - 1] = all.to_stride[axis];
+    }
+  }
+};
+
+/// Row-major strides.
+inline void strides_of(const shape& s, std::int64_t* stride) {
+  std::int64_t step = 1;
+  for (std::size_t i = s.rank; i-- > 0; step *= s[i]) stride[i] = step;
+}
+
+/// What an operation that only moves elements does: `fill` for the results first, if they have elements that no region
+/// reaches, then the regions, which do not overlap.
+struct strided_copies {
+  dtype type{};
+  bool fills = false;
+  std::uint64_t fill = 0;  ///< an element's bits
+  sequence<strided_region> regions;
+
+  explicit strided_copies(dtype t) : type(t) {}
+
+  /// A box of an operand's elements to a box of a result's, of equal extents. `from_start` and `to_start` say where the
+  /// boxes begin; null: at the beginning.
+  strided_region& add(std::uint32_t from, const shape& from_space, const std::int64_t* from_start, std::uint32_t to,
+                      const shape& to_space, const std::int64_t* to_start, const shape& box) {
+    strided_region r;
+    r.from = from, r.to = to;
+    r.extents = box;
+    strides_of(from_space, r.from_stride);
+    strides_of(to_space, r.to_stride);
+    for (std::size_t i = 0; i < box.rank; ++i) {
+      if (from_start) r.from_offset += from_start[i] * r.from_stride[i];
+      if (to_start) r.to_offset += to_start[i] * r.to_stride[i];
+    }
+    regions.push_back(r);
+    return regions.back();
+  }
+};
+
+}  // namespace weft
