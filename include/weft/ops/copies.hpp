@@ -190,9 +190,36 @@ struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
 template <class Dims, std::size_t Axis, auto Extent>
 using with_extent = typename with_extent_at<Dims, Axis, Extent, typename make_indices<Dims::rank>::type>::type;
 
+/// A known extent as one that others are computed with.
+template <auto Extent>
+constexpr auto as_operand() {
+  if constexpr (extent_like<decltype(Extent)>)
+    return Extent;
+  else
+    return extent<static_cast<std::int64_t>(Extent)>;
+}
 template <std::size_t Axis, class... Dims>
 constexpr auto summed_extent() {
-  return (extent_at<Dims, Axis>::value + ...);
+  if constexpr ((is_dynamic(extent_at<Dims, Axis>::value) || ...))
+    return (as_operand<extent_at<Dims, Axis>::value>() + ...);
+  else
+    return (extent_at<Dims, Axis>::value + ...);
+}
+template <auto Extent, int More>
+constexpr auto longer_extent() {
+  if constexpr (is_dynamic(Extent) && More != 0)
+    return Extent + extent<More>;
+  else if constexpr (is_dynamic(Extent))
+    return Extent;
+  else
+    return Extent + More;
+}
+template <auto Extent, int Count>
+constexpr auto part_of_extent() {
+  if constexpr (is_dynamic(Extent))
+    return Extent / extent<Count>;
+  else
+    return Extent / Count;
 }
 
 constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
@@ -263,6 +290,7 @@ template <int Axis, Expression First, Expression... Rest>
     return detail::after_mistake<T, D>(first, rest...);
   } else {
     using To = detail::with_extent<D, axis, detail::summed_extent<axis, D, dims_t<Rest>...>()>;
+    if constexpr (First::symbolic || (Rest::symbolic || ...)) gpu::compile_kernels<gpu::moves, T>();
     return detail::concat_of<T, To, device_t<First>>(axis, detail::materialize(first), detail::materialize(rest)...);
   }
 }
@@ -280,6 +308,7 @@ template <int Axis, int Begin, int Size, Expression Expr>
     return detail::after_mistake<T, D>(e);
   } else {
     using To = detail::with_extent<D, axis, Size>;
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = detail::materialize(e);
     return detail::record_or_run<T, To, device_t<Expr>>(slice_operation, detail::resized<To>(x, axis, Size),
                                                         words_of(slice_op::attributes{axis, Begin}), x);
@@ -297,7 +326,8 @@ template <int Axis, int Before, int After, Expression Expr>
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {
-    using To = detail::with_extent<D, axis, detail::extent_at<D, axis>::value + (Before + After)>;
+    using To = detail::with_extent<D, axis, detail::longer_extent<detail::extent_at<D, axis>::value, Before + After>()>;
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = detail::materialize(e);
     return detail::record_or_run<T, To, device_t<Expr>>(
         pad_operation, detail::resized<To>(x, axis, detail::extents_of(x)[axis] + Before + After),
@@ -317,7 +347,8 @@ template <int Axis, int Count, Expression Expr>
   if constexpr (!correct<mistake>) {
     return std::tuple{detail::after_mistake<T, D>(e)};
   } else {
-    using To = detail::with_extent<D, axis, detail::extent_at<D, axis>::value / Count>;
+    using To = detail::with_extent<D, axis, detail::part_of_extent<detail::extent_at<D, axis>::value, Count>()>;
+    gpu::compile_kernels<gpu::moves, T>();
     node_def c;
     c.op = &split_operation;
     for (int i = 0; i < Count; ++i) c.outputs.push_back({dtype_of<T>, To::spec});
@@ -334,3 +365,7 @@ template <int Axis, int Count, Expression Expr>
 }
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/copies.hpp>
+#endif

@@ -30,6 +30,8 @@ template <class T>
 struct sparse_cross_entropies {};
 template <class T>
 struct transposes {};
+template <class T>
+struct moves {};  ///< concat, split, slice, pad
 
 /// A compiler without GPUs compiles nothing.
 template <class Compiler>

@@ -1,0 +1,112 @@
+#include <weft/ops/copies.hpp>
+
+#include "errors.hpp"
+#include "gradient_check.hpp"
+
+using namespace weft;
+
+namespace {
+
+template <class D>
+tensor<float, D> counting(const shape& extents, float from = 1) {
+  tensor<float, D> x(extents);
+  for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = from + static_cast<float>(i);
+  return x;
+}
+
+template <class Tensor>
+void check_elements(const Tensor& x, std::initializer_list<double> right) {
+  BOOST_REQUIRE_EQUAL(x.elements(), right.size());
+  std::size_t i = 0;
+  for (const double e : right) BOOST_CHECK_EQUAL(static_cast<double>(x.data()[i++]), e);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(types_of_results) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"left">, 4>>(g), y = placeholder<float, dims<dyn<"left">, 4>>(g);
+  const auto z = placeholder<float, dims<dyn<"right">, 4>>(g);
+  static_assert(std::is_same_v<dims_t<decltype(concat<0>(x, z))>, dims<dyn<"left"> + dyn<"right">, 4>>);
+  static_assert(std::is_same_v<dims_t<decltype(concat<0>(x, y))>, dims<dyn<"left"> + dyn<"left">, 4>>);
+  static_assert(std::is_same_v<dims_t<decltype(concat<-1>(x, y, x))>, dims<dyn<"left">, 12>>);
+  static_assert(std::is_same_v<dims_t<decltype(slice<1, 1, 2>(x))>, dims<dyn<"left">, 2>>);
+  static_assert(std::is_same_v<dims_t<decltype(pad<-2, 1, 1>(x))>, dims<dyn<"left"> + extent<2>, 4>>);
+  static_assert(std::is_same_v<dims_t<std::tuple_element_t<3, decltype(split<1, 4>(x))>>, dims<dyn<"left">, 1>>);
+}
+
+BOOST_AUTO_TEST_CASE(over_tensors) {
+  const tensor<float, dims<2, 2>> a{1, 2, 3, 4};
+  const tensor<float, dims<2, 1>> b{5, 6};
+  const auto c = concat<1>(a, b);
+  check_elements(c, {1, 2, 5, 3, 4, 6});
+  check_elements(concat<0>(a, a * 10.0f), {1, 2, 3, 4, 10, 20, 30, 40});
+  check_elements(slice<1, 1, 2>(c), {2, 5, 4, 6});
+  check_elements(slice<0, 1, 1>(c), {3, 4, 6});
+  check_elements(slice<0, 2, 0>(c), {});
+  check_elements(pad<1, 1, 2>(b), {0, 5, 0, 0, 0, 6, 0, 0});
+  check_elements(pad<0, 1, 0>(tensor<std::int8_t, dims<1, 2>>{7, 8}), {0, 0, 7, 8});
+  check_elements(concat<0>(tensor<bool, dims<1>>{true}, tensor<bool, dims<2>>{false, true}), {1, 0, 1});
+  check_elements(concat<0>(counting<dims<dyn<"n">>>(shape(2)), counting<dims<dyn<"m">>>(shape(1))), {1, 2, 1});
+}
+
+BOOST_AUTO_TEST_CASE(axes_in_the_middle) {
+  const auto x = counting<dims<2, 3, 2>>(shape(2, 3, 2));
+  check_elements(slice<1, 1, 1>(x), {3, 4, 9, 10});
+  check_elements(concat<1>(slice<1, 2, 1>(x), slice<1, 0, 2>(x)), {5, 6, 1, 2, 3, 4, 11, 12, 7, 8, 9, 10});
+  check_elements(pad<1, 0, 1>(slice<1, 0, 1>(x)), {1, 2, 0, 0, 7, 8, 0, 0});
+}
+
+BOOST_AUTO_TEST_CASE(in_a_step_whose_extents_change) {
+  using left = dims<dyn<"left">, 3>;
+  using right = dims<dyn<"right">, 3>;
+  graph g;
+  const auto x = placeholder<float, left>(g, "x");
+  const auto y = placeholder<float, right>(g, "y");
+  const auto all = concat<0>(x, y * 2.0f);
+  const auto [first, second, third] = split<1, 3>(all);
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(all, first + third, sum(second)), feed(x, y));
+  for (const auto& [n, m] : {std::pair(1, 2), std::pair(2000, 1), std::pair(0, 3), std::pair(3, 0)}) {
+    const auto a = counting<left>(shape(n, 3));
+    const auto b = counting<right>(shape(m, 3), 5);
+    const auto [joined, outer, total] = step(a, b);
+    BOOST_REQUIRE_EQUAL(joined.extent(0), n + m);
+    double right_total = 0;
+    for (int i = 0; i < n + m; ++i) {
+      const auto at = [&, rows = n](int k) { return i < rows ? a(i, k) : 2 * b(i - rows, k); };
+      for (int k = 0; k < 3; ++k) BOOST_REQUIRE_EQUAL(joined(i, k), at(k));
+      BOOST_REQUIRE_EQUAL(outer(i, 0), at(0) + at(2));
+      right_total += static_cast<double>(at(1));
+    }
+    BOOST_CHECK_CLOSE(static_cast<double>(total), right_total, 1e-4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(derivatives) {
+  gradient_check check;
+  const auto x = check.input<dims<2, 3>>();
+  const auto y = check.input<dims<2, 1>>();
+  const auto w = check.input<dims<2, 4>>();
+  check("concat", concat<1>(x, y) * w, 3);
+  check("concat of one with itself", concat<0>(w * w, w), 2);
+  const auto [l, r] = split<1, 2>(w);
+  check("split", l * l * r, 3);
+  check("a part alone", r * r, 2);
+  check("slice", slice<1, 1, 2>(w) * l, 2);
+  check("pad", pad<1, 1, 1>(l) * w, 2);
+  const auto v = check.input<dims<dyn<"rows">, 2>>(-1, 1, shape(3, 2));
+  check("a named extent", sum<0>(concat<0>(v, v * v)), 2);
+}
+
+BOOST_AUTO_TEST_CASE(run_time_extents_that_do_not_fit) {
+  const auto x = counting<dims<dyn<"n">, 2>>(shape(3, 2));
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(slice<0, 2, 2>(x)); }),
+             "elements 2 to 4 are asked for of axis 0");
+  graph g;
+  const auto y = placeholder<float, dims<dyn<"n">, 2>>(g, "y");
+  const auto [a, b] = split<0, 2>(y);
+  session s{g, {.threads = 1}};
+  BOOST_CHECK_EQUAL(s.run(fetch(b), with(y, counting<dims<dyn<"n">, 2>>(shape(4, 2))))(0, 0), 5);
+  BOOST_CHECK_THROW(static_cast<void>(s.run(fetch(a), with(y, x))), error);
+}
