@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <weft/language.hpp>
+
 /// Loops over gradients and values on their way between tasks.
 namespace weft {
 namespace detail {
