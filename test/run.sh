@@ -64,6 +64,7 @@ run() {
 }
 
 if [[ ${#presets[@]} -gt 0 ]]; then
+  configure=(-DWEFT_TESTS_EMULATED_GPU=ON)  # which an earlier --all has turned off
   for preset in "${presets[@]}"; do run "$preset"; done
 else
   if [[ -n $all ]]; then

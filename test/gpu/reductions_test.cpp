@@ -21,6 +21,21 @@ void reductions() {
   compare::run(g, o);
 }
 
+/// Whether buffers are aligned or not.
+void check_the_same_bits_elsewhere(const graph& g) {
+  std::vector<std::vector<std::byte>> aligned, elsewhere;
+  compare::options o;
+  o.tolerance = 1e-4;
+  o.low = -1;
+  o.high = 1;
+  o.written = &aligned;
+  compare::run(g, o);
+  o.offset = 8;  // of doubles one element, of floats two
+  o.written = &elsewhere;
+  compare::run(g, o);
+  BOOST_TEST((aligned == elsewhere));
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(reductions_over_any_axes) {
@@ -66,17 +81,7 @@ BOOST_AUTO_TEST_CASE(groups_of_elements_are_loaded_at_once_or_not_with_the_same_
   recorded(sum<2>(rows * row + column), sum<0, 2>(exp(rows) * column), max<2>(rows - row));
   recorded(sum<1>(odd), sum(odd), sum(all), mean(all * all), min(all));
   recorded(sum<1>(cast<float>(halves)), sum<1>(doubles), max<1>(doubles), sum<1>(cast<float>(bytes)));
-  std::vector<std::vector<std::byte>> aligned, elsewhere;
-  compare::options o;
-  o.tolerance = 1e-4;
-  o.low = -1;
-  o.high = 1;
-  o.written = &aligned;
-  compare::run(g, o);
-  o.offset = 8;  // of doubles one element, of floats two
-  o.written = &elsewhere;
-  compare::run(g, o);
-  BOOST_TEST((aligned == elsewhere));
+  check_the_same_bits_elsewhere(g);
 }
 
 // Where threads of a result are neighbours, in the order of shuffles: halves of a warp onto each other, then the warps.
@@ -141,17 +146,7 @@ BOOST_AUTO_TEST_CASE(sums_of_columns_four_at_a_time_have_the_same_bits_wherever_
   recorded(sum<0>(input<double, 33, 100>(g, "d")), sum<0>(cast<float>(input<weft::half, 33, 200>(g, "h"))));
   recorded(sum<0>(input<std::int32_t, 100, 64>(g, "i")), sum<0>(input<float, 20000, 72>(g, "many")));
   recorded(sum<0>(input<float, 1, 4096>(g, "one row")), sum<0>(input<float, 5, 4096>(g, "few rows")));
-  std::vector<std::vector<std::byte>> aligned, elsewhere;
-  compare::options o;
-  o.tolerance = 1e-4;
-  o.low = -1;
-  o.high = 1;
-  o.written = &aligned;
-  compare::run(g, o);
-  o.offset = 8;
-  o.written = &elsewhere;
-  compare::run(g, o);
-  BOOST_TEST((aligned == elsewhere));
+  check_the_same_bits_elsewhere(g);
 }
 
 BOOST_AUTO_TEST_CASE(a_thread_has_four_columns_where_they_are_neighbours) {

@@ -6,40 +6,33 @@
 #include <limits>
 #include <type_traits>
 
+#include <weft/device/cpu/dispatch.hpp>
+
 /// Loops over gradients and values on their way between tasks.
 namespace weft {
 namespace detail {
 
 // A plain -O2 build reaches AVX2 here. Contraction to fused multiply-add stays off, so that every machine, and every
 // path to the same sum, gives the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 template <typename Loop>
-__attribute__((target("avx2"), optimize("O3", "fp-contract=off"), flatten)) void run_avx2(const Loop& loop) {
+WEFT_UNFUSED("O3,")
+void run_plain(const Loop& loop) {
   loop();
 }
+#if defined(__x86_64__)
 template <typename Loop>
-__attribute__((optimize("O3", "fp-contract=off"), flatten)) void run_plain(const Loop& loop) {
-  loop();
-}
-#elif defined(__x86_64__) && defined(__clang__)
-template <typename Loop>
-__attribute__((target("avx2"), flatten)) void run_avx2(const Loop& loop) {
+__attribute__((target("avx2"))) WEFT_UNFUSED("O3,") void run_avx2(const Loop& loop) {
   loop();
 }
 #endif
 
-/// Runs a simple loop with the widest vectors that this processor has.
+/// Runs a simple loop with AVX2 where this processor has it.
 template <typename Loop>
 void vectorised(const Loop& loop) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (has_avx2) return run_avx2(loop);
+#if defined(__x86_64__)
+  if (detected_isa() != isa::baseline) return run_avx2(loop);
 #endif
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
   run_plain(loop);
-#else
-  loop();
-#endif
 }
 
 /// to += from

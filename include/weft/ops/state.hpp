@@ -20,14 +20,8 @@ void add_elements(const void* const* in, void* const* out, std::size_t n, const 
   for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(wrapping(variable[i]) + wrapping(delta[i]));
 }
 
-// AVX2 without fused multiply-add: an update then has the same bits on every machine, on a worker and on a parameter
-// server. It is bound by memory, and gains nothing from wider vectors.
-#if defined(__clang__)
-  #define WEFT_UNFUSED(...) __attribute__((flatten))
-#else
-  #define WEFT_UNFUSED(...) __attribute__((optimize(__VA_ARGS__ "fp-contract=off"), flatten))
-#endif
-
+// An update has the same bits on every machine, on a worker and on a parameter server. It is bound by memory, and gains
+// nothing from vectors that are wider than AVX2's.
 template <device::block_function Loop>
 WEFT_UNFUSED()
 void unfused_plain(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {

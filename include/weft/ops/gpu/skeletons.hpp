@@ -48,10 +48,20 @@ struct input_type<S, Index, false> {
 template <std::uint32_t>
 struct mask {};
 
-/// How many of its inputs a gradient reads: all, where a user's formula is no constant expression.
+// By overloads: in a requires-expression nvcc 13 takes what is no constant for one.
+template <class S, bool KeepsValue>
+constexpr bool knows_reads(mask<weft::detail::gradient_reads<S, KeepsValue>()>*) {
+  return true;
+}
+template <class S, bool KeepsValue>
+constexpr bool knows_reads(...) {
+  return false;
+}
+
+/// How many of its inputs a gradient reads: all, where a user's formula is not a constant expression.
 template <class S, bool KeepsValue>
 constexpr int reads_of_gradient(int inputs) {
-  if constexpr (requires { mask<weft::detail::gradient_reads<S, KeepsValue>()>{}; })
+  if constexpr (knows_reads<S, KeepsValue>(nullptr))
     return __builtin_popcount(weft::detail::gradient_reads<S, KeepsValue>());
   else
     return inputs;
