@@ -25,6 +25,7 @@
 #include <weft/ops/convolution.hpp>
 #include <weft/ops/pooling.hpp>
 #include <weft/ops/softmax.hpp>
+#include <weft/ops/copies.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/state.hpp>
 #include <weft/ops/misuse.hpp>

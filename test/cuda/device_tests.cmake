@@ -1,6 +1,6 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
 set(device_tests session.session session.random_graphs session.determinism session.user_op oracle.oracle
-                 oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients
+                 oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients ops.copies
                  ops.elementwise_gradients ops.reduction_gradients ops.scan ops.sort ops.storage_types
                  train.minimize train.optimizers)
 

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/text.hpp>
 
 namespace weft {
 
@@ -25,13 +27,44 @@ struct strided_region {
       const std::int64_t n = all.extents[axis];
       if (n == 1) continue;
       const std::size_t last = extents.rank;
-      if (last > 0 && from_stride[last - 1] == all.from_stride[axis] * n && to_stride[last - 1] == all.to_stride[axis] * n)
+      if (last > 0 && from_stride[last - 1] == all.from_stride[axis] * n &&
+          to_stride[last - 1] == all.to_stride[axis] * n)
         extents[last - 1] *= n;
       else
         extents.push_back(n);
       from_stride[extents.rank - 1] = all.from_stride[axis];
       to_stride[extents.rank - 1] = all.to_stride[axis];
     }
+  }
+
+  /// The axis that is the operand's innermost, where it is not the result's; else the rank. Axes are merged.
+  std::size_t turned_from() const {
+    const std::size_t rank = extents.rank;
+    if (rank < 2 || to_stride[rank - 1] != 1 || from_stride[rank - 1] == 1) return rank;
+    std::size_t axis = 0;
+    while (axis < rank && from_stride[axis] != 1) ++axis;
+    return axis;
+  }
+
+  /// Makes an axis the last but one: boxes have no order of axes of their own.
+  void move_inwards(std::size_t axis) {
+    for (; axis + 2 < extents.rank; ++axis) {
+      std::swap(extents[axis], extents[axis + 1]);
+      std::swap(from_stride[axis], from_stride[axis + 1]);
+      std::swap(to_stride[axis], to_stride[axis + 1]);
+    }
+  }
+
+  /// The same in elements so many times as wide; false if it is not whole ones that stay together. Axes are merged.
+  bool count_in(std::int64_t wide) {
+    const std::size_t rank = extents.rank, last = rank - 1;
+    if (rank == 0 || from_stride[last] != 1 || to_stride[last] != 1) return false;
+    std::int64_t rest = (extents[last] | from_offset | to_offset) & (wide - 1);
+    for (std::size_t axis = 0; axis < last; ++axis) rest |= (from_stride[axis] | to_stride[axis]) & (wide - 1);
+    if (rest != 0) return false;
+    extents[last] /= wide, from_offset /= wide, to_offset /= wide;
+    for (std::size_t axis = 0; axis < last; ++axis) from_stride[axis] /= wide, to_stride[axis] /= wide;
+    return true;
   }
 };
 
@@ -66,6 +99,13 @@ struct strided_copies {
     }
     regions.push_back(r);
     return regions.back();
+  }
+
+  std::string describe(const char* operation) const {
+    std::size_t elements = 0;
+    for (const strided_region& r : regions) elements += r.extents.elements();
+    return str_cat(
+        {operation, " of ", elements, " elements in ", regions.size(), regions.size() == 1 ? " box" : " boxes"});
   }
 };
 

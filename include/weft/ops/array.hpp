@@ -3,72 +3,12 @@
 #include <weft/device/argmax.hpp>
 #include <weft/device/axis_rows.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
 namespace detail {
-
-// ---- transpose ----
-
-class transpose_kernel final : public kernel {
- public:
-  explicit transpose_kernel(const prepare_context& p)
-      : in_(p.input_slots[0]), out_(p.output_slots[0]), size_(size_of(p.inputs[0].type)), to_(p.outputs[0].extents) {
-    std::int64_t stride[max_rank], step = 1;
-    for (std::size_t i = p.inputs[0].extents.rank; i-- > 0; step *= p.inputs[0].extents[i]) stride[i] = step;
-    for (std::size_t i = 0; i < to_.rank; ++i) from_stride_[i] = stride[p.c.attributes[i]];
-  }
-  void run(const kernel_context& f) override {
-    switch (size_) {
-      case 1:
-        return copy<std::uint8_t>(f);
-      case 2:
-        return copy<std::uint16_t>(f);
-      case 4:
-        return copy<std::uint32_t>(f);
-      default:
-        return copy<std::uint64_t>(f);
-    }
-  }
-  std::string describe() const override { return str_cat({"transpose to ", to_string(to_)}); }
-
- private:
-  template <class T>
-  void copy(const kernel_context& f) {
-    const T* from = reinterpret_cast<const T*>(f.buffers[in_]);
-    T* to = reinterpret_cast<T*>(f.buffers[out_]);
-    if (to_.rank == 2) return copy_matrix(from, to);
-    std::size_t index[max_rank]{};
-    for (std::size_t n = to_.elements(); n > 0; --n) {
-      *to++ = *from;
-      for (std::size_t axis = to_.rank; axis-- > 0;) {
-        from += from_stride_[axis];
-        if (++index[axis] < static_cast<std::size_t>(to_[axis])) break;
-        from -= from_stride_[axis] * to_[axis];
-        index[axis] = 0;
-      }
-    }
-  }
-  // In squares that the first-level cache holds from both sides.
-  template <class T>
-  void copy_matrix(const T* from, T* to) {
-    constexpr std::int64_t side = 32;
-    for (std::int64_t i0 = 0; i0 < to_[0]; i0 += side)
-      for (std::int64_t j0 = 0; j0 < to_[1]; j0 += side)
-        for (std::int64_t i = i0; i < to_[0] && i < i0 + side; ++i)
-          for (std::int64_t j = j0; j < to_[1] && j < j0 + side; ++j)
-            to[i * to_[1] + j] = from[i * from_stride_[0] + j * from_stride_[1]];
-  }
-
-  std::uint32_t in_, out_;
-  std::size_t size_;
-  shape to_;
-  std::int64_t from_stride_[max_rank]{};
-};
-
-symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 
 // ---- argmax ----
 
@@ -150,14 +90,6 @@ class extents_kernel final : public kernel {
 
 }  // namespace detail
 
-/// The attributes are the operand's axes in their new order.
-struct transpose_op {
-  static constexpr const char* name = "transpose";
-  static kernel* prepare(const prepare_context&);
-  static void gradient(gradient_context&);
-};
-inline constexpr operation transpose_operation = declare<transpose_op>();
-
 template <class T>
 struct argmax_op {
   static constexpr const char* name = "argmax";
@@ -207,19 +139,6 @@ WEFT_INSTANTIATE(kernel* prepare_declared<argmax_op<float>>(const prepare_contex
 
 }  // namespace detail
 
-#if WEFT_BODIES
-
-WEFT_DECL kernel* transpose_op::prepare(const prepare_context& p) { return new detail::transpose_kernel(p); }
-
-WEFT_DECL void transpose_op::gradient(gradient_context& g) {
-  sequence<std::int64_t> inverse(g.c.attributes.size());
-  for (std::size_t i = 0; i < inverse.size(); ++i)
-    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
-  g.set_gradient(0, detail::record_transpose(g.upstream(), inverse));
-}
-
-#endif
-
 namespace detail {
 
 #if WEFT_BODIES
@@ -238,12 +157,6 @@ WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
   if (p.inputs[0].extents[axis] == 0 && p.outputs[0].extents.elements() > 0)
     throw error(error_code::invalid_argument, "argmax",
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents), " is empty"});
-}
-
-WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
-  shape extents;
-  for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
-  return record_call(transpose_operation, {x}, {x.type(), extents}, axes);
 }
 
 #endif
@@ -270,18 +183,6 @@ constexpr bool reshapes(const shape& from, const shape& to) {
   return a == b && dynamic == 0;
 }
 
-template <int... Axes>
-struct pick_listed {
-  static constexpr std::size_t axis(std::size_t i) {
-    constexpr int axes[] = {Axes..., 0};
-    return static_cast<std::size_t>(axes[i] < 0 ? axes[i] + static_cast<int>(sizeof...(Axes)) : axes[i]);
-  }
-};
-template <std::size_t Rank>
-struct pick_reversed {
-  static constexpr std::size_t axis(std::size_t i) { return Rank - 1 - i; }
-};
-
 }  // namespace detail
 
 /// A reshape keeps the number of elements, and every dynamic extent.
@@ -304,11 +205,6 @@ constexpr auto find_reshape_mistake() {
 template <class From, class To>
 using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
 
-/// The axes of a transpose are those of its operand, each once.
-template <class Dims, int... Axes>
-struct axes_not_a_permutation
-    : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
-
 /// The same elements, in row-major order, under other extents: `reshape<dims<dyn<"batch">, 784>>(x)` (tf.reshape).
 template <class To, Expression Expr>
 [[nodiscard]] auto reshape(const Expr& e) {
@@ -330,29 +226,6 @@ template <class To, Expression Expr>
   }
 }
 
-/// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
-template <int... Axes, Expression Expr>
-[[nodiscard]] auto transpose(const Expr& e) {
-  using D = dims_t<Expr>;
-  if constexpr (sizeof...(Axes) > 0)
-    static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: name each axis once");
-  if constexpr (sizeof...(Axes) > 0 && axes_not_a_permutation<D, Axes...>::value) {
-    return detail::after_mistake<value_t<Expr>, D>(e);
-  } else {
-    using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
-    using To = detail::select<D, D::rank, pick>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::transposes, value_t<Expr>>();
-    const auto x = detail::materialize(e);
-    sequence<std::int64_t> axes;
-    shape extents;
-    for (std::size_t i = 0; i < D::rank; ++i) {
-      axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
-      extents.push_back(detail::extents_of(x)[pick::axis(i)]);
-    }
-    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(transpose_operation, extents, axes, x);
-  }
-}
-
 /// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). A NaN is passed over,
 /// wherever it stands; where no element is larger than the lowest finite number the index is 0. Throws, over tensors at
 /// once and in a graph when a step runs: invalid_argument if the axis is empty, out_of_range if it has more than 2^31
@@ -371,8 +244,9 @@ template <int Axis, Expression Expr>
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
       if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
-    return detail::record_or_run<std::int32_t, To, device_t<Expr>>(argmax_operation<value_t<Expr>>, extents,
-                                                                words_of(typename argmax_op<value_t<Expr>>::attributes{axis_number<D, Axis>}), x);
+    return detail::record_or_run<std::int32_t, To, device_t<Expr>>(
+        argmax_operation<value_t<Expr>>, extents,
+        words_of(typename argmax_op<value_t<Expr>>::attributes{axis_number<D, Axis>}), x);
   }
 }
 

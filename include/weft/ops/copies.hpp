@@ -14,15 +14,7 @@ namespace detail {
 
 WEFT_COLD_BEGIN
 
-template <class Op>
-kernel* prepare_copies(const prepare_context& p, const typename Op::attributes& a) {
-  sequence<std::size_t> elements;
-  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
-  return new device::strided_copy_kernel(Op::name, Op::copies(p, a),
-                                         {p.input_slots, p.input_slots + p.c.inputs.size()},
-                                         {p.output_slots, p.output_slots + p.c.outputs.size()},
-                                         static_cast<sequence<std::size_t>&&>(elements));
-}
+kernel* prepare_copies(const prepare_context&, strided_copies);
 
 /// Where something begins along one axis, and at 0 along the others.
 struct axis_start {
@@ -30,10 +22,25 @@ struct axis_start {
   axis_start(std::size_t axis, std::int64_t begin) { at[axis] = begin; }
 };
 
+/// An operand of these extents with its axes in another order.
+strided_copies permuted(dtype, const shape& from, const shape& to, const std::int64_t* order);
+symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
 symbol record_slice(symbol x, std::size_t axis, std::int64_t begin, const shape& extents);
 symbol record_pad(symbol x, std::size_t axis, std::int64_t before, const shape& extents);
 
 }  // namespace detail
+
+/// The attributes are the operand's axes in their new order.
+struct transpose_op {
+  static constexpr const char* name = "transpose";
+
+  static strided_copies copies(const prepare_context& p) {
+    return detail::permuted(p.inputs[0].type, p.inputs[0].extents, p.outputs[0].extents, p.c.attributes.data());
+  }
+  static kernel* prepare(const prepare_context& p) { return detail::prepare_copies(p, copies(p)); }
+  static void gradient(gradient_context&);
+};
+inline constexpr operation transpose_operation = declare<transpose_op>();
 
 /// Part of an axis: as much as the output has, from `begin` on.
 struct slice_op {
@@ -53,7 +60,9 @@ struct slice_op {
     all.add(0, from, detail::axis_start(a.axis, a.begin).at, 0, to, nullptr, to);
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) { return detail::prepare_copies<slice_op>(p, a); }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return detail::prepare_copies(p, copies(p, a));
+  }
   static void gradient(gradient_context& g, const attributes& a) {
     g.set_gradient(0, detail::record_pad(g.upstream(), a.axis, a.begin, g.input(0).extents()));
   }
@@ -76,7 +85,9 @@ struct pad_op {
     all.add(0, from, nullptr, 0, to, detail::axis_start(a.axis, a.before).at, from);
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) { return detail::prepare_copies<pad_op>(p, a); }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return detail::prepare_copies(p, copies(p, a));
+  }
   static void gradient(gradient_context& g, const attributes& a) {
     g.set_gradient(0, detail::record_slice(g.upstream(), a.axis, a.before, g.input(0).extents()));
   }
@@ -101,7 +112,9 @@ struct concat_op {
     }
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) { return detail::prepare_copies<concat_op>(p, a); }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return detail::prepare_copies(p, copies(p, a));
+  }
   static void gradient(gradient_context&, const attributes&);
 };
 inline constexpr operation concat_operation = declare<concat_op>();
@@ -121,11 +134,14 @@ struct split_op {
       begin += to[a.axis];
     }
     if (begin != from[a.axis])
-      throw error(error_code::invalid_argument, name,
-                  {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.c.outputs.size(), " equal parts"});
+      throw error(
+          error_code::invalid_argument, name,
+          {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.c.outputs.size(), " equal parts"});
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) { return detail::prepare_copies<split_op>(p, a); }
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return detail::prepare_copies(p, copies(p, a));
+  }
   static void gradient(gradient_context&, const attributes&);
 };
 inline constexpr operation split_operation = declare<split_op>();
@@ -134,6 +150,28 @@ inline constexpr operation split_operation = declare<split_op>();
 
 namespace detail {
 
+WEFT_DECL kernel* prepare_copies(const prepare_context& p, strided_copies what) {
+  sequence<std::size_t> elements;
+  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
+  return new device::strided_copy_kernel(
+      p.c.op->name, static_cast<strided_copies&&>(what), {p.input_slots, p.input_slots + p.c.inputs.size()},
+      {p.output_slots, p.output_slots + p.c.outputs.size()}, static_cast<sequence<std::size_t>&&>(elements));
+}
+
+WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
+  strided_copies all(type);
+  strided_region& r = all.add(0, from, nullptr, 0, to, nullptr, to);
+  std::int64_t stride[max_rank];
+  strides_of(from, stride);
+  for (std::size_t i = 0; i < to.rank; ++i) r.from_stride[i] = stride[order[i]];
+  return all;
+}
+
+WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
+  shape extents;
+  for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
+  return record_call(transpose_operation, {x}, {x.type(), extents}, axes);
+}
 WEFT_DECL symbol record_slice(symbol x, std::size_t axis, std::int64_t begin, const shape& extents) {
   return record_call(slice_operation, {x}, {x.type(), extents}, words_of(slice_op::attributes{axis, begin}));
 }
@@ -142,6 +180,13 @@ WEFT_DECL symbol record_pad(symbol x, std::size_t axis, std::int64_t before, con
 }
 
 }  // namespace detail
+
+WEFT_DECL void transpose_op::gradient(gradient_context& g) {
+  sequence<std::int64_t> inverse(g.c.attributes.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
+  g.set_gradient(0, detail::record_transpose(g.upstream(), inverse));
+}
 
 WEFT_DECL void concat_op::gradient(gradient_context& g, const attributes& a) {
   node_def c;
@@ -222,6 +267,18 @@ constexpr auto part_of_extent() {
     return Extent / Count;
 }
 
+template <int... Axes>
+struct pick_listed {
+  static constexpr std::size_t axis(std::size_t i) {
+    constexpr int axes[] = {Axes..., 0};
+    return static_cast<std::size_t>(axes[i] < 0 ? axes[i] + static_cast<int>(sizeof...(Axes)) : axes[i]);
+  }
+};
+template <std::size_t Rank>
+struct pick_reversed {
+  static constexpr std::size_t axis(std::size_t i) { return Rank - 1 - i; }
+};
+
 constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
   if (a.rank != b.rank) return false;
   for (std::size_t i = 0; i < a.rank; ++i)
@@ -230,6 +287,11 @@ constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
 }
 
 }  // namespace detail
+
+/// The axes of a transpose are those of its operand, each once.
+template <class Dims, int... Axes>
+struct axes_not_a_permutation
+    : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
 /// What is joined has the same extents along all other axes.
 template <class A, class B, std::size_t Axis>
@@ -275,6 +337,29 @@ shape resized(const X& x, std::size_t axis, std::int64_t extent) {
 
 }  // namespace detail
 
+/// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
+template <int... Axes, Expression Expr>
+[[nodiscard]] auto transpose(const Expr& e) {
+  using D = dims_t<Expr>;
+  if constexpr (sizeof...(Axes) > 0)
+    static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: name each axis once");
+  if constexpr (sizeof...(Axes) > 0 && axes_not_a_permutation<D, Axes...>::value) {
+    return detail::after_mistake<value_t<Expr>, D>(e);
+  } else {
+    using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
+    using To = detail::select<D, D::rank, pick>;
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
+    const auto x = detail::materialize(e);
+    sequence<std::int64_t> axes;
+    shape extents;
+    for (std::size_t i = 0; i < D::rank; ++i) {
+      axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
+      extents.push_back(detail::extents_of(x)[pick::axis(i)]);
+    }
+    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(transpose_operation, extents, axes, x);
+  }
+}
+
 /// Operands of one element type, one behind the other along an axis (tf.concat): of `[a, n]` and `[b, n]` along axis 0
 /// `[a + b, n]`. All other extents are equal. Throws invalid_argument where run-time extents of one name are not.
 template <int Axis, Expression First, Expression... Rest>
@@ -295,8 +380,8 @@ template <int Axis, Expression First, Expression... Rest>
   }
 }
 
-/// `Size` elements of an axis, from the one of number `Begin` on (tf.slice): `slice<0, 2, 3>(x)` of `[8, n]` is `[3, n]`.
-/// Throws out_of_range if a run-time extent is shorter.
+/// `Size` elements of an axis, from the one of number `Begin` on (tf.slice): `slice<0, 2, 3>(x)` of `[8, n]` is `[3,
+/// n]`. Throws out_of_range if a run-time extent is shorter.
 template <int Axis, int Begin, int Size, Expression Expr>
 [[nodiscard]] auto slice(const Expr& e) {
   using T = value_t<Expr>;
@@ -341,8 +426,8 @@ template <int Axis, int Count, Expression Expr>
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
-  using mistake = first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>,
-                                value_not_in_a_graph<Expr>>;
+  using mistake =
+      first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>, value_not_in_a_graph<Expr>>;
   static_assert(correct<mistake>, "split: split<axis, count>(x) of a value of a graph has equal parts");
   if constexpr (!correct<mistake>) {
     return std::tuple{detail::after_mistake<T, D>(e)};
@@ -360,7 +445,8 @@ template <int Axis, int Count, Expression Expr>
     return [&]<std::size_t... Part>(detail::indices<Part...>) {
       return std::tuple{detail::make_node<T, To, device_t<Expr>>(
           symbol(first.builder(), {first.id().node, static_cast<std::uint32_t>(Part)}))...};
-    }(typename detail::make_indices<Count>::type());
+    }
+    (typename detail::make_indices<Count>::type());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include <weft/ops/array.hpp>
+#include <weft/ops/copies.hpp>
 #include <weft/ops/convolution.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/matmul.hpp>

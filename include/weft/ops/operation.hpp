@@ -61,13 +61,13 @@ template <class A>
 sequence<std::int64_t> words_of(const A& a) {
   static_assert(std::is_trivially_copyable_v<A> && sizeof(A) % sizeof(std::int64_t) == 0);
   sequence<std::int64_t> words(sizeof(A) / sizeof(std::int64_t));
-  __builtin_memcpy(words.data(), &a, sizeof a);
+  __builtin_memcpy(words.data(), static_cast<const void*>(&a), sizeof a);
   return words;
 }
 template <class Op>
 typename Op::attributes attributes_of(const node_def& c) {
   typename Op::attributes a;
-  __builtin_memcpy(&a, c.attributes.data(), sizeof a);
+  __builtin_memcpy(static_cast<void*>(&a), c.attributes.data(), sizeof a);
   return a;
 }
 

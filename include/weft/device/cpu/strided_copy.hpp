@@ -15,7 +15,7 @@ class strided_copy_kernel final : public kernel {
  public:
   strided_copy_kernel(const char* name, strided_copies what, sequence<std::uint32_t> in, sequence<std::uint32_t> out,
                       sequence<std::size_t> out_elements)
-      : name_(name),
+      : description_(what.describe(name)),
         what_(static_cast<strided_copies&&>(what)),
         in_(static_cast<sequence<std::uint32_t>&&>(in)),
         out_(static_cast<sequence<std::uint32_t>&&>(out)),
@@ -23,7 +23,7 @@ class strided_copy_kernel final : public kernel {
     for (strided_region& r : what_.regions) {
       r.merge_axes();
       if (r.extents.rank == 0) r.extents.push_back(1), r.from_stride[0] = r.to_stride[0] = 1;
-      elements_ += r.extents.elements();
+      if (const std::size_t inner = r.turned_from(); inner + 2 < r.extents.rank) r.move_inwards(inner);
     }
   }
 
@@ -44,13 +44,12 @@ class strided_copy_kernel final : public kernel {
     }
   }
 
-  std::string describe() const override {
-    return str_cat({name_, " of ", elements_, " elements in ", what_.regions.size(), " boxes"});
-  }
+  std::string describe() const override { return description_; }
 
  private:
   /// `outer`: how many of the outermost axis.
-  static void copy(const strided_region& r, const std::byte* from, std::byte* to, std::int64_t outer, std::size_t size) {
+  static void copy(const strided_region& r, const std::byte* from, std::byte* to, std::int64_t outer,
+                   std::size_t size) {
     switch (size) {
       case 1:
         return walk<std::uint8_t>(r, from, to, outer);
@@ -72,7 +71,8 @@ class strided_copy_kernel final : public kernel {
     std::int64_t index[max_rank]{};
     const std::size_t rows = rank - 2;  // the last two axes are walked together
     for (;;) {
-      plane(from, to, rows == 0 ? outer : r.extents[rows], r.extents[rows + 1], r.from_stride + rows, r.to_stride + rows);
+      plane(from, to, rows == 0 ? outer : r.extents[rows], r.extents[rows + 1], r.from_stride + rows,
+            r.to_stride + rows);
       std::size_t axis = rows;
       for (;;) {
         if (axis-- == 0) return;
@@ -97,25 +97,36 @@ class strided_copy_kernel final : public kernel {
   template <class T>
   static void plane(const T* from, T* to, std::int64_t rows, std::int64_t columns, const std::int64_t* from_step,
                     const std::int64_t* to_step) {
-    constexpr std::int64_t side = 32;
-    const bool turned = from_step[0] == 1 && from_step[1] != 1 && from_step[1] != 0;
-    if (!turned) {
+    if (from_step[0] != 1 || to_step[1] != 1 || from_step[1] == 1) {
       for (std::int64_t i = 0; i < rows; ++i)
         row(from + i * from_step[0], to + i * to_step[0], columns, from_step[1], to_step[1]);
       return;
     }
+    constexpr std::int64_t side = 32;
     for (std::int64_t i0 = 0; i0 < rows; i0 += side)
-      for (std::int64_t j0 = 0; j0 < columns; j0 += side)
-        for (std::int64_t i = i0; i < rows && i < i0 + side; ++i)
-          for (std::int64_t j = j0; j < columns && j < j0 + side; ++j)
-            to[i * to_step[0] + j * to_step[1]] = from[i * from_step[0] + j * from_step[1]];
+      for (std::int64_t j0 = 0; j0 < columns; j0 += side) {
+        const std::int64_t height = rows - i0 < side ? rows - i0 : side,
+                           width = columns - j0 < side ? columns - j0 : side;
+        const T* const x = from + i0 + j0 * from_step[1];
+        T* const y = to + i0 * to_step[0] + j0;
+        if (height == side && width == side)
+          square(x, y, side, side, from_step[1], to_step[0]);
+        else
+          square(x, y, height, width, from_step[1], to_step[0]);
+      }
   }
 
-  const char* name_;
+  template <class T>
+  [[gnu::always_inline]] static void square(const T* x, T* y, std::int64_t height, std::int64_t width,
+                                            std::int64_t from_step, std::int64_t to_step) {
+    for (std::int64_t i = 0; i < height; ++i)
+      for (std::int64_t j = 0; j < width; ++j) y[i * to_step + j] = x[i + j * from_step];
+  }
+
+  std::string description_;
   strided_copies what_;
   sequence<std::uint32_t> in_, out_;
   sequence<std::size_t> out_elements_;
-  std::size_t elements_ = 0;
 };
 
 }  // namespace weft::device

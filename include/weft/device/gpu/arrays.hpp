@@ -4,7 +4,7 @@
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
 
-/// Kernels that move elements or look for one.
+/// Kernels that look for an element, or tell of where one is.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
@@ -13,46 +13,6 @@ namespace weft::gpu {
 WEFT_HOST_DEVICE inline std::int64_t label_at(const void* labels, bool wide, std::uint32_t i) {
   return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i];
 }
-
-/// Axes in another order, where the innermost axes of operand and result are two: squares of 32 x 32 elements, read
-/// along the one and written along the other, each by neighbouring threads. `outer` walks the remaining axes, of the
-/// operand and of the result.
-template <class T>
-struct transpose_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 2;
-  static constexpr std::uint32_t side = 32;
-  struct block_memory {
-    T tile[side][side + 1];  // one more: a column of it lies in 32 banks
-  };
-  using thread_memory = nothing;
-
-  const T* from;
-  T* to;
-  std::uint32_t rows, columns;  ///< columns follow each other in the operand, rows in the result
-  std::uint32_t row_stride;     ///< of a row in the operand
-  std::uint32_t column_stride;  ///< of a column in the result
-  divisor tiles_across, tiles_down;
-  walk<2> outer;
-
-  template <int Phase>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
-    const std::uint32_t down = tiles_across.divide(at.block), column = (at.block - down * tiles_across.extent) * side;
-    const std::uint32_t index = tiles_down.divide(down), row = (down - index * tiles_down.extent) * side;
-    std::uint32_t offsets[2] = {};
-    outer.add_offsets(index, offsets);
-    const std::uint32_t x = at.thread % side;
-    for (std::uint32_t y = at.thread / side; y < side; y += threads / side) {
-      if constexpr (Phase == 0) {
-        if (column + x < columns && row + y < rows)
-          ours.tile[y][x] = from[offsets[0] + (row + y) * row_stride + column + x];
-      } else {
-        if (column + y < columns && row + x < rows)
-          to[offsets[1] + (column + y) * column_stride + row + x] = ours.tile[x][y];
-      }
-    }
-  }
-};
 
 /// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp). Where few
 /// results have long rows, `splits` blocks share each, and a second launch looks through what they found.

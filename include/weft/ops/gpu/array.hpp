@@ -6,86 +6,11 @@
 #include <weft/ops/array.hpp>
 #include <weft/ops/gpu/fused.hpp>
 
-/// transpose, argmax, one_hot, shape_of and size_of, prepared for a GPU.
+/// argmax, one_hot, shape_of and size_of, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
-
-/// Axes of the result and, for each, the strides in the operand and in the result; neighbours that both walk alike are
-/// one. `order`: for each axis of the result the operand's.
-inline iteration transposed(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
-  std::int64_t stride[max_rank], step = 1;
-  for (std::size_t i = from.rank; i-- > 0; step *= from[i]) stride[i] = step;
-  iteration over;
-  over.space = to;
-  weft::device::operand source{type, {}};
-  for (std::size_t i = 0; i < to.rank; ++i) source.stride[i] = stride[order[i]];
-  over.add(source);
-  over.add(weft::device::broadcast_operand(type, to, to));
-  over.merge_axes();
-  return over;
-}
-
-template <class T>
-void add_transpose(launch_kernel& k, const prepare_context& p, const iteration& over) {
-  using body_type = transpose_body<T>;
-  static const function code = function_of<body_type>("transpose");
-  static const map_code copy = compile_map<copy_program<T>, map_forms::plain>("transpose");
-  const std::size_t rank = over.space.rank;
-  if (rank == 0 || over.stride(0, rank - 1) == 1) {
-    // Whole rows stay together: a map that reads them one after another.
-    iteration rows = over;
-    rows.count = 1;
-    add_map(k, copy, rows, {p.input_slots, &p.inputs[0].type, 1, p.output_slots, &p.outputs[0].type, 1}, 1, nullptr);
-    return;
-  }
-  std::size_t inner = 0;  // the result's axis that is the operand's innermost
-  for (std::size_t i = 0; i < rank; ++i)
-    if (over.stride(0, i) == 1) inner = i;
-  body_type b{};
-  b.rows = static_cast<std::uint32_t>(over.space[rank - 1]);
-  b.columns = static_cast<std::uint32_t>(over.space[inner]);
-  b.row_stride = static_cast<std::uint32_t>(over.stride(0, rank - 1));
-  b.column_stride = static_cast<std::uint32_t>(over.stride(1, inner));
-  b.tiles_across = divisor((b.columns + 31) / 32);
-  b.tiles_down = divisor((b.rows + 31) / 32);
-  fill_walk(b.outer, over, ~(1u << inner | 1u << (rank - 1)));
-  const std::size_t squares = over.space.elements() / b.rows / b.columns;
-  auto& l = add_body(k, b, code, squares * b.tiles_across.extent * b.tiles_down.extent);
-  l.point(offset_in(b, b.from), p.input_slots[0]);
-  l.point(offset_in(b, b.to), p.output_slots[0]);
-}
-
-/// Elements of one size move alike, whatever their type. By the size.
-inline void (*transpose_of_size[9])(launch_kernel&, const prepare_context&, const iteration&) = {};
-
-inline kernel* make_transpose(const prepare_context& p, const shape& from, const shape& to, const std::int64_t* order,
-                              std::string what) {
-  check_size("transpose", to);
-  owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(what)));
-  if (to.elements() == 0) return k.release();
-  const dtype type = p.inputs[0].type;
-  auto* const add = transpose_of_size[size_of(type)];
-  if (!add)
-    throw error(error_code::unimplemented, "transpose",
-                {"no file of this program that is compiled for GPUs transposes ", name(type)});
-  add(*k, p, transposed(type, from, to, order));
-  return k.release();
-}
-
-inline kernel* prepare_transpose(const prepare_context& p, device&) {
-  const shape& to = p.outputs[0].extents;
-  return make_transpose(p, p.inputs[0].extents, to, p.c.attributes.data(), "transpose to " + to_string(to));
-}
-
-inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
-  constexpr std::int64_t channels_forward[] = {0, 3, 1, 2}, channels_back[] = {0, 2, 3, 1};
-  const shape &s = p.inputs[0].extents, turned = extents_in(image_layout::channels_first, s);
-  return p.layout == image_layout::channels_first
-             ? make_transpose(p, s, turned, channels_forward, "images of " + to_string(s) + " to channels first")
-             : make_transpose(p, turned, s, channels_back, "images of " + to_string(s) + " to channels last");
-}
 
 template <class T>
 kernel* prepare_argmax(const prepare_context& p, device& d) {
@@ -166,18 +91,11 @@ inline kernel* prepare_size(const prepare_context& p, device&) {
   return prepare_numbers(p, shape(static_cast<std::int64_t>(p.inputs[0].extents.elements())));
 }
 
-inline const bool extents_are_installed = install<shape_op>({.prepare = prepare_shape}) && install<size_op>({.prepare = prepare_size});
+inline const bool extents_are_installed =
+    install<shape_op>({.prepare = prepare_shape}) && install<size_op>({.prepare = prepare_size});
 
 }  // namespace detail
 
-template <class T>
-struct kernels<transposes<T>> {
-  kernels() {
-    detail::transpose_of_size[sizeof(T)] = detail::add_transpose<unsigned_of<sizeof(T)>>;
-    install<transpose_op>({.prepare = detail::prepare_transpose});
-    copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
-  }
-};
 template <class T>
 struct kernels<argmax_op<T>> : installed<argmax_op<T>, detail::prepare_argmax<T>> {};
 template <class T>

@@ -29,9 +29,7 @@ struct kernels {};
 template <class T>
 struct sparse_cross_entropies {};
 template <class T>
-struct transposes {};
-template <class T>
-struct moves {};  ///< concat, split, slice, pad
+struct moves {};  ///< what ops/copies.hpp has
 
 /// A compiler without GPUs compiles nothing.
 template <class Compiler>

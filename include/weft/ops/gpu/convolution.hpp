@@ -3,7 +3,7 @@
 #include <weft/device/gpu/math_policy.hpp>
 #include <weft/device/gpu/window_kernels.hpp>
 #include <weft/ops/convolution.hpp>
-#include <weft/ops/gpu/array.hpp>
+#include <weft/ops/gpu/copies.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
 #if WEFT_GPU_USES_CUDNN
@@ -110,7 +110,7 @@ inline const bool convolution_is_installed =
 
 #if WEFT_COMPILES_FOR_GPU
 template <class T>
-struct kernels<convolution_op<T>> : kernels<transposes<T>> {
+struct kernels<convolution_op<T>> : kernels<moves<T>> {
   kernels() { install_convolution<T>(); }
 };
 #endif

@@ -1,112 +1,148 @@
 #pragma once
 
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/device/gpu/program.hpp>
+#include <weft/device/gpu/strided_copies.hpp>
 #include <weft/device/unsigned_of.hpp>
 #include <weft/ops/copies.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 
-/// Operations that only move elements, prepared for a GPU: a launch for each box.
+/// Operations that only move elements, prepared for a GPU: a launch for each box, of 16 bytes at a time where whole
+/// rows stay together, by squares where the innermost axis becomes another one.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-template <class T>
-struct strided_copy_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
+template <class Body>
+launch_kernel::launch& add_copy(launch_kernel& k, const prepare_context& p, const strided_region& r, Body& b,
+                                const function& code, std::size_t blocks, std::size_t alignment = 1) {
+  b.from_offset = static_cast<std::uint32_t>(r.from_offset);
+  b.to_offset = static_cast<std::uint32_t>(r.to_offset);
+  auto& l = add_body(k, b, code, blocks);
+  l.point(offset_in(b, b.from), p.input_slots[r.from], alignment);
+  l.point(offset_in(b, b.to), p.output_slots[r.to], alignment);
+  return l;
+}
 
-  const T* from;
-  T* to;
-  std::uint32_t elements, from_offset, to_offset;
-  walk<2> where;  ///< of both
-
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) {
-      std::uint32_t offsets[] = {from_offset, to_offset};
-      where.add_offsets(i, offsets);
-      to[offsets[1]] = from[offsets[0]];
-    }
+/// The axes of a box, but for two.
+inline void fill_walk(walk<2>& to, const strided_region& r, std::size_t without = max_rank,
+                      std::size_t nor = max_rank) {
+  for (std::size_t axis = r.extents.rank; axis-- > 0;) {
+    if (axis == without || axis == nor) continue;
+    to.extents[to.rank] = divisor(static_cast<std::uint32_t>(r.extents[axis]));
+    to.strides[to.rank][0] = static_cast<std::int32_t>(r.from_stride[axis]);
+    to.strides[to.rank++][1] = static_cast<std::int32_t>(r.to_stride[axis]);
   }
-};
+}
 
 template <class T>
-struct splat_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
+launch_kernel::launch& add_box(launch_kernel& k, const prepare_context& p, const strided_region& r,
+                               std::size_t alignment = 1) {
+  static const function code = function_of<strided_copy_body<T>>("copy of a box");
+  strided_copy_body<T> b{};
+  b.elements = static_cast<std::uint32_t>(r.extents.elements());
+  fill_walk(b.where, r);
+  return add_copy(k, p, r, b, code, blocks_for(b.elements, 1), alignment);
+}
 
-  T* to;
-  std::uint32_t elements;
-  T element;
-
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) to[i] = element;
-  }
-};
+template <class T>
+void add_turned_box(launch_kernel& k, const prepare_context& p, const strided_region& r, std::size_t inner) {
+  static const function code = function_of<transpose_body<T>>("transpose");
+  const std::size_t last = r.extents.rank - 1;
+  transpose_body<T> b{};
+  b.rows = static_cast<std::uint32_t>(r.extents[last]);
+  b.columns = static_cast<std::uint32_t>(r.extents[inner]);
+  b.row_stride = static_cast<std::uint32_t>(r.from_stride[last]);
+  b.column_stride = static_cast<std::uint32_t>(r.to_stride[inner]);
+  b.tiles_across = divisor((b.columns + 31) / 32);
+  b.tiles_down = divisor((b.rows + 31) / 32);
+  fill_walk(b.outer, r, inner, last);
+  const std::size_t squares = r.extents.elements() / b.rows / b.columns;
+  add_copy(k, p, r, b, code, squares * b.tiles_across.extent * b.tiles_down.extent);
+}
 
 template <class T>
 void add_strided_copies(launch_kernel& k, const prepare_context& p, const strided_copies& all) {
-  using copy = strided_copy_body<T>;
-  using splat = splat_body<T>;
-  static const function copy_code = function_of<copy>("copy of a box"), splat_code = function_of<splat>("fill");
   for (std::size_t o = 0; all.fills && o < p.c.outputs.size(); ++o) {
-    splat b{nullptr, static_cast<std::uint32_t>(p.outputs[o].extents.elements()), {}};
+    static const function code = function_of<splat_body<T>>("fill");
+    splat_body<T> b{nullptr, static_cast<std::uint32_t>(p.outputs[o].extents.elements()), {}};
     if (b.elements == 0) continue;
     __builtin_memcpy(&b.element, &all.fill, sizeof b.element);
-    add_body(k, b, splat_code, blocks_for(b.elements, 1)).point(offset_in(b, b.to), p.output_slots[o]);
+    add_body(k, b, code, blocks_for(b.elements, 1)).point(offset_in(b, b.to), p.output_slots[o]);
   }
   for (strided_region r : all.regions) {
     if (r.extents.elements() == 0) continue;
     r.merge_axes();
-    copy b{};
-    b.elements = static_cast<std::uint32_t>(r.extents.elements());
-    b.from_offset = static_cast<std::uint32_t>(r.from_offset);
-    b.to_offset = static_cast<std::uint32_t>(r.to_offset);
-    for (std::size_t axis = r.extents.rank; axis-- > 0; ++b.where.rank) {
-      b.where.extents[b.where.rank] = divisor(static_cast<std::uint32_t>(r.extents[axis]));
-      b.where.strides[b.where.rank][0] = static_cast<std::int32_t>(r.from_stride[axis]);
-      b.where.strides[b.where.rank][1] = static_cast<std::int32_t>(r.to_stride[axis]);
+    if (const std::size_t inner = r.turned_from(); inner < r.extents.rank) {
+      add_turned_box<T>(k, p, r, inner);
+      continue;
     }
-    auto& l = add_body(k, b, copy_code, blocks_for(b.elements, 1));
-    l.point(offset_in(b, b.from), p.input_slots[r.from]);
-    l.point(offset_in(b, b.to), p.output_slots[r.to]);
+    constexpr int wide = 16 / sizeof(T);
+    strided_region packs = r;
+    const bool widened = packs.count_in(wide);
+    if (widened) {
+      auto& l = add_box<pack<T, wide>>(k, p, packs, 16);
+      l.aligned_code = l.code, l.aligned_blocks = l.blocks;
+      l.code = {};
+    }
+    add_box<T>(k, p, r).spare = widened;
   }
 }
 
 /// By the size of the elements, which move alike, whatever their type.
 inline void (*copies_of_size[9])(launch_kernel&, const prepare_context&, const strided_copies&) = {};
 
-template <class Op>
-kernel* prepare_copies(const prepare_context& p, device&) {
-  const strided_copies all = Op::copies(p, attributes_of<Op>(p.c));
-  for (std::size_t k = 0; k < p.c.inputs.size(); ++k) check_size(Op::name, p.inputs[k].extents);
-  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) check_size(Op::name, p.outputs[o].extents);
+inline kernel* make_copies(const prepare_context& p, const strided_copies& all, std::string what) {
+  for (std::size_t k = 0; k < p.c.inputs.size(); ++k) check_size(p.c.op->name, p.inputs[k].extents);
+  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) check_size(p.c.op->name, p.outputs[o].extents);
   auto* const add = copies_of_size[size_of(all.type)];
   if (!add)
-    throw error(error_code::unimplemented, Op::name,
+    throw error(error_code::unimplemented, p.c.op->name,
                 {"no file of this program that is compiled for GPUs moves elements of ", name(all.type)});
-  owned<launch_kernel> k(new launch_kernel(str_cat({Op::name, " in ", all.regions.size(), " boxes"})));
+  owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(what)));
   add(*k, p, all);
   return k.release();
+}
+
+template <class Op>
+kernel* prepare_copies(const prepare_context& p, device&) {
+  strided_copies all = [&] {
+    if constexpr (weft::detail::has_attributes<Op>)
+      return Op::copies(p, attributes_of<Op>(p.c));
+    else
+      return Op::copies(p);
+  }();
+  return make_copies(p, all, all.describe(Op::name));
+}
+
+inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
+  constexpr std::int64_t channels_forward[] = {0, 3, 1, 2}, channels_back[] = {0, 2, 3, 1};
+  const shape &s = p.inputs[0].extents, turned = extents_in(image_layout::channels_first, s);
+  const dtype type = p.inputs[0].type;
+  using weft::detail::permuted;
+  return p.layout == image_layout::channels_first ? make_copies(p, permuted(type, s, turned, channels_forward),
+                                                                "images of " + to_string(s) + " to channels first")
+                                                  : make_copies(p, permuted(type, turned, s, channels_back),
+                                                                "images of " + to_string(s) + " to channels last");
 }
 
 }  // namespace detail
 
 template <class T>
-struct kernels<moves<T>> : installed<slice_op, detail::prepare_copies<slice_op>>,
-                           installed<pad_op, detail::prepare_copies<pad_op>>,
-                           installed<concat_op, detail::prepare_copies<concat_op>>,
-                           installed<split_op, detail::prepare_copies<split_op>> {
-  kernels() { detail::copies_of_size[sizeof(T)] = detail::add_strided_copies<unsigned_of<sizeof(T)>>; }
+struct kernels<moves<T>> {
+  kernels() {
+    detail::copies_of_size[sizeof(T)] = detail::add_strided_copies<unsigned_of<sizeof(T)>>;
+    copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
+    install_copies<transpose_op, slice_op, pad_op, concat_op, split_op>();
+  }
+
+ private:
+  template <class... Op>
+  static void install_copies() {
+    (install<Op>({.prepare = detail::prepare_copies<Op>}), ...);
+  }
 };
 
 }  // namespace weft::gpu
