@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(layouts_are_weighed_by_what_cudnn_says) {
   machine m;
   const convolution_shape& s = shapes[3];
   node_def c;
-  c.op = &convolution_operation<float>;
+  c.op = &operation_of<convolution_op<float>>;
   c.attributes = {1, 1, 2, 2, 2, 2, 2, 2};
   c.inputs = {{}, {}};
   const value_info in[] = {{dtype::float32, images_of(s)}, {dtype::float32, filters_of(s)}};

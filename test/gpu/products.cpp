@@ -173,7 +173,7 @@ void check_products() {
   for (const int transposed : {0, 1, 2, 3})
     for (const auto& [m, n, k] : sizes) {
       const bool ta = transposed & 1, tb = transposed & 2;
-      call<T> product(matmul_operation<T>, {ta ? shape(k, m) : shape(m, k), tb ? shape(n, k) : shape(k, n)},
+      call<T> product(operation_of<matmul_op<T>>, {ta ? shape(k, m) : shape(m, k), tb ? shape(n, k) : shape(k, n)},
                       shape(m, n), {ta, tb});
       product.check();
     }
@@ -206,9 +206,9 @@ void check_convolutions() {
     const shape images(2, w.height, w.width, w.channels);
     const shape filters(w.window_height, w.window_width, w.channels, w.filters);
     const shape results(2, w.out_height(), w.out_width(), w.filters);
-    call<T>(convolution_operation<T>, {images, filters}, results, a).check();
-    call<T>(convolution_input_gradient_operation<T>, {filters, results}, images, a).check();
-    call<T>(convolution_filter_gradient_operation<T>, {images, results}, filters, a).check();
+    call<T>(operation_of<convolution_op<T>>, {images, filters}, results, a).check();
+    call<T>(operation_of<convolution_input_gradient_op<T>>, {filters, results}, images, a).check();
+    call<T>(operation_of<convolution_filter_gradient_op<T>>, {images, results}, filters, a).check();
   }
 }
 
@@ -218,11 +218,11 @@ void check_pools() {
   for (const window& w : pools) {
     const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
     const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);
-    call<T>(max_pool_operation<T>, {images}, results, a).check();
-    call<T>(max_pool_gradient_operation<T>, {images, results, results}, images, a).check();
-    call<T>(max_pool_choice_operation<T>, {images, images}, results, a).check();
-    call<T>(average_pool_operation<T>, {images}, results, a).check();
-    call<T>(average_pool_gradient_operation<T>, {results}, images, a).check();
+    call<T>(operation_of<max_pool_op<T>>, {images}, results, a).check();
+    call<T>(operation_of<max_pool_gradient_op<T>>, {images, results, results}, images, a).check();
+    call<T>(operation_of<max_pool_choice_op<T>>, {images, images}, results, a).check();
+    call<T>(operation_of<average_pool_op<T>>, {images}, results, a).check();
+    call<T>(operation_of<average_pool_gradient_op<T>>, {results}, images, a).check();
   }
 }
 
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(products_are_the_cpus) {
 BOOST_AUTO_TEST_CASE(a_descent_is_added_to_the_variable) {
   for (const int transposed : {0, 1, 2, 3}) {
     const bool ta = transposed & 1, tb = transposed & 2;
-    call<float> product(matmul_operation<float>, {ta ? shape(20, 18) : shape(18, 20), tb ? shape(5, 20) : shape(20, 5)},
+    call<float> product(operation_of<matmul_op<float>>, {ta ? shape(20, 18) : shape(18, 20), tb ? shape(5, 20) : shape(20, 5)},
                         shape(18, 5), {ta, tb});
     const auto zeros = std::vector<float>(90), before = numbers<float>(90, 7);
     const auto plain = product.on_cpu(zeros);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(pools_are_the_cpus) {
 
 BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
   gpu::compile_kernels<max_pool_op, float>();
-  call<float> pool(max_pool_operation<float>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
+  call<float> pool(operation_of<max_pool_op<float>>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
   pool.inputs = {{dtype::float32, pool.output.extents}};
   pool.slots = {0};
   [[maybe_unused]] const some_gpu here;
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_number_wins_a_maximum) {
-  call<float> pool(max_pool_operation<float>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1), {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
+  call<float> pool(operation_of<max_pool_op<float>>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1), {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
   pool.operands[0] = {1, NAN, 3, 2};
   BOOST_CHECK(std::isnan(pool.on_gpu({0})[0]));
 }

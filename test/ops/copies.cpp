@@ -50,6 +50,19 @@ BOOST_AUTO_TEST_CASE(over_tensors) {
   check_elements(concat<0>(counting<dims<dyn<"n">>>(shape(2)), counting<dims<dyn<"m">>>(shape(1))), {1, 2, 1});
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_tensors) {
+  const auto x = counting<dims<2, 3, 2>>(shape(2, 3, 2));
+  const auto [top, bottom] = split<0, 2>(x);
+  check_elements(bottom, {7, 8, 9, 10, 11, 12});
+  const auto [a, b, c] = split<-2, 3>(x * 2.0f);
+  static_assert(std::is_same_v<dims_t<decltype(b)>, const dims<2, 1, 2>> ||
+                std::is_same_v<dims_t<decltype(b)>, dims<2, 1, 2>>);
+  check_elements(b, {6, 8, 18, 20});
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { static_cast<void>(split<0, 2>(counting<dims<dyn<"n">>>(shape(3)))); }),
+             "axis 0 of [3] is not 2 equal parts");
+}
+
 BOOST_AUTO_TEST_CASE(axes_in_the_middle) {
   const auto x = counting<dims<2, 3, 2>>(shape(2, 3, 2));
   check_elements(slice<1, 1, 1>(x), {3, 4, 9, 10});

@@ -75,7 +75,7 @@ class gradient_check {
   /// sum(v * r) with random r: tells every element of v from the others.
   weft::symbol contract(weft::symbol v) {
     weft::node_def c;
-    c.op = &weft::placeholder_operation;
+    c.op = &weft::operation_of<weft::placeholder_op>;
     c.outputs = {v.info()};
     const weft::symbol r(&g, {g.add(c, "r"), 0});
     weft::shape extents = v.extents();

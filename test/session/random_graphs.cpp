@@ -249,8 +249,8 @@ class interpreter {
 
   void compute(std::uint32_t n) {
     const node_def& what = graph_[n].def;
-    if (known_.count({n, 0}) || what.op == &group_operation) return;
-    if (what.op == &variable_operation) {
+    if (known_.count({n, 0}) || what.op == &operation_of<group_op>) return;
+    if (what.op == &operation_of<variable_op>) {
       known_[{n, 0}] = before_.at({n, 0});
     } else if (what.op->writes) {
       write(n);
@@ -287,7 +287,7 @@ class interpreter {
     std::vector<detail::fed_value> fed;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
     for (const value& in : what.inputs) {
-      if (graph_[in.node].def.op == &constant_operation) continue;
+      if (graph_[in.node].def.op == &operation_of<constant_op>) continue;
       bool twice = false;
       for (const value& other : request.feeds) twice = twice || other == in;
       if (!twice) request.feeds.push_back(in);
@@ -381,7 +381,7 @@ verdict check_steps(graph& g, const sequence<value>& fetches, const std::vector<
   interpreter right(g, fed);
   const auto variables_of = [&](auto&& each) {
     for (std::uint32_t n = 0; n < g.size(); ++n)
-      if (g[n].def.op == &variable_operation) each(n);
+      if (g[n].def.op == &operation_of<variable_op>) each(n);
   };
   const auto read = [&](std::uint32_t n) {
     value_of v;
@@ -444,7 +444,7 @@ verdict check_feeds(const choices& c) {
   const auto m = r.pick(r.matrices);
   const auto w = r.pick(r.weights);
   const auto feed = [&](value v, const shape& extents) {
-    if (r.g[v.node].def.op == &variable_operation || r.g[v.node].def.op->writes) return;
+    if (r.g[v.node].def.op == &operation_of<variable_op> || r.g[v.node].def.op->writes) return;
     value_of x{extents, dtype::float64, {}};
     for (std::size_t i = 0; i < extents.elements(); ++i)
       x.elements.push_back(std::uniform_real_distribution(-1.0, 1.0)(r.random));

@@ -173,8 +173,6 @@ struct swap_op {
   static kernel* prepare(const prepare_context& p) { return new swap_kernel(p); }
   static constexpr operand_use use(const node_def&, std::size_t) { return Use; }
 };
-template <operand_use Use>
-constexpr operation swap_operation = declare<swap_op<Use>>();
 
 }  // namespace
 
@@ -185,7 +183,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   const auto b = variable<float, vec>(g, "b", init::none{});
   const auto start = assign(b, tensor<float, vec>{10, 20, 30});
   node_def c;
-  c.op = &swap_operation<operand_use::update>;
+  c.op = &operation_of<swap_op<operand_use::update>>;
   c.inputs = {a.id(), b.id()};
   c.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
   const std::uint32_t n = g.add(static_cast<node_def&&>(c), "swap");
@@ -211,7 +209,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   graph h;
   const auto p = variable<float, vec>(h, "p", init::none{}), q = variable<float, vec>(h, "q", init::none{});
   node_def d;
-  d.op = &swap_operation<operand_use::write>;
+  d.op = &operation_of<swap_op<operand_use::write>>;
   d.inputs = {p.id(), q.id()};
   d.outputs = {{dtype::float32, vec::spec}, {dtype::float32, vec::spec}, {dtype::float32, {}}};
   const node<float, vec> filled(symbol(&h, {h.add(static_cast<node_def&&>(d), "fill"), 0}));

@@ -27,6 +27,8 @@ struct axis_rows {
     const std::size_t first = i % groups_across() * width;
     return {i / groups_across(), first, inner - first < width ? inner - first : width};
   }
+  /// Where the first row of a group begins; the next begins with the next element, and its elements are `inner` apart.
+  std::size_t start(const group& g) const { return g.outer * extent * inner + g.first; }
 
  private:
   std::size_t groups_across() const { return (inner + width - 1) / width; }

@@ -84,23 +84,6 @@ struct strided_copies {
 
   explicit strided_copies(dtype t) : type(t) {}
 
-  /// A box of an operand's elements to a box of a result's, of equal extents. `from_start` and `to_start` say where the
-  /// boxes begin; null: at the beginning.
-  strided_region& add(std::uint32_t from, const shape& from_space, const std::int64_t* from_start, std::uint32_t to,
-                      const shape& to_space, const std::int64_t* to_start, const shape& box) {
-    strided_region r;
-    r.from = from, r.to = to;
-    r.extents = box;
-    strides_of(from_space, r.from_stride);
-    strides_of(to_space, r.to_stride);
-    for (std::size_t i = 0; i < box.rank; ++i) {
-      if (from_start) r.from_offset += from_start[i] * r.from_stride[i];
-      if (to_start) r.to_offset += to_start[i] * r.to_stride[i];
-    }
-    regions.push_back(r);
-    return regions.back();
-  }
-
   std::string describe(const char* operation) const {
     std::size_t elements = 0;
     for (const strided_region& r : regions) elements += r.extents.elements();

@@ -46,7 +46,7 @@ class replica_device_setter {
       : job_(ps_job), load_(static_cast<std::size_t>(cluster.num_tasks(ps_job))) {}
 
   device_spec operator()(const placement_query& q) const {
-    if (load_.empty() || std::string_view(q.operation) != variable_operation.name || q.requested.has_job()) return {};
+    if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name || q.requested.has_job()) return {};
     const auto least = std::min_element(load_.begin(), load_.end());
     // Dynamic extents count as 1: they are the same for every variable that has them.
     std::size_t bytes = size_of(q.output.type);
@@ -105,7 +105,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
   sequence<std::uint32_t> rest;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::uint32_t n = targets[i];
-    if (g[n].def.op == &group_operation)
+    if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
     else if (g[n].def.op->update_rule)
       updates.push_back(n);

@@ -34,7 +34,7 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   for (const symbol& x : xs) {
     const graph& g = *static_cast<graph*>(y.builder());
     const operation* op = x.builder() == y.builder() ? g[x.id().node].def.op : nullptr;
-    if (op && x.id().node > y.id().node && op != &variable_operation && op != &placeholder_operation)
+    if (op && x.id().node > y.id().node && op != &operation_of<variable_op> && op != &operation_of<placeholder_op>)
       throw error(error_code::invalid_argument, g[x.id().node].name,
                   "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
   }
@@ -66,7 +66,7 @@ template <Expression Y, Expression... Xs>
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
                 "gradients: an x is not a node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
-    return std::tuple{detail::materialize(xs)...};
+    return std::tuple{materialize(xs)...};
   } else if constexpr (correct<gradient_root_mistake<Y>> && (is_differentiable<value_t<Xs>> && ...)) {
     const auto root = let(y);
     op_builder& where = *root.erased().builder();

@@ -135,10 +135,6 @@ struct group_op {
   static constexpr const char* name = "group";
   static constexpr bool stateful = true;
 };
-inline constexpr operation placeholder_operation = declare<placeholder_op>();
-inline constexpr operation variable_operation = declare<variable_op>();
-inline constexpr operation constant_operation = declare<constant_op>();
-inline constexpr operation group_operation = declare<group_op>();
 
 /// Whether variables of a `variable_scope` are made, or are those that are there (tf.variable_scope's reuse).
 enum class reuse : unsigned char {
@@ -222,7 +218,7 @@ class graph final : public op_builder {
 
   symbol record_constant(const void* data, const value_info& declared, const shape& extents) override {
     detail::hasher h;
-    h.add(&constant_operation);
+    h.add(&operation_of<constant_op>);
     h.add(declared);
     const sequence<std::int64_t> sizes(extents.extents, extents.extents + extents.rank);
     for (const std::int64_t s : sizes) h.add(static_cast<std::uint64_t>(s));
@@ -231,14 +227,14 @@ class graph final : public op_builder {
     for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
     const auto same = [&](std::uint32_t n) {
       const graph_node& other = nodes_[n];
-      return other.def.op == &constant_operation && other.def.outputs[0].type == declared.type &&
+      return other.def.op == &operation_of<constant_op> && other.def.outputs[0].type == declared.type &&
              other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
              __builtin_memcmp(other.init.data.data(), data, size) == 0;
     };
     std::uint32_t found = shared_.find(h.result(), same);
     if (found == detail::index_set::none) {
       node_def def;
-      def.op = &constant_operation;
+      def.op = &operation_of<constant_op>;
       def.outputs = {declared};
       def.attributes = sizes;
       found = add(std::move(def), {});
@@ -305,7 +301,7 @@ class graph final : public op_builder {
     if (n.named && n.name == prefix_ + name) return v;
     if (n.named || v.output != 0) {
       node_def def;
-      def.op = &identity_operation;
+      def.op = &operation_of<identity_op>;
       def.inputs = {v};
       def.outputs = {info(v)};
       const device_scope beside(*this, n.device);
@@ -470,7 +466,7 @@ class graph final : public op_builder {
       h.add(std::string(n.def.op->name));
       h.add(n.name);
       if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
-      if (n.def.op == &constant_operation)
+      if (n.def.op == &operation_of<constant_op>)
         for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
       for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
       for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));

@@ -157,12 +157,12 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
 
 WEFT_DECL recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
                                            const char* const* names) {
-  if (name.empty()) name = variable_operation.name;
+  if (name.empty()) name = operation_of<variable_op>.name;
   const std::uint32_t known = g.reused_variable(name, {type, spec});
   if (known != graph_node::no_node) return {{&g, {known, 0}}, false};
   remember_names(g, spec, names);
   node_def c;
-  c.op = &variable_operation;
+  c.op = &operation_of<variable_op>;
   c.outputs = {{type, spec}};
   return {{&g, {g.add_variable(static_cast<node_def&&>(c), name), 0}}, true};
 }
@@ -211,7 +211,7 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     detail::remember_formulas<Dims>(g);
-    return node<T, Dims>(detail::record_leaf(g, placeholder_operation, name, dtype_of<T>, Dims::spec, Dims::names));
+    return node<T, Dims>(detail::record_leaf(g, operation_of<placeholder_op>, name, dtype_of<T>, Dims::spec, Dims::names));
   } else {
     return node<T, Dims>(symbol());
   }
@@ -277,7 +277,7 @@ auto constant(graph& g, const Expr& value) {
 inline std::size_t parameter_count(const graph& g) {
   std::size_t count = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &variable_operation) {
+    if (g[n].def.op == &operation_of<variable_op>) {
       shape s = g[n].def.outputs[0].extents;
       for (std::size_t i = 0; i < s.rank; ++i)
         for (const auto& [code, size] : g.fixed_extents())

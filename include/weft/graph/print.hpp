@@ -65,19 +65,19 @@ inline std::string expression_text(const fused& f, const node_def& what) {
 inline std::string operation_text(const graph_node& n) {
   const node_def& what = n.def;
   const operation* op = what.op;
-  if (op == &reduction_operation) {
-    const auto a = attributes_of<reduction_op>(what);
+  if (op == &operation_of<detail::reduction_op>) {
+    const auto a = attributes_of<detail::reduction_op>(what);
     return str_cat({reduction_name(a.how, a.mean), axes_text(a.reduced), " ",
                     expression_text(*op->expression(what.detail), what)});
   }
   std::string text = op->name;
   if (op->expression) append(text, {" ", expression_text(*op->expression(what.detail), what)});
-  if (op == &constant_operation && n.init.data.bytes() == size_of(what.outputs[0].type)) {
+  if (op == &operation_of<constant_op> && n.init.data.bytes() == size_of(what.outputs[0].type)) {
     std::uint64_t bits = 0;
     __builtin_memcpy(&bits, n.init.data.data(), n.init.data.bytes());
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
-  if (op == &constant_operation) return text;  // its attributes are its extents
+  if (op == &operation_of<constant_op>) return text;  // its attributes are its extents
   if (op->part == fusion_kind::product && what.attributes.size() == 2) {
     append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
   } else {
@@ -135,11 +135,11 @@ inline std::string to_graphviz(const graph& g) {
   std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
-    const char* form = n.def.op == &variable_operation      ? ", shape=box"
-                       : n.def.op == &placeholder_operation ? ", shape=house"
-                       : n.def.op == &constant_operation    ? ", shape=plaintext"
+    const char* form = n.def.op == &operation_of<variable_op>      ? ", shape=box"
+                       : n.def.op == &operation_of<placeholder_op> ? ", shape=house"
+                       : n.def.op == &operation_of<constant_op>    ? ", shape=plaintext"
                                                              : "";
-    const bool leaf = n.def.op == &variable_operation || n.def.op == &placeholder_operation;
+    const bool leaf = n.def.op == &operation_of<variable_op> || n.def.op == &operation_of<placeholder_op>;
     const std::string does = leaf ? std::string() : str_cat({detail::operation_text(n), "\n"});
     append(text, {"  n", i, " [label=", detail::quoted(str_cat({n.name, "\n", does, detail::type_text(g, n.def)})),
                   form, "];\n"});

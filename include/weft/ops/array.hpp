@@ -102,8 +102,6 @@ struct argmax_op {
     return new detail::argmax_kernel<T>(p, a.axis);
   }
 };
-template <class T>
-inline constexpr operation argmax_operation = declare<argmax_op<T>>();
 
 template <class T>
 struct one_hot_op {
@@ -116,8 +114,6 @@ struct one_hot_op {
     return new detail::one_hot_kernel<T>(p, a.depth);
   }
 };
-template <class T>
-inline constexpr operation one_hot_operation = declare<one_hot_op<T>>();
 
 /// The operand's extents, and their product.
 struct shape_op {
@@ -130,8 +126,6 @@ struct size_op {
   static kernel* prepare(const prepare_context& p) { return new detail::extents_kernel(p, true); }
   static constexpr operand_use use(const node_def&, std::size_t) { return operand_use::extents; }
 };
-inline constexpr operation shape_operation = declare<shape_op>();
-inline constexpr operation size_operation = declare<size_op>();
 
 namespace detail {
 
@@ -240,13 +234,11 @@ template <int Axis, Expression Expr>
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<argmax_op, value_t<Expr>>();
-    const auto x = detail::materialize(e);
+    const auto x = materialize(e);
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i)
-      if (!((mask >> i) & 1)) extents.push_back(detail::extents_of(x)[i]);
-    return detail::record_or_run<std::int32_t, To, device_t<Expr>>(
-        argmax_operation<value_t<Expr>>, extents,
-        words_of(typename argmax_op<value_t<Expr>>::attributes{axis_number<D, Axis>}), x);
+      if (!((mask >> i) & 1)) extents.push_back(extents_of(x)[i]);
+    return call_operation<argmax_op<value_t<Expr>>, std::int32_t, To>(extents, {axis_number<D, Axis>}, x);
   }
 }
 
@@ -273,25 +265,25 @@ template <int Depth, class T = float, Expression Expr>
   static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
   using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
   if constexpr (Expr::symbolic) gpu::compile_kernels<one_hot_op, T>();
-  const auto x = detail::materialize(labels);
-  shape extents = detail::extents_of(x);
+  const auto x = materialize(labels);
+  shape extents = extents_of(x);
   extents.push_back(Depth);
-  return detail::record_or_run<T, To, device_t<Expr>>(one_hot_operation<T>, extents, {Depth}, x);
+  return call_operation<one_hot_op<T>, T, To>(extents, {Depth}, x);
 }
 
 /// The extents as std::int64_t, `[rank]`; known when a step runs (tf.shape).
 template <Expression Expr>
 [[nodiscard]] auto shape_of(const Expr& e) {
-  const auto x = detail::materialize(e);
+  const auto x = materialize(e);
   constexpr int rank = static_cast<int>(dims_t<Expr>::rank);
-  return detail::record_or_run<std::int64_t, dims<rank>, device_t<Expr>>(shape_operation, shape(rank), {}, x);
+  return call_operation<shape_op, std::int64_t, dims<rank>>(shape(rank), {}, x);
 }
 
 /// The number of elements, std::int64_t (tf.size).
 template <Expression Expr>
 [[nodiscard]] auto size(const Expr& e) {
-  const auto x = detail::materialize(e);
-  return detail::record_or_run<std::int64_t, dims<>, device_t<Expr>>(size_operation, shape(), {}, x);
+  const auto x = materialize(e);
+  return call_operation<size_op, std::int64_t, dims<>>(shape(), {}, x);
 }
 
 /// The number of axes, known to the compiler (tf.rank).
@@ -305,7 +297,7 @@ template <Expression Expr>
 [[nodiscard]] auto stop_gradient(const Expr& e) {
   if constexpr (Expr::symbolic) {
     const symbol x = let(e).erased();
-    return detail::node_of<Expr>(detail::record_call(stop_gradient_operation, {x}, x.info()));
+    return detail::node_of<Expr>(record<stop_gradient_op>({x}, x.info()));
   } else {
     return eval(e);
   }

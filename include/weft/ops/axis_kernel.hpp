@@ -6,7 +6,7 @@
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/ops/operation.hpp>
 
-namespace weft::detail {
+namespace weft {
 
 /// From each row along an axis a row of the same extent. `Rows` has a `name` and does `run(rows, x, y, begin, end)` for
 /// groups [begin, end) of rows.
@@ -33,4 +33,4 @@ class axis_kernel final : public kernel {
   device::chunks chunks_;
 };
 
-}  // namespace weft::detail
+}  // namespace weft

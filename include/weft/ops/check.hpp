@@ -21,13 +21,13 @@ inline constexpr std::size_t axis_number = static_cast<std::size_t>(Axis < 0 ? A
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
-/// The operation needs numbers, of any type.
-template <class T>
-struct elements_not_numeric : mistake<std::is_same_v<T, bool>> {};
-
 /// The operation needs a value of a graph, and this is one of tensors.
 template <class Expr>
 struct value_not_in_a_graph : mistake<!Expr::symbolic> {};
+
+/// The operation needs numbers, of any type.
+template <class T>
+struct elements_not_numeric : mistake<std::is_same_v<T, bool>> {};
 
 namespace detail {
 

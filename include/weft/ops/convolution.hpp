@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/convolution.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/window.hpp>
 
 WEFT_COLD_BEGIN
@@ -55,8 +55,6 @@ struct convolution_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation convolution_operation = declare<convolution_op<T>>();
 
 /// Inputs: filters, the result's gradient; output: the gradient of the images, of their extents
 /// (tf.raw_ops.Conv2DBackpropInput).
@@ -72,8 +70,6 @@ struct convolution_input_gradient_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation convolution_input_gradient_operation = declare<convolution_input_gradient_op<T>>();
 
 /// Inputs: images, the result's gradient; output: the gradient of the filters, of their extents
 /// (tf.raw_ops.Conv2DBackpropFilter).
@@ -89,8 +85,6 @@ struct convolution_filter_gradient_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation convolution_filter_gradient_operation = declare<convolution_filter_gradient_op<T>>();
 
 namespace detail {
 
@@ -105,27 +99,27 @@ template <class T>
 void convolution_op<T>::gradient(gradient_context& g, const attributes& a) {
   const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
   if (g.needs_gradient(0))
-    g.set_gradient(
-        0, detail::record_convolution(convolution_input_gradient_operation<T>, a, filters, up, images));
+    g.set_gradient(0,
+                   detail::record_convolution(operation_of<convolution_input_gradient_op<T>>, a, filters, up, images));
   if (g.needs_gradient(1))
-    g.set_gradient(
-        1, detail::record_convolution(convolution_filter_gradient_operation<T>, a, images, up, filters));
+    g.set_gradient(1,
+                   detail::record_convolution(operation_of<convolution_filter_gradient_op<T>>, a, images, up, filters));
 }
 template <class T>
 void convolution_input_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
   const symbol filters = g.input(0), dy = g.input(1), up = g.upstream();
   if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_convolution(convolution_filter_gradient_operation<T>, a, up, dy, filters));
+    g.set_gradient(0, detail::record_convolution(operation_of<convolution_filter_gradient_op<T>>, a, up, dy, filters));
   if (g.needs_gradient(1))
-    g.set_gradient(1, detail::record_convolution(convolution_operation<T>, a, up, filters, dy));
+    g.set_gradient(1, detail::record_convolution(operation_of<convolution_op<T>>, a, up, filters, dy));
 }
 template <class T>
 void convolution_filter_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
   const symbol images = g.input(0), dy = g.input(1), up = g.upstream();
   if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_convolution(convolution_input_gradient_operation<T>, a, up, dy, images));
+    g.set_gradient(0, detail::record_convolution(operation_of<convolution_input_gradient_op<T>>, a, up, dy, images));
   if (g.needs_gradient(1))
-    g.set_gradient(1, detail::record_convolution(convolution_operation<T>, a, images, up, dy));
+    g.set_gradient(1, detail::record_convolution(operation_of<convolution_op<T>>, a, images, up, dy));
 }
 
 namespace detail {
@@ -237,13 +231,12 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   } else {
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
     using D = typename detail::conv2d_result<DA, DB, Options>::type;
-    const auto x = detail::materialize(images);
-    const auto w = detail::materialize(filters);
-    const shape window = detail::extents_of(w);
+    const auto x = materialize(images);
+    const auto w = materialize(filters);
+    const shape window = extents_of(w);
     const detail::window_call call =
-        detail::call_windows(detail::extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
-    return detail::record_or_run<T, D, device_t<A>>(convolution_operation<T>, call.result,
-                                                    words_of(call.attributes), x, w);
+        detail::call_windows(extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
+    return call_operation<convolution_op<T>, T, D>(call.result, call.attributes, x, w);
   }
 }
 

@@ -10,23 +10,53 @@
 /// Operations that only move elements. Each says which boxes of its operands go to which of its results
 /// (`Op::copies`), once for all kinds of devices.
 namespace weft {
-namespace detail {
 
 WEFT_COLD_BEGIN
 
-kernel* prepare_copies(const prepare_context&, strided_copies);
-
-/// Where something begins along one axis, and at 0 along the others.
-struct axis_start {
+/// Where a box begins: at `begin` of an axis, and at 0 of the others.
+struct box_start {
   std::int64_t at[max_rank]{};
-  axis_start(std::size_t axis, std::int64_t begin) { at[axis] = begin; }
+  box_start() = default;
+  box_start(std::size_t axis, std::int64_t begin) { at[axis] = begin; }
 };
+
+/// What an operation that only moves elements does, said box by box.
+class box_copies : public strided_copies {
+ public:
+  explicit box_copies(const prepare_context& p) : strided_copies(p.inputs[0].type), p_(p) {}
+
+  /// Copies a box of these extents from an operand to a result.
+  void copy(const shape& extents, std::uint32_t operand, const box_start& from, std::uint32_t result,
+            const box_start& to) {
+    strided_region r;
+    r.from = operand, r.to = result;
+    r.extents = extents;
+    strides_of(p_.inputs[operand].extents, r.from_stride);
+    strides_of(p_.outputs[result].extents, r.to_stride);
+    for (std::size_t i = 0; i < extents.rank; ++i)
+      r.from_offset += from.at[i] * r.from_stride[i], r.to_offset += to.at[i] * r.to_stride[i];
+    regions.push_back(r);
+  }
+  /// Gives all other elements of the results a value, by its bits.
+  void fill_rest(std::uint64_t bits) { fills = true, fill = bits; }
+
+ private:
+  const prepare_context& p_;
+};
+
+namespace detail {
+
+template <class Op>
+strided_copies copies_declared(const prepare_context& p) {
+  if constexpr (has_attributes<Op>)
+    return Op::copies(p, attributes_of<Op>(p.c));
+  else
+    return Op::copies(p);
+}
 
 /// An operand of these extents with its axes in another order.
 strided_copies permuted(dtype, const shape& from, const shape& to, const std::int64_t* order);
 symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
-symbol record_slice(symbol x, std::size_t axis, std::int64_t begin, const shape& extents);
-symbol record_pad(symbol x, std::size_t axis, std::int64_t before, const shape& extents);
 
 }  // namespace detail
 
@@ -37,10 +67,8 @@ struct transpose_op {
   static strided_copies copies(const prepare_context& p) {
     return detail::permuted(p.inputs[0].type, p.inputs[0].extents, p.outputs[0].extents, p.c.attributes.data());
   }
-  static kernel* prepare(const prepare_context& p) { return detail::prepare_copies(p, copies(p)); }
   static void gradient(gradient_context&);
 };
-inline constexpr operation transpose_operation = declare<transpose_op>();
 
 /// Part of an axis: as much as the output has, from `begin` on.
 struct slice_op {
@@ -50,24 +78,9 @@ struct slice_op {
     attribute<std::int64_t> begin;
   };
 
-  static strided_copies copies(const prepare_context& p, const attributes& a) {
-    const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
-    if (a.begin + to[a.axis] > from[a.axis])
-      throw error(error_code::out_of_range, name,
-                  {"elements ", std::int64_t{a.begin}, " to ", a.begin + to[a.axis], " are asked for of axis ",
-                   std::size_t{a.axis}, " of ", to_string(from)});
-    strided_copies all(p.inputs[0].type);
-    all.add(0, from, detail::axis_start(a.axis, a.begin).at, 0, to, nullptr, to);
-    return all;
-  }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_copies(p, copies(p, a));
-  }
-  static void gradient(gradient_context& g, const attributes& a) {
-    g.set_gradient(0, detail::record_pad(g.upstream(), a.axis, a.begin, g.input(0).extents()));
-  }
+  static strided_copies copies(const prepare_context&, const attributes&);
+  static void gradient(gradient_context&, const attributes&);
 };
-inline constexpr operation slice_operation = declare<slice_op>();
 
 /// An operand among zeros or other equal elements: at `before` of an axis. literals: their bits, if they are not zeros.
 struct pad_op {
@@ -78,21 +91,15 @@ struct pad_op {
   };
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
-    const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
-    strided_copies all(p.inputs[0].type);
-    all.fills = true;
-    if (!p.c.literals.empty()) all.fill = p.c.literals[0];
-    all.add(0, from, nullptr, 0, to, detail::axis_start(a.axis, a.before).at, from);
+    box_copies all(p);
+    all.fill_rest(p.c.literals.empty() ? 0 : p.c.literals[0]);
+    all.copy(p.inputs[0].extents, 0, {}, 0, {a.axis, a.before});
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_copies(p, copies(p, a));
-  }
   static void gradient(gradient_context& g, const attributes& a) {
-    g.set_gradient(0, detail::record_slice(g.upstream(), a.axis, a.before, g.input(0).extents()));
+    g.set_gradient(0, record<slice_op>({g.upstream()}, g.input(0).info(), {a.axis, a.before}));
   }
 };
-inline constexpr operation pad_operation = declare<pad_op>();
 
 /// Operands one behind the other along an axis.
 struct concat_op {
@@ -102,83 +109,56 @@ struct concat_op {
   };
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
-    const shape& to = p.outputs[0].extents;
-    strided_copies all(p.inputs[0].type);
+    box_copies all(p);
     std::int64_t begin = 0;
     for (std::uint32_t k = 0; k < p.c.inputs.size(); ++k) {
-      const shape& from = p.inputs[k].extents;
-      all.add(k, from, nullptr, 0, to, detail::axis_start(a.axis, begin).at, from);
-      begin += from[a.axis];
+      const shape& part = p.inputs[k].extents;
+      all.copy(part, k, {}, 0, {a.axis, begin});
+      begin += part[a.axis];
     }
     return all;
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_copies(p, copies(p, a));
-  }
   static void gradient(gradient_context&, const attributes&);
 };
-inline constexpr operation concat_operation = declare<concat_op>();
 
 /// An axis in parts, each as long as its output's.
 struct split_op {
   static constexpr const char* name = "split";
   using attributes = concat_op::attributes;
 
-  static strided_copies copies(const prepare_context& p, const attributes& a) {
-    const shape& from = p.inputs[0].extents;
-    strided_copies all(p.inputs[0].type);
-    std::int64_t begin = 0;
-    for (std::uint32_t o = 0; o < p.c.outputs.size(); ++o) {
-      const shape& to = p.outputs[o].extents;
-      all.add(0, from, detail::axis_start(a.axis, begin).at, o, to, nullptr, to);
-      begin += to[a.axis];
-    }
-    if (begin != from[a.axis])
-      throw error(
-          error_code::invalid_argument, name,
-          {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.c.outputs.size(), " equal parts"});
-    return all;
-  }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_copies(p, copies(p, a));
-  }
+  static strided_copies copies(const prepare_context&, const attributes&);
   static void gradient(gradient_context&, const attributes&);
 };
-inline constexpr operation split_operation = declare<split_op>();
 
 #if WEFT_BODIES
 
 namespace detail {
 
-WEFT_DECL kernel* prepare_copies(const prepare_context& p, strided_copies what) {
+WEFT_DECL kernel* prepare_copies(const prepare_context& p) {
   sequence<std::size_t> elements;
   for (std::size_t o = 0; o < p.c.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
   return new device::strided_copy_kernel(
-      p.c.op->name, static_cast<strided_copies&&>(what), {p.input_slots, p.input_slots + p.c.inputs.size()},
+      p.c.op->name, p.c.op->copies(p), {p.input_slots, p.input_slots + p.c.inputs.size()},
       {p.output_slots, p.output_slots + p.c.outputs.size()}, static_cast<sequence<std::size_t>&&>(elements));
 }
 
 WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
   strided_copies all(type);
-  strided_region& r = all.add(0, from, nullptr, 0, to, nullptr, to);
+  strided_region r;
+  r.extents = to;
   std::int64_t stride[max_rank];
   strides_of(from, stride);
+  strides_of(to, r.to_stride);
   for (std::size_t i = 0; i < to.rank; ++i) r.from_stride[i] = stride[order[i]];
+  all.regions.push_back(r);
   return all;
 }
 
 WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
   shape extents;
   for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
-  return record_call(transpose_operation, {x}, {x.type(), extents}, axes);
+  return record_call(operation_of<transpose_op>, {x}, {x.type(), extents}, axes);
 }
-WEFT_DECL symbol record_slice(symbol x, std::size_t axis, std::int64_t begin, const shape& extents) {
-  return record_call(slice_operation, {x}, {x.type(), extents}, words_of(slice_op::attributes{axis, begin}));
-}
-WEFT_DECL symbol record_pad(symbol x, std::size_t axis, std::int64_t before, const shape& extents) {
-  return record_call(pad_operation, {x}, {x.type(), extents}, words_of(pad_op::attributes{axis, before}));
-}
-
 }  // namespace detail
 
 WEFT_DECL void transpose_op::gradient(gradient_context& g) {
@@ -188,20 +168,50 @@ WEFT_DECL void transpose_op::gradient(gradient_context& g) {
   g.set_gradient(0, detail::record_transpose(g.upstream(), inverse));
 }
 
+WEFT_DECL strided_copies slice_op::copies(const prepare_context& p, const attributes& a) {
+  const shape &from = p.inputs[0].extents, &part = p.outputs[0].extents;
+  if (a.begin + part[a.axis] > from[a.axis])
+    throw error(error_code::out_of_range, name,
+                {"elements ", std::int64_t{a.begin}, " to ", a.begin + part[a.axis], " are asked for of axis ",
+                 std::size_t{a.axis}, " of ", to_string(from)});
+  box_copies all(p);
+  all.copy(part, 0, {a.axis, a.begin}, 0, {});
+  return all;
+}
+
+WEFT_DECL void slice_op::gradient(gradient_context& g, const attributes& a) {
+  g.set_gradient(0, record<pad_op>({g.upstream()}, g.input(0).info(), {a.axis, a.begin}));
+}
+
+WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attributes& a) {
+  const shape& from = p.inputs[0].extents;
+  box_copies all(p);
+  std::int64_t begin = 0;
+  for (std::uint32_t o = 0; o < p.c.outputs.size(); ++o) {
+    const shape& part = p.outputs[o].extents;
+    all.copy(part, 0, {a.axis, begin}, o, {});
+    begin += part[a.axis];
+  }
+  if (begin != from[a.axis])
+    throw error(
+        error_code::invalid_argument, name,
+        {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.c.outputs.size(), " equal parts"});
+  return all;
+}
+
 WEFT_DECL void concat_op::gradient(gradient_context& g, const attributes& a) {
   node_def c;
-  c.op = &split_operation;
+  c.op = &operation_of<split_op>;
   c.inputs = {g.upstream().id()};
   for (std::size_t k = 0; k < g.c.inputs.size(); ++k) c.outputs.push_back(g.input(k).info());
   c.attributes = words_of(a);
   const symbol parts = g.upstream().builder()->record(static_cast<node_def&&>(c));
-  for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k)
-    g.set_gradient(k, symbol(parts.builder(), {parts.id().node, k}));
+  for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k) g.set_gradient(k, detail::output_of(parts, k));
 }
 
 WEFT_DECL void split_op::gradient(gradient_context& g, const attributes& a) {
   node_def c;
-  c.op = &concat_operation;
+  c.op = &operation_of<concat_op>;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
     const symbol part = g.output(o);
     const symbol up = g.has_upstream(o) ? g.upstream(o) : detail::record_fill(*part.builder(), 0, part.info());
@@ -312,7 +322,7 @@ struct padding_is_negative : mistake<(Before < 0 || After < 0)> {};
 
 namespace detail {
 
-template <class T, class To, class Dev, class... X>
+template <class T, class To, class... X>
 auto concat_of(std::size_t axis, const X&... x) {
   shape extents = To::spec;
   if constexpr (!(X::symbolic || ...)) {
@@ -320,7 +330,7 @@ auto concat_of(std::size_t axis, const X&... x) {
     for (const shape* s : {&x.extents()...}) sum += (*s)[axis], extents = *s;
     extents[axis] = sum;
   }
-  return record_or_run<T, To, Dev>(concat_operation, extents, words_of(concat_op::attributes{axis}), x...);
+  return call_operation<concat_op, T, To>(extents, {axis}, x...);
 }
 
 /// The operand's extents, with another one along an axis: To's, or what it says of a tensor.
@@ -349,14 +359,14 @@ template <int... Axes, Expression Expr>
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
     using To = detail::select<D, D::rank, pick>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
-    const auto x = detail::materialize(e);
+    const auto x = materialize(e);
     sequence<std::int64_t> axes;
     shape extents;
     for (std::size_t i = 0; i < D::rank; ++i) {
       axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
-      extents.push_back(detail::extents_of(x)[pick::axis(i)]);
+      extents.push_back(extents_of(x)[pick::axis(i)]);
     }
-    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(transpose_operation, extents, axes, x);
+    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(operation_of<transpose_op>, extents, axes, x);
   }
 }
 
@@ -376,7 +386,7 @@ template <int Axis, Expression First, Expression... Rest>
   } else {
     using To = detail::with_extent<D, axis, detail::summed_extent<axis, D, dims_t<Rest>...>()>;
     if constexpr (First::symbolic || (Rest::symbolic || ...)) gpu::compile_kernels<gpu::moves, T>();
-    return detail::concat_of<T, To, device_t<First>>(axis, detail::materialize(first), detail::materialize(rest)...);
+    return detail::concat_of<T, To>(axis, materialize(first), materialize(rest)...);
   }
 }
 
@@ -394,9 +404,8 @@ template <int Axis, int Begin, int Size, Expression Expr>
   } else {
     using To = detail::with_extent<D, axis, Size>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
-    const auto x = detail::materialize(e);
-    return detail::record_or_run<T, To, device_t<Expr>>(slice_operation, detail::resized<To>(x, axis, Size),
-                                                        words_of(slice_op::attributes{axis, Begin}), x);
+    const auto x = materialize(e);
+    return call_operation<slice_op, T, To>(detail::resized<To>(x, axis, Size), {axis, Begin}, x);
   }
 }
 
@@ -413,40 +422,66 @@ template <int Axis, int Before, int After, Expression Expr>
   } else {
     using To = detail::with_extent<D, axis, detail::longer_extent<detail::extent_at<D, axis>::value, Before + After>()>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
-    const auto x = detail::materialize(e);
-    return detail::record_or_run<T, To, device_t<Expr>>(
-        pad_operation, detail::resized<To>(x, axis, detail::extents_of(x)[axis] + Before + After),
-        words_of(pad_op::attributes{axis, Before}), x);
+    const auto x = materialize(e);
+    return call_operation<pad_op, T, To>(detail::resized<To>(x, axis, extents_of(x)[axis] + Before + After),
+                                         {axis, Before}, x);
   }
 }
 
-/// An axis in `Count` equal parts (tf.split), a tuple of them: `auto [a, b] = split<1, 2>(x)`. In a graph only.
+namespace detail {
+
+template <class T, class To, class Dev, std::size_t... Part>
+auto parts_of_node(symbol x, std::size_t axis, indices<Part...>) {
+  node_def c;
+  c.op = &operation_of<split_op>;
+  c.inputs = {x.id()};
+  for (std::size_t i = 0; i < sizeof...(Part); ++i) c.outputs.push_back({dtype_of<T>, To::spec});
+  c.attributes = words_of(split_op::attributes{axis});
+  const symbol parts = x.builder()->record(static_cast<node_def&&>(c));
+  remember_formulas<To>(*x.builder());
+  return std::tuple{make_node<T, To, Dev>(output_of(parts, static_cast<std::uint32_t>(Part)))...};
+}
+
+template <class T, class To, class X, std::size_t... Part>
+auto parts_of_tensor(const X& x, std::size_t axis, indices<Part...>) {
+  const value_info from{dtype_of<T>, x.extents()},
+      part{dtype_of<T>, resized<To>(x, axis, x.extents()[axis] / sizeof...(Part))};
+  const value_info outputs[] = {(static_cast<void>(Part), part)...};
+  std::tuple parts{(static_cast<void>(Part), make_tensor<T, To, device_t<X>>(part.extents, uninitialized{}))...};
+  const char* const* const names = dims_t<X>::names;
+  std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(x.data())),
+                                reinterpret_cast<std::byte*>(std::get<Part>(parts).data())...};
+  run_eagerly(operation_of<split_op>, words_of(split_op::attributes{axis}), &from, &names, 1, outputs, sizeof...(Part),
+              buffers);
+  return parts;
+}
+
+}  // namespace detail
+
+/// An axis in `Count` equal parts (tf.split), a tuple of them: `auto [a, b] = split<1, 2>(x)`. Throws invalid_argument,
+/// in a graph when a step runs, if a run-time extent has no such parts.
 template <int Axis, int Count, Expression Expr>
 [[nodiscard]] auto split(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
-  using mistake =
-      first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>, value_not_in_a_graph<Expr>>;
-  static_assert(correct<mistake>, "split: split<axis, count>(x) of a value of a graph has equal parts");
+  using mistake = first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>>;
+  static_assert(correct<mistake>, "split: split<axis, count>(x) names an axis that has so many equal parts");
+  using parts = typename detail::make_indices<(Count > 0 ? Count : 1)>::type;
   if constexpr (!correct<mistake>) {
-    return std::tuple{detail::after_mistake<T, D>(e)};
+    return [&]<std::size_t... Part>(detail::indices<Part...>) {
+      return std::tuple{(static_cast<void>(Part), detail::after_mistake<T, D>(e))...};
+    }
+    (parts());
   } else {
     using To = detail::with_extent<D, axis, detail::part_of_extent<detail::extent_at<D, axis>::value, Count>()>;
-    gpu::compile_kernels<gpu::moves, T>();
-    node_def c;
-    c.op = &split_operation;
-    for (int i = 0; i < Count; ++i) c.outputs.push_back({dtype_of<T>, To::spec});
-    c.attributes = words_of(split_op::attributes{axis});
-    const auto x = detail::materialize(e);
-    const detail::operand_source source = detail::source_of(x);
-    const symbol first = detail::record_operation(static_cast<node_def&&>(c), &source, 1);
-    detail::remember_formulas<To>(*first.builder());
-    return [&]<std::size_t... Part>(detail::indices<Part...>) {
-      return std::tuple{detail::make_node<T, To, device_t<Expr>>(
-          symbol(first.builder(), {first.id().node, static_cast<std::uint32_t>(Part)}))...};
+    const auto x = materialize(e);
+    if constexpr (Expr::symbolic) {
+      gpu::compile_kernels<gpu::moves, T>();
+      return detail::parts_of_node<T, To, device_t<Expr>>(x.erased(), axis, parts());
+    } else {
+      return detail::parts_of_tensor<T, To>(x, axis, parts());
     }
-    (typename detail::make_indices<Count>::type());
   }
 }
 

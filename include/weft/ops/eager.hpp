@@ -35,8 +35,8 @@ symbol record_operation(const operation&, const value_info& output, sequence<std
 /// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
 /// not equal. `buffers`: of the operands, then of the results.
 void run_eagerly(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
-                   const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
-                   std::byte* const* buffers);
+                 const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
+                 std::byte* const* buffers);
 
 /// Throws invalid_argument, in the name of the `operation()`, if operands have different extents of one name. Over
 /// tensors no session unifies them, and the compiler has seen to all others.
@@ -73,9 +73,9 @@ WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, st
     where = operands[i].node.builder();
   }
   for (std::size_t i = 0; i < count; ++i)
-    c.inputs.push_back(
-        operands[i].data ? where->record_constant(operands[i].data, operands[i].declared, operands[i].extents).id()
-                         : operands[i].node.id());
+    c.inputs.push_back(operands[i].data
+                           ? where->record_constant(operands[i].data, operands[i].declared, operands[i].extents).id()
+                           : operands[i].node.id());
   return where->record(static_cast<node_def&&>(c));
 }
 
@@ -89,8 +89,8 @@ WEFT_DECL symbol record_operation(const operation& op, const value_info& output,
 }
 
 WEFT_DECL void run_eagerly(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
-                             const char* const* const* names, std::size_t count, const value_info* outputs,
-                             std::size_t results, std::byte* const* buffers) {
+                           const char* const* const* names, std::size_t count, const value_info* outputs,
+                           std::size_t results, std::byte* const* buffers) {
   check_names(inputs, names, count, [&] { return op.name; });
   node_def c;
   c.op = &op;
@@ -116,9 +116,8 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    const symbol result =
-        record_operation(op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources,
-                         sizeof...(Operands));
+    const symbol result = record_operation(
+        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands));
     remember_formulas<D>(*result.builder());
     return make_node<T, D, Dev>(result);
   } else {
@@ -129,10 +128,14 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
                                   reinterpret_cast<std::byte*>(result.data())};
     const value_info output{dtype_of<T>, extents};
     run_eagerly(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), &output, 1,
-                  buffers);
+                buffers);
     return result;
   }
 }
+
+}  // namespace weft::detail
+
+namespace weft {
 
 /// The extents of an operand: known to the type, or for tensors at run time.
 template <class Expr>
@@ -143,6 +146,14 @@ const shape& extents_of(const Expr& e) {
     return e.extents();
 }
 
-}  // namespace weft::detail
+/// A declared operation of nodes and tensors, with one output: recorded if there is a node among them, run at once over
+/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are To's or, over tensors, those of
+/// the result. An operand that is an expression goes through `materialize` before.
+template <class Op, class T, class Dims, class First, class... Rest>
+auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
+  return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, words_of(a), first, rest...);
+}
+
+}  // namespace weft
 
 WEFT_COLD_END

@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/formulas.hpp>
+#include <weft/ops/lowering.hpp>
 
 namespace weft {
 
@@ -33,7 +33,8 @@ namespace detail {
 
 template <class Op, class T, int Operands>
 constexpr bool has_gradient(T v) {
-  if constexpr (!std::is_floating_point_v<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
+  if constexpr (
+      !std::is_floating_point_v<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
     return true;
   else if constexpr (Operands == 1)
     return requires { Op::gradient(v, v, v); };
@@ -254,8 +255,7 @@ template <class Op, Expression X>
 
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
 template <class Op, Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto elementwise(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   static_assert(correct<elementwise_mistake<Op, A, B>>,
                 "elementwise: needs extents that broadcast and numbers of one type: cast<T>(x)");
@@ -270,30 +270,26 @@ template <class Op, Operand A, Operand B>
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator+(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator+(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::add, A, B>>,
                 "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator-(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator-(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::subtract, A, B>>,
                 "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator*(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::multiply, A, B>>,
                 "operator*: needs extents that broadcast and numbers of one type: cast<T>(x); matmul multiplies "
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator/(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator/(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::divide, A, B>>,
                 "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
@@ -308,65 +304,56 @@ template <Expression X>
 // ---- comparisons and logic: tensors of bool ----
 
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator<(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less, A, B>>,
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator<=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator>(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater, A, B>>,
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator>=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator==(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator==(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator!=(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator!=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator&&(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator&&(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
                 "operator&&: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto operator||(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator||(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
                 "operator||: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_or>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::logical_not, X>>,
-                "operator!: needs elements of bool: x > 0");
+  static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");
   return detail::unary<formula::logical_not>(x);
 }
 
@@ -412,8 +399,7 @@ template <Expression X>
 }
 template <Expression X>
 [[nodiscard]] auto sigmoid(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sigmoid, X>>,
-                "sigmoid: needs float or double: cast<float>(x)");
+  static_assert(correct<elementwise_mistake<formula::sigmoid, X>>, "sigmoid: needs float or double: cast<float>(x)");
   return detail::unary<formula::sigmoid>(x);
 }
 template <Expression X>
@@ -423,22 +409,19 @@ template <Expression X>
   return detail::unary<formula::relu>(x);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto pow(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto pow(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::pow, A, B>>,
                 "pow: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::pow>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto maximum(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto maximum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
                 "maximum: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto minimum(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto minimum(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
                 "minimum: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::minimum>(a, b);
@@ -472,8 +455,7 @@ template <Expression A, Expression B>
 
 /// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
 template <Expression P, Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   using U = decltype(detail::operand_type<B, A>());
   using DA = detail::operand_dims<A>;

@@ -33,8 +33,6 @@ struct exclusive_product_op {
   }
   static void gradient(gradient_context& g, const attributes& a) { exclusive_product_gradient(g, a.axis); }
 };
-template <class T>
-inline constexpr operation exclusive_product_operation = declare<exclusive_product_op<T>>();
 
 }  // namespace weft::detail
 WEFT_COLD_END

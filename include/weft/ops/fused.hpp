@@ -400,18 +400,17 @@ constexpr const fused_reduction* plain_reduction();
 template <class S, device::reduce_op How, bool Gradient>
 constexpr const operation* product_of_others() {
   if constexpr (How == device::reduce_op::product && Gradient)
-    return &exclusive_product_operation<typename S::value_type>;
+    return &operation_of<exclusive_product_op<typename S::value_type>>;
   else
     return nullptr;
 }
-}
+}  // namespace detail
 
 template <class S, device::reduce_op How, bool Gradient>
-inline constexpr fused_reduction reduced = {Gradient ? &differentiated<S, false> : &evaluated<S>,
-                                            &device::arithmetic_of<typename S::value_type>,
-                                            WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),
-                                            detail::plain_reduction<S, How, Gradient>(),
-                                            detail::product_of_others<S, How, Gradient>(), &gpu::reduction_of<S, How>};
+inline constexpr fused_reduction reduced = {
+    Gradient ? &differentiated<S, false> : &evaluated<S>, &device::arithmetic_of<typename S::value_type>,
+    WEFT_LOOP_VERSIONS(detail::reduce_loop<S, How>),      detail::plain_reduction<S, How, Gradient>(),
+    detail::product_of_others<S, How, Gradient>(),        &gpu::reduction_of<S, How>};
 
 namespace detail {
 template <class S, device::reduce_op How, bool Gradient>

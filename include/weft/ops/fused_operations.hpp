@@ -115,11 +115,6 @@ struct fill_op {
 
 }  // namespace detail
 
-inline constexpr operation elementwise_operation = declare<detail::elementwise_op>();
-inline constexpr operation reduction_operation = declare<detail::reduction_op>();
-inline constexpr operation elementwise_gradient_operation = declare<detail::elementwise_gradient_op>();
-inline constexpr operation fill_operation = declare<detail::fill_op>();
-
 #if WEFT_BODIES
 
 namespace detail {
@@ -372,7 +367,7 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
     throw error(error_code::unimplemented, "gradient",
                 {"a formula in symbols uses an operation that has no kernel for ", name(type)});
   node_def c;
-  c.op = &elementwise_operation;
+  c.op = &operation_of<elementwise_op>;
   c.detail = f;
   value_info infos[3];
   for (std::size_t i = 0; i < count; ++i) {
@@ -387,15 +382,15 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
 
 WEFT_DECL symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product) {
   node_def c;
-  c.op = &reduction_operation;
+  c.op = &operation_of<reduction_op>;
   c.detail = product ? product : x.builder()->sums(x.type());
   c.inputs = {x.id()};
   shape extents;
   for (std::size_t i = 0; i < x.extents().rank; ++i)
     if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
   c.outputs.push_back({x.type(), extents});
-  c.attributes = words_of(
-      reduction_op::attributes{reduced, product ? device::reduce_op::product : device::reduce_op::sum, false});
+  c.attributes =
+      words_of(reduction_op::attributes{reduced, product ? device::reduce_op::product : device::reduce_op::sum, false});
   return x.builder()->record(static_cast<node_def&&>(c));
 }
 
@@ -418,7 +413,7 @@ WEFT_DECL shape with_ones(const shape& space, std::int64_t reduced) {
 
 WEFT_DECL symbol record_fill(op_builder& where, double number, const value_info& info) {
   node_def c;
-  c.op = &fill_operation;
+  c.op = &operation_of<fill_op>;
   c.outputs = {info};
   c.literals = {literal_bits(number)};
   return where.record(static_cast<node_def&&>(c));
@@ -428,7 +423,7 @@ WEFT_DECL symbol record_fill(op_builder& where, double number, const value_info&
 /// compute.
 WEFT_DECL symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
   node_def c;
-  c.op = &elementwise_operation;
+  c.op = &operation_of<elementwise_op>;
   c.detail = &f;
   sequence<value_info> infos;
   for (std::size_t i = 0; i < f.signature.arguments; ++i) {
@@ -445,7 +440,7 @@ WEFT_DECL symbol record_part(const fused& f, const symbol* arguments, const std:
 inline void record_fused_gradient(gradient_context& g, const fused& f, std::int64_t reduced, bool mean,
                                   symbol upstream) {
   node_def c;
-  c.op = &elementwise_gradient_operation;
+  c.op = &operation_of<elementwise_gradient_op>;
   c.detail = &f;
   c.inputs = g.c.inputs;
   c.inputs.push_back(upstream.id());
@@ -572,9 +567,9 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
     for (std::size_t axis = x.extents().rank; axis-- > 0;) {
       const std::int64_t along = std::int64_t{1} << axis;
       if ((reduced & along) == 0) continue;
-      others = record_call(*product.others, {products}, products.info(), {static_cast<std::int64_t>(axis)},
-                           product.plain) *
-               others;
+      others =
+          record_call(*product.others, {products}, products.info(), {static_cast<std::int64_t>(axis)}, product.plain) *
+          others;
       if ((reduced & (along - 1)) == 0) break;
       products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
     }

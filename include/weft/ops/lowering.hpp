@@ -1,10 +1,10 @@
 #pragma once
 
 #include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/primitives.hpp>
-#include <weft/ops/eager.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
@@ -248,46 +248,41 @@ WEFT_COLD_END
 
 /// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
 template <Expression Expr, class Compiler = gpu::this_compiler>
-  requires(Expr::symbolic)
-auto let(const Expr& e) {
+requires(Expr::symbolic) auto let(const Expr& e) {
   if constexpr (Expr::operations == 0) {
     return detail::node_of<Expr>(e.erased());
   } else {
     gpu::compiled<Compiler>::template map<detail::skeleton_of<Expr>>();
-    return detail::node_of<Expr>(detail::record_expression<Compiler>(
-        e, elementwise_operation, &differentiated<detail::skeleton_of<Expr>>,
-        {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}));
+    return detail::node_of<Expr>(detail::record_expression<Compiler>(e, operation_of<detail::elementwise_op>,
+                                                                     &differentiated<detail::skeleton_of<Expr>>,
+                                                                     {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}));
   }
 }
 
 /// The same under a name of one's own: in the graph's dump, in messages, in `explain`. What has a name already, as
 /// variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
 template <Expression Expr>
-  requires(Expr::symbolic)
-auto let(const Expr& e, const char* name) {
+requires(Expr::symbolic) auto let(const Expr& e, const char* name) {
   const symbol s = let(e).erased();
   return detail::node_of<Expr>({s.builder(), s.builder()->with_name(s.id(), name)});
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
 template <Expression Expr, class T, class D, class Dev>
-  requires(!Expr::symbolic)
-void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
+requires(!Expr::symbolic) void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
-  if (!to.can_hold(space.extents))
-    to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
+  if (!to.can_hold(space.extents)) to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
   detail::eager_map(f, leaves, space, dtype_of<T>, to.data());
 }
 
 /// An expression over tensors, evaluated.
 template <Expression Expr>
-  requires(!Expr::symbolic)
-auto eval(const Expr& e) {
+requires(!Expr::symbolic) auto eval(const Expr& e) {
   if constexpr (Expr::operations == 0) {
     return e;
   } else {
@@ -300,10 +295,8 @@ auto eval(const Expr& e) {
   }
 }
 
-namespace detail {
-
-/// What an expression that became too long turns into.
-template <class Expr>
+/// An expression as an operand: a node, or a tensor. One that is either already is returned as it is.
+template <Expression Expr>
 auto materialize(const Expr& e) {
   if constexpr (Expr::symbolic)
     return let(e);
@@ -311,5 +304,4 @@ auto materialize(const Expr& e) {
     return eval(e);
 }
 
-}  // namespace detail
 }  // namespace weft

@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/matmul_kernel.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 
 namespace weft {
 
@@ -80,8 +80,6 @@ struct matmul_op {
   }
   static void gradient(gradient_context& g, const attributes& t) { detail::matmul_gradient(g, t); }
 };
-template <class T>
-inline constexpr operation matmul_operation = declare<matmul_op<T>>();
 
 namespace detail {
 WEFT_INSTANTIATE(kernel* prepare_declared<matmul_op<float>>(const prepare_context&));
@@ -120,16 +118,15 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
     using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
-    const auto x = detail::materialize(a);
-    const auto y = detail::materialize(b);
+    const auto x = materialize(a);
+    const auto y = materialize(b);
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
       return detail::make_node<T, D, device_t<A>>(
-          detail::record_product(matmul_operation<T>, x.erased(), y.erased(), {ta, tb}));
+          detail::record_product(operation_of<matmul_op<T>>, x.erased(), y.erased(), {ta, tb}));
     else
-      return detail::record_or_run<T, D, device_t<A>>(
-          matmul_operation<T>, shape(detail::extents_of(x)[ta ? 1 : 0], detail::extents_of(y)[tb ? 0 : 1]), words_of(detail::matmul_attributes{ta, tb}), x,
-          y);
+      return call_operation<matmul_op<T>, T, D>(shape(extents_of(x)[ta ? 1 : 0], extents_of(y)[tb ? 0 : 1]), {ta, tb},
+                                                x, y);
   }
 }
 

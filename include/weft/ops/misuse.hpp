@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include <weft/ops/array.hpp>
-#include <weft/ops/copies.hpp>
 #include <weft/ops/convolution.hpp>
+#include <weft/ops/copies.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/pooling.hpp>
@@ -89,6 +89,31 @@ auto transpose(const Expr& e, detail::anything, const More&...) {
   return detail::same_after_mistake(e);
 }
 
+template <Expression Expr, class... More>
+auto concat(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "concat: the axis is a template argument: concat<1>(x, y), concat<-1>(x, y) for the last");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto slice(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "slice: axis, begin and size are template arguments: slice<1, 0, 3>(x)");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto pad(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "pad: axis and padding are template arguments: pad<1, 0, 3>(x), one axis after another");
+  return detail::same_after_mistake(e);
+}
+template <Expression Expr, class... More>
+auto split(const Expr& e, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "split: axis and number of parts are template arguments: split<1, 2>(x)");
+  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
+}
+
 // ---- extents, types and options as arguments ----
 
 template <Expression Expr, class... More>
@@ -98,15 +123,13 @@ auto reshape(const Expr& e, detail::anything, const More&...) {
   return detail::same_after_mistake(e);
 }
 template <auto... Extents, Expression Expr>
-  requires(sizeof...(Extents) > 0)
-auto reshape(const Expr& e) {
+requires(sizeof...(Extents) > 0) auto reshape(const Expr& e) {
   static_assert(correct<extents_are_not_a_template_argument<dims<Extents...>>>,
                 "reshape: extents are written in a dims: reshape<dims<3, 2>>(x)");
   return detail::after_mistake<value_t<Expr>, dims<Extents...>>(e);
 }
 template <class... To, Expression X>
-  requires(sizeof...(To) == 0 || !(Element<To> && ...))
-auto cast(const X& x) {
+requires(sizeof...(To) == 0 || !(Element<To> && ...)) auto cast(const X& x) {
   static_assert(correct<type_is_not_an_element_type<To...>>,
                 "cast: the element type is a template argument: cast<float>(x)");
   return detail::same_after_mistake(x);
@@ -139,8 +162,7 @@ auto conv2d(const A& images, const B&, detail::anything, const More&...) {
 // ---- matrix products ----
 
 template <Operand A, Operand B>
-  requires(Number<A> || Number<B>)
-auto matmul(const A& a, const B& b) {
+requires(Number<A> || Number<B>) auto matmul(const A& a, const B& b) {
   static_assert(correct<factor_is_a_number<A, B>>, "matmul: it multiplies two matrices; x * 3 is elementwise");
   if constexpr (Expression<A>)
     return detail::same_after_mistake(a);
@@ -163,34 +185,29 @@ auto select(const P& condition, A, B) {
   return detail::after_mistake<std::common_type_t<A, B>, dims_t<P>>(condition);
 }
 template <class F, Expression Expr, class... More>
-  requires(!Expression<F> && !Number<F>)
-auto elementwise(const F&, const Expr& e, const More&...) {
+requires(!Expression<F> && !Number<F>) auto elementwise(const F&, const Expr& e, const More&...) {
   static_assert(correct<operation_is_not_a_type<F>>,
                 "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
   return detail::same_after_mistake(e);
 }
 
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-auto operator%(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) auto operator%(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator%: of integers the remainder is x - x / y * y");
   return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-auto operator^(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) auto operator^(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator^: a power is pow(x, y), square(x) or x * x");
   return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-auto operator&(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) auto operator&(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator&: conditions are joined by &&: x > 0 && x < 1");
   return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-auto operator|(const A& a, const B& b) {
+requires(Expression<A> || Expression<B>) auto operator|(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator|: conditions are joined by ||: x < 0 || x > 1");
   return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
 }
@@ -223,39 +240,31 @@ A& operator/=(A& a, const B&) {
 // ---- values that are there when a session runs ----
 
 template <Expression Expr>
-  requires(Expr::symbolic)
-auto eval(const Expr&) {
+requires(Expr::symbolic) auto eval(const Expr&) {
   static_assert(correct<value_needs_a_session<dims_t<Expr>>>,
                 "eval: a session computes a graph's values: session.eval(x)");
   return detail::after_mistake<value_t<Expr>, dims_t<Expr>>();
 }
 template <Expression Expr>
-  requires(!Expr::symbolic)
-auto let(const Expr&) {
+requires(!Expr::symbolic) auto let(const Expr&) {
   static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
   return node<value_t<Expr>, dims_t<Expr>>(symbol());
 }
 template <Expression Expr>
-  requires(Expr::symbolic || Expr::operations > 0)
-const Expr* begin(const Expr& e) {
+requires(Expr::symbolic || Expr::operations > 0) const Expr* begin(const Expr& e) {
   static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
   return &e;
 }
 template <Expression Expr>
-  requires(Expr::symbolic || Expr::operations > 0)
-const Expr* end(const Expr& e) {
-  return &e;
-}
+requires(Expr::symbolic || Expr::operations > 0) const Expr* end(const Expr& e) { return &e; }
 
 template <Expression X, class Expr>
-  requires(!detail::is_variable<X>)
-auto assign(const X& target, const Expr&) {
+requires(!detail::is_variable<X>) auto assign(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: only a variable is written: assign(w, value)");
   return detail::same_after_mistake(target);
 }
 template <Expression X, class Expr>
-  requires(!detail::is_variable<X>)
-auto assign_add(const X& target, const Expr&) {
+requires(!detail::is_variable<X>) auto assign_add(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>,
                 "assign_add: only a variable is written: assign_add(w, value)");
   return detail::same_after_mistake(target);

@@ -30,6 +30,7 @@ struct value_info {
 
 struct operation;
 struct fused;
+struct strided_copies;
 namespace gpu {
 class device;
 class allocator;
@@ -45,18 +46,49 @@ struct node_def {
   sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
 };
 
-/// One attribute of an operation, a number, a bool or an enumerator, as a node keeps it: in a word.
+/// One attribute of an operation, an integer, a double, a bool or an enumerator, as a node keeps it: in a word.
 template <class T>
 class attribute {
  public:
-  constexpr attribute(T x = T()) : word_(static_cast<std::int64_t>(x)) {}
-  constexpr operator T() const { return static_cast<T>(word_); }
+  constexpr attribute(T x = T()) : word_(word_of(x)) {}
+  constexpr operator T() const {
+    if constexpr (std::is_same_v<T, double>)
+      return __builtin_bit_cast(double, word_);
+    else
+      return static_cast<T>(word_);
+  }
 
  private:
+  static constexpr std::int64_t word_of(T x) {
+    if constexpr (std::is_same_v<T, double>)
+      return __builtin_bit_cast(std::int64_t, x);
+    else
+      return static_cast<std::int64_t>(x);
+  }
   std::int64_t word_;
 };
 
-/// The attributes of an operation, `Op::attributes`, a structure of nothing but `attribute`s; as a node keeps them.
+/// What an operation without attributes has for them.
+struct no_attributes {};
+
+namespace detail {
+template <class Op>
+struct attributes_type_of {
+  using type = no_attributes;
+};
+template <class Op>
+requires requires { typename Op::attributes; }
+struct attributes_type_of<Op> {
+  using type = typename Op::attributes;
+};
+}  // namespace detail
+
+/// The attributes of an operation, `Op::attributes`, a structure of nothing but `attribute`s.
+template <class Op>
+using attributes_type = typename detail::attributes_type_of<Op>::type;
+
+/// As a node keeps them.
+inline sequence<std::int64_t> words_of(no_attributes) { return {}; }
 template <class A>
 sequence<std::int64_t> words_of(const A& a) {
   static_assert(std::is_trivially_copyable_v<A> && sizeof(A) % sizeof(std::int64_t) == 0);
@@ -141,17 +173,21 @@ inline kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 /// Of a declared operation.
 template <class Op>
 inline constinit preparation preparation_of{};
+/// Of all that only move elements.
+inline constinit preparation preparation_of_copies{};
 
 }  // namespace gpu
 
-/// A kind of operation, as the graph and the planner see it: made of its declaration (`declare`). There is one object per
-/// kind; its address is the kind's identity.
+/// A kind of operation, as the graph and the planner see it. There is one object per kind, `operation_of` its
+/// declaration; its address is the kind's identity.
 struct operation {
   const char* name;
   /// Makes the kernel for a CPU device.
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Makes it for a GPU; null where no GPU can.
   const gpu::preparation* gpu = nullptr;
+  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/copies.hpp).
+  strided_copies (*copies)(const prepare_context&) = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
   /// The expression that `detail` stands for, where it does.
@@ -181,8 +217,13 @@ struct operation {
 namespace detail {
 
 template <class Op>
-concept has_attributes = requires { typename Op::attributes; };
+concept has_attributes = requires {
+  typename Op::attributes;
+};
 
+template <class Op>
+strided_copies copies_declared(const prepare_context&);  // ops/copies.hpp
+kernel* prepare_copies(const prepare_context&);
 template <class Op>
 kernel* prepare_declared(const prepare_context& p) {
   if constexpr (has_attributes<Op>)
@@ -202,7 +243,7 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 
 }  // namespace detail
 
-/// The operation that a structure declares. Its members are static; all but `name` and `prepare` may be left out:
+/// From a structure to its `operation_of`. The members are static; all but `name` and `prepare` may be left out:
 ///
 ///     template <class T>
 ///     struct cumsum_op {
@@ -212,17 +253,20 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 ///       static void gradient(gradient_context&, const attributes&);
 ///       static constexpr operand_use use(const node_def&, std::size_t operand);  // without it all are read
 ///     };
-///     template <class T>
-///     inline constexpr operation cumsum_operation = declare<cumsum_op<T>>();
-///
 /// and whatever else `operation` has a word for. Kernels for GPUs are put into gpu::preparation_of<Op> (ops/gpu/).
-/// Without attributes, `prepare` and `gradient` take the context alone.
+/// Without attributes, `prepare` and `gradient` take the context alone. What only moves elements has `copies` in place
+/// of `prepare`. docs/operations.md tells all of it.
 template <class Op>
 constexpr operation declare() {
   operation o{.name = Op::name};
   if constexpr (requires { &Op::prepare; }) {
     o.prepare_cpu = detail::prepare_declared<Op>;
     o.gpu = &gpu::preparation_of<Op>;
+  }
+  if constexpr (requires { &Op::copies; }) {
+    o.copies = detail::copies_declared<Op>;
+    o.prepare_cpu = detail::prepare_copies;
+    o.gpu = &gpu::preparation_of_copies;
   }
   if constexpr (requires { &Op::gradient; }) o.gradient = detail::gradient_of_declared<Op>;
   if constexpr (requires { &Op::expression; }) o.expression = Op::expression;
@@ -238,5 +282,9 @@ constexpr operation declare() {
   if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;
   return o;
 }
+
+/// The operation that a structure declares.
+template <class Op>
+inline constexpr operation operation_of = declare<Op>();
 
 }  // namespace weft

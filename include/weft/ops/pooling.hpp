@@ -2,8 +2,8 @@
 
 #include <weft/device/cpu/pooling.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/window.hpp>
 
 WEFT_COLD_BEGIN
@@ -42,8 +42,6 @@ struct max_pool_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation max_pool_operation = declare<max_pool_op<T>>();
 
 /// Inputs: images, the pool's value, its gradient; output: the gradient of the images (tf.raw_ops.MaxPoolGrad). The
 /// value serves devices whose libraries ask for it; the CPU finds the maxima again.
@@ -66,8 +64,6 @@ struct max_pool_gradient_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation max_pool_gradient_operation = declare<max_pool_gradient_op<T>>();
 
 /// Inputs: images, values of their extents; output: of each window the value where the images' maximum is
 /// (tf.raw_ops.MaxPoolGradGrad).
@@ -82,8 +78,6 @@ struct max_pool_choice_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation max_pool_choice_operation = declare<max_pool_choice_op<T>>();
 
 /// Inputs: images; output: the mean of each window, padding not counted.
 template <class T>
@@ -97,8 +91,6 @@ struct average_pool_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation average_pool_operation = declare<average_pool_op<T>>();
 
 /// Inputs: the gradient of the pool's value; output: that of the images (tf.raw_ops.AvgPoolGrad).
 template <class T>
@@ -117,36 +109,31 @@ struct average_pool_gradient_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation average_pool_gradient_operation = declare<average_pool_gradient_op<T>>();
 
 template <class T>
 void max_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
   const symbol x = g.input(0);
-  g.set_gradient(0, detail::record_call(max_pool_gradient_operation<T>, {x, g.output(), g.upstream()}, x.info(),
-                                        words_of(a)));
+  g.set_gradient(0, record<max_pool_gradient_op<T>>({x, g.output(), g.upstream()}, x.info(), a));
 }
 // Which element is the largest does not change with a small change of the images: they get no second gradient.
 template <class T>
 void max_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(2))
-    g.set_gradient(2, detail::record_call(max_pool_choice_operation<T>, {g.input(0), g.upstream()}, g.input(2).info(),
-                                          words_of(a)));
+    g.set_gradient(2, record<max_pool_choice_op<T>>({g.input(0), g.upstream()}, g.input(2).info(), a));
 }
 template <class T>
 void max_pool_choice_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (!g.needs_gradient(1)) return;
-  const symbol x = g.input(0), y = detail::record_call(max_pool_operation<T>, {x}, g.output().info(), words_of(a));
-  g.set_gradient(1, detail::record_call(max_pool_gradient_operation<T>, {x, y, g.upstream()}, x.info(), words_of(a)));
+  const symbol x = g.input(0), y = record<max_pool_op<T>>({x}, g.output().info(), a);
+  g.set_gradient(1, record<max_pool_gradient_op<T>>({x, y, g.upstream()}, x.info(), a));
 }
 template <class T>
 void average_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
-  g.set_gradient(0, detail::record_call(average_pool_gradient_operation<T>, {g.upstream()}, g.input(0).info(),
-                                        words_of(a)));
+  g.set_gradient(0, record<average_pool_gradient_op<T>>({g.upstream()}, g.input(0).info(), a));
 }
 template <class T>
 void average_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  g.set_gradient(0, detail::record_call(average_pool_operation<T>, {g.upstream()}, g.input(0).info(), words_of(a)));
+  g.set_gradient(0, record<average_pool_op<T>>({g.upstream()}, g.input(0).info(), a));
 }
 
 namespace detail {
@@ -242,7 +229,7 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
-    return detail::pool<Window, Stride, Padding>(max_pool_operation<value_t<Expr>>, images);
+    return detail::pool<Window, Stride, Padding>(operation_of<max_pool_op<value_t<Expr>>>, images);
 }
 
 /// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
@@ -251,12 +238,11 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
 [[nodiscard]] auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
-  static_assert(correct<mistaken>,
-                "avg_pool2d: the images do not fit the window, or are no floating-point numbers");
+  static_assert(correct<mistaken>, "avg_pool2d: the images do not fit the window, or are no floating-point numbers");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
-    return detail::pool<Window, Stride, Padding>(average_pool_operation<value_t<Expr>>, images);
+    return detail::pool<Window, Stride, Padding>(operation_of<average_pool_op<value_t<Expr>>>, images);
 }
 
 }  // namespace weft

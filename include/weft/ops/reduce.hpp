@@ -53,7 +53,7 @@ inline shape without_reduced(const shape& space, std::int64_t reduced) {
 }
 
 inline void eager_reduce(const fused_reduction& r, device::reduce_op how, std::int64_t reduced, const tensor_leaves& x,
-                       const iteration_space& space, dtype type, void* to, std::size_t results) {
+                         const iteration_space& space, dtype type, void* to, std::size_t results) {
   const shape& extents = space.extents;
   r.arithmetic->fill_identity(how, to, results);
   const bool memory_bound = r.body->signature.memory_bound, all = reduced + 1 == std::int64_t{1} << extents.rank;
@@ -92,9 +92,9 @@ auto reduce(const Expr& e) {
     using S = skeleton_of<Expr>;
     if constexpr (Expr::symbolic) {
       gpu::compiled<Compiler>::template reduction<S, How>();
-      const symbol result =
-          record_expression<Compiler>(e, reduction_operation, &reduced<S, How, is_differentiable<T>>,
-                                      {dtype_of<T>, result_dims::spec}, words_of(reduction_op::attributes{axes, How, Mean}));
+      const symbol result = record_expression<Compiler>(
+          e, operation_of<detail::reduction_op>, &reduced<S, How, is_differentiable<T>>,
+          {dtype_of<T>, result_dims::spec}, words_of(detail::reduction_op::attributes{axes, How, Mean}));
       if constexpr (How == device::reduce_op::product && is_differentiable<T>)
         gpu::compile_kernels<exclusive_product_op, T, Compiler>();
       if constexpr (How != device::reduce_op::sum) use_primitives<T, Compiler>(*result.builder());
@@ -131,8 +131,7 @@ template <auto... Axes, Expression Expr, class... More>
 /// ones are so where no more than two are.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto prod(const Expr& e, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<More...>>,
-                "prod: axes are template arguments: prod<1>(x)");
+  static_assert(correct<axis_is_not_a_template_argument<More...>>, "prod: axes are template arguments: prod<1>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "prod: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::reduce_op::product, false, Axes...>(e);

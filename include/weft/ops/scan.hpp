@@ -3,8 +3,8 @@
 #include <weft/device/cpu/scan.hpp>
 #include <weft/ops/axis_kernel.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 
 /// Running sums. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
 namespace weft {
@@ -38,16 +38,14 @@ struct cumsum_op {
   };
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
+    return new axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
   }
   /// An element reaches all sums behind it, so what arrives is summed the other way round.
   static void gradient(gradient_context& g, attributes a) {
     a.reverse = !a.reverse;
-    g.set_gradient(0, detail::record_call(*g.c.op, {g.upstream()}, g.upstream().info(), words_of(a)));
+    g.set_gradient(0, record<cumsum_op>({g.upstream()}, g.upstream().info(), a));
   }
 };
-template <class T>
-inline constexpr operation cumsum_operation = declare<cumsum_op<T>>();
 
 WEFT_COLD_END
 
@@ -65,10 +63,9 @@ template <int Axis = 0, Expression Expr>
     return detail::after_mistake<T, D>(e);
   } else {
     if constexpr (Expr::symbolic) gpu::compile_kernels<cumsum_op, T>();
-    const auto x = detail::materialize(e);
-    return detail::record_or_run<T, D, device_t<Expr>>(
-        cumsum_operation<T>, detail::extents_of(x),
-        words_of(typename cumsum_op<T>::attributes{axis_number<D, Axis>, options.exclusive, options.reverse}), x);
+    const auto x = materialize(e);
+    return call_operation<cumsum_op<T>, T, D>(extents_of(x), {axis_number<D, Axis>, options.exclusive, options.reverse},
+                                              x);
   }
 }
 

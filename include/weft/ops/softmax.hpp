@@ -6,9 +6,9 @@
 #include <weft/device/cpu/softmax.hpp>
 #include <weft/device/softmax.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/reduce.hpp>
-#include <weft/ops/eager.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
@@ -96,8 +96,6 @@ struct softmax_op {
   }
   static void gradient(gradient_context& g) { g.set_gradient(0, detail::softmax_gradient(g.output(), g.upstream())); }
 };
-template <class T>
-inline constexpr operation softmax_operation = declare<softmax_op<T>>();
 
 template <class T>
 struct log_softmax_op {
@@ -110,8 +108,6 @@ struct log_softmax_op {
     g.set_gradient(0, up - math::exp(g.output()) * detail::sum_last(up));
   }
 };
-template <class T>
-inline constexpr operation log_softmax_operation = declare<log_softmax_op<T>>();
 
 namespace detail {
 
@@ -123,7 +119,7 @@ symbol gradient_of_logits(const gradient_context& g) {
   symbol result;
   if (g.has_upstream(0)) result = record_reshape(g.upstream(0), column) * g.output(1);
   if (!g.has_upstream(1)) return result;
-  const symbol second = softmax_gradient(record_call(softmax_operation<T>, {logits}, logits.info()), g.upstream(1));
+  const symbol second = softmax_gradient(record<softmax_op<T>>({logits}, logits.info()), g.upstream(1));
   return g.has_upstream(0) ? result + second : second;
 }
 
@@ -143,14 +139,11 @@ struct cross_entropy_op {
     const shape column = detail::with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
     symbol result;
     if (g.has_upstream(0))
-      result = -(detail::record_reshape(g.upstream(0), column) *
-                 detail::record_call(log_softmax_operation<T>, {logits}, logits.info()));
+      result = -(detail::record_reshape(g.upstream(0), column) * record<log_softmax_op<T>>({logits}, logits.info()));
     if (g.has_upstream(1)) result = g.has_upstream(0) ? result - g.upstream(1) : -g.upstream(1);
     g.set_gradient(1, result);
   }
 };
-template <class T>
-inline constexpr operation cross_entropy_operation = declare<cross_entropy_op<T>>();
 
 /// The same with classes for labels.
 template <class T, class Label>
@@ -163,8 +156,6 @@ struct sparse_cross_entropy_op {
     if (g.needs_gradient(0)) g.set_gradient(0, detail::gradient_of_logits<T>(g));
   }
 };
-template <class T, class Label>
-inline constexpr operation sparse_cross_entropy_operation = declare<sparse_cross_entropy_op<T, Label>>();
 
 namespace detail {
 
@@ -241,9 +232,9 @@ auto softmax_like(const Expr& logits) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<softmax_op, T>();
     const auto x = materialize(logits);
     if constexpr (Kind == softmax_kind::softmax)
-      return record_or_run<T, dims_t<Expr>, device_t<Expr>>(softmax_operation<T>, extents_of(x), {}, x);
+      return call_operation<softmax_op<T>, T, dims_t<Expr>>(extents_of(x), {}, x);
     else
-      return record_or_run<T, dims_t<Expr>, device_t<Expr>>(log_softmax_operation<T>, extents_of(x), {}, x);
+      return call_operation<log_softmax_op<T>, T, dims_t<Expr>>(extents_of(x), {}, x);
   }
 }
 
@@ -285,13 +276,13 @@ template <Expression L, Expression Y>
       gpu::compile_kernels<gpu::sparse_cross_entropies, T>();
     else
       gpu::compile_kernels<cross_entropy_op, T>();
-    const auto x = detail::materialize(logits);
-    const auto y = detail::materialize(labels);
+    const auto x = materialize(logits);
+    const auto y = materialize(labels);
     node_def c;
     if constexpr (sparse)
-      c.op = &sparse_cross_entropy_operation<T, U>;
+      c.op = &operation_of<sparse_cross_entropy_op<T, U>>;
     else
-      c.op = &cross_entropy_operation<T>;
+      c.op = &operation_of<cross_entropy_op<T>>;
     c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
     const detail::operand_source sources[] = {detail::source_of(x), detail::source_of(y)};
     return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<node_def&&>(c), sources, 2));

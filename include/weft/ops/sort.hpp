@@ -3,8 +3,8 @@
 #include <weft/device/cpu/sort.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 
 /// Sorts. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
 ///
@@ -124,22 +124,16 @@ struct scatter_along_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-template <class T>
-inline constexpr operation gather_along_operation = declare<gather_along_op<T>>();
-template <class T>
-inline constexpr operation scatter_along_operation = declare<scatter_along_op<T>>();
 
 template <class T>
 void gather_along_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_call(scatter_along_operation<T>, {g.upstream(), g.input(1)}, g.input(0).info(),
-                                          words_of(a)));
+    g.set_gradient(0, record<scatter_along_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 template <class T>
 void scatter_along_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_call(gather_along_operation<T>, {g.upstream(), g.input(1)}, g.input(0).info(),
-                                          words_of(a)));
+    g.set_gradient(0, record<gather_along_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
 /// Outputs: the first elements in order, and the numbers that they had along the axis.
@@ -158,12 +152,9 @@ struct sort_op {
   /// What arrives at a value goes to where it came from; what is not among the values gets 0.
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.has_upstream(0))
-      g.set_gradient(0, detail::record_call(scatter_along_operation<T>, {g.upstream(0), g.output(1)}, g.input(0).info(),
-                                            words_of(detail::axis_attributes{a.axis})));
+      g.set_gradient(0, record<scatter_along_op<T>>({g.upstream(0), g.output(1)}, g.input(0).info(), {a.axis}));
   }
 };
-template <class T>
-inline constexpr operation sort_operation = declare<sort_op<T>>();
 
 WEFT_COLD_END
 
@@ -207,7 +198,7 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   if constexpr (Expr::symbolic) {
     gpu::compile_kernels<sort_op, T>();
     node_def c;
-    c.op = &sort_operation<T>;
+    c.op = &operation_of<sort_op<T>>;
     c.outputs = {outputs[0], outputs[1]};
     c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
     const operand_source source = source_of(x);
@@ -223,8 +214,8 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
                                   reinterpret_cast<std::byte*>(values.data()),
                                   reinterpret_cast<std::byte*>(indices.data())};
     const char* const* const names[] = {dims_t<Expr>::names};
-    run_eagerly(sort_operation<T>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs, 2,
-                  buffers);
+    run_eagerly(operation_of<sort_op<T>>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs,
+                2, buffers);
     return ordered<decltype(values), decltype(indices)>{values, indices};
   }
 }

@@ -99,7 +99,6 @@ struct assign_op {
     return operand == 0 ? operand_use::write : operand_use::read;
   }
 };
-inline constexpr operation assign_operation = declare<assign_op>();
 
 /// Operands: the variable, what is added to it.
 template <class T>
@@ -107,13 +106,13 @@ struct assign_add_op {
   static constexpr const char* name = "assign_add";
   static constexpr bool writes = true;
 
-  static kernel* prepare(const prepare_context& p) { return detail::prepare_add(p, detail::unfused<detail::add_elements<T>>()); }
+  static kernel* prepare(const prepare_context& p) {
+    return detail::prepare_add(p, detail::unfused<detail::add_elements<T>>());
+  }
   static constexpr operand_use use(const node_def&, std::size_t operand) {
     return operand == 0 ? operand_use::update : operand_use::read;
   }
 };
-template <class T>
-inline constexpr operation assign_add_operation = declare<assign_add_op<T>>();
 
 namespace detail {
 
@@ -136,7 +135,7 @@ template <class T, class D, class Dev, Expression Expr>
 auto assign(const variable_node<T, D, Dev>& target, const Expr& value) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "assign: needs a value of the variable's extents and element type: cast<T>(x)");
-  return detail::record_write(assign_operation, target, value);
+  return detail::record_write(operation_of<assign_op>, target, value);
 }
 
 /// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
@@ -156,7 +155,7 @@ auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "assign_add: needs a value of the variable's extents and element type: cast<T>(x)");
   gpu::compile_kernels<assign_add_op, T>();
-  return detail::record_write(assign_add_operation<T>, target, value);
+  return detail::record_write(operation_of<assign_add_op<T>>, target, value);
 }
 
 template <class T, class D, class Dev, Number Num>

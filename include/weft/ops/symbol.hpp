@@ -218,6 +218,8 @@ namespace detail {
 /// A call of an operation, with one output.
 symbol record_call(const operation&, std::initializer_list<symbol> operands, const value_info& output,
                    sequence<std::int64_t> attributes = {}, const void* detail = nullptr);
+/// An output of the node that another output belongs to.
+inline symbol output_of(symbol x, std::uint32_t output) { return {x.builder(), {x.id().node, output}}; }
 
 #if WEFT_BODIES
 
@@ -243,6 +245,14 @@ void gradient_of_declared(gradient_context& g) {
 }
 
 }  // namespace detail
+
+/// A declared operation of symbols, with one output: `record<slice_op>({x}, {x.type(), extents}, {axis, begin})`.
+/// Gradients are written with it.
+template <class Op>
+symbol record(std::initializer_list<symbol> operands, const value_info& output, const attributes_type<Op>& a = {}) {
+  return detail::record_call(operation_of<Op>, operands, output, words_of(a));
+}
+
 }  // namespace weft
 
 WEFT_COLD_END

@@ -408,8 +408,6 @@ struct update_ops {
   template <class T>
   using of = update_op<Optimizer, T>;
 };
-template <class Optimizer, class T>
-inline constexpr operation update_operation = declare<update_op<Optimizer, T>>();
 
 }  // namespace weft
 

@@ -94,9 +94,9 @@ window_call call_windows(const shape& images, std::int64_t window_height, std::i
 /// What attributes and extents describe.
 inline convolution_shape convolution_of(const window_attributes& a, const shape& images, std::int64_t window_height,
                                         std::int64_t window_width, const shape& result) {
-  return {images[0],        images[1],       images[2],         images[3],        window_height, window_width,
-          result[3],        result[1],       result[2],         a.stride_height,  a.stride_width, a.dilation_height,
-          a.dilation_width, a.pad_top,       a.pad_bottom,      a.pad_left,       a.pad_right};
+  return {images[0],        images[1], images[2],    images[3],       window_height,  window_width,
+          result[3],        result[1], result[2],    a.stride_height, a.stride_width, a.dilation_height,
+          a.dilation_width, a.pad_top, a.pad_bottom, a.pad_left,      a.pad_right};
 }
 
 #if WEFT_BODIES

@@ -13,7 +13,7 @@ void place(program& p, const Where& where) {
   for (std::uint32_t n = 0; n < p.running; ++n) {
     step_node& node = p.nodes[n];
     const operation* const o = p.def(n).op;
-    if (o == &placeholder_operation || o == &constant_operation || o == &group_operation || o->alias) continue;
+    if (o == &operation_of<placeholder_op> || o == &operation_of<constant_op> || o == &operation_of<group_op> || o->alias) continue;
     node.on = where(node.number);
     if (node.on.gpu && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
   }
@@ -32,9 +32,9 @@ inline void number_buffers(program& p) {
       b.root = static_cast<std::uint32_t>(p.buffers.size());
       if (node.fed)
         b.kind = buffer_kind::fed;
-      else if (node.runs && c.op == &variable_operation)
+      else if (node.runs && c.op == &operation_of<variable_op>)
         b.kind = buffer_kind::variable, b.space = program::space_of(node.on);
-      else if (node.runs && c.op == &constant_operation)
+      else if (node.runs && c.op == &operation_of<constant_op>)
         b.kind = buffer_kind::constant;
       p.buffers.push_back(b);
     }

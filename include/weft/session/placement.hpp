@@ -120,8 +120,8 @@ class placement {
 
   static bool has_kernel(const node_def& what) {
     const operation* op = what.op;
-    if (op == &variable_operation || op == &placeholder_operation || op == &constant_operation ||
-        op == &group_operation || op->alias)
+    if (op == &operation_of<variable_op> || op == &operation_of<placeholder_op> || op == &operation_of<constant_op> ||
+        op == &operation_of<group_op> || op->alias)
       return true;  // nothing runs
     const gpu::preparation* p = what.op->gpu;
     return p && p->prepare && (!p->exists || p->exists(what));

@@ -126,8 +126,8 @@ struct program {
   /// Whether a kernel runs for it.
   bool computes(std::uint32_t n) const {
     const operation* o = def(n).op;
-    return nodes[n].runs && o != &variable_operation && o != &constant_operation && o != &placeholder_operation &&
-           o != &group_operation && !o->alias;
+    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> && o != &operation_of<placeholder_op> &&
+           o != &operation_of<group_op> && !o->alias;
   }
   static bool reads(const node_def& c, std::size_t input) {
     if (!c.op->use) return true;
@@ -148,7 +148,7 @@ struct program {
   /// The variable whose old value this is, under whatever name; none of what a write yields, which is the new one.
   std::uint32_t variable_behind(value v) const {
     const std::uint32_t n = computed_by(v);
-    return def(n).op == &variable_operation && !nodes[n].fed ? n : none;
+    return def(n).op == &operation_of<variable_op> && !nodes[n].fed ? n : none;
   }
   /// The write whose first output, the variable, this is, under whatever name; none where it is not one.
   std::uint32_t writer_behind(value v) const {

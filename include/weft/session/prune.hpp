@@ -42,7 +42,7 @@ inline void prune(program& p) {
   while (!pending.empty()) {
     const graph_node& node = g[pending.back()];
     pending.pop_back();
-    if (node.def.op == &placeholder_operation)
+    if (node.def.op == &operation_of<placeholder_op>)
       throw error(error_code::invalid_argument, node.name,
                   {"the placeholder of ", name(node.def.outputs[0].type), " ",
                    g.to_string(node.def.outputs[0].extents), " is needed but not fed"});

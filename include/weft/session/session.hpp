@@ -631,7 +631,7 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
   adopt_extents();
   variables_.resize(g.size());
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &variable_operation) initialize_variable(n);
+    if (g[n].def.op == &operation_of<variable_op>) initialize_variable(n);
 }
 
 WEFT_DECL void session::adopt_new_variables() {
@@ -640,7 +640,7 @@ WEFT_DECL void session::adopt_new_variables() {
   adopt_extents();
   variables_.resize(graph_.size());
   for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
-    if (graph_[n].def.op == &variable_operation) initialize_variable(n);
+    if (graph_[n].def.op == &operation_of<variable_op>) initialize_variable(n);
 }
 
 WEFT_DECL void session::initialize_variable(std::uint32_t n) {

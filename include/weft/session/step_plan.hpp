@@ -229,7 +229,7 @@ WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed)
                   {what, weft::to_string(given), " for ", g.to_string(declared)});
   };
   for (std::uint32_t n = 0; n < program_->running; ++n)
-    if (program_->def(n).op == &constant_operation) {
+    if (program_->def(n).op == &operation_of<constant_op>) {
       shape extents;
       for (const std::int64_t size : program_->def(n).attributes) extents.push_back(size);
       bind({program_->nodes[n].number, 0}, extents, "a constant of ");
@@ -280,7 +280,7 @@ WEFT_DECL void step_plan::make_program(binding& b) {
   program& p = *program_;
   place(p, [&](std::uint32_t n) {
     const operation* const o = p.g[n].def.op;
-    if (o == &variable_operation) return s_.variables[n].where;
+    if (o == &operation_of<variable_op>) return s_.variables[n].where;
     if (!o->writes) return s_.place.of(n);
     do n = p.g[n].def.inputs[0].node;
     while (p.g[n].def.op->alias);
@@ -319,8 +319,8 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
     if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = bases_[p.buffers[i].arena] + assigned.offset(i);
   for (std::uint32_t n = 0; n < p.running; ++n) {
     const std::uint32_t at = p.nodes[n].first_buffer;
-    if (p.def(n).op == &variable_operation) b.addresses[at] = s_.variables[p.nodes[n].number].address();
-    if (p.def(n).op == &constant_operation) b.addresses[at] = p.node_of(n).init.data.data();
+    if (p.def(n).op == &operation_of<variable_op>) b.addresses[at] = s_.variables[p.nodes[n].number].address();
+    if (p.def(n).op == &operation_of<constant_op>) b.addresses[at] = p.node_of(n).init.data.data();
   }
 }
 
@@ -444,7 +444,7 @@ WEFT_DECL std::string step_plan::placement_log() const {
   const program& p = *program_;
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
-    if (p.computes(n) || p.def(n).op == &variable_operation)
+    if (p.computes(n) || p.def(n).op == &operation_of<variable_op>)
       append(text,
              {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
   return text;

@@ -31,7 +31,7 @@ effect record_minimize(graph&, symbol loss, const char* name, const update_defin
 
 WEFT_DECL effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
   node_def c;
-  c.op = &group_operation;
+  c.op = &operation_of<group_op>;
   c.outputs = {{dtype::boolean, shape(0)}};
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), name);
   for (const symbol& m : members) g.add_control(node, m.id().node);
@@ -44,7 +44,7 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
     throw error(error_code::invalid_argument, s.name,
                 "the first value of a slot is a number: not a hyperparameter that is a value of the graph");
   node_def c;
-  c.op = &variable_operation;
+  c.op = &operation_of<variable_op>;
   c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", s.name}));
   g.initialize(node, {initializer::kind_type::constant, s.first.number(), 0, {}});
@@ -77,7 +77,7 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
                                  sequence<symbol> variables) {
   const bool all = variables.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
-    if (g[n].def.op == &variable_operation && g[n].def.outputs[0].type == loss.type())
+    if (g[n].def.op == &operation_of<variable_op> && g[n].def.outputs[0].type == loss.type())
       variables.push_back({&g, {n, 0}});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i && !all; ++j)
@@ -93,7 +93,7 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
       throw error(error_code::invalid_argument, name,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
   for (std::uint32_t n = 0; updates.empty() && n < g.size(); ++n)
-    if (g[n].def.op == &variable_operation && g[n].def.outputs[0].type != loss.type())
+    if (g[n].def.op == &operation_of<variable_op> && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, name,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
@@ -111,7 +111,7 @@ effect train(const Optimizer& optimizer, const Expr& loss, const V&... variables
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     use_gradient_primitives<T>(g);
-    update_definition how{&update_operation<Optimizer, T>, nullptr, slots_of<Optimizer>,
+    update_definition how{&operation_of<update_op<Optimizer, T>>, nullptr, slots_of<Optimizer>,
                           reinterpret_cast<const hyperparameter*>(&optimizer), hyperparameters_of<Optimizer>};
     if constexpr (slots_of<Optimizer> != 0) {
       const auto list = optimizer.slots();

@@ -52,7 +52,7 @@ template <class T>
 void exclusive_products(const axis_rows& s, const T* x, T* y, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const axis_rows::group g = s.group_at(i);
-    const std::size_t at = g.outer * s.extent * s.inner + g.first;
+    const std::size_t at = s.start(g);
     multiversioned(exclusive_product_columns<T>{x + at, y + at, s.extent, s.inner, g.width});
   }
 }

@@ -68,7 +68,7 @@ template <class T>
 void scan(const axis_rows& s, scan_direction d, const T* x, T* y, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const axis_rows::group g = s.group_at(i);
-    const std::size_t at = g.outer * s.extent * s.inner + g.first;
+    const std::size_t at = s.start(g);
     if (s.inner == 1)
       scan_row(x + at, y + at, s.extent, d);
     else

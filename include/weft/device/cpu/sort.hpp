@@ -94,7 +94,7 @@ void gather_along(const axis_rows& s, std::size_t count, const T* x, const std::
                   std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const axis_rows::group g = s.group_at(i);
-    const T* const from = x + g.outer * s.extent * s.inner + g.first;
+    const T* const from = x + s.start(g);
     for (std::size_t j = 0; j < count; ++j) {
       const std::size_t at = (g.outer * count + j) * s.inner + g.first;
       for (std::size_t c = 0; c < g.width; ++c)
@@ -110,7 +110,7 @@ void scatter_along(const axis_rows& s, std::size_t count, const T* x, const std:
                    std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const axis_rows::group g = s.group_at(i);
-    T* const to = y + g.outer * s.extent * s.inner + g.first;
+    T* const to = y + s.start(g);
     for (std::size_t k = 0; k < s.extent; ++k)
       for (std::size_t c = 0; c < g.width; ++c) to[k * s.inner + c] = T{};
     for (std::size_t j = 0; j < count; ++j) {

@@ -106,15 +106,9 @@ inline kernel* make_copies(const prepare_context& p, const strided_copies& all, 
   return k.release();
 }
 
-template <class Op>
-kernel* prepare_copies(const prepare_context& p, device&) {
-  strided_copies all = [&] {
-    if constexpr (weft::detail::has_attributes<Op>)
-      return Op::copies(p, attributes_of<Op>(p.c));
-    else
-      return Op::copies(p);
-  }();
-  return make_copies(p, all, all.describe(Op::name));
+inline kernel* prepare_copies(const prepare_context& p, device&) {
+  const strided_copies all = p.c.op->copies(p);
+  return make_copies(p, all, all.describe(p.c.op->name));
 }
 
 inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {
@@ -135,13 +129,7 @@ struct kernels<moves<T>> {
   kernels() {
     detail::copies_of_size[sizeof(T)] = detail::add_strided_copies<unsigned_of<sizeof(T)>>;
     copy_into_layout[sizeof(T)] = detail::prepare_copy_into_layout;
-    install_copies<transpose_op, slice_op, pad_op, concat_op, split_op>();
-  }
-
- private:
-  template <class... Op>
-  static void install_copies() {
-    (install<Op>({.prepare = detail::prepare_copies<Op>}), ...);
+    preparation_of_copies = {.prepare = detail::prepare_copies};
   }
 };
 
