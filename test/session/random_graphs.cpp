@@ -130,7 +130,7 @@ struct random_graph {
     const auto c = pick(columns);
     const auto w = pick(weights);
     const auto x = pick(scalars);
-    switch (choice % 40) {
+    switch (choice % 45) {
       case 0: return matrices.push_back(let(m * n + r));
       case 1: return matrices.push_back(let(tanh(m) - n));
       case 2: return matrices.push_back(let(sigmoid(r * m)));
@@ -173,6 +173,14 @@ struct random_graph {
       case 36: return weights.push_back(let(matmul<transpose_of::b>(w, pick(weights)) * 0.3 + r));
       case 37: return rows.push_back(let(min<0>(m) * let(prod(r * 0.1 + 1.0))));
       case 38: return write();
+      case 39: return weights.push_back(concat<0>(slice<0, 0, 1>(w), slice<0, 1, 3>(pick(weights))));
+      case 40: {
+        const auto [left, right] = split<1, 2>(m);
+        return matrices.push_back(concat<1>(right, left * 0.5));
+      }
+      case 41: return matrices.push_back(let(pad<1, 1, 2>(slice<1, 2, 1>(m)) + n));
+      case 42: return pictures.push_back(transpose<0, 2, 1, 3>(pick(pictures)));
+      case 43: return rows.push_back(mean<0>(concat<0>(m, n, m)));
       default: return matrices.push_back(let(reshape<dims<batch{}, 4>>(reshape<dims<batch{}, 2, 2>>(m)) - mean(n)));
     }
   }
