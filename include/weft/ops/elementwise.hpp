@@ -372,77 +372,42 @@ template <Expression X>
 
 // ---- functions ----
 
-template <Expression X>
-[[nodiscard]] auto abs(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::abs, X>>,
-                "abs: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::abs>(x);
+namespace detail {
+
+template <class Op, Expression X>
+auto function(const X& x) {
+  if constexpr (requires { Op::floating_only; })
+    static_assert(correct<elementwise_mistake<Op, X>>, "needs float or double: cast<float>(x)");
+  else
+    static_assert(correct<elementwise_mistake<Op, X>>, "needs numbers, not bool, half or bfloat16: cast<float>(x)");
+  return unary<Op>(x);
 }
-template <Expression X>
-[[nodiscard]] auto sign(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sign, X>>,
-                "sign: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::sign>(x);
+template <class Op, Operand A, Operand B>
+auto function(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<Op, A, B>>,
+                "needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return binary<Op>(a, b);
 }
-template <Expression X>
-[[nodiscard]] auto square(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::square, X>>,
-                "square: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::square>(x);
-}
-template <Expression X>
-[[nodiscard]] auto sqrt(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sqrt, X>>, "sqrt: needs float or double: cast<float>(x)");
-  return detail::unary<formula::sqrt>(x);
-}
-template <Expression X>
-[[nodiscard]] auto exp(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::exp, X>>, "exp: needs float or double: cast<float>(x)");
-  return detail::unary<formula::exp>(x);
-}
-template <Expression X>
-[[nodiscard]] auto log(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::log, X>>, "log: needs float or double: cast<float>(x)");
-  return detail::unary<formula::log>(x);
-}
-template <Expression X>
-[[nodiscard]] auto tanh(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::tanh, X>>, "tanh: needs float or double: cast<float>(x)");
-  return detail::unary<formula::tanh>(x);
-}
-template <Expression X>
-[[nodiscard]] auto sigmoid(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sigmoid, X>>,
-                "sigmoid: needs float or double: cast<float>(x)");
-  return detail::unary<formula::sigmoid>(x);
-}
-template <Expression X>
-[[nodiscard]] auto relu(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::relu, X>>,
-                "relu: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::relu>(x);
-}
-template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto pow(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::pow, A, B>>,
-                "pow: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::pow>(a, b);
-}
-template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto maximum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
-                "maximum: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::maximum>(a, b);
-}
-template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto minimum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
-                "minimum: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::minimum>(a, b);
-}
+
+}  // namespace detail
+
+// exp(x), pow(a, b) and all others of the list in ops/formulas.hpp.
+#define WEFT_FUNCTION_1(name)                                                                                 \
+  template <Expression X>                                                                                     \
+  [[nodiscard]] auto name(const X& x) {                                                                       \
+    return detail::function<formula::name>(x);                                                                \
+  }
+#define WEFT_FUNCTION_2(name)                                                                                 \
+  template <Operand A, Operand B>                                                                             \
+    requires(Expression<A> || Expression<B>)                                                                  \
+  [[nodiscard]] auto name(const A& a, const B& b) {                                                           \
+    return detail::function<formula::name>(a, b);                                                             \
+  }
+#define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
+#undef WEFT_FUNCTION
+#undef WEFT_FUNCTION_1
+#undef WEFT_FUNCTION_2
 
 // max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
 template <Expression T>
