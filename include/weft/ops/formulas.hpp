@@ -14,6 +14,7 @@
 ///
 /// A row is a name and how many operands it has. An `operation` is spelt as an operator, or has a function of its own
 /// kind. A `function` is computed by `math`'s of its name, on numbers; a `composed` one by others.
+// clang-format off
 #define WEFT_FORMULAS(operation, function, composed) \
   operation(add, 2)                                  \
   operation(subtract, 2)                             \
@@ -42,6 +43,7 @@
   composed(square, 1)                                \
   composed(relu, 1)                                  \
   composed(softplus, 1)
+// clang-format on
 
 #define WEFT_NO_ROW(name, operands)
 
@@ -52,6 +54,7 @@ enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUME
 #undef WEFT_ENUMERATOR
 
 // Formulas are for kernels too, but no kernel computes in symbols.
+WEFT_COLD_BEGIN
 WEFT_QUIET_BEGIN
 WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
 WEFT_HOST_DEVICE inline symbol operator-(symbol a, symbol b) {
@@ -82,13 +85,16 @@ namespace math {
 
 WEFT_QUIET_BEGIN
 
-#define WEFT_FUNCTION_1(name)                                                                                         \
-  WEFT_HOST_DEVICE inline symbol name(symbol x) { return weft::detail::apply_primitive(primitive::name, x); }         \
+#define WEFT_FUNCTION_1(name)                                                                            \
+  WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                        \
+    return x.is_number() ? symbol(name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
+  }                                                                                                      \
   WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return x; }
-#define WEFT_FUNCTION_2(name)                                                                                         \
-  WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                                           \
-    return weft::detail::apply_primitive(primitive::name, a, b);                                                      \
-  }                                                                                                                   \
+#define WEFT_FUNCTION_2(name)                                                                     \
+  WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                       \
+    return a.is_number() && b.is_number() ? symbol(name(a.number(), b.number()))                  \
+                                          : weft::detail::apply_primitive(primitive::name, a, b); \
+  }                                                                                               \
   WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) { return weft::detail::join(a, b); }
 #define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
@@ -117,6 +123,7 @@ WEFT_HOST_DEVICE constexpr dependence expm1(dependence x) { return x; }
 WEFT_QUIET_END
 
 }  // namespace math
+WEFT_COLD_END
 }  // namespace weft
 
 WEFT_STRICT_BEGIN
@@ -588,8 +595,8 @@ using primitive_formulas = formula_list<WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA
 /// train have their kernels.
 template <class Op>
 inline constexpr bool in_first_gradients =
-    std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::subtract> || std::is_same_v<Op, formula::multiply> ||
-    std::is_same_v<Op, formula::negate> || std::is_same_v<Op, formula::exp>;
+    std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::subtract> ||
+    std::is_same_v<Op, formula::multiply> || std::is_same_v<Op, formula::negate> || std::is_same_v<Op, formula::exp>;
 
 template <class Op, class T>
 inline constexpr bool takes_one = requires(T x) {
@@ -601,16 +608,20 @@ inline constexpr bool takes_two = requires(T x) {
 };
 
 /// The type of a formula's result, of elements of T.
+template <class Op>
+inline constexpr bool is_predicate = requires {
+  Op::predicate;
+};
 template <class Op, class T>
-using primitive_result = std::conditional_t<requires { Op::predicate; }, bool, T>;
+using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
 
 // What a row demands of its formula: the name, and a word about its cost.
 constexpr bool same_words(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return *a == *b;
 }
-#define WEFT_CHECK(operation, operands)                                                                       \
-  static_assert(same_words(formula::operation::name, #operation), "a formula is named as its row");           \
+#define WEFT_CHECK(operation, operands)                                                             \
+  static_assert(same_words(formula::operation::name, #operation), "a formula is named as its row"); \
   static_assert(formula::operation::cheap || !formula::operation::cheap, "a formula says whether it is cheap");
 WEFT_FORMULAS(WEFT_CHECK, WEFT_CHECK, WEFT_CHECK)
 #undef WEFT_CHECK

@@ -316,12 +316,17 @@ double formula_of_numbers(const symbol* x) {
     return Op::apply(a != 0, x[1].number(), x[2].number());
 }
 
-template <class... Op>
-double primitive_of_numbers(formula_list<Op...>, primitive p, const symbol* x) {
-  double result = 0;
-  int k = 0;
-  static_cast<void>(((k++ == static_cast<int>(p) && (result = formula_of_numbers<Op>(x), true)) || ...));
-  return result;
+/// An operator between numbers alone, or a conversion; the functions of `math` see to theirs themselves.
+inline double operator_of_numbers(primitive p, const symbol* x) {
+  switch (p) {
+#define WEFT_CASE(name, operands) \
+  case primitive::name:           \
+    return formula_of_numbers<formula::name>(x);
+    WEFT_FORMULAS(WEFT_CASE, WEFT_NO_ROW, WEFT_NO_ROW)
+#undef WEFT_CASE
+    default:
+      return x[0].number();
+  }
 }
 
 WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
@@ -332,7 +337,7 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
       where = operands[i].builder();
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
-  if (!where) return symbol(primitive_of_numbers(primitive_formulas<double>(), p, operands));
+  if (!where) return symbol(operator_of_numbers(p, operands));
   if (p == primitive::select && operands[0].is_number()) return operands[operands[0].number() != 0 ? 1 : 2];
   if (p == primitive::select && operands[1].is_number() && operands[2].is_number())
     type = where->compared_type(operands[0].id());

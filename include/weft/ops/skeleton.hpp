@@ -271,8 +271,11 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
   (list(static_cast<S*>(nullptr), to), ...);
 }
 
+WEFT_COLD_BEGIN
+
 /// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.
-inline const token* print(const token* t, std::string& out, const std::string* constants = nullptr) {
+__attribute__((noinline)) inline const token* print(const token* t, std::string& out,
+                                                    const std::string* constants = nullptr) {
   if (!t->operation) {
     if (t->number >= 0)
       append(out, {"a", t->number});
@@ -297,6 +300,8 @@ inline std::string print(const token* t) {
   print(t, text);
   return text;
 }
+
+WEFT_COLD_END
 
 }  // namespace weft::skeleton
 

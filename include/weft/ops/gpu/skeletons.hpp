@@ -95,9 +95,12 @@ struct choice_program {
   }
 
   template <class Op>
-  static constexpr bool has = std::is_same_v<weft::detail::primitive_result<Op, T>, R> &&
-                              weft::detail::in_first_gradients<Op> == First && !requires { Op::of_bools; } &&
-                              (detail::takes_one<Op, T> || detail::takes_two<Op, T>);
+  static constexpr bool has =
+      std::is_same_v<weft::detail::primitive_result<Op, T>, R>&& weft::detail::in_first_gradients<Op> == First &&
+      !requires {
+    Op::of_bools;
+  }
+  &&(detail::takes_one<Op, T> || detail::takes_two<Op, T>);
 
  private:
   template <class Op>
