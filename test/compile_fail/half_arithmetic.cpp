@@ -1,7 +1,8 @@
 // Arithmetic in a storage type.
 // error: operation_undefined_for
 // error: half
-// error: relu: needs numbers, not bool, half or bfloat16: cast<float>\(x\)
+// error: needs numbers, not bool, half or bfloat16: cast<float>\(x\)
+// max-lines: 9
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -2,6 +2,8 @@
 // error: operation_undefined_for
 // error: formula::exp
 // error: int
+// error: needs float or double: cast<float>\(x\)
+// max-lines: 9
 #include <weft/weft.hpp>
 using namespace weft;
 

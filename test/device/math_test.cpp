@@ -8,6 +8,8 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/math.hpp>
 
+#include "functions.hpp"
+
 namespace math = weft::math;
 using weft::isa;
 
@@ -82,12 +84,14 @@ template <class T, class F, class R>
 void expect(const char* name, double ulp, F f, R exact) {
   using wide = std::conditional_t<sizeof(T) == 4, double, long double>;
   const auto x = arguments<T>();
+  std::vector<wide> right(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) right[i] = static_cast<wide>(exact(static_cast<wide>(x[i])));
   for (isa set : instruction_sets()) {
     const auto y = evaluate(set, x, f);
     double worst = 0;
     T worst_at = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const wide expected = exact(static_cast<wide>(x[i]));
+      const wide expected = right[i];
       const T rounded = static_cast<T>(expected);
       double distance = 0;
       if (std::isnan(rounded) || std::isnan(y[i])) {
@@ -129,6 +133,17 @@ BOOST_AUTO_TEST_CASE(exact_functions) {
   EXPECT(sqrt, 0.5, std::sqrt(x));
   EXPECT(floor, 0, std::floor(x));
   EXPECT(abs, 0, std::fabs(x));
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_the_list) {
+  functions::each([]<class F>(const functions::row& right) {
+    if constexpr (functions::expected<F>.ulp_in_double != functions::none) {
+      expect<float>(
+          F::name, right.ulp, [](float x) { return F::apply(x); }, right.value);
+      expect<double>(
+          F::name, right.ulp_in_double, [](double x) { return F::apply(x); }, right.value);
+    }
+  });
 }
 
 BOOST_AUTO_TEST_CASE(powers) {

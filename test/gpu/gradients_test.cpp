@@ -1,6 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 
+#include "functions.hpp"
+
 using namespace weft;
 using compare::input;
 using compare::recorded;
@@ -94,5 +96,15 @@ BOOST_AUTO_TEST_CASE(gradients_of_gradients_find_their_kernels) {
   auto y = sum(tanh(x * b) * exp(x) + select(i < 1, x, square(b) + x) + pow(abs(x) + 1.0, b) + maximum(x, b));
   auto dx = std::get<0>(gradients(y, x));
   recorded(gradients(sum(square(dx)), x, b));
+  compare::run(g);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_gradients_of_the_list) {
+  graph g;
+  auto x = variable<float, dims<5>>(g, "x");
+  functions::each([&]<class F>(const functions::row&) {
+    const auto [dx] = gradients(elementwise<F>(square(x)), x);
+    recorded(gradients(sum(square(dx)), x));
+  });
   compare::run(g);
 }

@@ -1,6 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 
+#include "functions.hpp"
+
 using namespace weft;
 using compare::input;
 
@@ -115,6 +117,16 @@ BOOST_AUTO_TEST_CASE(maps_of_other_types) {
   let(select(i < j, f, f * 2.0f));
   let(maximum(f, 0.25f));
   let(pow(abs(f), f) + log(abs(f)) + sqrt(abs(f)) + tanh(f));
+  compare::options o;
+  o.low = -50;
+  o.high = 50;
+  compare::run(g, o);
+}
+
+BOOST_AUTO_TEST_CASE(functions_of_the_list) {
+  graph g;
+  const auto f = input<float, 131>(g, "f");
+  functions::each([&]<class F>(const functions::row&) { let(elementwise<F>(f)); });
   compare::options o;
   o.low = -50;
   o.high = 50;

@@ -1,4 +1,5 @@
 #include "errors.hpp"
+#include "functions.hpp"
 #include "ops/gradient_check.hpp"
 
 using namespace weft;
@@ -34,21 +35,10 @@ void binary(const std::string& name, F f, double low = -2, double high = 2, int 
 
 BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
   unary("negate", [](auto x) { return -x; });
-  unary("abs", [](auto x) { return abs(x); });
-  unary("sign", [](auto x) { return sign(x); });
-  unary(
-      "square", [](auto x) { return square(x); }, -2, 2, 3);
-  unary(
-      "sqrt", [](auto x) { return sqrt(x); }, 0.5, 2, 3);
-  unary(
-      "exp", [](auto x) { return exp(x); }, -2, 2, 3);
-  unary(
-      "log", [](auto x) { return log(x); }, 0.5, 2, 3);
-  unary(
-      "tanh", [](auto x) { return tanh(x); }, -2, 2, 3);
-  unary(
-      "sigmoid", [](auto x) { return sigmoid(x); }, -2, 2, 3);
-  unary("relu", [](auto x) { return relu(x); });
+  functions::each([]<class F>(const functions::row& of) {
+    unary(
+        F::name, [](auto x) { return elementwise<F>(x); }, of.low, of.high, of.order);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {

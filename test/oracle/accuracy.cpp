@@ -1,4 +1,5 @@
 #include "accuracy.hpp"
+#include "functions.hpp"
 
 using namespace weft;
 using namespace accuracy;
@@ -38,9 +39,7 @@ T argument(source& s, const std::vector<T>& edge, std::size_t i) {
 /// Where neither the operand nor the gradient comes near the ends of the range: there products on the way overflow.
 bool moderate(real x) { return x == 0 || x != x || std::isinf(x) || (std::abs(x) > 0x1p-60L && std::abs(x) < 0x1p60L); }
 
-struct derived {
-  real gradient, magnitude;  // the units are of the magnitude; 0: of the gradient itself
-};
+using functions::derived;
 
 // What depends on the operation's type is small, so that the rest is compiled once.
 
@@ -116,13 +115,10 @@ void unary(const char* name, double bound, double gradient_bound, Op op, real (*
                     reference, derivative);
 }
 
-real sign_of(real x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
-real logistic(real x) { return 1 / (1 + std::exp(-x)); }
-
 /// Functions of <weft/device/cpu/math.hpp> that users' operations call.
 struct log1p_operation {
   static constexpr const char* name = "log1p";
-  static constexpr bool floating_only = true, not_differentiable = true;
+  static constexpr bool cheap = false, floating_only = true, not_differentiable = true;
   template <class V>
   static V apply(V x) {
     return math::log1p(x);
@@ -130,7 +126,7 @@ struct log1p_operation {
 };
 struct expm1_operation {
   static constexpr const char* name = "expm1";
-  static constexpr bool floating_only = true, not_differentiable = true;
+  static constexpr bool cheap = false, floating_only = true, not_differentiable = true;
   template <class V>
   static V apply(V x) {
     return math::expm1(x);
@@ -148,51 +144,8 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
       [](real, real g) {
         return derived{-g, 0};
       });
-  unary<T>(
-      "abs", 0, 0, OF(weft::abs), [](real x) { return std::abs(x); },
-      [](real x, real g) {
-        return derived{x != x ? x : x == 0 ? 0 : std::copysign(g, g * x), 0};
-      });
-  unary<T>("sign", 0, 0, OF(weft::sign), sign_of, [](real, real) { return derived{0, 0}; });
-  unary<T>(
-      "floor", 0, 0, OF(elementwise<formula::floor>), [](real x) { return std::floor(x); },
-      [](real, real) {
-        return derived{0, 0};
-      });
-  unary<T>(
-      "relu", 0, 0, OF(weft::relu), [](real x) { return x != x  ? x
-                                                        : x > 0 ? x
-                                                                : real(0); },
-      [](real x, real g) {
-        return derived{x > 0 ? g : 0, 0};
-      });
-  unary<T>(
-      "square", 1, 1, OF(weft::square), [](real x) { return x * x; },
-      [](real x, real g) {
-        return derived{2 * g * x, 0};
-      });
-  unary<T>(
-      "sqrt", 1, 3, OF(weft::sqrt), [](real x) { return std::sqrt(x); },
-      [](real x, real g) {
-        return derived{g / (2 * std::sqrt(x)), 0};
-      });
-  unary<T>(
-      "exp", 2, 3, OF(weft::exp), [](real x) { return std::exp(x); },
-      [](real x, real g) {
-        return derived{g * std::exp(x), 0};
-      });
-  unary<T>(
-      "log", 1.5, 1, OF(weft::log), [](real x) { return std::log(x); },
-      [](real x, real g) {
-        return derived{g / x, 0};
-      });
-  unary<T>(
-      "tanh", 4, 6, OF(weft::tanh), [](real x) { return std::tanh(x); },
-      [](real x, real g) {
-        return derived{g / (std::cosh(x) * std::cosh(x)), g};
-      });
-  unary<T>("sigmoid", 4, 6, OF(weft::sigmoid), logistic, [](real x, real g) {
-    return derived{g * logistic(x) * logistic(-x), g * logistic(x)};
+  functions::each([]<class F>(const functions::row& right) {
+    unary<T>(F::name, right.ulp, right.gradient_ulp, OF(elementwise<F>), right.value, right.gradient);
   });
   forward<T>("math::log1p", 3, OF(elementwise<log1p_operation>), [](real x) { return std::log1p(x); });
   forward<T>("math::expm1", 2.5, OF(elementwise<expm1_operation>), [](real x) { return std::expm1(x); });
@@ -200,11 +153,10 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
 
 BOOST_AUTO_TEST_CASE(of_one_operand_in_double) {
   using T = double;
-  forward<T>("sqrt", 1, OF(weft::sqrt), [](real x) { return std::sqrt(x); });
-  forward<T>("exp", 2, OF(weft::exp), [](real x) { return std::exp(x); });
-  forward<T>("log", 1.5, OF(weft::log), [](real x) { return std::log(x); });
-  forward<T>("tanh", 4, OF(weft::tanh), [](real x) { return std::tanh(x); });
-  forward<T>("sigmoid", 3.5, OF(weft::sigmoid), logistic);
+  functions::each([]<class F>(const functions::row& right) {
+    if constexpr (functions::expected<F>.ulp_in_double != functions::none)
+      forward<T>(F::name, right.ulp_in_double, OF(elementwise<F>), right.value);
+  });
 }
 
 // ---- of two operands, which broadcast ----

@@ -52,7 +52,8 @@ struct all_functions {
   WEFT_HOST_DEVICE static V apply(V x) {
     namespace m = weft::math;
     const V q = x * x, p = q + V(1);
-    return m::exp(x) + m::expm1(x) + m::tanh(x) + m::sigmoid(x) + p * m::sqrt(p) - m::pow(p, V(2.5)) +
+    return m::exp(x) + m::expm1(x) + m::tanh(x) + m::sigmoid(x) + m::erf(x) + m::sin(x) - m::cos(x) + p * m::sqrt(p) -
+           m::pow(p, V(2.5)) +
            x * (m::log(p) - m::log1p(q) / V(2) + m::abs(x) + m::sign(x) + m::floor(x) + m::maximum(x, V(0.3)) +
                 m::minimum(x, V(0.4)) + m::select(x != V(1), x, V(0)));
   }
@@ -60,7 +61,8 @@ struct all_functions {
   WEFT_HOST_DEVICE static V gradient(V g, V x, V) {
     namespace m = weft::math;
     const V q = x * x, p = q + V(1), t = m::tanh(x), s = m::sigmoid(x);
-    const V smooth = m::exp(x) + m::expm1(x) + V(1) + (V(1) - t * t) + s * (V(1) - s) + V(3) * x * m::sqrt(p) -
+    const V more = V(1.1283791670955126) * m::exp(-q) + m::cos(x) + m::sin(x);
+    const V smooth = more + m::exp(x) + m::expm1(x) + V(1) + (V(1) - t * t) + s * (V(1) - s) + V(3) * x * m::sqrt(p) -
                      V(5) * x * m::pow(p, V(1.5)) + m::log(p) - m::log1p(q) / V(2) + q / p;
     const V edges = V(2) * m::abs(x) + m::sign(x) + m::floor(x) + m::maximum(x, V(0.3)) + m::minimum(x, V(0.4)) +
                     m::select(!(x < V(0.3)), x, V(0)) + m::select(x <= V(0.4), x, V(0)) +

@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/formulas.hpp>
 #include <weft/ops/lowering.hpp>
+#include <weft/ops/formulas.hpp>
 
 namespace weft {
 
@@ -33,8 +33,7 @@ namespace detail {
 
 template <class Op, class T, int Operands>
 constexpr bool has_gradient(T v) {
-  if constexpr (
-      !std::is_floating_point_v<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
+  if constexpr (!std::is_floating_point_v<T> || requires { Op::predicate; } || requires { Op::not_differentiable; })
     return true;
   else if constexpr (Operands == 1)
     return requires { Op::gradient(v, v, v); };
@@ -255,7 +254,8 @@ template <class Op, Expression X>
 
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
 template <class Op, Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto elementwise(const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   static_assert(correct<elementwise_mistake<Op, A, B>>,
                 "elementwise: needs extents that broadcast and numbers of one type: cast<T>(x)");
@@ -270,26 +270,30 @@ requires(Expression<A> || Expression<B>) [[nodiscard]] auto elementwise(const A&
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator+(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator+(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::add, A, B>>,
                 "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator-(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator-(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::subtract, A, B>>,
                 "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator*(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::multiply, A, B>>,
                 "operator*: needs extents that broadcast and numbers of one type: cast<T>(x); matmul multiplies "
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator/(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator/(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::divide, A, B>>,
                 "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
@@ -304,128 +308,106 @@ template <Expression X>
 // ---- comparisons and logic: tensors of bool ----
 
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less, A, B>>,
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator<=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater, A, B>>,
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator>=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator==(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator==(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator!=(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator!=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator&&(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator&&(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
                 "operator&&: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_and>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto operator||(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator||(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
                 "operator||: needs extents that broadcast and elements of bool: x > 0");
   return detail::binary<formula::logical_or>(a, b);
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");
+  static_assert(correct<elementwise_mistake<formula::logical_not, X>>,
+                "operator!: needs elements of bool: x > 0");
   return detail::unary<formula::logical_not>(x);
 }
 
 // ---- functions ----
 
-template <Expression X>
-[[nodiscard]] auto abs(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::abs, X>>,
-                "abs: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::abs>(x);
+namespace detail {
+
+template <class Op, Expression X>
+auto function(const X& x) {
+  if constexpr (requires { Op::floating_only; })
+    static_assert(correct<elementwise_mistake<Op, X>>, "needs float or double: cast<float>(x)");
+  else
+    static_assert(correct<elementwise_mistake<Op, X>>, "needs numbers, not bool, half or bfloat16: cast<float>(x)");
+  return unary<Op>(x);
 }
-template <Expression X>
-[[nodiscard]] auto sign(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sign, X>>,
-                "sign: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::sign>(x);
+template <class Op, Operand A, Operand B>
+auto function(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<Op, A, B>>,
+                "needs extents that broadcast and numbers of one type: cast<T>(x)");
+  return binary<Op>(a, b);
 }
-template <Expression X>
-[[nodiscard]] auto square(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::square, X>>,
-                "square: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::square>(x);
-}
-template <Expression X>
-[[nodiscard]] auto sqrt(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sqrt, X>>, "sqrt: needs float or double: cast<float>(x)");
-  return detail::unary<formula::sqrt>(x);
-}
-template <Expression X>
-[[nodiscard]] auto exp(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::exp, X>>, "exp: needs float or double: cast<float>(x)");
-  return detail::unary<formula::exp>(x);
-}
-template <Expression X>
-[[nodiscard]] auto log(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::log, X>>, "log: needs float or double: cast<float>(x)");
-  return detail::unary<formula::log>(x);
-}
-template <Expression X>
-[[nodiscard]] auto tanh(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::tanh, X>>, "tanh: needs float or double: cast<float>(x)");
-  return detail::unary<formula::tanh>(x);
-}
-template <Expression X>
-[[nodiscard]] auto sigmoid(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::sigmoid, X>>, "sigmoid: needs float or double: cast<float>(x)");
-  return detail::unary<formula::sigmoid>(x);
-}
-template <Expression X>
-[[nodiscard]] auto relu(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::relu, X>>,
-                "relu: needs numbers, not bool, half or bfloat16: cast<float>(x)");
-  return detail::unary<formula::relu>(x);
-}
-template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto pow(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::pow, A, B>>,
-                "pow: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::pow>(a, b);
-}
-template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto maximum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
-                "maximum: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::maximum>(a, b);
-}
-template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto minimum(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
-                "minimum: needs extents that broadcast and numbers of one type: cast<T>(x)");
-  return detail::binary<formula::minimum>(a, b);
-}
+
+}  // namespace detail
+
+// exp(x), pow(a, b) and all others of the list in ops/formulas.hpp.
+#define WEFT_FUNCTION_1(name)                                                                                 \
+  template <Expression X>                                                                                     \
+  [[nodiscard]] auto name(const X& x) {                                                                       \
+    return detail::function<formula::name>(x);                                                                \
+  }
+#define WEFT_FUNCTION_2(name)                                                                                 \
+  template <Operand A, Operand B>                                                                             \
+    requires(Expression<A> || Expression<B>)                                                                  \
+  [[nodiscard]] auto name(const A& a, const B& b) {                                                           \
+    return detail::function<formula::name>(a, b);                                                             \
+  }
+#define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
+#undef WEFT_FUNCTION
+#undef WEFT_FUNCTION_1
+#undef WEFT_FUNCTION_2
 
 // max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
 template <Expression T>
@@ -455,7 +437,8 @@ template <Expression A, Expression B>
 
 /// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
 template <Expression P, Operand A, Operand B>
-requires(Expression<A> || Expression<B>) [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
   using T = decltype(detail::operand_type<A, B>());
   using U = decltype(detail::operand_type<B, A>());
   using DA = detail::operand_dims<A>;

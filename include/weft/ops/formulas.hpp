@@ -4,6 +4,128 @@
 #include <weft/ops/dependence.hpp>
 #include <weft/ops/symbol.hpp>
 
+/// The elementwise operations. One that is missing here has no function that applies it; for one that is here a missing
+/// formula, a missing function of `math` and a missing word about its cost do not compile. From this list follow
+///
+///   - what gradients of gradients are made of, for symbols: the enumerators of `primitive`, their kernels for CPUs
+///     (ops/primitives.hpp) and GPUs (ops/gpu/skeletons.hpp), and what they are of plain numbers;
+///   - the functions of `math` on symbols and on dependences;
+///   - the functions of the same names on tensors and nodes (ops/elementwise.hpp).
+///
+/// A row is a name and how many operands it has. An `operation` is spelt as an operator, or has a function of its own
+/// kind. A `function` is computed by `math`'s of its name, on numbers; a `composed` one by others.
+// clang-format off
+#define WEFT_FORMULAS(operation, function, composed) \
+  operation(add, 2)                                  \
+  operation(subtract, 2)                             \
+  operation(multiply, 2)                             \
+  operation(divide, 2)                               \
+  operation(negate, 1)                               \
+  operation(less, 2)                                 \
+  operation(less_equal, 2)                           \
+  operation(equal, 2)                                \
+  operation(logical_not, 1)                          \
+  operation(select, 3)                               \
+  function(abs, 1)                                   \
+  function(sign, 1)                                  \
+  function(floor, 1)                                 \
+  function(sqrt, 1)                                  \
+  function(exp, 1)                                   \
+  function(log, 1)                                   \
+  function(tanh, 1)                                  \
+  function(sigmoid, 1)                               \
+  function(erf, 1)                                   \
+  function(sin, 1)                                   \
+  function(cos, 1)                                   \
+  function(pow, 2)                                   \
+  function(maximum, 2)                               \
+  function(minimum, 2)                               \
+  composed(square, 1)                                \
+  composed(relu, 1)                                  \
+  composed(softplus, 1)
+// clang-format on
+
+#define WEFT_NO_ROW(name, operands)
+
+namespace weft {
+
+#define WEFT_ENUMERATOR(name, operands) name,
+enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_NO_ROW) convert, count };
+#undef WEFT_ENUMERATOR
+
+// Formulas are for kernels too, but no kernel computes in symbols.
+WEFT_COLD_BEGIN
+WEFT_QUIET_BEGIN
+WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
+WEFT_HOST_DEVICE inline symbol operator-(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::subtract, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator*(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::multiply, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator/(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::divide, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
+WEFT_HOST_DEVICE inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
+WEFT_HOST_DEVICE inline symbol operator<=(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::less_equal, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator>(symbol a, symbol b) { return b < a; }
+WEFT_HOST_DEVICE inline symbol operator>=(symbol a, symbol b) { return b <= a; }
+WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
+  return detail::apply_primitive(primitive::equal, a, b);
+}
+WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
+WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b); }
+WEFT_QUIET_END
+
+/// The functions that an operation's formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences alike.
+namespace math {
+
+WEFT_QUIET_BEGIN
+
+#define WEFT_FUNCTION_1(name)                                                                            \
+  WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                        \
+    return x.is_number() ? symbol(name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
+  }                                                                                                      \
+  WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return x; }
+#define WEFT_FUNCTION_2(name)                                                                     \
+  WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                       \
+    return a.is_number() && b.is_number() ? symbol(name(a.number(), b.number()))                  \
+                                          : weft::detail::apply_primitive(primitive::name, a, b); \
+  }                                                                                               \
+  WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) { return weft::detail::join(a, b); }
+#define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
+#undef WEFT_FUNCTION
+#undef WEFT_FUNCTION_1
+#undef WEFT_FUNCTION_2
+
+WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
+  const symbol operands[] = {condition, a, b};
+  return weft::detail::apply_primitive(primitive::select, operands, 3);
+}
+WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
+  return weft::detail::join(p, weft::detail::join(a, b));
+}
+WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
+  return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
+}
+
+// Not operations themselves.
+WEFT_HOST_DEVICE inline symbol log1p(symbol x) { return log(symbol(1) + x); }
+WEFT_HOST_DEVICE constexpr dependence log1p(dependence x) { return x; }
+// tanh(x / 2) is (e^x - 1) / (e^x + 1), and as accurate near 0 as expm1.
+WEFT_HOST_DEVICE inline symbol expm1(symbol x) { return tanh(symbol(0.5) * x) * (exp(x) + symbol(1)); }
+WEFT_HOST_DEVICE constexpr dependence expm1(dependence x) { return x; }
+
+WEFT_QUIET_END
+
+}  // namespace math
+WEFT_COLD_END
+}  // namespace weft
+
 WEFT_STRICT_BEGIN
 
 /// The formulas of the elementwise operations. A formula is written once, over any kind of value: elements in a
@@ -12,17 +134,19 @@ WEFT_STRICT_BEGIN
 ///     apply(x) -> y          gradient(g, x, y) -> dx
 ///
 /// those of two `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`: g is the gradient that arrives, y
-/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool. Integers
-/// wrap around, as in TensorFlow.
+/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool. `cheap`
+/// says that to compute it takes less time than its operands take to come from memory. Integers wrap around, as in
+/// TensorFlow.
 ///
-/// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`. Its formulas use the
-/// operators, `V(0.5)` for numbers, and the functions of `math`; no branches, but `math::select`.
-/// A file that nvcc compiles wants them marked WEFT_HOST_DEVICE, or constexpr with `--expt-relaxed-constexpr`; that
-/// they are not is an error there.
+/// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`; it is cheap unless it
+/// says otherwise. Its formulas use the operators, `V(0.5)` for numbers, and the functions of `math`; no branches, but
+/// `math::select`. A file that nvcc compiles wants them marked WEFT_HOST_DEVICE, or constexpr with
+/// `--expt-relaxed-constexpr`; that they are not is an error there.
 namespace weft::formula {
 
 struct add {
   static constexpr const char* name = "add";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) + wrapping(b));
@@ -38,6 +162,7 @@ struct add {
 };
 struct subtract {
   static constexpr const char* name = "subtract";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) - wrapping(b));
@@ -53,6 +178,7 @@ struct subtract {
 };
 struct multiply {
   static constexpr const char* name = "multiply";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return static_cast<V>(wrapping(a) * wrapping(b));
@@ -70,6 +196,7 @@ struct multiply {
 /// divided by 0. On a GPU, where nothing can be thrown, that is 0.
 struct divide {
   static constexpr const char* name = "divide";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     if constexpr (std::is_integral_v<V>) {
@@ -99,6 +226,7 @@ struct divide {
 };
 struct negate {
   static constexpr const char* name = "negate";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return static_cast<V>(-wrapping(x));
@@ -110,6 +238,7 @@ struct negate {
 };
 struct abs {
   static constexpr const char* name = "abs";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::abs(x);
@@ -122,6 +251,7 @@ struct abs {
 /// -1, 0 or 1; its gradient is 0 everywhere.
 struct sign {
   static constexpr const char* name = "sign";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sign(x);
@@ -134,7 +264,7 @@ struct sign {
 /// The largest integer not above x; its gradient is 0 everywhere.
 struct floor {
   static constexpr const char* name = "floor";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = true, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::floor(x);
@@ -146,6 +276,7 @@ struct floor {
 };
 struct square {
   static constexpr const char* name = "square";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return static_cast<V>(wrapping(x) * wrapping(x));
@@ -157,7 +288,7 @@ struct square {
 };
 struct sqrt {
   static constexpr const char* name = "sqrt";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sqrt(x);
@@ -169,7 +300,7 @@ struct sqrt {
 };
 struct exp {
   static constexpr const char* name = "exp";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::exp(x);
@@ -181,7 +312,7 @@ struct exp {
 };
 struct log {
   static constexpr const char* name = "log";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::log(x);
@@ -194,7 +325,7 @@ struct log {
 /// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive.
 struct pow {
   static constexpr const char* name = "pow";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::pow(a, b);
@@ -213,7 +344,7 @@ struct pow {
 };
 struct tanh {
   static constexpr const char* name = "tanh";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::tanh(x);
@@ -225,7 +356,7 @@ struct tanh {
 };
 struct sigmoid {
   static constexpr const char* name = "sigmoid";
-  static constexpr bool floating_only = true;
+  static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::sigmoid(x);
@@ -235,8 +366,59 @@ struct sigmoid {
     return g * y * (V(1) - y);
   }
 };
+/// The error function.
+struct erf {
+  static constexpr const char* name = "erf";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::erf(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return V(1.1283791670955126) * g * math::exp(-(x * x));  // 2 / sqrt(pi)
+  }
+};
+struct sin {
+  static constexpr const char* name = "sin";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::sin(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g * math::cos(x);
+  }
+};
+struct cos {
+  static constexpr const char* name = "cos";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::cos(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return -g * math::sin(x);
+  }
+};
+/// log(1 + e^x), which neither overflows nor loses the last of it.
+struct softplus {
+  static constexpr const char* name = "softplus";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::maximum(x, V(0)) + math::log1p(math::exp(-math::abs(x)));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g * math::sigmoid(x);
+  }
+};
 struct relu {
   static constexpr const char* name = "relu";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x) {
     return math::maximum(x, V(0));
@@ -249,6 +431,7 @@ struct relu {
 /// Where the operands are equal the first gets the gradient, and where one is NaN the second, as in TensorFlow.
 struct maximum {
   static constexpr const char* name = "maximum";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::maximum(a, b);
@@ -264,6 +447,7 @@ struct maximum {
 };
 struct minimum {
   static constexpr const char* name = "minimum";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::minimum(a, b);
@@ -280,7 +464,7 @@ struct minimum {
 
 struct less {
   static constexpr const char* name = "less";
-  static constexpr bool predicate = true, orders = true;
+  static constexpr bool cheap = true, predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a < b;
@@ -288,7 +472,7 @@ struct less {
 };
 struct less_equal {
   static constexpr const char* name = "less_equal";
-  static constexpr bool predicate = true, orders = true;
+  static constexpr bool cheap = true, predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a <= b;
@@ -296,7 +480,7 @@ struct less_equal {
 };
 struct greater {
   static constexpr const char* name = "greater";
-  static constexpr bool predicate = true, orders = true;
+  static constexpr bool cheap = true, predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a > b;
@@ -304,7 +488,7 @@ struct greater {
 };
 struct greater_equal {
   static constexpr const char* name = "greater_equal";
-  static constexpr bool predicate = true, orders = true;
+  static constexpr bool cheap = true, predicate = true, orders = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a >= b;
@@ -312,7 +496,7 @@ struct greater_equal {
 };
 struct equal {
   static constexpr const char* name = "equal";
-  static constexpr bool predicate = true;
+  static constexpr bool cheap = true, predicate = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return a == b;
@@ -320,7 +504,7 @@ struct equal {
 };
 struct not_equal {
   static constexpr const char* name = "not_equal";
-  static constexpr bool predicate = true;
+  static constexpr bool cheap = true, predicate = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
     return !(a == b);
@@ -328,8 +512,7 @@ struct not_equal {
 };
 struct logical_and {
   static constexpr const char* name = "logical_and";
-  static constexpr bool predicate = true;
-  static constexpr bool of_bools = true;
+  static constexpr bool cheap = true, predicate = true, of_bools = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::select(a, b, a);
@@ -337,8 +520,7 @@ struct logical_and {
 };
 struct logical_or {
   static constexpr const char* name = "logical_or";
-  static constexpr bool predicate = true;
-  static constexpr bool of_bools = true;
+  static constexpr bool cheap = true, predicate = true, of_bools = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     return math::select(a, a, b);
@@ -346,8 +528,7 @@ struct logical_or {
 };
 struct logical_not {
   static constexpr const char* name = "logical_not";
-  static constexpr bool predicate = true;
-  static constexpr bool of_bools = true;
+  static constexpr bool cheap = true, predicate = true, of_bools = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a) {
     return !a;
@@ -355,6 +536,7 @@ struct logical_not {
 };
 struct select {
   static constexpr const char* name = "select";
+  static constexpr bool cheap = true;
   template <class P, class V>
   WEFT_HOST_DEVICE static constexpr V apply(P p, V a, V b) {
     return math::select(p, a, b);
@@ -372,6 +554,7 @@ struct select {
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
+  static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V x) {
     if constexpr (std::is_same_v<V, symbol>)
@@ -396,5 +579,53 @@ struct cast {
 };
 
 }  // namespace weft::formula
+
+namespace weft::detail {
+
+template <class... Op>
+struct formula_list {};
+
+/// The formulas of the primitives, in their order. Conversions have one for each type.
+#define WEFT_FORMULA(name, operands) formula::name,
+template <class To>
+using primitive_formulas = formula_list<WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA, WEFT_NO_ROW) formula::cast<To>>;
+#undef WEFT_FORMULA
+
+/// Those that the first gradients of fused expressions are added up and summed by, and softmax's: all programs that
+/// train have their kernels.
+template <class Op>
+inline constexpr bool in_first_gradients =
+    std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::subtract> ||
+    std::is_same_v<Op, formula::multiply> || std::is_same_v<Op, formula::negate> || std::is_same_v<Op, formula::exp>;
+
+template <class Op, class T>
+inline constexpr bool takes_one = requires(T x) {
+  Op::apply(x);
+};
+template <class Op, class T>
+inline constexpr bool takes_two = requires(T x) {
+  Op::apply(x, x);
+};
+
+/// The type of a formula's result, of elements of T.
+template <class Op>
+inline constexpr bool is_predicate = requires {
+  Op::predicate;
+};
+template <class Op, class T>
+using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
+
+// What a row demands of its formula: the name, and a word about its cost.
+constexpr bool same_words(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+#define WEFT_CHECK(operation, operands)                                                             \
+  static_assert(same_words(formula::operation::name, #operation), "a formula is named as its row"); \
+  static_assert(formula::operation::cheap || !formula::operation::cheap, "a formula says whether it is cheap");
+WEFT_FORMULAS(WEFT_CHECK, WEFT_CHECK, WEFT_CHECK)
+#undef WEFT_CHECK
+
+}  // namespace weft::detail
 
 WEFT_STRICT_END

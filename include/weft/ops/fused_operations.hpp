@@ -298,55 +298,29 @@ WEFT_DECL symbol as_scalar(op_builder& where, double number, dtype type) {
   return where.record_constant(&f, {dtype::float32, {}}, {});
 }
 
-inline double primitive_of_numbers(primitive p, const symbol* x) {
+template <class Op>
+double formula_of_numbers(const symbol* x) {
   const double a = x[0].number();
+  if constexpr (requires { Op::of_bools; })
+    return Op::apply(a != 0);
+  else if constexpr (takes_one<Op, double>)
+    return Op::apply(a);
+  else if constexpr (takes_two<Op, double>)
+    return Op::apply(a, x[1].number());
+  else
+    return Op::apply(a != 0, x[1].number(), x[2].number());
+}
+
+/// An operator between numbers alone, or a conversion; the functions of `math` see to theirs themselves.
+inline double operator_of_numbers(primitive p, const symbol* x) {
   switch (p) {
-    case primitive::exp:
-      return math::exp(a);
-    case primitive::log:
-      return math::log(a);
-    case primitive::sqrt:
-      return math::sqrt(a);
-    case primitive::tanh:
-      return math::tanh(a);
-    case primitive::sigmoid:
-      return math::sigmoid(a);
-    case primitive::abs:
-      return math::abs(a);
-    case primitive::sign:
-      return math::sign(a);
-    case primitive::floor:
-      return math::floor(a);
-    case primitive::pow:
-      return math::pow(a, x[1].number());
-    case primitive::less:
-      return a < x[1].number();
-    case primitive::less_equal:
-      return a <= x[1].number();
-    case primitive::equal:
-      return a == x[1].number();
-    case primitive::logical_not:
-      return a == 0;
-    case primitive::select:
-      return a != 0 ? x[1].number() : x[2].number();
-    case primitive::maximum:
-      return math::maximum(a, x[1].number());
-    case primitive::minimum:
-      return math::minimum(a, x[1].number());
-    case primitive::convert:
-      return a;
-    case primitive::add:
-      return a + x[1].number();
-    case primitive::subtract:
-      return a - x[1].number();
-    case primitive::multiply:
-      return a * x[1].number();
-    case primitive::divide:
-      return a / x[1].number();
-    case primitive::negate:
-      return -a;
+#define WEFT_CASE(name, operands) \
+  case primitive::name:           \
+    return formula_of_numbers<formula::name>(x);
+    WEFT_FORMULAS(WEFT_CASE, WEFT_NO_ROW, WEFT_NO_ROW)
+#undef WEFT_CASE
     default:
-      throw error(error_code::internal, "gradient", "a formula applies a function to numbers alone");
+      return x[0].number();
   }
 }
 
@@ -358,7 +332,7 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
       where = operands[i].builder();
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
-  if (!where) return symbol(primitive_of_numbers(p, operands));
+  if (!where) return symbol(operator_of_numbers(p, operands));
   if (p == primitive::select && operands[0].is_number()) return operands[operands[0].number() != 0 ? 1 : 2];
   if (p == primitive::select && operands[1].is_number() && operands[2].is_number())
     type = where->compared_type(operands[0].id());

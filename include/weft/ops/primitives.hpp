@@ -39,74 +39,45 @@ const fused* conversion(dtype to) {
   }
 }
 
-template <class T>
-const fused* find_gradient_primitive(primitive p, dtype type, dtype) {
-  namespace f = formula;
-  if (type != dtype_of<T>) return nullptr;
-  switch (p) {
-    case primitive::add:
-      return &differentiated<skeleton::apply<f::add, T, arg0<T>, arg1<T>>>;
-    case primitive::subtract:
-      return &single<f::subtract, T, arg0<T>, arg1<T>>;
-    case primitive::multiply:
-      return &differentiated<skeleton::apply<f::multiply, T, arg0<T>, arg1<T>>>;
-    case primitive::negate:
-      return &single<f::negate, T, arg0<T>>;
-    case primitive::exp:
-      return &single<f::exp, T, arg0<T>>;
-    default:
-      return nullptr;
-  }
+/// The kernel of a formula on elements of T; conditions are bool.
+template <class Op, class T>
+constexpr const fused* primitive_kernel() {
+  using R = primitive_result<Op, T>;
+  if constexpr (std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::multiply>)
+    return &differentiated<skeleton::apply<Op, T, arg0<T>, arg1<T>>>;
+  else if constexpr (requires { Op::of_bools; })
+    return &single<Op, R, arg0<bool>>;
+  else if constexpr (takes_one<Op, T>)
+    return &single<Op, R, arg0<T>>;
+  else if constexpr (takes_two<Op, T>)
+    return &single<Op, R, arg0<T>, arg1<T>>;
+  else
+    return &single<Op, R, arg0<bool>, arg1<T>, skeleton::argument<2, T>>;
+}
+
+/// Those that first gradients are made of, or all but these. A conversion, the last, depends on two types.
+template <class T, bool First, class... Op>
+const fused* find_in(formula_list<Op...>, primitive p) {
+  static constexpr const fused* kernels[] = {[] {
+    if constexpr (in_first_gradients<Op> == First && !std::is_same_v<Op, formula::cast<T>>)
+      return primitive_kernel<Op, T>();
+    else
+      return static_cast<const fused*>(nullptr);
+  }()...};
+  return kernels[static_cast<std::size_t>(p)];
 }
 
 template <class T>
-const fused* further_primitive(primitive p, dtype to) {
-  namespace f = formula;
-  switch (p) {
-    case primitive::divide:
-      return &single<f::divide, T, arg0<T>, arg1<T>>;
-    case primitive::log:
-      return &single<f::log, T, arg0<T>>;
-    case primitive::sqrt:
-      return &single<f::sqrt, T, arg0<T>>;
-    case primitive::tanh:
-      return &single<f::tanh, T, arg0<T>>;
-    case primitive::sigmoid:
-      return &single<f::sigmoid, T, arg0<T>>;
-    case primitive::pow:
-      return &single<f::pow, T, arg0<T>, arg1<T>>;
-    case primitive::abs:
-      return &single<f::abs, T, arg0<T>>;
-    case primitive::sign:
-      return &single<f::sign, T, arg0<T>>;
-    case primitive::floor:
-      return &single<f::floor, T, arg0<T>>;
-    case primitive::less:
-      return &single<f::less, bool, arg0<T>, arg1<T>>;
-    case primitive::less_equal:
-      return &single<f::less_equal, bool, arg0<T>, arg1<T>>;
-    case primitive::equal:
-      return &single<f::equal, bool, arg0<T>, arg1<T>>;
-    case primitive::select:
-      return &single<f::select, T, arg0<bool>, arg1<T>, skeleton::argument<2, T>>;
-    case primitive::maximum:
-      return &single<f::maximum, T, arg0<T>, arg1<T>>;
-    case primitive::minimum:
-      return &single<f::minimum, T, arg0<T>, arg1<T>>;
-    case primitive::convert:
-      return conversion<T>(to);
-    default:
-      return nullptr;
-  }
+const fused* find_gradient_primitive(primitive p, dtype type, dtype) {
+  return type == dtype_of<T> ? find_in<T, true>(primitive_formulas<T>(), p) : nullptr;
 }
 
 template <class T>
 const fused* find_primitive(primitive p, dtype type, dtype to) {
   if (const fused* f = find_gradient_primitive<T>(p, type, to)) return f;
-  if (p == primitive::logical_not) return &single<formula::logical_not, bool, arg0<bool>>;
-  if (type == dtype_of<T>) return further_primitive<T>(p, to);
-  if (type == dtype::boolean && p == primitive::convert) return conversion<bool>(to);
-  return nullptr;
+  if (p == primitive::convert)
+    return type == dtype_of<T> ? conversion<T>(to) : type == dtype::boolean ? conversion<bool>(to) : nullptr;
+  return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, false>(primitive_formulas<T>(), p) : nullptr;
 }
 
 WEFT_INSTANTIATE(const fused* find_gradient_primitive<float>(primitive, dtype type, dtype to));

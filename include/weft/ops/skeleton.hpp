@@ -195,7 +195,7 @@ struct signature {
   std::uint32_t reached = 0;   ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
   std::uint32_t refused = 0;   ///< those that pass through an operation which says that it has no gradient
   std::uint32_t elements = 0;  ///< the element types of the arguments and of what is computed, one bit each
-  bool memory_bound = true;    ///< it takes less time than its operands take to come from memory: no exp, no tanh
+  bool memory_bound = true;    ///< it takes less time than its operands take to come from memory: all of it is cheap
   dtype types[16]{};
   dtype constant_types[16]{};
 };
@@ -215,7 +215,7 @@ template <class Op, class T, class... S>
 constexpr void describe(apply<Op, T, S...>*, signature& s) {
   ++s.operations;
   s.elements |= std::uint32_t{1} << static_cast<unsigned>(dtype_of<T>);
-  if constexpr (requires { Op::floating_only; }) s.memory_bound = false;
+  if constexpr (requires { Op::cheap; }) s.memory_bound = s.memory_bound && Op::cheap;
   (describe(static_cast<S*>(nullptr), s), ...);
 }
 
@@ -271,8 +271,11 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
   (list(static_cast<S*>(nullptr), to), ...);
 }
 
+WEFT_COLD_BEGIN
+
 /// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.
-inline const token* print(const token* t, std::string& out, const std::string* constants = nullptr) {
+__attribute__((noinline)) inline const token* print(const token* t, std::string& out,
+                                                    const std::string* constants = nullptr) {
   if (!t->operation) {
     if (t->number >= 0)
       append(out, {"a", t->number});
@@ -297,6 +300,8 @@ inline std::string print(const token* t) {
   print(t, text);
   return text;
 }
+
+WEFT_COLD_END
 
 }  // namespace weft::skeleton
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/device/cpu/math.hpp>
 #include <weft/error.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -18,32 +17,8 @@ struct fused;
 struct fused_reduction;
 struct primitive_table;
 
-/// The elementwise operations that gradients are written in, one kernel each.
-enum class primitive : unsigned char {
-  add,
-  subtract,
-  multiply,
-  divide,
-  negate,
-  exp,
-  log,
-  sqrt,
-  tanh,
-  sigmoid,
-  pow,
-  abs,
-  sign,
-  floor,
-  less,
-  less_equal,
-  equal,
-  logical_not,
-  select,
-  maximum,
-  minimum,
-  convert,
-  count
-};
+/// The elementwise operations that gradients are written in, one kernel each (ops/formulas.hpp).
+enum class primitive : unsigned char;
 
 /// Where operations are recorded; a graph is one.
 class op_builder {
@@ -107,86 +82,11 @@ inline symbol apply_primitive(primitive p, symbol a, symbol b) {
 }
 }  // namespace detail
 
-// Formulas are for kernels too, but no kernel computes in symbols.
-WEFT_QUIET_BEGIN
-WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
-WEFT_HOST_DEVICE inline symbol operator-(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::subtract, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator*(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::multiply, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator/(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::divide, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
-WEFT_HOST_DEVICE inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
-WEFT_HOST_DEVICE inline symbol operator<=(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::less_equal, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator>(symbol a, symbol b) { return b < a; }
-WEFT_HOST_DEVICE inline symbol operator>=(symbol a, symbol b) { return b <= a; }
-WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::equal, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
-WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b); }
-WEFT_QUIET_END
-
 namespace detail {
 inline void check_same_graph(const char* operation, const op_builder* a, const op_builder* b) {
   if (a != b) throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
 }
 }  // namespace detail
-
-/// The functions that an operation's formulas may use, on numbers and on symbols alike.
-namespace math {
-
-WEFT_QUIET_BEGIN
-WEFT_HOST_DEVICE inline symbol exp(symbol x) { return weft::detail::apply_primitive(primitive::exp, x); }
-WEFT_HOST_DEVICE inline symbol log(symbol x) { return weft::detail::apply_primitive(primitive::log, x); }
-WEFT_HOST_DEVICE inline symbol sqrt(symbol x) { return weft::detail::apply_primitive(primitive::sqrt, x); }
-WEFT_HOST_DEVICE inline symbol tanh(symbol x) { return weft::detail::apply_primitive(primitive::tanh, x); }
-WEFT_HOST_DEVICE inline symbol sigmoid(symbol x) { return weft::detail::apply_primitive(primitive::sigmoid, x); }
-WEFT_HOST_DEVICE inline symbol abs(symbol x) { return weft::detail::apply_primitive(primitive::abs, x); }
-WEFT_HOST_DEVICE inline symbol sign(symbol x) { return weft::detail::apply_primitive(primitive::sign, x); }
-WEFT_HOST_DEVICE inline symbol floor(symbol x) { return weft::detail::apply_primitive(primitive::floor, x); }
-WEFT_HOST_DEVICE inline symbol pow(symbol a, symbol b) { return weft::detail::apply_primitive(primitive::pow, a, b); }
-WEFT_HOST_DEVICE inline symbol maximum(symbol a, symbol b) {
-  return weft::detail::apply_primitive(primitive::maximum, a, b);
-}
-WEFT_HOST_DEVICE inline symbol minimum(symbol a, symbol b) {
-  return weft::detail::apply_primitive(primitive::minimum, a, b);
-}
-WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
-  const symbol operands[] = {condition, a, b};
-  return weft::detail::apply_primitive(primitive::select, operands, 3);
-}
-WEFT_HOST_DEVICE inline symbol log1p(symbol x) { return log(symbol(1) + x); }
-// tanh(x / 2) is (e^x - 1) / (e^x + 1), and as accurate near 0 as expm1.
-WEFT_HOST_DEVICE inline symbol expm1(symbol x) { return tanh(symbol(0.5) * x) * (exp(x) + symbol(1)); }
-WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
-  return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
-}
-WEFT_QUIET_END
-
-WEFT_HOST_DEVICE inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
-WEFT_HOST_DEVICE inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
-template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T select(bool condition, T a, T b) { return condition ? a : b; }
-template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return x < T(0) ? static_cast<T>(-wrapping(x)) : x; }
-template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
-template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
-/// What is neither above nor below zero is itself: NaN, and zero.
-template <class T>
-requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
-  return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
-}
-
-}  // namespace math
 
 /// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.
 class gradient_context {

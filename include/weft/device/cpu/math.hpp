@@ -3,11 +3,14 @@
 #include <cstdint>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/tensor/dtype.hpp>
 
 // Elementary functions that compilers vectorise: inline, without branches, tables or calls into libm, so that a loop
 // over them becomes vector code (see dispatch.hpp). Special values are those of C's functions of the same names; no
 // errno, no exception flags. Coefficients are our own minimax fits. Errors, in units in the last place over all floats
 // and a dense sweep of doubles, are stated at each function and held by test/device/math_test.cpp.
+//
+// A kernel for GPUs takes the first of them out of device/gpu/math.hpp. Those at the end are written once for both.
 
 extern "C" {
 // Redeclared as `const` because g++ and clang vectorise a square root only when it cannot write errno.
@@ -328,8 +331,133 @@ WEFT_HOST_DEVICE WEFT_INLINE double pow(double x, double y) { return __builtin_p
 
 }  // namespace weft::math
 
-  #if defined(__clang__)
-    #pragma float_control(pop)
-  #endif
+#endif
 
+// ---- for CPUs and GPUs ----
+
+WEFT_STRICT_BEGIN
+namespace weft::math {
+
+WEFT_HOST_DEVICE inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
+WEFT_HOST_DEVICE inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
+template <class T>
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T select(bool condition, T a, T b) { return condition ? a : b; }
+template <class T>
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return x < T(0) ? static_cast<T>(-wrapping(x)) : x; }
+template <class T>
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
+template <class T>
+requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
+/// What is neither above nor below zero is itself: NaN, and zero.
+template <class T>
+requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
+  return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
+}
+
+/// The error function: 2 / sqrt(pi) times the integral of e^-t^2 from 0 to x. 1.5 ulp.
+WEFT_HOST_DEVICE WEFT_INLINE float erf(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::erff(x);
+#else
+  // x + x p(x^2) near 0, and 1 - e^-p(x) elsewhere: what rounds the exponent is small beside 1 there.
+  const float a = detail::at_most(4.0f, abs(x));
+  const float s = a * a;
+  const float near = x + x * detail::polynomial(s, 0x1.06eba8p-3f, -0x1.812742p-2f, 0x1.ce2e0ap-4f, -0x1.b80e94p-6f,
+                                                0x1.54c812p-8f, -0x1.aa402ep-11f, 0x1.5cd7eap-14f);
+  const float p = detail::polynomial(a, -0x1.6ea122p-13f, 0x1.2127f0p+0f, 0x1.4445e0p-1f, 0x1.bb856cp-4f,
+                                     -0x1.9b926cp-6f, 0x1.1160c6p-8f, -0x1.c7a4f6p-12f, 0x1.62064cp-16f);
+  return detail::select(a > 0.9275f, __builtin_copysignf(1.0f - exp(-p), x), near);
+#endif
+}
+WEFT_HOST_DEVICE WEFT_INLINE double erf(double x) {
+#if defined(__CUDA_ARCH__)
+  return ::erf(x);
+#else
+  const double a = detail::at_most(6.0, abs(x));
+  const double s = a * a;
+  const double near = x + x * detail::polynomial(s, 0x1.06eba8214db68p-3, -0x1.812746b0379bdp-2, 0x1.ce2f21a040d51p-4,
+                                                 -0x1.b82ce311fb837p-6, 0x1.565bccf94a17dp-8, -0x1.c02db04276d50p-11,
+                                                 0x1.f9a2bb16e9451p-14, -0x1.f4ca53f797982p-17, 0x1.b9801387edca7p-20,
+                                                 -0x1.5c08a799354d4p-23, 0x1.d7254cc40c8b1p-27, -0x1.abcc6257a00b0p-31);
+  const double p =
+      detail::polynomial(a, 0x1.801192c88b919p-23, 0x1.20dd564ddda56p+0, 0x1.45f42a4886cb6p-1, 0x1.a4da6428b49a7p-4,
+                         -0x1.38943ceaef445p-6, -0x1.25e46bc62b28bp-12, 0x1.cfad0c47c6f32p-10, -0x1.50117db6f44f6p-11,
+                         0x1.7716b14ee3c29p-15, 0x1.275d0febab4a7p-14, -0x1.79f9c7ec54a1cp-15, 0x1.152a30ee58df6p-16,
+                         -0x1.227c043e21d26p-18, 0x1.c8cbb809116b4p-21, -0x1.0e073883b256cp-23, 0x1.d4541f95ae278p-27,
+                         -0x1.19ffe18576423p-30, 0x1.a5ebe77f6af6bp-35, -0x1.27754adc09b32p-40);
+  return detail::select(a > 1.0, __builtin_copysign(1.0 - exp(-p), x), near);
+#endif
+}
+
+#if !defined(__CUDA_ARCH__)
+namespace detail {
+
+// sin(x + quarters * pi / 2), in double. 2 / pi comes in pieces: of the products with the first five each is exact, and
+// after each sum its nearest integer, a number of quarter turns, is taken off, so that however large x is what is left
+// has lost nothing. A product that is a multiple of four quarters, all of it, is left out.
+WEFT_INLINE float sine(float x, std::uint64_t quarters) {
+  const double v = x, a = abs(v);
+  double rest = -0.0;  // so that -0 stays
+  const auto add = [&](double part, double piece) {
+    const double turned = kept(part * piece + rest);
+    const double t = kept(turned + round_double);
+    quarters += bits(t);
+    rest = turned - kept(t - round_double);
+  };
+  add(select(a < 0x1p51, v, 0.0), 0x1.45f3068p-1);
+  add(select(a < 0x1p77, v, 0.0), 0x1.7272208p-27);
+  add(select(a < 0x1p103, v, 0.0), 0x1.4a7f09p-54);
+  add(v, 0x1.abe8fa8p-79);
+  add(v, 0x1.a6ee06p-107);
+  add(v, 0x1.b6295993c439p-132);
+  const double s = rest * rest;
+  const double sine =
+      rest * polynomial(s, 0x1.921fb52e6d6b2p+0, -0x1.4abbb902a10e8p-1, 0x1.465e92d2749d6p-4, -0x1.2d932a880f738p-8);
+  const double cosine = polynomial(s, 0x1.ffffffff8496bp-1, -0x1.3bd3cc6e7bde3p+0, 0x1.03c1daadbfec5p-2,
+                                   -0x1.55c4ea5a198edp-6, 0x1.d99f87c11646fp-11);
+  const std::uint64_t odd = std::uint64_t{0} - (quarters & 1);
+  const std::uint64_t chosen = (bits(cosine) & odd) | (bits(sine) & ~odd);
+  return static_cast<float>(as_double(chosen ^ (quarters & 2) << 62));
+}
+
+}  // namespace detail
+#endif
+
+/// The sine, of however large numbers. 0.6 ulp; of double it is libm's.
+WEFT_HOST_DEVICE WEFT_INLINE float sin(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::sinf(x);
+#else
+  return detail::sine(x, 0);
+#endif
+}
+WEFT_HOST_DEVICE WEFT_INLINE double sin(double x) {
+#if defined(__CUDA_ARCH__)
+  return ::sin(x);
+#else
+  return __builtin_sin(x);
+#endif
+}
+
+/// The cosine, as the sine.
+WEFT_HOST_DEVICE WEFT_INLINE float cos(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::cosf(x);
+#else
+  return detail::sine(x, 1);
+#endif
+}
+WEFT_HOST_DEVICE WEFT_INLINE double cos(double x) {
+#if defined(__CUDA_ARCH__)
+  return ::cos(x);
+#else
+  return __builtin_cos(x);
+#endif
+}
+
+}  // namespace weft::math
+WEFT_STRICT_END
+
+#if !defined(__CUDA_ARCH__) && defined(__clang__)
+  #pragma float_control(pop)
 #endif

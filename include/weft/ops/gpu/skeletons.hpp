@@ -67,15 +67,13 @@ constexpr int reads_of_gradient(int inputs) {
     return inputs;
 }
 
-template <class Op, class T>
-inline constexpr bool takes_two = requires(T x) {
-  Op::apply(x, x);
-};
+using weft::detail::takes_one, weft::detail::takes_two;
 
 }  // namespace detail
 
-/// One of several operations: which, says `factor`.
-template <class T, class R, class... Ops>
+/// One of several operations of one or two operands: which, says `factor`. Of `Ops`, those whose result is an R; of
+/// those in all first gradients, or of all others.
+template <class T, class R, bool First, class... Ops>
 struct choice_program {
   static constexpr int inputs = 2, outputs = 1, constants = 0;
   static constexpr bool reads_all = false;
@@ -92,17 +90,27 @@ struct choice_program {
     const int chosen = static_cast<int>(factor);
     int k = 0;
     R y{};
-    ((k++ == chosen ? static_cast<void>(y = apply<Ops>(a, b)) : static_cast<void>(0)), ...);
+    (apply<Ops>(a, b, k++ == chosen, y), ...);
     out.template set<0>(y);
   }
 
+  template <class Op>
+  static constexpr bool has =
+      std::is_same_v<weft::detail::primitive_result<Op, T>, R>&& weft::detail::in_first_gradients<Op> == First &&
+      !requires {
+    Op::of_bools;
+  }
+  &&(detail::takes_one<Op, T> || detail::takes_two<Op, T>);
+
  private:
   template <class Op>
-  WEFT_HOST_DEVICE static R apply(T a, T b) {
-    if constexpr (detail::takes_two<Op, T>)
-      return static_cast<R>(Op::apply(a, b));
+  WEFT_HOST_DEVICE static void apply(T a, T b, bool chosen, R& y) {
+    if constexpr (!has<Op>)
+      return;
+    else if constexpr (detail::takes_two<Op, T>)
+      y = chosen ? static_cast<R>(Op::apply(a, b)) : y;
     else
-      return static_cast<R>(Op::apply(a));
+      y = chosen ? static_cast<R>(Op::apply(a)) : y;
   }
 };
 
@@ -176,23 +184,28 @@ struct registered_map {
 };
 
 /// Several operations of one or two operands in one kernel: rare ones, not worth a kernel each.
-template <class T, class R, class... Ops>
-struct registered_operations {
+template <class T, class R, bool First, class Formulas = weft::detail::primitive_formulas<T>>
+struct registered_operations;
+template <class T, class R, bool First, class... Ops>
+struct registered_operations<T, R, First, weft::detail::formula_list<Ops...>> {
+  using program = choice_program<T, R, First, Ops...>;
   map_code codes[sizeof...(Ops)];
   registered_operations() {
-    const map_code code = compile_map<choice_program<T, R, Ops...>, map_forms::plain>("operation");
+    const map_code code = compile_map<program, map_forms::plain>("operation");
     int k = 0;
     (put<Ops>(code, k++), ...);
   }
   template <class Op>
   void put(const map_code& code, int k) {
-    codes[k] = code;
-    codes[k].factor = k;
-    using skeleton::apply, skeleton::argument;
-    using one = apply<Op, R, argument<0, T>>;
-    using two = apply<Op, R, argument<0, T>, argument<1, T>>;
-    const map_code*& slot = kernels_of<std::conditional_t<takes_two<Op, T>, two, one>>.map;
-    if (!slot) slot = &codes[k];
+    if constexpr (program::template has<Op>) {
+      codes[k] = code;
+      codes[k].factor = k;
+      using skeleton::apply, skeleton::argument;
+      using one = apply<Op, R, argument<0, T>>;
+      using two = apply<Op, R, argument<0, T>, argument<1, T>>;
+      const map_code*& slot = kernels_of<std::conditional_t<takes_two<Op, T>, two, one>>.map;
+      if (!slot) slot = &codes[k];
+    }
   }
 };
 
@@ -270,7 +283,7 @@ struct compiled<device_compiler> {
   static void gradient_primitives() {
     namespace f = formula;
     using skeleton::apply, skeleton::argument;
-    detail::need<detail::registered_operations<T, T, f::add, f::subtract, f::multiply, f::negate, f::exp>>();
+    detail::need<detail::registered_operations<T, T, true>>();
     detail::need<detail::registered_gradient<apply<f::add, T, argument<0, T>, argument<1, T>>, true>>();
     detail::need<detail::registered_gradient<apply<f::multiply, T, argument<0, T>, argument<1, T>>, true>>();
     detail::need<detail::registered_reduction<argument<0, T>, weft::device::reduce_op::sum>>();
@@ -284,9 +297,8 @@ struct compiled<device_compiler> {
     using skeleton::apply, skeleton::argument;
     using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
     gradient_primitives<T>();
-    detail::need<detail::registered_operations<T, T, f::log, f::sqrt, f::tanh, f::sigmoid, f::abs, f::sign, f::floor,
-                                               f::divide, f::pow, f::maximum, f::minimum, f::cast<T>>>();
-    detail::need<detail::registered_operations<T, bool, f::less, f::less_equal, f::equal>>();
+    detail::need<detail::registered_operations<T, T, false>>();
+    detail::need<detail::registered_operations<T, bool, false>>();
     detail::need<detail::registered_map<apply<f::logical_not, bool, argument<0, bool>>, map_forms::plain>>();
     detail::need<detail::registered_map<apply<f::select, T, argument<0, bool>, argument<1, T>, argument<2, T>>,
                                         map_forms::plain>>();

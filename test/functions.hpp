@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cmath>
+#include <weft/weft.hpp>
+
+/// What is right for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
+/// not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
+/// (oracle/accuracy.cpp), of its gradients (ops/elementwise_gradients.cpp) and of its kernels for GPUs
+/// (gpu/maps_test.cpp, gpu/gradients_test.cpp).
+namespace functions {
+
+using real = long double;
+
+struct derived {
+  real gradient, magnitude;  // the units are of the magnitude; 0: of the gradient itself
+};
+
+struct row {
+  real (*value)(real x);
+  derived (*gradient)(real x, real g);
+  double ulp, gradient_ulp, ulp_in_double;  // that are allowed; none: not measured
+  double low, high;                         // the gradient is smooth there
+  int order;                                // of the gradients that are compared with differences
+};
+
+using std::cos, std::cosh, std::erf, std::exp, std::floor, std::log, std::log1p, std::sin, std::sqrt, std::tanh;
+inline real abs(real x) { return std::abs(x); }
+inline real sign(real x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+inline real relu(real x) { return x != x || x > 0 ? x : 0; }
+inline real sigma(real x) { return 1 / (1 + exp(-x)); }
+inline real bell(real x) { return 1.128379167095512573896159L * exp(-x * x); }
+inline real softplus(real x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+constexpr double none = -1;
+
+template <class Formula>
+struct row_is_missing;
+template <class Formula>
+inline constexpr row_is_missing<Formula> expected{};
+
+#define WEFT_ROW(name, value, gradient, magnitude, ...)                                                        \
+  template <>                                                                                                  \
+  inline constexpr row expected<weft::formula::name> = {[](real x) { return real(value); },                    \
+                                                        []([[maybe_unused]] real x, [[maybe_unused]] real g) { \
+                                                          return derived{gradient, magnitude};                 \
+                                                        },                                                     \
+                                                        __VA_ARGS__};
+
+// clang-format off
+// Name, value, gradient where g arrives, its magnitude; ulp of value and gradient in float, and of value in double;
+// where the gradient is smooth, and how many orders of it are compared. (Of erf, x^2 is rounded before it is an exponent.)
+WEFT_ROW(abs,      abs(x),      sign(x) * g,              0,                         0,    0,   none, -2,  2,   2)
+WEFT_ROW(sign,     sign(x),     0,                        0,                         0,    0,   none, -2,  2,   2)
+WEFT_ROW(floor,    floor(x),    0,                        0,                         0,    0,   none, 0.1, 0.9, 2)
+WEFT_ROW(sqrt,     sqrt(x),     g / (2 * sqrt(x)),        0,                         1,    3,   1,    0.5, 2,   3)
+WEFT_ROW(exp,      exp(x),      g * exp(x),               0,                         2,    3,   2,    -2,  2,   3)
+WEFT_ROW(log,      log(x),      g / x,                    0,                         1.5,  1,   1.5,  0.5, 2,   3)
+WEFT_ROW(tanh,     tanh(x),     g / (cosh(x) * cosh(x)),  g,                         4,    6,   4,    -2,  2,   3)
+WEFT_ROW(sigmoid,  sigma(x),    g * sigma(x) * sigma(-x), g * sigma(x),              4,    6,   3.5,  -2,  2,   3)
+WEFT_ROW(erf,      erf(x),      g * bell(x),              g * bell(x) * (1 + x * x), 2.5,  4,   2.5,  -2,  2,   3)
+WEFT_ROW(sin,      sin(x),      g * cos(x),               0,                         1.25, 2.5, 1.25, -2,  2,   3)
+WEFT_ROW(cos,      cos(x),      -g * sin(x),              0,                         1.25, 2.5, 1.25, -2,  2,   3)
+WEFT_ROW(square,   x * x,       2 * g * x,                0,                         1,    1,   none, -2,  2,   3)
+WEFT_ROW(relu,     relu(x),     x > 0 ? g : 0,            0,                         0,    0,   none, -2,  2,   2)
+WEFT_ROW(softplus, softplus(x), g * sigma(x),             0,                         3,    5,   3.5,  -2,  2,   3)
+// clang-format on
+#undef WEFT_ROW
+
+/// Calls visit.operator()<Formula>(row) for each function of one operand.
+template <class Visit>
+void each(Visit visit) {
+#define WEFT_VISIT_1(name) visit.template operator()<weft::formula::name>(expected<weft::formula::name>);
+#define WEFT_VISIT_2(name)
+#define WEFT_VISIT(name, operands) WEFT_VISIT_##operands(name)
+  WEFT_FORMULAS(WEFT_NO_ROW, WEFT_VISIT, WEFT_VISIT)
+#undef WEFT_VISIT
+#undef WEFT_VISIT_1
+#undef WEFT_VISIT_2
+}
+
+}  // namespace functions
