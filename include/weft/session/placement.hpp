@@ -6,6 +6,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/ops/random_position.hpp>
 #include <weft/session/device_number.hpp>
 #include <weft/session/gpu_support.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -121,7 +122,7 @@ class placement {
   static bool has_kernel(const node_def& what) {
     const operation* op = what.op;
     if (op == &variable_operation || op == &placeholder_operation || op == &constant_operation ||
-        op == &group_operation || op->alias)
+        op == &group_operation || op == &random_position_operation || op->alias)
       return true;  // nothing runs
     const gpu::preparation* p = what.op->gpu;
     return p && p->prepare && (!p->exists || p->exists(what));

@@ -37,6 +37,15 @@ class step_observer {
   ~step_observer() = default;
 };
 
+/// Where a session is in its random numbers. A step that draws some reads `position` from there, and goes on to the next
+/// one when it has run to its end.
+struct random_state {
+  static constexpr std::int64_t numbers = std::int64_t{1} << 48;  ///< of steps, and then the next stream begins
+
+  std::int64_t step = 0, stream = 0;
+  std::int64_t position = 0;  ///< of the step that runs
+};
+
 /// What a session has that its steps use.
 struct session_resources {
   const placement& place;
@@ -48,6 +57,7 @@ struct session_resources {
   const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
   thread_pool* lane_threads;                       ///< one for each lane, where there are several
   const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
+  random_state& random;
 };
 
 }  // namespace weft

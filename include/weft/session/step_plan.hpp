@@ -51,12 +51,14 @@ class step_plan {
 
   void run(binding& b, step_times* times) {
     check_initialized();
+    if (program_->draws) s_.random.position = s_.random.stream * random_state::numbers + s_.random.step;
     if (gpu_)
       gpu_->run(*program_, b, *s_.pools[0], times);
     else
       executor_->run(b, s_, times);
     for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
     program_->written_variables.clear();
+    if (program_->draws) ++s_.random.step;
   }
 
   void report(const step_times& times, step_observer& to) const {
@@ -322,6 +324,9 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
     if (p.def(n).op == &variable_operation) b.addresses[at] = s_.variables[p.nodes[n].number].address();
     if (p.def(n).op == &constant_operation) b.addresses[at] = p.node_of(n).init.data.data();
   }
+  for (std::uint32_t n = p.running; p.draws && n < p.nodes.size(); ++n)
+    if (p.def(n).op == &random_position_operation)
+      b.addresses[p.nodes[n].first_buffer] = reinterpret_cast<std::byte*>(&s_.random.position);
 }
 
 /// Makes the arenas large enough.
