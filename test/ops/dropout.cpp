@@ -63,8 +63,7 @@ BOOST_AUTO_TEST_CASE(the_words_of_a_group_are_those_of_philox) {
     for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{32}, std::uint64_t{0x85a308d3243f6a80}}) {
       multiversioned(set, [&] { device::draw_group(from, first, word); });
       for (std::size_t b = 0; b < device::blocks_in_group; ++b)
-        for (int k = 0; k < 4; ++k)
-          BOOST_CHECK_EQUAL(word[k][b], philox(from.key, from.position, first + b).word[k]);
+        for (int k = 0; k < 4; ++k) BOOST_CHECK_EQUAL(word[k][b], philox(from.key, from.position, first + b).word[k]);
     }
     if (set == isa::avx512 || set == detected_isa()) {  // lane 8 of that group is another published answer
       const std::uint32_t counter_8[] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
@@ -288,8 +287,7 @@ BOOST_AUTO_TEST_CASE(gradients_pass_through_narrow_types) {
     const auto [d] = gradients(sum(cast<float>(y)), x);
     session s{g};
     const auto [found, gradient] = s.run(fetch(y, d));
-    for (int i = 0; i < 200; ++i)
-      BOOST_CHECK_EQUAL(gradient(i), static_cast<float>(found(i)) != 0 ? 2 : 0);
+    for (int i = 0; i < 200; ++i) BOOST_CHECK_EQUAL(gradient(i), static_cast<float>(found(i)) != 0 ? 2 : 0);
   };
   check(weft::half{}), check(bfloat16{});
 }

@@ -11,9 +11,9 @@
 /// the key, the position and its number alone.
 ///
 /// An element takes one word, or two. Philox makes blocks of four; those of 32 neighbouring counters are a group, whose
-/// elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of an array
-/// that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or of a warp,
-/// compute blocks of their own and hold neighbours.
+/// elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of an
+/// array that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or of a
+/// warp, compute blocks of their own and hold neighbours.
 namespace weft::device {
 
 /// What the numbers of one operation in one step are drawn with.
@@ -25,10 +25,10 @@ inline constexpr std::size_t blocks_in_group = 32;
 
 /// So many elements take their words from one group of blocks.
 template <int Words>
-inline constexpr std::size_t elements_in_group = 4 / Words * blocks_in_group;
+inline constexpr std::size_t elements_in_group = 4 / Words* blocks_in_group;
 
-/// One element of a dropout (Srivastava et al., JMLR 15, 2014), inverted as in tf.nn.dropout: zero at the given rate, and
-/// divided by 1 - rate elsewhere. NaN at a rate that is not in [0, 1).
+/// One element of a dropout (Srivastava et al., JMLR 15, 2014), inverted as in tf.nn.dropout: zero at the given rate,
+/// and divided by 1 - rate elsewhere. NaN at a rate that is not in [0, 1).
 template <class T>
 struct dropout_element {
   static constexpr int words = 1;
@@ -39,7 +39,8 @@ struct dropout_element {
 
   WEFT_HOST_DEVICE explicit dropout_element(double rate)
       : threshold(is_rate(rate) ? static_cast<std::uint32_t>(rate * 0x1p32) : 0),
-        scale(is_rate(rate) ? static_cast<number>(1 / (1 - rate)) : static_cast<number>(__builtin_bit_cast(float, 0x7fc00000u))) {}
+        scale(is_rate(rate) ? static_cast<number>(1 / (1 - rate))
+                            : static_cast<number>(__builtin_bit_cast(float, 0x7fc00000u))) {}
   WEFT_HOST_DEVICE T operator()(const std::uint32_t* word, T x) const {
     using bits = unsigned_of<sizeof(T)>;
     const T kept = static_cast<T>(static_cast<number>(x) * scale);
@@ -50,8 +51,8 @@ struct dropout_element {
   WEFT_HOST_DEVICE static bool is_rate(double rate) { return rate >= 0 && rate < 1; }
 };
 
-/// One number that is uniform in [low, high), of 24 bits or, in double, 53. Rounded once, so that it is the same wherever
-/// it is computed.
+/// One number that is uniform in [low, high), of 24 bits or, in double, 53. Rounded once, so that it is the same
+/// wherever it is computed.
 template <class T>
 struct uniform_element {
   static constexpr int words = sizeof(T) == 8 ? 2 : 1;

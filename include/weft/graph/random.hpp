@@ -13,11 +13,13 @@ struct random_elements_not_floating : mistake<!is_differentiable<T>> {};
 
 namespace detail {
 
+/// What is wrong with an array of random numbers, if anything is.
+template <class T, class Dims>
+using random_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>;
+
 template <template <class> class Op, class T, class Dims>
 auto random_node(graph& g, double a, double b, const random_options& options) {
-  static_assert(correct<first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>>,
-                "random numbers have extents, dims<...>, and are float, double, half or bfloat16");
-  if constexpr (correct<first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>>) {
+  if constexpr (correct<random_mistake<T, Dims>>) {
     gpu::compile_kernels<Op, T>();
     remember_names(g, Dims::spec, Dims::names);
     remember_formulas<Dims>(g);
@@ -29,12 +31,14 @@ auto random_node(graph& g, double a, double b, const random_options& options) {
 
 }  // namespace detail
 
-/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. What is
-/// drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the session's
+/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. What
+/// is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the session's
 /// `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes through it.
 /// Throws invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_uniform(graph& g, double low = 0, double high = 1, random_options options = {}) {
+  static_assert(correct<detail::random_mistake<T, Dims>>,
+                "random_uniform: has extents, dims<...>, and is of float, double, half or bfloat16");
   if (!(low < high))
     throw error(error_code::invalid_argument, "random_uniform", "numbers are drawn in [low, high): low is below high");
   return detail::random_node<random_uniform_op, T, Dims>(g, low, high, options);
@@ -44,6 +48,8 @@ template <Element T, class Dims = dims<>>
 /// invalid_argument if the standard deviation is negative.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_normal(graph& g, double mean = 0, double stddev = 1, random_options options = {}) {
+  static_assert(correct<detail::random_mistake<T, Dims>>,
+                "random_normal: has extents, dims<...>, and is of float, double, half or bfloat16");
   if (!(stddev >= 0))
     throw error(error_code::invalid_argument, "random_normal", "a standard deviation is not negative");
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);

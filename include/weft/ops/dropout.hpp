@@ -135,18 +135,19 @@ struct not_a_dropout_rate : mistake<!detail::is_dropout_rate<Rate>()> {};
 /// The operand with elements at random set to zero, at `rate` in [0, 1), and the others divided by 1 - rate
 /// (tf.nn.dropout): `dropout(hidden, 0.5)`. Every call and every step draws anew; what is drawn depends on the graph's
 /// seed, the call's number among those that draw or its `{.seed = 7}`, the session's `step_number()` and the element's
-/// number alone. So it is the same for any number of threads, on CPUs and GPUs, and after a restart that sets the step's
-/// number. The gradient draws the same once more and keeps nothing; none goes to the rate.
+/// number alone. So it is the same for any number of threads, on CPUs and GPUs, and after a restart that sets the
+/// step's number. The gradient draws the same once more and keeps nothing; none goes to the rate.
 ///
 /// A rate of 0 turns it off. It may be a scalar of the graph, to train and evaluate with one step: a placeholder, or
-/// `0.5f * cast<float>(training)`. In a graph only: tensors have no steps. Throws invalid_argument if the rate is not in
-/// [0, 1): a number at once, a scalar in the step; on a GPU the result is NaN then.
+/// `0.5f * cast<float>(training)`. In a graph only: tensors have no steps. Throws invalid_argument if the rate is not
+/// in [0, 1): a number at once, a scalar in the step; on a GPU the result is NaN then.
 template <Expression Expr, class Rate>
 [[nodiscard]] auto dropout(const Expr& e, const Rate& rate, random_options options = {}) {
   using T = value_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, elements_not_floating<T>, not_a_dropout_rate<Rate>>;
-  static_assert(correct<mistake>,
-                "dropout: takes a value of a graph, float or double, and a rate: dropout(x, 0.1) makes a tenth of it 0");
+  static_assert(
+      correct<mistake>,
+      "dropout: takes a value of a graph, float or double, and a rate: dropout(x, 0.1) makes a tenth of it 0");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, dims_t<Expr>>(e);
   } else {

@@ -12,7 +12,8 @@ namespace detail {
 template <class T>
 device::uniform_element<T> element_of(const node_def& c, device::uniform_element<T>*) {
   const auto rounded = [](double x) { return static_cast<double>(static_cast<accumulator<T>>(static_cast<T>(x))); };
-  const double low = rounded(literal_value<double>(c.literals[0])), high = rounded(literal_value<double>(c.literals[1]));
+  const double low = rounded(literal_value<double>(c.literals[0])),
+               high = rounded(literal_value<double>(c.literals[1]));
   // The largest element below the end, or close to it.
   double below = high, step = (high - low) * 0x1p-54;
   for (; below > low && rounded(below) >= high; step *= 2) below = high - step > low ? high - step : low;

@@ -6,8 +6,8 @@ WEFT_COLD_BEGIN
 namespace weft {
 
 /// Where a step is in the random numbers, an operand of whatever draws some: a std::int64_t that sessions write before
-/// each step, and that kernels and recorded launches read. It has the step's number in its lower 48 bits, and above them
-/// that of the session's stream.
+/// each step, and that kernels and recorded launches read. It has the step's number in its lower 48 bits, and above
+/// them that of the session's stream.
 struct random_position_op {
   static constexpr const char* name = "random_position";
 };

@@ -8,8 +8,7 @@ namespace weft::device {
 
 /// The words of a group of blocks, from block `first` on, a multiple of 32. See philox; here the lanes of a vector have
 /// counters of their own.
-WEFT_INLINE void draw_group(const random_source& from, std::uint64_t first,
-                            std::uint32_t (&word)[4][blocks_in_group]) {
+WEFT_INLINE void draw_group(const random_source& from, std::uint64_t first, std::uint32_t (&word)[4][blocks_in_group]) {
   for (std::uint32_t k = 0; k < blocks_in_group; ++k) {
     word[0][k] = static_cast<std::uint32_t>(first) + k;
     word[1][k] = static_cast<std::uint32_t>(first >> 32);

@@ -38,8 +38,8 @@ kernel* prepare_random(const prepare_context& p, device&) {
 }  // namespace detail
 
 template <class T>
-struct kernels<random_uniform_op<T>> : installed<random_uniform_op<T>, detail::prepare_random<T, random_uniform_op<T>>> {
-};
+struct kernels<random_uniform_op<T>>
+    : installed<random_uniform_op<T>, detail::prepare_random<T, random_uniform_op<T>>> {};
 template <class T>
 struct kernels<random_normal_op<T>> : installed<random_normal_op<T>, detail::prepare_random<T, random_normal_op<T>>> {};
 
