@@ -534,19 +534,19 @@ class session {
   /// The number of the next step that draws random numbers, from 0 on: how many have run to their end. Steps that draw
   /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
   /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
-  std::int64_t step_number() const { return random_.step; }
+  std::int64_t step_number() const { return random_.step(); }
   /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n) {
-    check_random_number("set_step_number", n, random_state::numbers);
-    random_.step = n;
+    check_random_number("set_step_number", n, random_state::steps);
+    random_.position = random_.stream() * random_state::steps + n;
   }
   /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
   /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
   /// 0 <= n < 2^15.
   void set_random_stream(std::int64_t n) {
-    check_random_number("set_random_stream", n, std::int64_t{1} << 15);
-    random_.stream = n;
+    check_random_number("set_random_stream", n, random_state::streams);
+    random_.position = n * random_state::steps + random_.step();
   }
 
   const graph& of() const { return graph_; }

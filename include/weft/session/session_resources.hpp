@@ -37,13 +37,15 @@ class step_observer {
   ~step_observer() = default;
 };
 
-/// Where a session is in its random numbers. A step that draws some reads `position` from there, and goes on to the next
-/// one when it has run to its end.
+/// Where a session is in its random numbers, as random_position_op has it. Steps that draw some read it, and go on to the
+/// next one when they have run to their end.
 struct random_state {
-  static constexpr std::int64_t numbers = std::int64_t{1} << 48;  ///< of steps, and then the next stream begins
+  static constexpr std::int64_t steps = std::int64_t{1} << 48, streams = std::int64_t{1} << 15;
 
-  std::int64_t step = 0, stream = 0;
-  std::int64_t position = 0;  ///< of the step that runs
+  std::int64_t position = 0;
+
+  std::int64_t step() const { return position % steps; }
+  std::int64_t stream() const { return position / steps; }
 };
 
 /// What a session has that its steps use.

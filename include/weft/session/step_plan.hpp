@@ -51,14 +51,11 @@ class step_plan {
 
   void run(binding& b, step_times* times) {
     check_initialized();
-    if (program_->draws) s_.random.position = s_.random.stream * random_state::numbers + s_.random.step;
     if (gpu_)
       gpu_->run(*program_, b, *s_.pools[0], times);
     else
       executor_->run(b, s_, times);
-    for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
-    program_->written_variables.clear();
-    if (program_->draws) ++s_.random.step;
+    if (has_effects_) note_effects();
   }
 
   void report(const step_times& times, step_observer& to) const {
@@ -130,6 +127,7 @@ class step_plan {
   kernel* prepare(std::uint32_t n, const operands& o, const product_fusion* fusion = nullptr) const;
   kernel* prepare(const instruction& i) const;
   void check_initialized();
+  void note_effects();
   /// Of a buffer in the binding that ran last.
   std::size_t bytes_of(std::uint32_t b) const {
     value_info v = program_->buffers[b].declared;
@@ -150,6 +148,7 @@ class step_plan {
   sequence<std::size_t> block_bytes_;
   std::uint64_t uses_ = 0;
   bool checked_ = false;
+  bool has_effects_ = true;  // on what the session knows
 };
 
 #if WEFT_BODIES
@@ -441,6 +440,14 @@ WEFT_DECL void step_plan::check_initialized() {
       if (program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
   for (const value& v : p.request.fetches) check(v);
   checked_ = true;
+}
+
+/// When a step has run to its end: that variables have values now, and where the random numbers of the next one begin.
+WEFT_DECL void step_plan::note_effects() {
+  for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
+  program_->written_variables.clear();
+  has_effects_ = program_->draws;
+  if (has_effects_) ++s_.random.position;
 }
 
 // ---- explain ----
