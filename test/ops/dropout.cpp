@@ -344,6 +344,25 @@ BOOST_AUTO_TEST_CASE(a_step_that_throws_is_not_counted) {
   BOOST_CHECK_EQUAL(s.step_number(), 3);
 }
 
+BOOST_AUTO_TEST_CASE(it_may_take_the_place_of_its_operand) {
+  one_dropout m(0.3);
+  const auto y = dropout(exp(m.x), 0.3), z = dropout(y, 0.5);
+  session s{m.g}, other{m.g};
+  auto step = s.prepare(fetch(y + 0.0f, sum(z)), feed(m.x));
+  auto apart = other.prepare(fetch(exp(m.x), y, z), feed(m.x));
+  const auto x = filled(3000, 0.5);
+  for (int i = 0; i < 3; ++i) {
+    const auto [found, total] = step(x);
+    const auto [of, right, last] = apart(x);
+    BOOST_CHECK(list(found) == list(right));
+    double all = 0;
+    for (const float e : last) all += static_cast<double>(e);
+    BOOST_CHECK_CLOSE(static_cast<double>(total), all, 1e-3);
+    for (std::size_t k = 0; k < 3000; ++k) BOOST_CHECK((right.data()[k] != 0) <= (of.data()[k] != 0));
+  }
+  BOOST_CHECK(!test::contains(step.explain(), "forwarding: 0 buffers"));
+}
+
 BOOST_AUTO_TEST_CASE(rates_that_are_no_rates) {
   graph g;
   const auto x = placeholder<float, rows>(g);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <weft/device/cpu/random_words.hpp>
+#include <weft/ops/fused.hpp>
 #include <weft/ops/random_position.hpp>
 
 /// Arrays of random numbers, new ones in every step; see random_uniform and random_normal in graph/random.hpp.
