@@ -157,6 +157,26 @@ BOOST_AUTO_TEST_CASE(a_dropout_rate_out_of_range_makes_nans) {
   for (const float e : step(tensor<float, dims<300>>{}, 0.5f)) BOOST_TEST(e == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_dropout_runs_on_the_gpu_that_its_scope_names) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto w = variable<float, dims<300>>(g, "w", init::ones{});
+  const auto beside = [&] {
+    const auto scope = colocate_with(g, w);
+    return dropout(w * 2.0f, 0.5);
+  }();
+  const auto asked = [&] {
+    const auto scope = with_device(g, cuda{0});
+    return dropout(w, 0.5);
+  }();
+  session s{g, on_gpu}, host{g, on_cpu};
+  CHECK_SAYS(s.explain(beside), "on /device:GPU:0");
+  CHECK_SAYS(s.explain(asked), "on /device:GPU:0: it was asked for");
+  const auto [a, b] = s.run(fetch(beside, asked));
+  const auto c = host.eval(beside);
+  BOOST_TEST(std::vector<float>(a.begin(), a.end()) == std::vector<float>(c.begin(), c.end()));
+}
+
 BOOST_AUTO_TEST_CASE(explain_says_why_a_convolution_is_a_plain_kernel) {
   gpu::emulated_platform gpus;
   graph g;
