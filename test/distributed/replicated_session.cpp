@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/ops/dropout.hpp>
 
 #include "local_cluster.hpp"
 
@@ -295,6 +296,41 @@ BOOST_AUTO_TEST_CASE(one_session_after_the_other_on_one_server_trains_on) {
   model untrained(optimizer, cpu{0});
   session s(untrained.g);
   BOOST_TEST(distance(raced[0], values_of(untrained.g, s)) > 1e-2);
+}
+
+BOOST_AUTO_TEST_CASE(workers_draw_numbers_of_their_own_and_go_on_with_them) {
+  using vector = dims<40>;
+  std::vector<std::vector<float>> drawn[2];
+  graph g(3);
+  const auto w = variable<float, vector>(g, "w", init::ones{});
+  const auto x = placeholder<float, vector>(g, "x");
+  const auto mask = dropout(x, 0.5);
+  const auto loss = let(mean(square(w * mask)));
+  const auto train = gradient_descent{.learning_rate = 0.1f}.minimize(loss);
+  const tensor<float, vector> ones(eval(tensor<float, vector>{} + 1.0f));
+  const auto run = [&](auto& s, int count, auto& to) {
+    auto step = s.prepare(fetch(mask, train), feed(x));
+    for (int i = 0; i < count; ++i) {
+      const auto y = std::get<0>(step(ones));
+      to.emplace_back(y.begin(), y.end());
+    }
+  };
+  all_well(test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {
+    auto& mine = drawn[here.index()];
+    replicated_session first(g, here, parameter_server<synchronous>{}, {.threads = 1});
+    run(first, 2, mine);
+    replicated_session second(g, here, parameter_server<synchronous>{}, {.threads = 1});
+    run(second, 2, mine);
+    second.finish(20s);
+  }));
+  for (int worker = 0; worker < 2; ++worker) {
+    session alone(g, {.threads = 1});
+    alone.set_random_stream(worker);
+    std::vector<std::vector<float>> same;
+    run(alone, 4, same);
+    BOOST_TEST((drawn[worker] == same));
+  }
+  BOOST_TEST((drawn[0] != drawn[1]));
 }
 
 // A worker is late, the other runs out of time again and again; the result is that of an undisturbed run.

@@ -1,5 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
+#include <weft/graph/random.hpp>
+#include <weft/ops/dropout.hpp>
 
 using namespace weft;
 using compare::input;
@@ -162,4 +164,23 @@ BOOST_AUTO_TEST_CASE(integers_are_counted) {
   auto v = variable<std::int64_t, dims<>>(g, "steps", init::zeros{});
   assign_add(v, v * 2);
   compare::run(g);
+}
+
+BOOST_AUTO_TEST_CASE(random_numbers_have_the_cpus_bits) {
+  graph g;
+  const auto rate = input<float>(g, "rate");
+  const auto of = [&]<class T>(T) {
+    recorded(dropout(input<T, 1>(g, "one"), 0.5), dropout(input<T, 3, 43>(g, "two groups"), 0.25),
+             dropout(input<T, 5001>(g, "many"), rate), dropout(input<T, 0>(g, "none"), 0.5));
+    recorded(random_uniform<T, dims<63>>(g, -3, 2), random_uniform<T, dims<1000>>(g),
+             random_normal<T, dims<700>>(g, 1, 2));
+  };
+  of(float{}), of(double{}), of(weft::half{}), of(bfloat16{});
+  compare::options o;
+  o.exact = {"dropout", "random_uniform", "random_normal"};
+  o.values["rate"] = {0.1f};
+  o.values["random_position"] = {1234567};
+  compare::run(g, o);
+  o.offset = 8;
+  compare::run(g, o);
 }

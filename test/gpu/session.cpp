@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 #include <weft/device/gpu/emulated.hpp>
+#include <weft/graph/random.hpp>
+#include <weft/ops/dropout.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
@@ -106,6 +108,73 @@ BOOST_AUTO_TEST_CASE(a_step_is_recorded_on_its_second_run_with_given_extents_and
   CHECK_SAYS(step.explain(), "stage gpu:0");
   CHECK_SAYS(step.explain(), "launched as a whole");
   CHECK_SAYS(step.explain(), "copy from the host");
+}
+
+BOOST_AUTO_TEST_CASE(a_recorded_step_draws_new_numbers_each_time_it_is_launched) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<300>>(g, "x");
+  auto y = dropout(x, 0.5);
+  auto z = let(y + random_uniform<float, dims<300>>(g, 0, 0.5));
+  session s{g, on_gpu}, host{g, on_cpu};
+  auto step = s.prepare(fetch(y, z), feed(x)), same = host.prepare(fetch(y, z), feed(x));
+  tensor<float, dims<300>> ones;
+  for (std::size_t i = 0; i < ones.elements(); ++i) ones.data()[i] = 1;
+  const auto& count = gpus.device(0).count();
+  std::vector<std::vector<float>> drawn;
+  const auto check = [&] {
+    const auto [a, b] = step(ones);
+    const auto [c, d] = same(ones);
+    BOOST_TEST(std::vector<float>(a.begin(), a.end()) == std::vector<float>(c.begin(), c.end()));
+    BOOST_TEST(std::vector<float>(b.begin(), b.end()) == std::vector<float>(d.begin(), d.end()));
+    for (const auto& before : drawn) BOOST_TEST((before != std::vector<float>(a.begin(), a.end())));
+    drawn.emplace_back(a.begin(), a.end());
+  };
+  check(), check();
+  const auto launches = count.launches, kernels = count.kernels;
+  for (int i = 0; i < 4; ++i) check();
+  BOOST_TEST(count.recordings == 1u);
+  BOOST_TEST(count.launches == launches);
+  BOOST_TEST(count.kernels == kernels + 4 * 3);
+  session restarted{g, on_gpu};
+  restarted.set_step_number(2);
+  const auto again = std::get<0>(restarted.run(fetch(y, z), with(x, ones)));
+  BOOST_TEST((drawn[2] == std::vector<float>(again.begin(), again.end())));
+  gpus.fail_execution(1);
+  BOOST_CHECK_THROW(step(ones), error);
+  BOOST_TEST(s.step_number() == 6);  // it has not run
+}
+
+BOOST_AUTO_TEST_CASE(a_dropout_rate_out_of_range_makes_nans) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto x = placeholder<float, dims<300>>(g, "x");
+  auto rate = placeholder<float>(g, "rate");
+  session s{g, on_gpu};
+  auto step = s.prepare(fetch(dropout(x, rate)), feed(x, rate));
+  for (const float wrong : {1.0f, -0.5f})
+    for (const float e : step(tensor<float, dims<300>>{}, wrong)) BOOST_TEST(std::isnan(e));
+  for (const float e : step(tensor<float, dims<300>>{}, 0.5f)) BOOST_TEST(e == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_dropout_runs_on_the_gpu_that_its_scope_names) {
+  gpu::emulated_platform gpus;
+  graph g;
+  auto w = variable<float, dims<300>>(g, "w", init::ones{});
+  const auto beside = [&] {
+    const auto scope = colocate_with(g, w);
+    return dropout(w * 2.0f, 0.5);
+  }();
+  const auto asked = [&] {
+    const auto scope = with_device(g, cuda{0});
+    return dropout(w, 0.5);
+  }();
+  session s{g, on_gpu}, host{g, on_cpu};
+  CHECK_SAYS(s.explain(beside), "on /device:GPU:0");
+  CHECK_SAYS(s.explain(asked), "on /device:GPU:0: it was asked for");
+  const auto [a, b] = s.run(fetch(beside, asked));
+  const auto c = host.eval(beside);
+  BOOST_TEST(std::vector<float>(a.begin(), a.end()) == std::vector<float>(c.begin(), c.end()));
 }
 
 BOOST_AUTO_TEST_CASE(explain_says_why_a_convolution_is_a_plain_kernel) {

@@ -130,6 +130,9 @@ class replicated_step;
 ///
 /// Workers need not make equally many steps: those that are finish()ed are not waited for.
 ///
+/// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be given
+/// another one. With parameter servers a worker that comes again goes on at the step at which it was.
+///
 /// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
 /// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
 /// once.
@@ -147,12 +150,14 @@ class replicated_session {
                      deadline_type until = std::chrono::seconds(60), const std::string& settings = {})
       : graph_(g), here_(here), local_(g, share_of_cores(here, options)) {
     find_variables();
+    local_.set_random_stream(here.index());
     here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
     const graph_identity identity(g.hash(), g.seed(), settings);
     if constexpr (uses_servers) {
       place_variables();
       servers_.emplace(here, infos_, Strategy::mode, identity, until);
       next_step_ = servers_->first_step();
+      local_.set_step_number(next_step_);
       move_to_shared_memory();
       place_gradients(until);
       servers_->initialise(const_values_, until);

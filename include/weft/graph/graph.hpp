@@ -296,6 +296,14 @@ class graph final : public op_builder {
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
+  std::uint64_t random_key(const std::uint64_t* seed) override {
+    detail::hasher h;
+    h.add(seed_);
+    h.add(std::uint64_t{seed != nullptr});
+    h.add(seed ? *seed : random_operations_++);
+    return h.result();
+  }
+
   value with_name(value v, const char* name) override {
     graph_node& n = nodes_[v.node];
     if (n.named && n.name == prefix_ + name) return v;
@@ -559,7 +567,7 @@ class graph final : public op_builder {
     std::string scope = {};
   };
 
-  std::uint64_t seed_ = 87654321;
+  std::uint64_t seed_ = 87654321, random_operations_ = 0;
   mutable std::size_t planned_size_ = 0, growing_runs_ = 0;
   sequence<graph_node> nodes_;
   detail::index_set shared_, taken_;

@@ -237,6 +237,13 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     where.out[k] = p.output_slots[o];
     where.out_elements[k] = p.outputs[o].extents.elements();
   }
+  // Unoptimised code does read them: of a narrower upstream past its end. What is written has the same elements.
+  for (std::size_t k = 0; k < arguments; ++k) {
+    if ((read >> k) & 1 || size_of(p.inputs[k].type) <= size_of(upstream.type)) continue;
+    const bool stored = how[k] == device::reduce_op::store;
+    in[k] = stored ? out[k] : device::operand{p.inputs[k].type, {}};
+    if (stored) where.in[k] = where.out[k];
+  }
   const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
                           f.signature.memory_bound);
   auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,

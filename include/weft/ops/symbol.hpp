@@ -36,6 +36,9 @@ class op_builder {
   virtual symbol record_constant(const void* data, const value_info& declared, const shape& extents) = 0;
   /// Says what an extent is that is computed from others.
   virtual void remember_extent(const extent_definition&) = 0;
+  /// The key of what a new operation draws: of the graph's seed and the operation's number among those that draw or,
+  /// where it is given one of its own, of that seed.
+  virtual std::uint64_t random_key(const std::uint64_t* seed) = 0;
   /// The value under a name of the caller's: its node's, or an identity's where the node has a name already.
   virtual value with_name(value, const char* name) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass

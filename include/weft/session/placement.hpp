@@ -6,6 +6,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/ops/random_position.hpp>
 #include <weft/session/device_number.hpp>
 #include <weft/session/gpu_support.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -119,10 +120,7 @@ class placement {
   }
 
   static bool has_kernel(const node_def& what) {
-    const operation* op = what.op;
-    if (op == &operation_of<variable_op> || op == &operation_of<placeholder_op> || op == &operation_of<constant_op> ||
-        op == &operation_of<group_op> || op->alias)
-      return true;  // nothing runs
+    if (!what.op->prepare_cpu || what.op->alias) return true;  // nothing runs
     const gpu::preparation* p = what.op->gpu;
     return p && p->prepare && (!p->exists || p->exists(what));
   }

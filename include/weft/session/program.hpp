@@ -93,6 +93,7 @@ struct program {
   // prune, order
   sequence<step_node> nodes;       ///< first those that run, in order
   std::uint32_t running = 0;       ///< how many run
+  bool draws = false;              ///< random numbers, at the session's position
   sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {

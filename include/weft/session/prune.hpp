@@ -1,12 +1,13 @@
 #pragma once
 
+#include <weft/ops/random_position.hpp>
 #include <weft/session/program.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 
 /// Finds the nodes that a step needs for what is fetched, given what is fed. They are numbered as in the graph: not in
-/// the order in which they run. Throws invalid_argument if a placeholder that is needed is not fed, or a value twice.
+/// the order in which they run. The position of random numbers is fed by the session. Throws invalid_argument if a placeholder that is needed is not fed, or a value twice.
 inline void prune(program& p) {
   const graph& g = p.g;
   p.index.assign(g.size(), none);
@@ -21,11 +22,16 @@ inline void prune(program& p) {
   };
   const auto need = [&](std::uint32_t n) {
     if (state[n] == needed || state[n] == fed) return;
+    if (g[n].def.op == &operation_of<random_position_op>) {
+      state[n] = fed;
+      p.draws = true;
+      return;
+    }
     state[n] = needed;
     pending.push_back(n);
   };
   const auto need_value = [&](value v) {
-    if (state[v.node] != fed) return need(v.node);
+    if (state[v.node] != fed || g[v.node].def.op == &operation_of<random_position_op>) return need(v.node);
     for (const value& f : p.request.feeds)
       if (f == v) return;
     throw error(error_code::unimplemented, g[v.node].name, "one of its outputs is fed and another one is needed");

@@ -531,6 +531,24 @@ class session {
     return str_cat({graph_[n].name, " ", place_.explain(n)});
   }
 
+  /// The number of the next step that draws random numbers, from 0 on: how many have run to their end. Steps that draw
+  /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
+  /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
+  std::int64_t step_number() const { return random_.step(); }
+  /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
+  /// invalid_argument unless 0 <= n < 2^48.
+  void set_step_number(std::int64_t n) {
+    check_random_number("set_step_number", n, random_state::steps);
+    random_.position = random_.stream() * random_state::steps + n;
+  }
+  /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
+  /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
+  /// 0 <= n < 2^15.
+  void set_random_stream(std::int64_t n) {
+    check_random_number("set_random_stream", n, random_state::streams);
+    random_.position = n * random_state::steps + random_.step();
+  }
+
   const graph& of() const { return graph_; }
   const session_options& options() const { return options_; }
 
@@ -567,6 +585,10 @@ class session {
  private:
   friend class prepared_step;
 
+  static void check_random_number(const char* what, std::int64_t n, std::int64_t end) {
+    if (n < 0 || n >= end) throw error(error_code::invalid_argument, what, {n, " is not in [0, ", end, ")"});
+  }
+
   void check_graph(const symbol& s) const {
     if (s.builder() != &graph_)
       throw error(error_code::invalid_argument, "session", "a fetched or fed value belongs to another graph");
@@ -595,6 +617,7 @@ class session {
   extent_bindings extents_;
   sequence<variable_state> variables_;
   step_observer* observer_ = nullptr;
+  random_state random_;
   session_resources resources_;
 };
 
@@ -609,7 +632,8 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
              options_.allow_soft_placement),
       resources_{place_,  variables_,  extents_,
                  memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
-                 pools_,  nullptr,     cores_} {
+                 pools_,  nullptr,     cores_,
+                 random_} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",

@@ -37,6 +37,17 @@ class step_observer {
   ~step_observer() = default;
 };
 
+/// Where a session is in its random numbers, as random_position_op has it. Steps that draw some read it, and go on to the
+/// next one when they have run to their end.
+struct random_state {
+  static constexpr std::int64_t steps = std::int64_t{1} << 48, streams = std::int64_t{1} << 15;
+
+  std::int64_t position = 0;
+
+  std::int64_t step() const { return position % steps; }
+  std::int64_t stream() const { return position / steps; }
+};
+
 /// What a session has that its steps use.
 struct session_resources {
   const placement& place;
@@ -48,6 +59,7 @@ struct session_resources {
   const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
   thread_pool* lane_threads;                       ///< one for each lane, where there are several
   const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
+  random_state& random;
 };
 
 }  // namespace weft

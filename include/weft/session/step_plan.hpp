@@ -55,8 +55,7 @@ class step_plan {
       gpu_->run(*program_, b, *s_.pools[0], times);
     else
       executor_->run(b, s_, times);
-    for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
-    program_->written_variables.clear();
+    if (has_effects_) note_effects();
   }
 
   void report(const step_times& times, step_observer& to) const {
@@ -128,6 +127,7 @@ class step_plan {
   kernel* prepare(std::uint32_t n, const operands& o, const product_fusion* fusion = nullptr) const;
   kernel* prepare(const instruction& i) const;
   void check_initialized();
+  void note_effects();
   /// Of a buffer in the binding that ran last.
   std::size_t bytes_of(std::uint32_t b) const {
     value_info v = program_->buffers[b].declared;
@@ -148,6 +148,7 @@ class step_plan {
   sequence<std::size_t> block_bytes_;
   std::uint64_t uses_ = 0;
   bool checked_ = false;
+  bool has_effects_ = true;  // on what the session knows
 };
 
 #if WEFT_BODIES
@@ -322,6 +323,9 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
     if (p.def(n).op == &operation_of<variable_op>) b.addresses[at] = s_.variables[p.nodes[n].number].address();
     if (p.def(n).op == &operation_of<constant_op>) b.addresses[at] = p.node_of(n).init.data.data();
   }
+  for (std::uint32_t n = p.running; p.draws && n < p.nodes.size(); ++n)
+    if (p.def(n).op == &operation_of<random_position_op>)
+      b.addresses[p.nodes[n].first_buffer] = reinterpret_cast<std::byte*>(&s_.random.position);
 }
 
 /// Makes the arenas large enough.
@@ -436,6 +440,14 @@ WEFT_DECL void step_plan::check_initialized() {
       if (program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
   for (const value& v : p.request.fetches) check(v);
   checked_ = true;
+}
+
+/// When a step has run to its end: that variables have values now, and where the random numbers of the next one begin.
+WEFT_DECL void step_plan::note_effects() {
+  for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
+  program_->written_variables.clear();
+  has_effects_ = program_->draws;
+  if (has_effects_) ++s_.random.position;
 }
 
 // ---- explain ----

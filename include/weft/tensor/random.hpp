@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/host_device.hpp>
 
 namespace weft {
 
@@ -13,7 +14,7 @@ namespace weft {
 struct philox {
   std::uint32_t word[4];
 
-  constexpr philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low)
+  WEFT_HOST_DEVICE constexpr philox(std::uint64_t key, std::uint64_t counter_high, std::uint64_t counter_low)
       : word{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
              static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)} {
     auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
@@ -58,30 +59,8 @@ class random_stream {
     return inverse_normal(below + uniform(element) * (1 - 2 * below));
   }
 
- private:
-  template <std::size_t Count>
-  static double polynomial(const double (&c)[Count], double x) {
-    double sum = c[Count - 1];
-    for (std::size_t i = Count - 1; i-- > 0;) sum = sum * x + c[i];
-    return sum;
-  }
-
-  static double stored(double x, dtype type) {
-    const auto narrow = static_cast<float>(x);
-    switch (type) {
-      case dtype::float32:
-        return double{narrow};
-      case dtype::float16:
-        return double{half(narrow)};
-      case dtype::bfloat16:
-        return double{bfloat16(narrow)};
-      default:
-        return x;
-    }
-  }
-
   /// Quantile of the normal distribution: Wichura, algorithm AS 241 (PPND16), Applied Statistics 37, 1988.
-  static double inverse_normal(double p) {
+  WEFT_HOST_DEVICE static double inverse_normal(double p) {
     constexpr double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
                             1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
                             3.3430575583588128105e+4, 2.5090809287301226727e+3};
@@ -120,7 +99,11 @@ class random_stream {
       const double r = 0.180625 - q * q;
       return q * polynomial(a, r) / polynomial(b, r);
     }
+#if defined(__CUDA_ARCH__)
+    double r = ::sqrt(-::log(q < 0 ? p : 1 - p));
+#else
     double r = __builtin_sqrt(-__builtin_log(q < 0 ? p : 1 - p));
+#endif
     double x;
     if (r <= 5) {
       r -= 1.6;
@@ -130,6 +113,28 @@ class random_stream {
       x = polynomial(e, r) / polynomial(f, r);
     }
     return q < 0 ? -x : x;
+  }
+
+ private:
+  template <std::size_t Count>
+  WEFT_HOST_DEVICE static double polynomial(const double (&c)[Count], double x) {
+    double sum = c[Count - 1];
+    for (std::size_t i = Count - 1; i-- > 0;) sum = sum * x + c[i];
+    return sum;
+  }
+
+  static double stored(double x, dtype type) {
+    const auto narrow = static_cast<float>(x);
+    switch (type) {
+      case dtype::float32:
+        return double{narrow};
+      case dtype::float16:
+        return double{half(narrow)};
+      case dtype::bfloat16:
+        return double{bfloat16(narrow)};
+      default:
+        return x;
+    }
   }
 
   std::uint64_t seed_, operation_;

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <weft/graph/leaves.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/random.hpp>
+
+/// Random numbers in a graph. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+/// Random numbers are float, double, half or bfloat16.
+template <class T>
+struct random_elements_not_floating : mistake<!is_differentiable<T>> {};
+
+namespace detail {
+
+/// What is wrong with an array of random numbers, if anything is.
+template <class T, class Dims>
+using random_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>;
+
+template <template <class> class Op, class T, class Dims>
+auto random_node(graph& g, double a, double b, const random_options& options) {
+  if constexpr (correct<random_mistake<T, Dims>>) {
+    gpu::compile_kernels<Op, T>();
+    remember_names(g, Dims::spec, Dims::names);
+    remember_formulas<Dims>(g);
+    return node<T, Dims>(record_random<Op<T>>(g, {dtype_of<T>, Dims::spec}, a, b, options));
+  } else {
+    return node<T, Dims>(symbol());
+  }
+}
+
+}  // namespace detail
+
+/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. What
+/// is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the session's
+/// `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes through it.
+/// Throws invalid_argument unless low < high.
+template <Element T, class Dims = dims<>>
+[[nodiscard]] auto random_uniform(graph& g, double low = 0, double high = 1, random_options options = {}) {
+  static_assert(correct<detail::random_mistake<T, Dims>>,
+                "random_uniform: has extents, dims<...>, and is of float, double, half or bfloat16");
+  if (!(low < high))
+    throw error(error_code::invalid_argument, "random_uniform", "numbers are drawn in [low, high): low is below high");
+  return detail::random_node<random_uniform_op, T, Dims>(g, low, high, options);
+}
+
+/// Normal, new numbers in each step (tf.random.normal); as random_uniform is, but for the last bits on a GPU. Throws
+/// invalid_argument if the standard deviation is negative.
+template <Element T, class Dims = dims<>>
+[[nodiscard]] auto random_normal(graph& g, double mean = 0, double stddev = 1, random_options options = {}) {
+  static_assert(correct<detail::random_mistake<T, Dims>>,
+                "random_normal: has extents, dims<...>, and is of float, double, half or bfloat16");
+  if (!(stddev >= 0))
+    throw error(error_code::invalid_argument, "random_normal", "a standard deviation is not negative");
+  return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
+}
+
+}  // namespace weft

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstdio>
+
+#include <weft/device/cpu/random_words.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/random_position.hpp>
+
+/// Dropout. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+namespace detail {
+
+WEFT_COLD_BEGIN
+
+/// Throws invalid_argument if a rate is not in [0, 1).
+inline void check_dropout_rate(double rate) {
+  if (device::dropout_element<float>::is_rate(rate)) return;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", rate);
+  throw error(error_code::invalid_argument, "dropout",
+              {"the rate is ", text, ", and is to be in [0, 1): the share of the elements that becomes zero"});
+}
+
+/// Where a rate comes from: a number, or a scalar that is computed.
+struct dropout_rate {
+  explicit dropout_rate(const prepare_context& p) : computed(p.c.inputs.size() > 2) {
+    if (computed)
+      slot = p.input_slots[2], wide = p.inputs[2].type == dtype::float64;
+    else
+      number = literal_value<double>(p.c.literals[0]);
+  }
+  double read(const std::byte* const* buffers) const {
+    if (!computed) return number;
+    return wide ? *reinterpret_cast<const double*>(buffers[slot])
+                : double{*reinterpret_cast<const float*>(buffers[slot])};
+  }
+
+  bool computed, wide = false;
+  std::uint32_t slot = 0;
+  double number = 0;
+};
+
+template <class T>
+class dropout_kernel final : public kernel {
+ public:
+  dropout_kernel(const prepare_context& p, std::uint64_t key)
+      : in_(p.input_slots[0]),
+        position_(p.input_slots[1]),
+        out_(p.output_slots[0]),
+        key_(key),
+        elements_(p.outputs[0].extents.elements()),
+        rate_(p) {}
+  void run(const kernel_context& f) override {
+    const double rate = rate_.read(f.buffers);
+    check_dropout_rate(rate);
+    device::draw(f, {key_, *reinterpret_cast<const std::uint64_t*>(f.buffers[position_])},
+                 device::dropout_element<T>(rate), elements_, reinterpret_cast<T*>(f.buffers[out_]),
+                 reinterpret_cast<const T*>(f.buffers[in_]));
+  }
+  std::string describe() const override { return str_cat({"dropout of ", elements_}); }
+
+ private:
+  std::uint32_t in_, position_, out_;
+  std::uint64_t key_;
+  std::size_t elements_;
+  dropout_rate rate_;
+};
+
+}  // namespace detail
+
+/// inputs: x, the position and, where it is no literal, the rate.
+template <class T>
+struct dropout_op {
+  static constexpr const char* name = "dropout";
+  struct attributes {
+    attribute<std::uint64_t> key;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::dropout_kernel<T>(p, a.key);
+  }
+  /// At the same position with the same key, the mask is the same.
+  static void gradient(gradient_context& g, const attributes&) {
+    node_def c = g.c;
+    c.inputs[0] = g.upstream().id();
+    c.outputs[0] = g.upstream().info();
+    g.set_gradient(0, g.upstream().builder()->record(static_cast<node_def&&>(c)));
+  }
+  static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }
+};
+
+namespace detail {
+
+template <class T>
+symbol record_dropout(symbol x, symbol rate, const random_options& options) {
+  op_builder& where = *x.builder();
+  node_def c;
+  c.op = &operation_of<dropout_op<T>>;
+  c.inputs = {x.id(), record_random_position(where).id()};
+  c.outputs = {x.info()};
+  c.attributes = words_of(typename dropout_op<T>::attributes{where.random_key(options.seed.get())});
+  if (rate.is_number()) {
+    c.literals = {literal_bits(rate.number())};
+  } else {
+    check_same_graph("dropout", &where, rate.builder());
+    c.inputs.push_back(rate.id());
+  }
+  return where.record(static_cast<node_def&&>(c));
+}
+
+WEFT_COLD_END
+
+template <class Rate>
+constexpr bool is_dropout_rate() {
+  if constexpr (Expression<Rate>)
+    return Rate::symbolic && dims_t<Rate>::rank == 0 && std::is_floating_point_v<value_t<Rate>>;
+  else
+    return std::is_floating_point_v<Rate>;
+}
+
+}  // namespace detail
+
+/// Elements are float, double, half or bfloat16.
+template <class T>
+struct elements_not_floating : mistake<!is_differentiable<T>> {};
+
+/// The rate is the share of elements that become zero: a number such as 0.1, or a scalar of the graph, float or double.
+template <class Rate>
+struct not_a_dropout_rate : mistake<!detail::is_dropout_rate<Rate>()> {};
+
+/// The operand with elements at random set to zero, at `rate` in [0, 1), and the others divided by 1 - rate
+/// (tf.nn.dropout): `dropout(hidden, 0.5)`. Every call and every step draws anew; what is drawn depends on the graph's
+/// seed, the call's number among those that draw or its `{.seed = 7}`, the session's `step_number()` and the element's
+/// number alone. So it is the same for any number of threads, on CPUs and GPUs, and after a restart that sets the
+/// step's number. The gradient draws the same once more and keeps nothing; none goes to the rate.
+///
+/// A rate of 0 turns it off. It may be a scalar of the graph, to train and evaluate with one step: a placeholder, or
+/// `0.5f * cast<float>(training)`. In a graph only: tensors have no steps. Throws invalid_argument if the rate is not
+/// in [0, 1): a number at once, a scalar in the step; on a GPU the result is NaN then.
+template <Expression Expr, class Rate>
+[[nodiscard]] auto dropout(const Expr& e, const Rate& rate, random_options options = {}) {
+  using T = value_t<Expr>;
+  using mistake = first_mistake<value_not_in_a_graph<Expr>, elements_not_floating<T>, not_a_dropout_rate<Rate>>;
+  static_assert(
+      correct<mistake>,
+      "dropout: takes a value of a graph, float or double, and a rate: dropout(x, 0.1) makes a tenth of it 0");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, dims_t<Expr>>(e);
+  } else {
+    gpu::compile_kernels<dropout_op, T>();
+    const symbol x = let(e).erased();
+    if constexpr (Expression<Rate>) {
+      return detail::node_of<Expr>(detail::record_dropout<T>(x, let(rate).erased(), options));
+    } else {
+      detail::check_dropout_rate(static_cast<double>(rate));
+      if (rate == 0) return detail::node_of<Expr>(x);
+      return detail::node_of<Expr>(detail::record_dropout<T>(x, symbol(static_cast<double>(rate)), options));
+    }
+  }
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/dropout.hpp>
+#endif
