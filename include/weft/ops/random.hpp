@@ -82,7 +82,7 @@ namespace detail {
 template <class Op>
 symbol record_random(op_builder& where, const value_info& output, double a, double b, const random_options& options) {
   node_def c;
-  c.op = &operation_of<Op<Op>>;
+  c.op = &operation_of<Op>;
   c.inputs = {record_random_position(where).id()};
   c.outputs = {output};
   c.attributes = words_of(random_attributes{where.random_key(options.seed.get())});
