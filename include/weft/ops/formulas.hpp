@@ -85,14 +85,20 @@ namespace math {
 
 WEFT_QUIET_BEGIN
 
-#define WEFT_FUNCTION_1(name)                                                                            \
-  WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                        \
-    return x.is_number() ? symbol(name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
-  }                                                                                                      \
+#define WEFT_FUNCTION_1(name)                                                                                  \
+  static_assert(                                                                                               \
+      std::is_same_v<decltype(math::name(0.0f)), float> && std::is_same_v<decltype(math::name(0.0)), double>,  \
+      "a function is one of float and of double");                                                             \
+  WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                              \
+    return x.is_number() ? symbol(math::name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
+  }                                                                                                            \
   WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return x; }
 #define WEFT_FUNCTION_2(name)                                                                     \
+  static_assert(std::is_same_v<decltype(math::name(0.0f, 0.0f)), float> &&                        \
+                    std::is_same_v<decltype(math::name(0.0, 0.0)), double>,                       \
+                "a function is one of floats and of doubles");                                    \
   WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                       \
-    return a.is_number() && b.is_number() ? symbol(name(a.number(), b.number()))                  \
+    return a.is_number() && b.is_number() ? symbol(math::name(a.number(), b.number()))            \
                                           : weft::detail::apply_primitive(primitive::name, a, b); \
   }                                                                                               \
   WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) { return weft::detail::join(a, b); }
