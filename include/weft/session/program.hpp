@@ -94,6 +94,7 @@ struct program {
   sequence<step_node> nodes;       ///< first those that run, in order
   std::uint32_t running = 0;       ///< how many run
   sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
+  sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {
     std::uint32_t node, variable;  ///< node: none for the caller who fetches it
