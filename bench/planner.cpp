@@ -2,6 +2,7 @@
 // in rotation. Prints one JSON object for each. Recording the graph is not counted.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -96,36 +97,31 @@ double resident_mb() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-/// Batches of 1 to `sizes` in rotation, beside each of them several times in a row: what a change of extents costs.
+/// Batches of 1 to `sizes` in rotation, and each of them again: what a change of extents costs beyond the step. Of each
+/// size the least of both counts, so that what else runs on the machine does not.
 template <class Step, class Call>
 void rotate(const char* what, int sizes, double seconds, Step step, const Call& call_with) {
   const double before = resident_mb();
-  std::vector<double> rotating, steady, beyond;
-  constexpr int in_a_row = 4;
-  const auto once = [&] {
-    const auto begin = bench::steady::now();
-    for (int n = 1; n <= sizes; ++n) call_with(step, n);
-    return bench::seconds_since(begin) / sizes;
-  };
-  const double first = once();
-  once();
-  for (const auto start = bench::steady::now(); rotating.size() < 3 || bench::seconds_since(start) < seconds;) {
-    rotating.push_back(once());
-    double same = 0;
-    for (int n = 1; n <= sizes; ++n) {
-      call_with(step, n);
-      const auto begin = bench::steady::now();
-      for (int i = 0; i < in_a_row; ++i) call_with(step, n);
-      same += bench::seconds_since(begin) / in_a_row;
+  const auto n = static_cast<std::size_t>(sizes);
+  std::vector<double> first(n), changed(n, 1e9), same(n, 1e9);
+  for (int batch = 1; batch <= sizes; ++batch) first[static_cast<std::size_t>(batch) - 1] = call_with(step, batch);
+  int rounds = 0;
+  for (const auto start = bench::steady::now(); rounds < 5 || bench::seconds_since(start) < seconds; ++rounds)
+    for (std::size_t i = 0; i < n; ++i) {
+      const int batch = static_cast<int>(i) + 1;
+      changed[i] = std::min(changed[i], call_with(step, batch));
+      if (rounds % 2 != 0) same[i] = std::min(same[i], call_with(step, batch));
     }
-    steady.push_back(same / sizes);
-    beyond.push_back(rotating.back() - steady.back());
-  }
+  const auto mean = [&](const std::vector<double>& seconds_of) {
+    double sum = 0;
+    for (const double s : seconds_of) sum += s;
+    return sum / sizes * 1e6;
+  };
   std::printf(
-      "{\"peer\": \"weft\", \"rotation\": \"%s\", \"sizes\": %d, \"us_beyond\": %.3f, \"us_median\": %.2f, \"us_steady\": "
-      "%.2f, \"us_first\": %.2f, \"bindings\": %zu, \"mb\": %.1f}\n",
-      what, sizes, bench::summarise(beyond).median * 1e6, bench::summarise(rotating).median * 1e6,
-      bench::summarise(steady).median * 1e6, first * 1e6, step.prepared().plan().bindings(), resident_mb() - before);
+      "{\"peer\": \"weft\", \"rotation\": \"%s\", \"sizes\": %d, \"us\": %.3f, \"step_us\": %.2f, \"first_us\": %.2f, "
+      "\"bindings\": %zu, \"resident_mb\": %.1f}\n",
+      what, sizes, mean(changed) - mean(same), mean(same), mean(first), step.prepared().plan().bindings(),
+      resident_mb() - before);
   std::fflush(stdout);
 }
 
@@ -140,16 +136,16 @@ void rotation(int sizes, bool fetched, double seconds) {
   const auto y = bench::some_labels(sizes);
   const auto views = [&](auto&& f) {
     return [&, f](auto& step, int batch) {
-      f(step, tensor_view<const float, bench::mlp_images>(x.data(), shape(batch, 784)),
-        tensor_view<const std::int32_t, bench::label_dims>(y.data(), shape(batch)));
+      return f(step, tensor_view<const float, bench::mlp_images>(x.data(), shape(batch, 784)),
+               tensor_view<const std::int32_t, bench::label_dims>(y.data(), shape(batch)));
     };
   };
   if (fetched)
     rotate("infer, fetched output", sizes, seconds, s.prepare(fetch(n.logits), feed(images)),
-           views([](auto& step, const auto& in, const auto&) { step(in); }));
+           views([](auto& step, const auto& in, const auto&) { return call(step, in); }));
   else
     rotate("train", sizes, seconds, s.prepare(fetch(n.loss, n.train), feed(images, labels)),
-           views([](auto& step, const auto& in, const auto& labels_in) { step(in, labels_in); }));
+           views([](auto& step, const auto& in, const auto& of) { return call(step, in, of); }));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct binding {
   sequence<fetched_operand> fetched;
   std::uint64_t hash = 0;   ///< of the extents of what is fed
   binding* next = nullptr;  ///< see binding_cache
+  std::size_t bytes = 0;
   extent_bindings extents;
   sequence<std::int64_t> names;   ///< the values of program_extents::names
   sequence<kernel_handle> kernels;  ///< of each instruction
@@ -49,6 +50,12 @@ struct binding {
   sequence<std::size_t> arena_bytes;
   gpu::owned<gpu_binding> on_gpus;
 
+  /// About what it holds: kernels are shared, but counted for each.
+  std::size_t memory_bytes() const {
+    std::size_t bytes = addresses.memory_bytes();
+    for (const kernel_handle& k : kernels) bytes += 1024 + k->memory_bytes();
+    return bytes;
+  }
   bool is_for(const detail::fed_value* given) const;
   void feed(const detail::fed_value* given);
 };

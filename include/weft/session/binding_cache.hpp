@@ -5,11 +5,13 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The bindings that a step keeps, found by the extents of what is fed. Of too many one goes that is drawn at random:
-/// where more extents come in rotation than are kept, the one that was not used for the longest time would always be
-/// the next to be asked for.
+/// The bindings that a step keeps, found by the extents of what is fed: at most 1,024, and 256 MB of them or 16. Of too
+/// many one goes that is drawn at random: where more extents come in rotation than are kept, the one that was not used
+/// for the longest time would always be the next to be asked for.
 class binding_cache {
  public:
+  static constexpr std::size_t always_kept = 16, max_kept = 1024, max_bytes = std::size_t{256} << 20;
+
   binding_cache() = default;
   binding_cache(const binding_cache&) = delete;
   binding_cache& operator=(const binding_cache&) = delete;
@@ -30,12 +32,13 @@ class binding_cache {
     return nullptr;
   }
 
-  /// Keeps at most so many.
-  void add(gpu::owned<binding> made, std::size_t most) {
-    while (all_.size() >= most) drop_one();
+  void add(gpu::owned<binding> made) {
+    made->bytes = made->memory_bytes();
+    while (all_.size() >= max_kept || (all_.size() >= always_kept && bytes_ + made->bytes > max_bytes)) drop_one();
     if (all_.size() == heads_.size()) widen();
     all_.reserve(all_.size() + 1);
     link(*made);
+    bytes_ += made->bytes;
     all_.push_back(made.release());
   }
 
@@ -62,12 +65,14 @@ class binding_cache {
     binding** place = &head(all_[at]->hash);
     while (*place != all_[at]) place = &(*place)->next;
     *place = all_[at]->next;
+    bytes_ -= all_[at]->bytes;
     delete all_[at];
     all_[at] = all_.back();
     all_.pop_back();
   }
 
   sequence<binding*> all_, heads_;  // heads: of lists by the last bits of the hash, as many as a power of two
+  std::size_t bytes_ = 0;
   std::uint64_t random_ = 0;
 };
 

@@ -78,8 +78,6 @@ class step_plan {
   std::string placement_log() const;
 
  private:
-  static constexpr std::size_t min_bindings = 16, max_bindings = 1024, max_entries = std::size_t{1} << 20;
-
   binding& choose_binding(const detail::fed_value* fed);
   void make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
   void bind_extents(binding& b, const detail::fed_value* fed) const;
@@ -185,10 +183,8 @@ WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64
   assign_addresses(*made);
   prepare_kernels(*made, like);
   if (gpu_) gpu_->bind(p, *made, infos_.data());
-  const std::size_t entries = p.buffers.size() + p.instructions.size();
-  const std::size_t most = max_entries / entries < min_bindings ? min_bindings : max_entries / entries;
   binding* const kept = made.get();
-  bindings_.add(static_cast<gpu::owned<binding>&&>(made), most < max_bindings ? most : max_bindings);
+  bindings_.add(static_cast<gpu::owned<binding>&&>(made));
   current_ = kept;
 }
 

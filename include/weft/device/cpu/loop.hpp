@@ -7,7 +7,7 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/sequence.hpp>
+#include <weft/tensor/short_array.hpp>
 
 namespace weft::device {
 
@@ -415,27 +415,6 @@ struct loop_operand : operand {
   const arithmetic* elements;  // an output's
 };
 
-/// The operands of a loop. Few of them, as most have, lie in the loop itself.
-class loop_operands {
- public:
-  explicit loop_operands(std::size_t n = 0) : size_(n) {
-    if (n > few) more_.resize(n), data_ = more_.data();
-  }
-  loop_operands(const loop_operands& o) : loop_operands(o.size_) {
-    for (std::size_t k = 0; k < size_; ++k) data_[k] = o.data_[k];
-  }
-  loop_operands& operator=(const loop_operands&) = delete;
-  loop_operand& operator[](std::size_t k) { return data_[k]; }
-  const loop_operand& operator[](std::size_t k) const { return data_[k]; }
-
- private:
-  static constexpr std::size_t few = 4;
-  std::size_t size_;
-  loop_operand own_[few];
-  sequence<loop_operand> more_;
-  loop_operand* data_ = own_;
-};
-
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
 /// Axes that every operand walks alike are merged first, so that most loops are one long run. What is left is cut into
@@ -619,7 +598,7 @@ class loop {
 
   shape space_;
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
-  loop_operands operands_;
+  short_array<loop_operand, 4> operands_;
   std::size_t cut_axis_ = 0;    // that chunks are cut from
   std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
   block_function block_ = nullptr, reduce_ = nullptr;

@@ -24,10 +24,10 @@ class loop_kernel final : public kernel {
     std::string (*print)(const char* what, const void* of) = nullptr;
   };
 
-  loop_kernel(const loop& body, const buffers& where, const sequence<std::uint64_t>& literals, description words)
-      : body_(body), where_(body.inputs() + body.outputs()), literals_(literals), words_(words) {
+  loop_kernel(loop&& body, const buffers& where, const sequence<std::uint64_t>& literals, description words)
+      : body_(static_cast<loop&&>(body)), where_(body_.inputs() + body_.outputs()), literals_(literals), words_(words) {
     for (std::size_t k = 0; k < body_.inputs(); ++k) where_[k].slot = where.in[k];
-    for (std::size_t k = 0; k < body_.outputs(); ++k) out(k) = {where.out[k], where.out_elements[k]};
+    for (std::size_t k = 0; k < body_.outputs(); ++k) out(k) = {where.out[k], where.out_elements[k], 0};
     chunks_ = body_.chunks();
     is_line_ = chunks_ == 1 && body_.is_line();
     for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = chunks_ != 1 && body_.chunks_share_output(k);
@@ -68,6 +68,7 @@ class loop_kernel final : public kernel {
   void merge_pieces(const kernel_context& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
   void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
 
+  std::size_t memory_bytes() const override { return memory_.memory_bytes() + divided_.memory_bytes(); }
   std::string describe() const override { return words_.print ? words_.print(words_.what, words_.of) : words_.what; }
 
  private:
@@ -76,8 +77,8 @@ class loop_kernel final : public kernel {
   };
 
   struct place {
-    std::uint32_t slot = 0;
-    std::size_t elements = 0, partial_offset = 0;  // of outputs
+    std::uint32_t slot;
+    std::size_t elements, partial_offset;  // of outputs
   };
   place& out(std::size_t k) { return where_[body_.inputs() + k]; }
   const place& out(std::size_t k) const { return where_[body_.inputs() + k]; }
@@ -118,7 +119,7 @@ class loop_kernel final : public kernel {
   };
   operands operands_in(const kernel_context& f) const {
     operands at;
-    const place* const all = where_.data();
+    const place* const all = where_.begin();
     const std::size_t inputs = body_.inputs(), outputs = body_.outputs();
     for (std::size_t k = 0; k < inputs; ++k) at.in[k] = f.buffers[all[k].slot];
     for (std::size_t k = 0; k < outputs; ++k) at.out[k] = f.buffers[all[inputs + k].slot];
@@ -155,7 +156,7 @@ class loop_kernel final : public kernel {
   };
 
   loop body_;
-  sequence<place> where_;  // inputs, then outputs
+  short_array<place, 4> where_;  // inputs, then outputs
   sequence<std::uint64_t> literals_;
   description words_;
   std::size_t chunks_ = 1, piece_bytes_ = 0, divided_elements_ = 0;
