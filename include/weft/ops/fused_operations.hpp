@@ -181,8 +181,8 @@ WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
   const auto how = device::reduce_op::store;
   device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
   const std::size_t elements = space.elements();
-  return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &elements}, p.c.literals,
-                                 {"map", &f, describe_fused});
+  return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &elements},
+                                 p.c.literals, {"map", &f, describe_fused});
 }
 
 WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attributes& a) {
@@ -196,10 +196,10 @@ WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attribut
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
   const device::reduce_op how = a.how;
   device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
-                          r.body->signature.memory_bound);
+                    r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
-  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results}, p.c.literals,
-                                    {reduction_name(how, a.mean), r.body, describe_fused});
+  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results},
+                                    p.c.literals, {reduction_name(how, a.mean), r.body, describe_fused});
   if (a.mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
@@ -247,7 +247,7 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     elements[k] = p.outputs[o].extents.elements();
   }
   device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
-                          f.signature.memory_bound);
+                    f.signature.memory_bound);
   auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements}, p.c.literals,
                                     {"gradient of", &f, describe_fused});
   if (a.mean)

@@ -43,7 +43,7 @@ struct binding {
   binding* next = nullptr;  ///< see binding_cache
   std::size_t bytes = 0;
   extent_bindings extents;
-  sequence<std::int64_t> names;   ///< the values of program_extents::names
+  sequence<std::int64_t> names;     ///< the values of program_extents::names
   sequence<kernel_handle> kernels;  ///< of each instruction
   sequence<std::byte*> addresses;   ///< of each buffer
   sequence<std::byte*> bases;       ///< of each arena, when the addresses were made

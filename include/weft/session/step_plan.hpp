@@ -114,7 +114,7 @@ class step_plan {
   };
   sequence<named_extents> named_extents_;
   sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // and the number of their extents
-  sequence<value_info> of_node_, of_leader_;  // the operands of the kernel that is made
+  sequence<value_info> of_node_, of_leader_;                         // the operands of the kernel that is made
   binding_cache bindings_;
   binding* current_ = nullptr;
   sequence<storage> blocks_;  // of each arena on the host
@@ -259,8 +259,8 @@ WEFT_DECL void step_plan::list_extents(std::uint32_t from) {
   for (; copies < p.buffers.size(); ++copies) list(copies, none);
 }
 
-/// Gives buffers their extents. Those of values that are not computed may be asked for all the same; an unknown one is an
-/// error only if it is used.
+/// Gives buffers their extents. Those of values that are not computed may be asked for all the same; an unknown one is
+/// an error only if it is used.
 WEFT_DECL void step_plan::resolve(binding& b) {
   const program& p = *program_;
   const auto known = [&](const shape& s) {

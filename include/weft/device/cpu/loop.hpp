@@ -588,7 +588,8 @@ class loop {
     }
     const auto* from = static_cast<const std::byte*>(tile);
     for (std::size_t r = 0; r < rows; ++r)
-      __builtin_memcpy(to + bytes(o, row_stride(o), r), from + r * columns * operands_[o].size, columns * operands_[o].size);
+      __builtin_memcpy(to + bytes(o, row_stride(o), r), from + r * columns * operands_[o].size,
+                       columns * operands_[o].size);
   }
 
   bool lies_contiguous(std::size_t k, std::size_t rows, std::size_t columns, std::size_t row_length) const {
@@ -682,8 +683,10 @@ inline std::size_t loop::scratch_bytes(const part& p) const {
   for (std::size_t k = 0; k < outputs_; ++k) {
     if (how(k) != reduce_op::sum) continue;
     for (std::size_t axis = 0; axis < inner_axis_; ++axis)
-      if (sums_along(k, p, axis)) bytes += cascade::room(extent(axis), summed_along(k, p, axis) * operands_[inputs_ + k].size);
-    bytes += cascade::room(elements(), reduce_runs_ ? operands_[inputs_ + k].size : tile_ * operands_[inputs_ + k].size);
+      if (sums_along(k, p, axis))
+        bytes += cascade::room(extent(axis), summed_along(k, p, axis) * operands_[inputs_ + k].size);
+    bytes +=
+        cascade::room(elements(), reduce_runs_ ? operands_[inputs_ + k].size : tile_ * operands_[inputs_ + k].size);
   }
   return bytes;
 }

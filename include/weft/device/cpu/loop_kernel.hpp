@@ -105,9 +105,7 @@ class loop_kernel final : public kernel {
   }
   std::byte* memory(std::size_t offset) { return reinterpret_cast<std::byte*>(memory_.data()) + offset; }
 
-  void clear(std::size_t k, void* to) const {
-    body_.elements_of(k)->fill_identity(body_.how(k), to, out(k).elements);
-  }
+  void clear(std::size_t k, void* to) const { body_.elements_of(k)->fill_identity(body_.how(k), to, out(k).elements); }
   void clear_combined(void* const* to) const {
     for (std::size_t k = 0; k < body_.outputs(); ++k)
       if (body_.combines(k)) clear(k, to[k]);
@@ -143,8 +141,7 @@ class loop_kernel final : public kernel {
   void merge(void* const* to, std::size_t pieces) {
     for (std::size_t c = 0; c < pieces; ++c)
       for (std::size_t k = 0; k < body_.outputs(); ++k)
-        if (apart_[k])
-          body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), to[k], 1, out(k).elements, 0, 1);
+        if (apart_[k]) body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), to[k], 1, out(k).elements, 0, 1);
   }
   std::byte* scratch(std::size_t piece) { return memory(piece * piece_bytes_); }
   void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + out(k).partial_offset; }
