@@ -17,7 +17,8 @@ using namespace weft;
 namespace {
 
 constexpr const char* usage =
-    "bench_planner [plan [--layers N] [--lanes N] [--infer] | rotation [--sizes N] [--fetched]] [--seconds S]";
+    "bench_planner [plan [--layers N] [--lanes N] [--infer] | mlp [--sizes N] [--infer] | sum [--sizes N]] [--seconds "
+    "S]";
 
 using inputs = dims<dyn<"batch">, 8>;
 
@@ -34,7 +35,7 @@ double call(Step& step, const Fed&... fed) {
   return bench::seconds_since(begin);
 }
 
-/// `prepare()` makes the step, `feed(step, batch)` calls it and returns how long that took.
+/// `prepare()` makes the step, `call_with(step, batch)` calls it and returns how long that took.
 template <class Prepare, class Call>
 planning measure(double seconds, const Prepare& prepare, const Call& call_with) {
   std::vector<double> schedule, plan, bind, steps;
@@ -84,9 +85,9 @@ void plan(int layers, int lanes, bool infer, double seconds) {
   }
   std::printf(
       "{\"peer\": \"weft\", \"layers\": %d, \"mode\": \"%s\", \"lanes\": %d, \"ms_median\": %.2f, \"schedule_ms\": "
-      "%.2f, \"bind_ms\": %.3f, \"step_ms\": %.3f}\n",
-      layers, infer ? "infer" : "train", lanes, (p.schedule + p.plan) * 1e3, p.schedule * 1e3, p.bind * 1e3,
-      p.step * 1e3);
+      "%.2f, \"step_ms\": %.3f, \"bind_share\": %.3f}\n",
+      layers, infer ? "infer" : "train", lanes, (p.schedule + p.plan) * 1e3, p.schedule * 1e3, p.step * 1e3,
+      p.bind / (p.schedule + p.plan));
   std::fflush(stdout);
 }
 
@@ -99,36 +100,46 @@ double resident_mb() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-/// Batches of 1 to `sizes` in rotation, and each of them again: what a change of extents costs beyond the step. Of each
-/// size the least of both counts, so that what else runs on the machine does not.
-template <class Step, class Call>
-void rotate(const char* what, int sizes, double seconds, Step step, const Call& call_with) {
-  const double before = resident_mb();
+/// Extents of 1 to `sizes` in rotation: what a step takes beyond steps that are each called with one of them alone, in
+/// the same order; and, as a further figure, beyond its own second call with the same, which finds everything in the
+/// caches. Of each size the least of all rounds counts, so that what else runs on the machine does not.
+template <class Prepare, class Call>
+void rotate(const char* what, int sizes, double seconds, const Prepare& prepare, const Call& call_with) {
   const auto n = static_cast<std::size_t>(sizes);
-  std::vector<double> first(n), changed(n, 1e9), same(n, 1e9);
-  for (int batch = 1; batch <= sizes; ++batch) first[static_cast<std::size_t>(batch) - 1] = call_with(step, batch);
+  auto step = prepare();
+  std::vector<decltype(prepare())> of_one_size;
+  std::vector<double> first(n), changing(n, 1e9), repeated(n, 1e9), alone(n, 1e9);
+  const double before = resident_mb();
+  for (std::size_t i = 0; i < n; ++i) first[i] = call_with(step, static_cast<int>(i) + 1);
+  const double after = resident_mb();
+  for (std::size_t i = 0; i < n; ++i) of_one_size.push_back(prepare());
+  const auto round = [&](std::vector<double>& least, const auto& seconds_of) {
+    for (std::size_t i = 0; i < n; ++i) least[i] = std::min(least[i], seconds_of(i, static_cast<int>(i) + 1));
+  };
   int rounds = 0;
-  for (const auto start = bench::steady::now(); rounds < 5 || bench::seconds_since(start) < seconds; ++rounds)
-    for (std::size_t i = 0; i < n; ++i) {
-      const int batch = static_cast<int>(i) + 1;
-      changed[i] = std::min(changed[i], call_with(step, batch));
-      if (rounds % 2 != 0) same[i] = std::min(same[i], call_with(step, batch));
-    }
+  for (const auto start = bench::steady::now(); rounds < 5 || bench::seconds_since(start) < seconds; ++rounds) {
+    round(changing, [&](std::size_t, int size) { return call_with(step, size); });
+    round(alone, [&](std::size_t i, int size) { return call_with(of_one_size[i], size); });
+    round(repeated, [&](std::size_t, int size) {
+      call_with(step, size);
+      return call_with(step, size);
+    });
+  }
   const auto mean = [&](const std::vector<double>& seconds_of) {
     double sum = 0;
     for (const double s : seconds_of) sum += s;
     return sum / sizes * 1e6;
   };
   std::printf(
-      "{\"peer\": \"weft\", \"rotation\": \"%s\", \"sizes\": %d, \"us\": %.3f, \"step_us\": %.2f, \"first_us\": %.2f, "
-      "\"bindings\": %zu, \"resident_mb\": %.1f}\n",
-      what, sizes, mean(changed) - mean(same), mean(same), mean(first), step.prepared().plan().bindings(),
-      resident_mb() - before);
+      "{\"peer\": \"weft\", \"rotation\": \"%s\", \"sizes\": %d, \"us\": %.3f, \"beyond_repeated_us\": %.3f, "
+      "\"step_us\": %.3f, \"first_us\": %.2f, \"bindings\": %zu, \"resident_mb\": %.1f}\n",
+      what, sizes, mean(changing) - mean(alone), mean(changing) - mean(repeated), mean(repeated), mean(first),
+      step.prepared().plan().bindings(), after - before);
   std::fflush(stdout);
 }
 
 /// The classifier of bench_step. All sizes are read from the same memory, so that the caches hold what is fed.
-void rotation(int sizes, bool fetched, double seconds) {
+void mlp(int sizes, bool infer, double seconds) {
   graph g(1);
   auto images = placeholder<float, bench::mlp_images>(g, "images");
   auto labels = placeholder<std::int32_t, bench::label_dims>(g, "labels");
@@ -136,18 +147,32 @@ void rotation(int sizes, bool fetched, double seconds) {
   session s{g, {.threads = 1}};
   const auto x = bench::random_images<bench::mlp_images>(shape(sizes, 784));
   const auto y = bench::some_labels(sizes);
-  const auto views = [&](auto&& f) {
-    return [&, f](auto& step, int batch) {
-      return f(step, tensor_view<const float, bench::mlp_images>(x.data(), shape(batch, 784)),
-               tensor_view<const std::int32_t, bench::label_dims>(y.data(), shape(batch)));
-    };
+  const auto first = [&](int batch) {
+    return tensor_view<const float, bench::mlp_images>(x.data(), shape(batch, 784));
   };
-  if (fetched)
-    rotate("infer, fetched output", sizes, seconds, s.prepare(fetch(n.logits), feed(images)),
-           views([](auto& step, const auto& in, const auto&) { return call(step, in); }));
+  const auto first_labels = [&](int batch) {
+    return tensor_view<const std::int32_t, bench::label_dims>(y.data(), shape(batch));
+  };
+  if (infer)
+    rotate(
+        "mlp infer, fetched output", sizes, seconds, [&] { return s.prepare(fetch(n.logits), feed(images)); },
+        [&](auto& step, int batch) { return call(step, first(batch)); });
   else
-    rotate("train", sizes, seconds, s.prepare(fetch(n.loss, n.train), feed(images, labels)),
-           views([](auto& step, const auto& in, const auto& of) { return call(step, in, of); }));
+    rotate(
+        "mlp train", sizes, seconds, [&] { return s.prepare(fetch(n.loss, n.train), feed(images, labels)); },
+        [&](auto& step, int batch) { return call(step, first(batch), first_labels(batch)); });
+}
+
+/// A step that is next to nothing, so that a change of extents shows.
+void sum_of_few(int sizes, double seconds) {
+  graph g;
+  using few = dims<dyn<"n">>;
+  auto x = placeholder<float, few>(g, "x");
+  session s{g, {.threads = 1}};
+  const tensor<float, few> zeros{shape(sizes)};
+  rotate(
+      "sum", sizes, seconds, [&] { return s.prepare(fetch(sum(x)), feed(x)); },
+      [&](auto& step, int n) { return call(step, tensor_view<const float, few>(zeros.data(), shape(n))); });
 }
 
 }  // namespace
@@ -159,15 +184,19 @@ int main(int argc, char** argv) {
     for (const bool infer : {false, true})
       for (const int lanes : {1, 2})
         for (const int layers : {1000, 2000, 4000}) plan(layers, lanes, infer, seconds);
-    for (const bool fetched : {false, true})
-      for (const int sizes : {20, 100, 1000}) rotation(sizes, fetched, seconds);
+    for (const bool infer : {false, true}) mlp(100, infer, seconds);
+    for (const int sizes : {100, 1000, 3000}) sum_of_few(sizes, seconds);
     return 0;
   }
-  const bool of_extents = a.take("rotation");
-  if (!of_extents) a.take("plan");
-  const bool flag = a.take(of_extents ? "--fetched" : "--infer");
-  const int size = a.take(of_extents ? "--sizes" : "--layers", of_extents ? 100 : 4000);
-  const int lanes = of_extents ? 1 : a.take("--lanes", 1);
+  const bool of_mlp = a.take("mlp"), of_sum = !of_mlp && a.take("sum"), infer = !of_sum && a.take("--infer");
+  if (!of_mlp && !of_sum) a.take("plan");
+  const int sizes = of_mlp || of_sum ? a.take("--sizes", 100) : 0;
+  const int layers = sizes ? 0 : a.take("--layers", 4000), lanes = sizes ? 1 : a.take("--lanes", 1);
   a.finish(usage);
-  of_extents ? rotation(size, flag, seconds) : plan(size, lanes, flag, seconds);
+  if (of_mlp)
+    mlp(sizes, infer, seconds);
+  else if (of_sum)
+    sum_of_few(sizes, seconds);
+  else
+    plan(layers, lanes, infer, seconds);
 }

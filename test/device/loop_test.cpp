@@ -248,7 +248,7 @@ struct random_sums {
       elements[k] = to[k].size();
     }
     dev::loop_kernel kernel(dev::loop(space, 2, in, 3, out, how, of, both, nullptr), {in_slots, out_slots, elements},
-                            {});
+                            {}, {});
     std::byte* buffers[5] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
     for (std::size_t k = 0; k < 3; ++k) buffers[2 + k] = reinterpret_cast<std::byte*>(to[k].data());
     thread_pool pool(threads);
