@@ -2,7 +2,6 @@
 // in rotation. Prints one JSON object for each. Recording the graph is not counted.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -102,22 +101,23 @@ double resident_mb() {
 
 /// Extents of 1 to `sizes` in rotation: what a step takes beyond steps that are each called with one of them alone, in
 /// the same order; and, as a further figure, beyond its own second call with the same, which finds everything in the
-/// caches. Of each size the least of all rounds counts, so that what else runs on the machine does not.
+/// caches. Of each size the median of all rounds counts.
 template <class Prepare, class Call>
 void rotate(const char* what, int sizes, double seconds, const Prepare& prepare, const Call& call_with) {
   const auto n = static_cast<std::size_t>(sizes);
   auto step = prepare();
   std::vector<decltype(prepare())> of_one_size;
-  std::vector<double> first(n), changing(n, 1e9), repeated(n, 1e9), alone(n, 1e9);
+  std::vector<double> first(n);
+  std::vector<std::vector<double>> changing(n), repeated(n), alone(n);
   const double before = resident_mb();
   for (std::size_t i = 0; i < n; ++i) first[i] = call_with(step, static_cast<int>(i) + 1);
   const double after = resident_mb();
   for (std::size_t i = 0; i < n; ++i) of_one_size.push_back(prepare());
-  const auto round = [&](std::vector<double>& least, const auto& seconds_of) {
-    for (std::size_t i = 0; i < n; ++i) least[i] = std::min(least[i], seconds_of(i, static_cast<int>(i) + 1));
+  const auto round = [&](std::vector<std::vector<double>>& samples, const auto& seconds_of) {
+    for (std::size_t i = 0; i < n; ++i) samples[i].push_back(seconds_of(i, static_cast<int>(i) + 1));
   };
-  int rounds = 0;
-  for (const auto start = bench::steady::now(); rounds < 5 || bench::seconds_since(start) < seconds; ++rounds) {
+  for (const auto start = bench::steady::now();
+       changing[0].size() < 7 || (changing[0].size() < 200 && bench::seconds_since(start) < seconds);) {
     round(changing, [&](std::size_t, int size) { return call_with(step, size); });
     round(alone, [&](std::size_t i, int size) { return call_with(of_one_size[i], size); });
     round(repeated, [&](std::size_t, int size) {
@@ -125,15 +125,17 @@ void rotate(const char* what, int sizes, double seconds, const Prepare& prepare,
       return call_with(step, size);
     });
   }
-  const auto mean = [&](const std::vector<double>& seconds_of) {
+  const auto mean = [&](const auto& samples) {
     double sum = 0;
-    for (const double s : seconds_of) sum += s;
+    for (const auto& of_size : samples) sum += bench::summarise(of_size).median;
     return sum / sizes * 1e6;
   };
+  double all_first = 0;
+  for (const double seconds_of : first) all_first += seconds_of / sizes * 1e6;
   std::printf(
       "{\"peer\": \"weft\", \"rotation\": \"%s\", \"sizes\": %d, \"us\": %.3f, \"beyond_repeated_us\": %.3f, "
       "\"step_us\": %.3f, \"first_us\": %.2f, \"bindings\": %zu, \"resident_mb\": %.1f}\n",
-      what, sizes, mean(changing) - mean(alone), mean(changing) - mean(repeated), mean(repeated), mean(first),
+      what, sizes, mean(changing) - mean(alone), mean(changing) - mean(repeated), mean(repeated), all_first,
       step.prepared().plan().bindings(), after - before);
   std::fflush(stdout);
 }
