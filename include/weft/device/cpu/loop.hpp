@@ -546,6 +546,33 @@ class loop {
     return chunk == chunks ? n : n * chunk / chunks / unit * unit;
   }
 
+  /// How rows of so many columns are cut into tiles.
+  struct tiling {
+    tiling(const loop& l, std::size_t all_rows, std::size_t all_columns)
+        : rows(all_columns < l.tile_ ? l.tile_ / (all_columns ? all_columns : 1) : 1),
+          columns(all_columns < l.tile_ ? all_columns : l.tile_),
+          down((all_rows + rows - 1) / rows),
+          across(columns ? (all_columns + columns - 1) / columns : 0) {}
+
+    /// Of a sum: how many tiles in a row are terms of the same results. Not a sum: 1.
+    std::size_t terms(const loop& l, std::size_t output) const {
+      if (l.how(output) != reduce_op::sum) return 1;
+      const std::size_t o = l.inputs_ + output;
+      return (l.row_stride(o) == 0 ? down : 1) * (l.inner_stride(o) == 0 ? across : 1);
+    }
+    std::size_t term_bytes(const loop& l, std::size_t output) const {
+      const std::size_t o = l.inputs_ + output;
+      return (l.inner_stride(o) != 0 ? columns : l.row_stride(o) != 0 ? rows : 1) * l.operands_[o].size;
+    }
+    /// The memory for these sums.
+    std::size_t room(const loop& l, std::size_t output) const {
+      const std::size_t n = terms(l, output);
+      return n == 1 ? 0 : cascade::room(n, term_bytes(l, output));
+    }
+
+    std::size_t rows, columns, down, across;  // of a tile; and how many tiles
+  };
+
   std::size_t scratch_bytes(const part&) const;
   void run_range(const void* const* in, void* const* out, const std::uint64_t* literals, const part&,
                  std::byte* scratch) const;
@@ -679,14 +706,15 @@ inline std::size_t loop::scratch_bytes() const {
 }
 
 inline std::size_t loop::scratch_bytes(const part& p) const {
+  const tiling tiles(*this, inner_axis_ + 1 < space_.rank ? extent_in(p, inner_axis_) : 1,
+                     extent_in(p, space_.rank - 1));
   std::size_t bytes = 0;
   for (std::size_t k = 0; k < outputs_; ++k) {
     if (how(k) != reduce_op::sum) continue;
     for (std::size_t axis = 0; axis < inner_axis_; ++axis)
       if (sums_along(k, p, axis))
         bytes += cascade::room(extent(axis), summed_along(k, p, axis) * operands_[inputs_ + k].size);
-    bytes +=
-        cascade::room(elements(), reduce_runs_ ? operands_[inputs_ + k].size : tile_ * operands_[inputs_ + k].size);
+    bytes += reduce_runs_ ? cascade::room(elements(), operands_[inputs_ + k].size) : tiles.room(*this, k);
   }
   return bytes;
 }
@@ -776,19 +804,17 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   alignas(64) std::byte staging[2 * max_operands][tile_bytes];
   const void* staged_from[max_operands]{};
   std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
-  const std::size_t tile_columns = columns < tile_ ? columns : tile_;
-  const std::size_t tile_rows = columns < tile_ ? tile_ / columns : 1;
-  const std::size_t down = (rows + tile_rows - 1) / tile_rows, across = (columns + tile_columns - 1) / tile_columns;
+  const tiling tiles(*this, rows, columns);
+  const std::size_t tile_rows = tiles.rows, tile_columns = tiles.columns;
 
   // Of each sum: how many tiles in a row are terms of the same results.
   cascade sums[max_operands];
   std::size_t terms[max_operands];
   for (std::size_t k = 0; k < outputs_; ++k) {
-    const std::size_t o = inputs_ + k;
-    terms[k] = how(k) != reduce_op::sum ? 1 : (row_stride(o) == 0 ? down : 1) * (inner_stride(o) == 0 ? across : 1);
+    terms[k] = tiles.terms(*this, k);
     if (terms[k] == 1) continue;
-    sums[k] = cascade(*elements_of(k), tile_ * operands_[o].size, scratch);
-    scratch += cascade::room(elements(), tile_ * operands_[o].size);
+    sums[k] = cascade(*elements_of(k), tiles.term_bytes(*this, k), scratch);
+    scratch += tiles.room(*this, k);
   }
 
   std::size_t tile = 0;
