@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models overhead elementwise matmul allreduce parameter_server compile)
+known=(step models overhead planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -124,6 +124,8 @@ suite_models() {
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }
+
+suite_planner() { weft ${quick:+--seconds 0.2}; }
 
 suite_elementwise() {
   local elements peer=

@@ -16,9 +16,11 @@ import sys
 FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False), "ms_median": ("ms", False),
            "steps_per_s": ("steps/s", True), "seconds": ("s", False)}
 # And by these beside it, on lines of their own.
-MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False)}
+MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
+                "bind_share": ("of planning", False)}
 # What else is measured, not what is asked for.
-FURTHER = {"us_min", "ms_min", "gflops", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note"}
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note",
+           "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings"}
 
 
 class Wanted:
@@ -49,7 +51,11 @@ def headers_alone(program):
     return lambda asked: asked["compiler"] == "g++" and asked["program"] == program and not asked.get("separate")
 
 
-# Issue 3, "Figures".
+def planned(lanes):
+    return lambda asked: asked.get("layers") == 4000 and asked.get("lanes") == lanes
+
+
+# Issue 3, "Figures"; of the planner issue 15, "What it must show".
 WANTED = [
     Wanted("step", one_thread_training(1), times=4),
     Wanted("step", one_thread_training(10), times=2),
@@ -59,6 +65,10 @@ WANTED = [
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
+    Wanted("planner", planned(lanes=1), unit="ms", most=150),
+    Wanted("planner", planned(lanes=2), unit="ms", most=300),
+    Wanted("planner", unit="of planning", most=0.2),
+    Wanted("planner", lambda asked: asked.get("sizes") == 100, unit="us", most=1),
     Wanted("elementwise", lambda asked: asked["elements"] >= 100_000, times=1, peer="eigen"),
     Wanted("matmul", times=0.98, peer="onednn"),
     Wanted("allreduce", lambda asked: asked["bytes"] <= 10_240, times=20, peer="gloo"),

@@ -241,12 +241,14 @@ struct random_sums {
   /// By a kernel: as a whole on so many threads, or in so many calls for rows, or so many pieces.
   std::vector<std::vector<float>> found(int threads, std::size_t calls, std::size_t pieces) {
     std::vector<std::vector<float>> to;
-    dev::loop_kernel::buffers where{{0, 1}, {2, 3, 4}, {}};
+    const std::uint32_t in_slots[] = {0, 1}, out_slots[] = {2, 3, 4};
+    std::size_t elements[3];
     for (std::size_t k = 0; k < 3; ++k) {
       to.emplace_back(expected[k].size(), 77.0f);
-      where.out_elements.push_back(to[k].size());
+      elements[k] = to[k].size();
     }
-    dev::loop_kernel kernel(dev::loop(space, 2, in, 3, out, how, of, both, nullptr), where, {}, "");
+    dev::loop_kernel kernel(dev::loop(space, 2, in, 3, out, how, of, both, nullptr), {in_slots, out_slots, elements},
+                            {}, {});
     std::byte* buffers[5] = {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(y.data())};
     for (std::size_t k = 0; k < 3; ++k) buffers[2 + k] = reinterpret_cast<std::byte*>(to[k].data());
     thread_pool pool(threads);

@@ -1,5 +1,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <vector>
 #include <weft/weft.hpp>
@@ -498,14 +499,140 @@ BOOST_AUTO_TEST_CASE(where_a_node_runs_and_why) {
   BOOST_TEST(wide.explain(moved) == "moved on /device:CPU:5: it was asked for");
 }
 
-BOOST_AUTO_TEST_CASE(a_step_keeps_the_plans_that_it_used_last) {
-  using row = dims<dyn<"n">>;
+namespace {
+
+// An operation whose kernels are counted, and say that they hold so much memory. It doubles what it is given.
+std::size_t kernels_made = 0, kernels_alive = 0, kernel_bytes = 0;
+struct doubling_kernel final : kernel {
+  std::uint32_t in, out;
+  std::size_t elements;
+  explicit doubling_kernel(const prepare_context& p)
+      : in(p.input_slots[0]), out(p.output_slots[0]), elements(p.inputs[0].extents.elements()) {
+    ++kernels_made, ++kernels_alive;
+  }
+  ~doubling_kernel() override { --kernels_alive; }
+  void run(const kernel_context& f) override {
+    for (std::size_t i = 0; i < elements; ++i)
+      reinterpret_cast<float*>(f.buffers[out])[i] = 2 * reinterpret_cast<const float*>(f.buffers[in])[i];
+  }
+  std::size_t memory_bytes() const override { return kernel_bytes; }
+  std::string describe() const override { return "doubling"; }
+};
+constexpr operation doubling = {
+    .name = "doubling", .prepare_cpu = [](const prepare_context& p) -> kernel* { return new doubling_kernel(p); }};
+
+template <class N>
+N doubled(const N& x) {
+  node_def c;
+  c.op = &doubling;
+  c.inputs = {x.id()};
+  c.outputs = {x.erased().info()};
+  return N(x.erased().builder()->record(c));
+}
+
+using row = dims<dyn<"n">>;
+tensor<float, row> counted_up(int n) {
+  tensor<float, row> t{shape(n)};
+  for (int i = 0; i < n; ++i) t(i) = static_cast<float>(i);
+  return t;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(more_extents_in_rotation_than_are_kept) {
+  constexpr int most = 1024, sizes = 1300;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{100} << 20}) {
+    kernel_bytes = bytes;
+    {
+      graph g;
+      const auto x = placeholder<float, row>(g, "x");
+      session s{g, {.threads = 1}};
+      auto step = s.prepare(fetch(doubled(x), sum(x * 3.0f)), feed(x));
+      const auto round = [&] {
+        kernels_made = 0;
+        for (int n = 1; n <= sizes; ++n) {
+          const auto [twice, total] = step(counted_up(n));
+          BOOST_REQUIRE_EQUAL(twice.extent(0), n);
+          BOOST_REQUIRE_EQUAL(twice(n - 1), 2.0f * static_cast<float>(n - 1));
+          BOOST_REQUIRE_EQUAL(total, 3.0f * static_cast<float>(n * (n - 1) / 2));
+        }
+        return kernels_made;
+      };
+      BOOST_TEST(round() == sizes);
+      // What is dropped is given back; where kernels hold much memory, all but sixteen are dropped.
+      const std::size_t kept = bytes == 0 ? most : 16;
+      BOOST_TEST(step.prepared().plan().bindings() == kept);
+      BOOST_TEST(kernels_alive == kept);
+      // Dropping the one that was used first would make each of them anew.
+      const std::size_t made = round();
+      if (bytes == 0) BOOST_TEST(made < sizes * 3 / 4);
+      BOOST_TEST(kernels_alive == kept);
+      BOOST_TEST(step.prepared().plan().bindings() == kept);
+    }
+    BOOST_TEST(kernels_alive == 0u);
+  }
+  kernel_bytes = 0;
+}
+
+BOOST_AUTO_TEST_CASE(kernels_whose_extents_stay_are_kept) {
   graph g;
   const auto x = placeholder<float, row>(g, "x");
+  const auto y = placeholder<float, dims<dyn<"m">>>(g, "y");
   session s{g, {.threads = 1}};
-  auto step = s.prepare(fetch(sum(exp(x))), feed(x));
-  for (int round = 0; round < 2; ++round)
-    for (int n = 1; n <= 40; ++n) BOOST_TEST(step(tensor<float, row>(shape(n))) == static_cast<float>(n));
+  auto step = s.prepare(fetch(sum(doubled(x)) + sum(y)), feed(x, y));
+  kernels_made = 0;
+  const auto run = [&](int n, int m) {
+    const tensor<float, dims<dyn<"m">>> ones{shape(m)};
+    BOOST_REQUIRE_EQUAL(step(counted_up(n), ones), static_cast<float>(n * (n - 1)));
+  };
+  for (int m = 1; m <= 50; ++m) run(3, m);
+  BOOST_TEST(kernels_made == 1u);
+  for (int m = 51; m <= 60; ++m) run(4, m);
+  BOOST_TEST(kernels_made == 2u);
+  run(4, 1);  // back to what was met first, then on from there
+  run(3, 1);
+  run(3, 61);
+  BOOST_TEST(kernels_made == 2u);
+  BOOST_TEST(step.prepared().plan().bindings() == 62u);
+}
+
+// With two lanes: bits of training, and that an instruction waits for no more than the last one it must follow.
+BOOST_AUTO_TEST_CASE(lanes_train_what_one_lane_trains) {
+  const auto train = [](int lanes, bool look) {
+    graph g(1);
+    using wide = dims<dyn<"batch">, 48>;
+    const auto x = placeholder<float, wide>(g, "x");
+    std::vector<node<float, wide>> layers{x, let(tanh(x))};
+    for (int i = 0; i < 20; ++i) {
+      const name_scope within(g, "layer");
+      const auto w = variable<float, dims<48, 48>>(g, "weights", init::uniform{-0.2, 0.2});
+      const auto b = variable<float, dims<48>>(g, "bias", init::zeros{});
+      layers.push_back(let(tanh(matmul(layers.back(), w) + b) + layers[layers.size() - 2]));
+    }
+    const auto loss = mean(square(layers.back()));
+    const auto update = gradient_descent{.learning_rate = 0.01}.minimize(loss);
+    session s{g, {.threads = 1, .inter_op_threads = lanes}};
+    auto step = s.prepare(fetch(loss, update), feed(x));
+    std::vector<float> losses;
+    for (int i = 0; i < 28; ++i) {
+      tensor<float, wide> in(shape(30 + i % 7, 48));
+      for (std::size_t k = 0; k < in.elements(); ++k) in.data()[k] = static_cast<float>(k % 5) - 1.5f;
+      losses.push_back(std::get<0>(step(in)));
+    }
+    std::size_t waits = 0;
+    std::istringstream lines(look ? step.explain() : std::string());
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t at = line.find("  waits for ");
+      if (at == std::string::npos) continue;
+      ++waits;
+      BOOST_TEST(line.find(' ', at + 12) == std::string::npos, line);
+    }
+    if (look) BOOST_TEST(waits > 10u);
+    return losses;
+  };
+  const std::vector<float> alone = train(1, false);
+  BOOST_TEST(alone[27] < alone[6]);
+  BOOST_TEST(train(2, true) == alone, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {

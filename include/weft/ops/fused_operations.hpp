@@ -31,7 +31,7 @@ shape broadcast_space(const value_info* operands, std::size_t count);
 inline device::block_function evaluation(const fused& f) { return f.signature.operations ? version(f.map) : nullptr; }
 
 /// A kernel's words: what it does, the expression, its elements and the instruction set.
-std::string describe_fused(const char* what, const fused&);
+std::string describe_fused(const char* what, const void* of);
 const char* reduction_name(device::reduce_op, bool mean);
 
 /// A number as an element of a floating-point type, by its bits.
@@ -142,7 +142,8 @@ WEFT_DECL shape broadcast_space(const value_info* operands, std::size_t count) {
   return space;
 }
 
-WEFT_DECL std::string describe_fused(const char* what, const fused& f) {
+WEFT_DECL std::string describe_fused(const char* what, const void* of) {
+  const fused& f = *static_cast<const fused*>(of);
   return str_cat({what, " ", skeleton::print(f.text), " ", name(f.type), " ", weft::name(detected_isa())});
 }
 
@@ -173,9 +174,10 @@ WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
   const std::size_t n = operands_of(p, space, in);
   const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
   const auto how = device::reduce_op::store;
-  const device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
-  return new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {space.elements()}},
-                                 p.c.literals, describe_fused("map", f));
+  device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
+  const std::size_t elements = space.elements();
+  return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &elements},
+                                 p.c.literals, {"map", &f, describe_fused});
 }
 
 WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attributes& a) {
@@ -188,11 +190,11 @@ WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attribut
   kept_axes(a.reduced, space.rank, kept);
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
   const device::reduce_op how = a.how;
-  const device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
-                          r.body->signature.memory_bound);
+  device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
+                    r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
-  auto* k = new device::loop_kernel(body, {{p.input_slots, p.input_slots + n}, {p.output_slots[0]}, {results}},
-                                    p.c.literals, describe_fused(reduction_name(how, a.mean), *r.body));
+  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results},
+                                    p.c.literals, {reduction_name(how, a.mean), r.body, describe_fused});
   if (a.mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
@@ -205,7 +207,9 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
   const shape space = of_reduction ? broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
   const std::uint32_t read = f.gradient_reads();
   device::operand in[device::max_operands], out[device::max_operands];
-  device::loop_kernel::buffers where{{p.input_slots, p.input_slots + inputs}, {}, {}};
+  std::uint32_t in_slots[device::max_operands], out_slots[device::max_operands];
+  std::size_t elements[device::max_operands];
+  for (std::size_t k = 0; k < inputs; ++k) in_slots[k] = p.input_slots[k];
   if (of_reduction) {
     bool kept[max_rank];
     kept_axes(a.reduced, space.rank, kept);
@@ -218,7 +222,7 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
     if ((read >> k) & 1) continue;
     in[k] = in[arguments];  // not read: any valid address will do
-    where.in[k] = where.in[arguments];
+    in_slots[k] = in_slots[arguments];
   }
 
   // The loop computes every gradient; those that nobody asked for land in a tile of their own.
@@ -226,28 +230,28 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
   for (std::size_t k = 0; k < arguments; ++k) {
     out[k] = device::operand{p.inputs[k].type, {}};
     how[k] = device::reduce_op::discard;
-    where.out.push_back(p.output_slots[0]);
-    where.out_elements.push_back(0);
+    out_slots[k] = p.output_slots[0];
+    elements[k] = 0;
   }
   for (std::size_t o = 0; o < p.c.outputs.size(); ++o) {
     const std::size_t k = elementwise_gradient_op::argument_of(p.c, o);
     out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
     const bool whole = p.outputs[o].extents.elements() == space.elements();
     how[k] = whole ? device::reduce_op::store : device::reduce_op::sum;
-    where.out[k] = p.output_slots[o];
-    where.out_elements[k] = p.outputs[o].extents.elements();
+    out_slots[k] = p.output_slots[o];
+    elements[k] = p.outputs[o].extents.elements();
   }
   // Unoptimised code does read them: of a narrower upstream past its end. What is written has the same elements.
   for (std::size_t k = 0; k < arguments; ++k) {
     if ((read >> k) & 1 || size_of(p.inputs[k].type) <= size_of(upstream.type)) continue;
     const bool stored = how[k] == device::reduce_op::store;
     in[k] = stored ? out[k] : device::operand{p.inputs[k].type, {}};
-    if (stored) where.in[k] = where.out[k];
+    if (stored) in_slots[k] = out_slots[k];
   }
-  const device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
-                          f.signature.memory_bound);
-  auto* k = new device::loop_kernel(body, static_cast<device::loop_kernel::buffers&&>(where), p.c.literals,
-                                    describe_fused("gradient of", f));
+  device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
+                    f.signature.memory_bound);
+  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements}, p.c.literals,
+                                    {"gradient of", &f, describe_fused});
   if (a.mean)
     k->divide_input(arguments, static_cast<double>(space.elements()) / static_cast<double>(upstream.extents.elements()),
                     upstream.extents.elements(), upstream.type, *f.value_arithmetic);

@@ -59,6 +59,7 @@ class softmax_kernel final : public kernel {
                      " is not one of the ", columns_, " classes"});
   }
 
+  std::size_t memory_bytes() const override { return scratch_.memory_bytes(); }
   std::string describe() const override { return str_cat({name_, " ", rows_, "x", columns_}); }
 
  private:

@@ -40,6 +40,7 @@ class sort_kernel final : public kernel {
                         scratch_.data() + chunk * scratch, begin, end);
     });
   }
+  std::size_t memory_bytes() const override { return scratch_.memory_bytes(); }
   std::string describe() const override { return str_cat({name_, " ", first_, " of ", rows_.extent}); }
 
  private:

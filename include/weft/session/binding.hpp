@@ -3,6 +3,7 @@
 #include <weft/device/gpu/device.hpp>
 #include <weft/graph/extent_bindings.hpp>
 #include <weft/session/memory_plan.hpp>
+#include <weft/session/operand_table.hpp>
 #include <weft/session/program.hpp>
 
 WEFT_COLD_BEGIN
@@ -24,37 +25,73 @@ class gpu_binding {
 
 /// A program for known extents: a kernel for each instruction, and an address for each buffer.
 struct binding {
-  sequence<shape> fed;            ///< the extents of what is fed, which it is for
-  std::uint64_t hash = 0;         ///< of those
-  std::uint64_t last_used = 0;
+  /// What is fed, in the extents that the binding is for, and fetched.
+  struct fed_operand {
+    shape extents;
+    std::uint32_t buffer;
+  };
+  struct fetched_operand {
+    shape extents;
+    std::size_t bytes;
+    std::uint32_t buffer;
+    bool to_caller;  ///< computed in memory that the caller provides
+  };
+
+  sequence<fed_operand> fed;
+  sequence<fetched_operand> fetched;
+  std::uint64_t hash = 0;   ///< of the extents of what is fed
+  binding* next = nullptr;  ///< see binding_cache
+  std::size_t bytes = 0;
   extent_bindings extents;
-  sequence<std::int64_t> names;   ///< the values of program_extents::names
+  sequence<std::int64_t> names;     ///< the values of program_extents::names
   sequence<kernel_handle> kernels;  ///< of each instruction
   sequence<std::byte*> addresses;   ///< of each buffer
   sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
   sequence<std::size_t> arena_bytes;
-  sequence<value_info> fetched;   ///< what is fetched
   gpu::owned<gpu_binding> on_gpus;
+
+  /// About what it holds: kernels are shared, but counted for each.
+  std::size_t memory_bytes() const {
+    std::size_t bytes = addresses.memory_bytes();
+    for (const kernel_handle& k : kernels) bytes += 1024 + k->memory_bytes();
+    return bytes;
+  }
+  bool is_for(const detail::fed_value* given) const;
+  void feed(const detail::fed_value* given);
 };
+
+WEFT_COLD_END
+
+// What each step goes through is compiled in full.
+inline bool binding::is_for(const detail::fed_value* given) const {
+  for (std::size_t i = 0; i < fed.size(); ++i)
+    if (!(fed[i].extents == given[i].extents)) return false;
+  return true;
+}
+inline void binding::feed(const detail::fed_value* given) {
+  for (std::size_t i = 0; i < fed.size(); ++i)
+    addresses[fed[i].buffer] = static_cast<std::byte*>(const_cast<void*>(given[i].data));
+}
+
+WEFT_COLD_BEGIN
 
 /// The names in a program's extents that are known when it runs, and which of them each instruction depends on.
 class program_extents {
  public:
-  program_extents(const program& p, const extent_bindings& fixed) {
+  program_extents(const program& p, const operand_table& operands, const extent_bindings& fixed) {
     masks_.resize(p.instructions.size());
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
-      const auto add = [&](const value_info& v) {
-        for (std::size_t a = 0; a < v.extents.rank; ++a)
-          if (v.extents[a] < 0 && !fixed.find(v.extents[a]))
-            masks_[i] |= std::uint64_t{1} << number_of(v.extents[a]) % 64;
+      const auto add = [&](std::uint32_t b) {
+        const shape& extents = p.buffers[b].declared.extents;
+        for (std::size_t a = 0; a < extents.rank; ++a)
+          if (extents[a] < 0 && !fixed.find(extents[a])) masks_[i] |= std::uint64_t{1} << number_of(extents[a]) % 64;
       };
-      for (const std::uint32_t b : in.reads) add(p.buffers[b].declared);
-      for (const std::uint32_t b : in.writes) add(p.buffers[b].declared);
+      for (const std::uint32_t b : in.reads) add(b);
+      for (const std::uint32_t b : in.writes) add(b);
       for (const std::uint32_t n : {in.node, in.leader}) {
-        if (n == none) continue;
-        for (const value& v : p.def(n).inputs) add(p.g.info(v));
-        for (const value_info& v : p.def(n).outputs) add(v);
+        if (n == none || in.copies) continue;
+        for (std::size_t k = 0; k < operands.count(n); ++k) add(operands.buffers(n)[k]);
       }
     }
   }

@@ -172,6 +172,10 @@ class ordering {
       nodes.push_back(p_.nodes[n]);
     }
     p_.nodes.swap(nodes);
+    for (std::uint32_t n = 0; n < p_.running; ++n) {
+      if (p_.def(n).op == &operation_of<variable_op>) p_.variables.push_back(n);
+      if (p_.def(n).op == &operation_of<constant_op>) p_.constants.push_back(n);
+    }
     for (program::snapshot_reader& s : p_.snapshot_readers) {
       if (s.node != none) s.node = now[s.node];
       s.variable = now[s.variable];

@@ -95,6 +95,7 @@ struct program {
   std::uint32_t running = 0;       ///< how many run
   bool draws = false;              ///< random numbers, at the session's position
   sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
+  sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {
     std::uint32_t node, variable;  ///< node: none for the caller who fetches it

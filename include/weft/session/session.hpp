@@ -272,6 +272,7 @@ class prepared_step {
 
  private:
   void execute(binding&);
+  void execute_observed(binding&);
 
   session* owner_;
   gpu::owned<step_plan> plan_;
@@ -706,7 +707,7 @@ WEFT_DECL prepared_step::prepared_step(session& s, step_request request) : owner
   plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
-WEFT_DECL void prepared_step::execute(binding& b) {
+WEFT_DECL void prepared_step::execute_observed(binding& b) {
   if (owner_->options_.log_device_placement && !logged_)
     std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
   step_observer* const observer = owner_->observer_;
@@ -721,20 +722,24 @@ WEFT_DECL void prepared_step::execute(binding& b) {
 
 WEFT_COLD_END
 
+inline void prepared_step::execute(binding& b) {
+  if (plan_->runs_kernels_alone() && !owner_->observer_)
+    plan_->run_kernels(b);
+  else
+    execute_observed(b);
+}
+
 template <class Place>
 void prepared_step::run(const detail::fed_value* fed, Place place) {
-  step_plan& p = *plan_;
-  binding& b = p.bind(fed);
-  const step_request& r = p.request();
-  for (std::size_t i = 0; i < r.feeds.size(); ++i)
-    p.fed_address(b, i) = static_cast<std::byte*>(const_cast<void*>(fed[i].data));
-  for (std::size_t i = 0; i < r.fetches.size(); ++i)
-    if (p.is_written_to_caller(i)) p.fetched_address(b, i) = static_cast<std::byte*>(place(i, b.fetched[i].extents));
+  binding& b = plan_->bind(fed);
+  b.feed(fed);
+  for (std::size_t i = 0; i < b.fetched.size(); ++i)
+    if (const binding::fetched_operand& f = b.fetched[i]; f.to_caller)
+      b.addresses[f.buffer] = static_cast<std::byte*>(place(i, f.extents));
   execute(b);
-  for (std::size_t i = 0; i < r.fetches.size(); ++i)
-    if (!p.is_written_to_caller(i))
-      if (void* to = place(i, b.fetched[i].extents))
-        __builtin_memcpy(to, p.fetched_address(b, i), b.fetched[i].bytes());
+  for (std::size_t i = 0; i < b.fetched.size(); ++i)
+    if (const binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
+      if (void* to = place(i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);
 }
 
 /// Kernels in order, fused regions, memory and placement of a step.

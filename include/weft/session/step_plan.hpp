@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <weft/session/binding.hpp>
+#include <weft/session/binding_cache.hpp>
 #include <weft/session/buffers.hpp>
 #include <weft/session/executor.hpp>
 #include <weft/session/fusion.hpp>
@@ -22,7 +23,7 @@ namespace weft {
 /// is bound allocates nothing.
 ///
 /// Bindings share one block of memory for each arena, as large as the largest needs, and the kernels whose extents are
-/// the same. Those that were used last are kept.
+/// the same.
 class step_plan {
  public:
   step_plan(const session_resources& s, const graph& g, step_request request)
@@ -32,22 +33,9 @@ class step_plan {
   }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
-  ~step_plan() {
-    for (binding* b : bindings_) delete b;
-  }
 
   /// The binding for what is fed, which is made if there is none.
-  binding& bind(const detail::fed_value* fed) {
-    if (current_ && is_for(*current_, fed)) return *current_;
-    const std::uint64_t hash = hash_of(fed);
-    current_ = nullptr;
-    for (binding* const b : bindings_)
-      if (b->hash == hash && is_for(*b, fed)) current_ = b;
-    if (!current_) make_binding(fed, hash);
-    current_->last_used = ++uses_;
-    refresh(*current_);
-    return *current_;
-  }
+  binding& bind(const detail::fed_value* fed);
 
   void run(binding& b, step_times* times) {
     check_initialized();
@@ -56,7 +44,11 @@ class step_plan {
     else
       executor_->run(b, s_, times);
     if (has_effects_) note_effects();
+    kernels_alone_ = !gpu_ && !has_effects_;
   }
+  /// Whether nothing is left to do but to run kernels on CPUs.
+  bool runs_kernels_alone() const;
+  void run_kernels(const binding& b);
 
   void report(const step_times& times, step_observer& to) const {
     for (std::size_t i = 0; i < times.of.size(); ++i)
@@ -69,12 +61,6 @@ class step_plan {
   }
 
   const step_request& request() const { return program_->request; }
-  std::byte*& fed_address(binding& b, std::size_t feed) { return b.addresses[program_->feed_buffers[feed]]; }
-  std::byte*& fetched_address(binding& b, std::size_t fetch) { return b.addresses[program_->fetch_buffers[fetch]]; }
-  /// Whether a fetched value is computed in memory that the caller provides.
-  bool is_written_to_caller(std::size_t fetch) const {
-    return program_->buffers[program_->fetch_buffers[fetch]].kind == buffer_kind::caller;
-  }
 
   // ---- what it is, for tests and `explain` ----
 
@@ -91,41 +77,20 @@ class step_plan {
   std::string placement_log() const;
 
  private:
-  static constexpr std::size_t min_bindings = 16, max_bindings = 1024, max_entries = std::size_t{1} << 20;
-
-  static bool is_for(const binding& b, const detail::fed_value* fed) {
-    for (std::size_t i = 0; i < b.fed.size(); ++i)
-      if (!(b.fed[i] == fed[i].extents)) return false;
-    return true;
-  }
-  std::uint64_t hash_of(const detail::fed_value* fed) const {
-    detail::hasher h;
-    for (std::size_t i = 0; i < program_->request.feeds.size(); ++i)
-      for (std::size_t a = 0; a < fed[i].extents.rank; ++a) h.add(static_cast<std::uint64_t>(fed[i].extents[a]));
-    return h.result();
-  }
-
-  void make_binding(const detail::fed_value* fed, std::uint64_t hash);
+  binding& choose_binding(const detail::fed_value* fed);
+  void make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
   void bind_extents(binding& b, const detail::fed_value* fed) const;
-  void resolve(binding& b, std::uint32_t from = 0);
+  void list_extents(std::uint32_t from);
+  void resolve(binding& b);
   void make_program(binding& b);
   void assign_addresses(binding& b);
   void reserve(const binding& b);
   void prepare_kernels(binding& b, const binding* like);
   void refresh(binding& b);
-  void drop_oldest();
 
-  struct operands {
-    sequence<value_info> in, out;
-    sequence<std::uint32_t> in_slots, out_slots;
-  };
-  operands operands_of(std::uint32_t n, const instruction& reader) const;
-  prepare_context context_of(std::uint32_t n, const operands& o) const {
-    return {program_->def(n), o.in.data(), o.out.data(), o.in_slots.data(), o.out_slots.data(), nullptr,
-            program_->nodes[n].layout};
-  }
-  kernel* prepare(std::uint32_t n, const operands& o, const product_fusion* fusion = nullptr) const;
-  kernel* prepare(const instruction& i) const;
+  prepare_context context_of(std::uint32_t n, sequence<value_info>& operands) const;
+  kernel* prepare(std::uint32_t n, const prepare_context& c, const product_fusion* fusion = nullptr) const;
+  kernel* prepare(const instruction& i);
   void check_initialized();
   void note_effects();
   /// Of a buffer in the binding that ran last.
@@ -139,17 +104,36 @@ class step_plan {
   gpu::owned<program> program_;
   gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
+  gpu::owned<operand_table> operands_;
   gpu::owned<program_extents> extents_;
   sequence<value_info> infos_;  // of each buffer, for the binding that is made
-  sequence<binding*> bindings_;
+  struct named_extents {
+    shape declared;
+    std::uint32_t needed_by;  // a node that runs; none: they may be unknown
+    shape now = {};           // for that binding
+  };
+  sequence<named_extents> named_extents_;
+  sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // and the number of their extents
+  sequence<value_info> of_node_, of_leader_;                         // the operands of the kernel that is made
+  binding_cache bindings_;
   binding* current_ = nullptr;
   sequence<storage> blocks_;  // of each arena on the host
   sequence<std::byte*> bases_;
   sequence<std::size_t> block_bytes_;
-  std::uint64_t uses_ = 0;
-  bool checked_ = false;
+  bool checked_ = false, kernels_alone_ = false;
   bool has_effects_ = true;  // on what the session knows
 };
+
+WEFT_COLD_END
+
+// What each step goes through is compiled in full.
+inline binding& step_plan::bind(const detail::fed_value* fed) {
+  return current_ && current_->is_for(fed) ? *current_ : choose_binding(fed);
+}
+inline bool step_plan::runs_kernels_alone() const { return kernels_alone_; }
+inline void step_plan::run_kernels(const binding& b) { executor_->run(b, s_, nullptr); }
+
+WEFT_COLD_BEGIN
 
 #if WEFT_BODIES
 
@@ -168,7 +152,17 @@ class copy_kernel final : public kernel {
 
 }  // namespace detail
 
-WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash) {
+WEFT_DECL binding& step_plan::choose_binding(const detail::fed_value* fed) {
+  const std::uint64_t hash = binding_cache::hash_of(fed, program_->request.feeds.size());
+  const binding* const before = current_;
+  current_ = bindings_.find(fed, hash);
+  if (!current_) make_binding(fed, hash, before ? before : bindings_.newest());
+  refresh(*current_);
+  return *current_;
+}
+
+/// `like`: a binding whose kernels serve where the extents are the same.
+WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like) {
   auto made = gpu::owned(new binding);
   made->hash = hash;
   bind_extents(*made, fed);
@@ -176,27 +170,23 @@ WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64
     resolve(*made);
   else
     make_program(*made);
+  const program& p = *program_;
+  for (std::size_t i = 0; i < p.request.feeds.size(); ++i) made->fed.push_back({fed[i].extents, p.feed_buffers[i]});
+  for (std::size_t i = 0; i < p.request.fetches.size(); ++i) {
+    const value_info& v = infos_[p.buffer_of(p.request.fetches[i])];
+    const std::uint32_t b = p.fetch_buffers[i];
+    made->fetched.push_back({v.extents, v.bytes(), b, p.buffers[b].kind == buffer_kind::caller});
+  }
   for (const std::int64_t code : extents_->names()) {
-    const std::int64_t* const value = made->extents.compute(program_->g, code);
+    const std::int64_t* const value = made->extents.compute(p.g, code);
     made->names.push_back(value ? *value : -1);
   }
   assign_addresses(*made);
-  prepare_kernels(*made, bindings_.empty() ? nullptr : bindings_.back());
-  for (const value& v : program_->request.fetches) made->fetched.push_back(infos_[program_->buffer_of(v)]);
-  if (gpu_) gpu_->bind(*program_, *made, infos_.data());
-  const std::size_t entries = program_->buffers.size() + program_->instructions.size();
-  const std::size_t most = max_entries / entries < min_bindings ? min_bindings : max_entries / entries;
-  if (bindings_.size() >= (most < max_bindings ? most : max_bindings)) drop_oldest();
-  bindings_.push_back(made.get());
-  current_ = made.release();
-}
-
-WEFT_DECL void step_plan::drop_oldest() {
-  std::size_t oldest = 0;
-  for (std::size_t i = 1; i < bindings_.size(); ++i)
-    if (bindings_[i]->last_used < bindings_[oldest]->last_used) oldest = i;
-  delete bindings_[oldest];
-  bindings_.erase(oldest);
+  prepare_kernels(*made, like);
+  if (gpu_) gpu_->bind(p, *made, infos_.data());
+  binding* const kept = made.get();
+  bindings_.add(static_cast<gpu::owned<binding>&&>(made));
+  current_ = kept;
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
@@ -229,41 +219,64 @@ WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed)
       throw error(error_code::invalid_argument, g[v.node].name,
                   {what, weft::to_string(given), " for ", g.to_string(declared)});
   };
-  for (std::uint32_t n = 0; n < program_->running; ++n)
-    if (program_->def(n).op == &operation_of<constant_op>) {
-      shape extents;
-      for (const std::int64_t size : program_->def(n).attributes) extents.push_back(size);
-      bind({program_->nodes[n].number, 0}, extents, "a constant of ");
-    }
-  for (std::size_t i = 0; i < program_->request.feeds.size(); ++i) {
-    bind(program_->request.feeds[i], fed[i].extents, "fed ");
-    b.fed.push_back(fed[i].extents);
+  for (const std::uint32_t n : program_->constants) {
+    shape extents;
+    for (const std::int64_t size : program_->def(n).attributes) extents.push_back(size);
+    bind({program_->nodes[n].number, 0}, extents, "a constant of ");
   }
+  for (std::size_t i = 0; i < program_->request.feeds.size(); ++i)
+    bind(program_->request.feeds[i], fed[i].extents, "fed ");
   b.extents.check_computed(g);
 }
 
-/// Makes out what the buffers from this number on are. The extents of values that are not computed may be asked for all
-/// the same; an unknown one is an error only if it is used.
-WEFT_DECL void step_plan::resolve(binding& b, std::uint32_t from) {
+/// Notes which buffers, from this number on, have extents that are known at run time only. Few sets of names are many
+/// buffers'.
+WEFT_DECL void step_plan::list_extents(std::uint32_t from) {
   const program& p = *program_;
   infos_.resize(p.buffers.size());
+  const auto list = [&](std::uint32_t b, std::uint32_t runs) {
+    infos_[b] = p.buffers[b].declared;
+    const shape& declared = infos_[b].extents;
+    bool named = false;
+    for (std::size_t a = 0; a < declared.rank; ++a) named = named || declared[a] < 0;
+    if (!named) {
+      if (runs != none) detail::checked_bytes(p.name(runs).c_str(), declared, sizeof(double));
+      return;
+    }
+    constexpr std::size_t compared = 16;
+    auto e = static_cast<std::uint32_t>(named_extents_.size());
+    for (std::uint32_t i = e; i-- > 0 && i + compared >= named_extents_.size();)
+      if (named_extents_[i].declared == declared) e = i;
+    if (e == named_extents_.size()) named_extents_.push_back({declared, none});
+    if (named_extents_[e].needed_by == none) named_extents_[e].needed_by = runs;
+    named_buffers_.push_back({b, e});
+  };
+  std::uint32_t copies = from;
+  for (std::uint32_t n = 0; from == 0 && n < p.nodes.size(); ++n) {
+    const std::size_t outputs = p.def(n).outputs.size();
+    for (copies = p.nodes[n].first_buffer; copies < p.nodes[n].first_buffer + outputs; ++copies)
+      list(copies, p.nodes[n].runs ? n : none);
+  }
+  for (; copies < p.buffers.size(); ++copies) list(copies, none);
+}
+
+/// Gives buffers their extents. Those of values that are not computed may be asked for all the same; an unknown one is
+/// an error only if it is used.
+WEFT_DECL void step_plan::resolve(binding& b) {
+  const program& p = *program_;
   const auto known = [&](const shape& s) {
     for (std::size_t i = 0; i < s.rank; ++i)
       if (s[i] < 0 && !b.extents.compute(p.g, s[i])) return false;
     return true;
   };
-  std::uint32_t of_nodes = from;
-  for (std::uint32_t n = 0; from == 0 && n < p.nodes.size(); ++n)
-    for (std::uint32_t o = 0; o < p.def(n).outputs.size(); ++o) {
-      value_info& info = infos_[p.nodes[n].first_buffer + o];
-      info = p.def(n).outputs[o];
-      if (p.nodes[n].runs || known(info.extents)) info.extents = b.extents.resolve(p.g, p.name(n), info.extents);
-      of_nodes = p.nodes[n].first_buffer + o + 1;
-    }
-  for (std::uint32_t i = of_nodes; i < p.buffers.size(); ++i) {  // copies
-    infos_[i] = p.buffers[i].declared;
-    infos_[i].extents = b.extents.resolve(p.g, "a copy", infos_[i].extents);
+  for (named_extents& e : named_extents_) {
+    e.now = e.declared;
+    if (e.needed_by != none)
+      e.now = b.extents.resolve(p.g, p.name(e.needed_by), e.declared);
+    else if (known(e.declared))
+      e.now = b.extents.resolve(p.g, "a copy", e.declared);
   }
+  for (const auto& [buffer, e] : named_buffers_) infos_[buffer].extents = named_extents_[e].now;
 }
 
 WEFT_DECL void step_plan::make_program(binding& b) {
@@ -291,20 +304,26 @@ WEFT_DECL void step_plan::make_program(binding& b) {
   p.lanes_per_device = p.gpus ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
   if (p.gpus) gpu_ = gpu::owned(s_.gpus->new_step());
   number_buffers(p);
+  infos_.clear();
+  named_extents_.clear();
+  named_buffers_.clear();
+  list_extents(0);
   resolve(b);
   fusion::of(p);
   if (gpu_) gpu_->assign_layouts(p, infos_.data());
   instruction_list::of(p);
   if (gpu_) gpu_->insert_copies(p);
   in_place_assignment::of(p);
-  resolve(b, static_cast<std::uint32_t>(infos_.size()));
+  list_extents(static_cast<std::uint32_t>(infos_.size()));
+  resolve(b);
   assign_lanes(p, [&](std::uint32_t i) -> const value_info& { return infos_[i]; });
   liveness::of(p);
   if (gpu_)
     gpu_->list_stages(p);
   else
     add_dependencies(p);
-  extents_ = gpu::owned(new program_extents(p, s_.extents));
+  operands_ = gpu::owned(new operand_table(p));
+  extents_ = gpu::owned(new program_extents(p, *operands_, s_.extents));
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
 }
@@ -318,11 +337,9 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
   b.addresses.resize(p.buffers.size());
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
     if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = bases_[p.buffers[i].arena] + assigned.offset(i);
-  for (std::uint32_t n = 0; n < p.running; ++n) {
-    const std::uint32_t at = p.nodes[n].first_buffer;
-    if (p.def(n).op == &operation_of<variable_op>) b.addresses[at] = s_.variables[p.nodes[n].number].address();
-    if (p.def(n).op == &operation_of<constant_op>) b.addresses[at] = p.node_of(n).init.data.data();
-  }
+  for (const std::uint32_t n : p.variables)
+    b.addresses[p.nodes[n].first_buffer] = s_.variables[p.nodes[n].number].address();
+  for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
   for (std::uint32_t n = p.running; p.draws && n < p.nodes.size(); ++n)
     if (p.def(n).op == &operation_of<random_position_op>)
       b.addresses[p.nodes[n].first_buffer] = reinterpret_cast<std::byte*>(&s_.random.position);
@@ -362,55 +379,39 @@ WEFT_DECL void step_plan::refresh(binding& b) {
 
 // ---- kernels ----
 
-/// The operands of a node as its kernel sees them: `reader` may read copies of some.
-WEFT_DECL step_plan::operands step_plan::operands_of(std::uint32_t n, const instruction& reader) const {
-  const program& p = *program_;
-  const node_def& c = p.def(n);
-  operands o;
-  for (std::size_t k = 0; k < c.inputs.size(); ++k) {
-    o.in.push_back(infos_[p.buffer_of(c.inputs[k])]);
-    std::uint32_t b = program::writes(c, k) ? p.root_of(c.inputs[k]) : p.read_buffer(n, c.inputs[k]);
-    for (std::size_t r = 0; r < reader.read_for.size() && !program::writes(c, k); ++r)
-      if (reader.read_for[r] == b) {
-        b = reader.reads[r];
-        break;
-      }
-    o.in_slots.push_back(b);
-  }
-  for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
-    o.out.push_back(infos_[p.nodes[n].first_buffer + k]);
-    o.out_slots.push_back(p.buffers[p.nodes[n].first_buffer + k].root);
-  }
-  return o;
+/// The call that a node's kernel is made from; `operands` has room for what is known of them.
+WEFT_DECL prepare_context step_plan::context_of(std::uint32_t n, sequence<value_info>& operands) const {
+  const std::size_t count = operands_->count(n), inputs = operands_->inputs(n);
+  const std::uint32_t *const slots = operands_->slots(n), *const buffers = operands_->buffers(n);
+  operands.resize(count);
+  for (std::size_t k = 0; k < count; ++k) operands[k] = infos_[buffers[k]];
+  return {program_->def(n), operands.data(), operands.data() + inputs, slots,
+          slots + inputs,   nullptr,         program_->nodes[n].layout};
 }
 
-WEFT_DECL kernel* step_plan::prepare(std::uint32_t n, const operands& o, const product_fusion* fusion) const {
+WEFT_DECL kernel* step_plan::prepare(std::uint32_t n, const prepare_context& c, const product_fusion* fusion) const {
   const operation& op = program_->op(n);
-  if (program_->nodes[n].on.gpu) return gpu_->prepare(*program_, n, context_of(n, o), fusion);
-  if (fusion) return op.prepare_fused(context_of(n, o), *fusion);
+  if (program_->nodes[n].on.gpu) return gpu_->prepare(*program_, n, c, fusion);
+  if (fusion) return op.prepare_fused(c, *fusion);
   if (!op.prepare_cpu)
     throw error(error_code::unimplemented, program_->name(n), {op.name, " has no kernel for the CPU"});
-  return op.prepare_cpu(context_of(n, o));
+  return op.prepare_cpu(c);
 }
 
-WEFT_DECL kernel* step_plan::prepare(const instruction& i) const {
+WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
   const program& p = *program_;
   if (i.copies) {
     if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
     return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
   }
-  operands own = operands_of(i.node, i);
+  const prepare_context own = context_of(i.node, of_node_);
   if (i.leader == none) return prepare(i.node, own);
-  const operands leading = operands_of(i.leader, i);
-  const prepare_context following = context_of(i.node, own);
+  const prepare_context leading = context_of(i.leader, of_leader_);
   product_fusion fusion;
-  if (p.op(i.node).part == fusion_kind::descent) {
-    fusion = {own.in_slots[0], -detail::literal_value<double>(p.def(i.node).literals[0]), true};
-  } else {
-    for (std::size_t k = 0; k < own.in_slots.size(); ++k)
-      if (p.index_of(p.def(i.node).inputs[k]) == i.leader) own.in_slots[k] = own.out_slots[0];
-    fusion = {own.out_slots[0], 1, false, prepare(i.node, own), &following};
-  }
+  if (p.op(i.node).part == fusion_kind::descent)
+    fusion = {own.input_slots[0], -detail::literal_value<double>(own.c.literals[0]), true};
+  else
+    fusion = {own.output_slots[0], 1, false, prepare(i.node, own), &own};
   return prepare(i.leader, leading, &fusion);
 }
 

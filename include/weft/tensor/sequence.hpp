@@ -56,6 +56,7 @@ class sequence {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  std::size_t memory_bytes() const { return capacity_ * sizeof(T); }
   T* data() { return data_; }
   const T* data() const { return data_; }
   T* begin() { return data_; }

@@ -116,6 +116,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     reorder(blocked_filters_.get(), plain_filters_.at(f.buffers[out_]));
   }
 
+  std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
   std::string describe() const override {
     std::string text =
         detail::describe_convolution(kind_ == kind::forward          ? "convolution"

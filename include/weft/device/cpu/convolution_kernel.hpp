@@ -116,6 +116,9 @@ class convolution_kernel final : public kernel {
     if (epilogue_ && bands_ > 1) epilogue_->run(f);
   }
 
+  std::size_t memory_bytes() const override {
+    return packed_.memory_bytes() + scratch_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  }
   std::string describe() const override {
     std::string text =
         detail::describe_convolution(gradient_ ? "convolution, gradient of images" : "convolution", shape_);
@@ -248,6 +251,9 @@ class convolution_filter_gradient_kernel final : public kernel {
     }
   }
 
+  std::size_t memory_bytes() const override {
+    return partials_.memory_bytes() + scratch_.memory_bytes() + panels_.memory_bytes();
+  }
   std::string describe() const override {
     return detail::describe_convolution("convolution, gradient of filters", shape_);
   }

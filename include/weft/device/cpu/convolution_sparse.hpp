@@ -221,6 +221,10 @@ class sparse_convolution_kernel final : public kernel {
     }
   }
 
+  std::size_t memory_bytes() const override {
+    return dense_->memory_bytes() + scratch_.memory_bytes() + filters_.memory_bytes() + at_.memory_bytes() +
+           lists_.memory_bytes();
+  }
   std::string describe() const override { return str_cat({dense_->describe(), ", or without the zeros that arrive"}); }
 
  private:

@@ -80,6 +80,12 @@ class widened_convolution_kernel final : public kernel {
       weft::detail::narrow(whole_[2], parts_ > 1 ? sums_.data() : floats_[2].data(), at(f, 2), f.threads);
   }
 
+  std::size_t memory_bytes() const override {
+    std::size_t bytes = sums_.memory_bytes() + larger_->memory_bytes();
+    for (const sequence<float>& s : floats_) bytes += s.memory_bytes();
+    if (smaller_) bytes += smaller_->memory_bytes();
+    return bytes + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  }
   std::string describe() const override {
     std::string text = str_cat({name(dtype_of<T>), " in float, "});
     if (parts_ > 1) append(text, {"in ", parts_, " parts as "});

@@ -20,6 +20,10 @@ class dnnl_kernel : public kernel {
     delete epilogue_;
   }
 
+  std::size_t memory_bytes() const override {
+    return scratch_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  }
+
  protected:
   struct line {
     alignas(64) std::byte bytes[64];

@@ -7,6 +7,7 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/short_array.hpp>
 
 namespace weft::device {
 
@@ -407,6 +408,13 @@ class cascade {
 
 WEFT_COLD_END
 
+/// An operand as a loop keeps it.
+struct loop_operand : operand {
+  std::uint32_t size;
+  reduce_op how;               // an output's
+  const arithmetic* elements;  // an output's
+};
+
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
 /// Axes that every operand walks alike are merged first, so that most loops are one long run. What is left is cut into
@@ -454,7 +462,7 @@ class loop {
   /// Whether an output is combined, and whether chunks of an axis share it, so that each needs its own copy: of the one
   /// that `run` cuts, or of the outermost, that of rows.
   bool combines(std::size_t output) const {
-    return how_[output] != reduce_op::store && how_[output] != reduce_op::discard;
+    return how(output) != reduce_op::store && how(output) != reduce_op::discard;
   }
   bool chunks_share_output(std::size_t output) const { return combines(output) && stride(output, cut_axis_) == 0; }
   bool rows_share_output(std::size_t output) const { return combines(output) && stride(output, 0) == 0; }
@@ -466,7 +474,14 @@ class loop {
   /// Runs one of `chunks`. Combining outputs must hold their identity (or a value to add to) before.
   void run(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t chunk = 0,
            std::size_t chunks = 1, std::byte* scratch = nullptr) const {
+    if (is_line_ && chunks == 1) return run_line(in, out, literals);
     run_range(in, out, literals, {cut_axis_, cut(chunk, chunks), cut(chunk + 1, chunks)}, scratch);
+  }
+
+  /// Whether all of it is one call of the function, where it is not cut into chunks.
+  bool is_line() const { return is_line_; }
+  void run_line(const void* const* in, void* const* out, const std::uint64_t* literals) const {
+    block_(in, out, extent(0), literals);
   }
 
   /// Runs rows [begin, end) where the outermost axis was `rows` long before axes were merged.
@@ -476,9 +491,10 @@ class loop {
     run_range(in, out, literals, {0, begin * unit, end * unit}, scratch);
   }
 
-  reduce_op how(std::size_t output) const { return how_[output]; }
+  reduce_op how(std::size_t output) const { return operands_[inputs_ + output].how; }
   dtype output_type(std::size_t output) const { return operands_[inputs_ + output].type; }
-  const arithmetic* elements_of(std::size_t output) const { return elements_[output]; }
+  const arithmetic* elements_of(std::size_t output) const { return operands_[inputs_ + output].elements; }
+  std::size_t inputs() const { return inputs_; }
   std::size_t outputs() const { return outputs_; }
 
  private:
@@ -500,7 +516,7 @@ class loop {
   std::size_t bytes() const {
     std::size_t all = 0;
     for (std::size_t k = 0; k < count(); ++k) {
-      std::size_t own = sizes_[k];
+      std::size_t own = operands_[k].size;
       for (std::size_t axis = 0; axis < space_.rank; ++axis)
         if (operands_[k].stride[axis] != 0) own *= extent(axis);
       all += own;
@@ -530,12 +546,39 @@ class loop {
     return chunk == chunks ? n : n * chunk / chunks / unit * unit;
   }
 
+  /// How rows of so many columns are cut into tiles.
+  struct tiling {
+    tiling(const loop& l, std::size_t all_rows, std::size_t all_columns)
+        : rows(all_columns < l.tile_ ? l.tile_ / (all_columns ? all_columns : 1) : 1),
+          columns(all_columns < l.tile_ ? all_columns : l.tile_),
+          down((all_rows + rows - 1) / rows),
+          across(columns ? (all_columns + columns - 1) / columns : 0) {}
+
+    /// Of a sum: how many tiles in a row are terms of the same results. Not a sum: 1.
+    std::size_t terms(const loop& l, std::size_t output) const {
+      if (l.how(output) != reduce_op::sum) return 1;
+      const std::size_t o = l.inputs_ + output;
+      return (l.row_stride(o) == 0 ? down : 1) * (l.inner_stride(o) == 0 ? across : 1);
+    }
+    std::size_t term_bytes(const loop& l, std::size_t output) const {
+      const std::size_t o = l.inputs_ + output;
+      return (l.inner_stride(o) != 0 ? columns : l.row_stride(o) != 0 ? rows : 1) * l.operands_[o].size;
+    }
+    /// The memory for these sums.
+    std::size_t room(const loop& l, std::size_t output) const {
+      const std::size_t n = terms(l, output);
+      return n == 1 ? 0 : cascade::room(n, term_bytes(l, output));
+    }
+
+    std::size_t rows, columns, down, across;  // of a tile; and how many tiles
+  };
+
   std::size_t scratch_bytes(const part&) const;
   void run_range(const void* const* in, void* const* out, const std::uint64_t* literals, const part&,
                  std::byte* scratch) const;
 
   std::ptrdiff_t bytes(std::size_t k, std::int64_t stride, std::size_t steps) const {
-    return stride * static_cast<std::int64_t>(steps * sizes_[k]);
+    return stride * static_cast<std::int64_t>(steps * operands_[k].size);
   }
 
   void move(position& at, std::size_t axis, std::size_t steps) const {
@@ -546,7 +589,7 @@ class loop {
   /// Whether an axis outside of the tiles has so many terms of a sum that they are added in levels; and over how many
   /// elements of the result that is.
   bool sums_along(std::size_t output, const part& p, std::size_t axis) const {
-    return how_[output] == reduce_op::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
+    return how(output) == reduce_op::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
   }
   std::size_t summed_along(std::size_t output, const part& p, std::size_t axis) const {
     std::size_t n = 1;
@@ -566,13 +609,14 @@ class loop {
 
   void store_tile(std::size_t k, const void* tile, std::byte* to, std::size_t rows, std::size_t columns) const {
     const std::size_t o = inputs_ + k;
-    if (how_[k] != reduce_op::store) {
-      elements_[k]->merge_tile(how_[k], tile, to, rows, columns, row_stride(o), inner_stride(o));
+    if (how(k) != reduce_op::store) {
+      elements_of(k)->merge_tile(how(k), tile, to, rows, columns, row_stride(o), inner_stride(o));
       return;
     }
     const auto* from = static_cast<const std::byte*>(tile);
     for (std::size_t r = 0; r < rows; ++r)
-      __builtin_memcpy(to + bytes(o, row_stride(o), r), from + r * columns * sizes_[o], columns * sizes_[o]);
+      __builtin_memcpy(to + bytes(o, row_stride(o), r), from + r * columns * operands_[o].size,
+                       columns * operands_[o].size);
   }
 
   bool lies_contiguous(std::size_t k, std::size_t rows, std::size_t columns, std::size_t row_length) const {
@@ -581,15 +625,12 @@ class loop {
   }
 
   shape space_;
-  operand operands_[2 * max_operands];
-  std::size_t sizes_[2 * max_operands]{};
-  reduce_op how_[max_operands]{};
-  const arithmetic* elements_[max_operands]{};
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
+  short_array<loop_operand, 4> operands_;
   std::size_t cut_axis_ = 0;    // that chunks are cut from
   std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
   block_function block_ = nullptr, reduce_ = nullptr;
-  bool direct_ = false, reduces_ = false, reduce_runs_ = false, memory_bound_ = true, far_ = false;
+  bool direct_ = false, reduces_ = false, reduce_runs_ = false, memory_bound_ = true, far_ = false, is_line_ = false;
 };
 
 WEFT_COLD_BEGIN
@@ -597,28 +638,33 @@ WEFT_COLD_BEGIN
 inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
                   const reduce_op* how, const arithmetic* const* elements, block_function block, block_function reduce,
                   bool memory_bound)
-    : inputs_(inputs), outputs_(outputs), block_(block), reduce_(reduce), memory_bound_(memory_bound) {
-  std::size_t widest = 1;
-  for (std::size_t k = 0; k < inputs; ++k) operands_[k] = in[k];
-  for (std::size_t k = 0; k < outputs; ++k) {
-    operands_[inputs + k] = out[k];
-    how_[k] = how[k];
-    elements_[k] = elements ? elements[k] : nullptr;
-  }
-  for (std::size_t k = 0; k < count(); ++k) {
-    sizes_[k] = size_of(operands_[k].type);
-    if (sizes_[k] > widest) widest = sizes_[k];
-  }
+    : inputs_(inputs),
+      outputs_(outputs),
+      operands_(inputs + outputs),
+      block_(block),
+      reduce_(reduce),
+      memory_bound_(memory_bound) {
+  operand all[2 * max_operands];
+  for (std::size_t k = 0; k < inputs; ++k) all[k] = in[k];
+  for (std::size_t k = 0; k < outputs; ++k) all[inputs + k] = out[k];
   space_ = space;
-  device::merge_axes(space_, operands_, count());
+  device::merge_axes(space_, all, count());
   if (space_.rank == 0) {
     space_.push_back(1);
-    for (std::size_t k = 0; k < count(); ++k) operands_[k].stride[0] = 0;
+    for (std::size_t k = 0; k < count(); ++k) all[k].stride[0] = 0;
   }
   bool stores = false;
-  for (std::size_t k = 0; k < outputs; ++k) {
-    reduces_ = reduces_ || how_[k] != reduce_op::store;
-    stores = stores || how_[k] == reduce_op::store;
+  std::size_t widest = 1;
+  for (std::size_t k = 0; k < count(); ++k) {
+    loop_operand& o = operands_[k];
+    static_cast<operand&>(o) = all[k];
+    o.size = size_of(o.type);
+    if (o.size > widest) widest = o.size;
+    if (k < inputs) continue;
+    o.how = how[k - inputs];
+    o.elements = elements ? elements[k - inputs] : nullptr;
+    reduces_ = reduces_ || o.how != reduce_op::store;
+    stores = stores || o.how == reduce_op::store;
   }
   far_ = memory_bound && stores && exceeds_caches(bytes());
   tile_ = (far_ ? detail::fetched_ahead : tile_bytes) / widest;
@@ -631,9 +677,10 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
   // Rows that are longer than tiles are terms of a sum one by one.
   bool row_by_row = space_.rank == 1;
   for (std::size_t k = 0; k < outputs_ && extent(space_.rank - 1) > tile_; ++k)
-    if (how_[k] == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
+    if (how[k] == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
   inner_axis_ = space_.rank - (row_by_row ? 1 : 2);
   cut_axis_ = choose_cut();
+  is_line_ = direct_ && !reduces_ && !far_ && space_.rank == 1 && extent(0) != 0;
 }
 
 // The outermost axis, unless every result has to be summed over it: then the first one that they are not summed over,
@@ -659,12 +706,15 @@ inline std::size_t loop::scratch_bytes() const {
 }
 
 inline std::size_t loop::scratch_bytes(const part& p) const {
+  const tiling tiles(*this, inner_axis_ + 1 < space_.rank ? extent_in(p, inner_axis_) : 1,
+                     extent_in(p, space_.rank - 1));
   std::size_t bytes = 0;
   for (std::size_t k = 0; k < outputs_; ++k) {
-    if (how_[k] != reduce_op::sum) continue;
+    if (how(k) != reduce_op::sum) continue;
     for (std::size_t axis = 0; axis < inner_axis_; ++axis)
-      if (sums_along(k, p, axis)) bytes += cascade::room(extent(axis), summed_along(k, p, axis) * sizes_[inputs_ + k]);
-    bytes += cascade::room(elements(), reduce_runs_ ? sizes_[inputs_ + k] : tile_ * sizes_[inputs_ + k]);
+      if (sums_along(k, p, axis))
+        bytes += cascade::room(extent(axis), summed_along(k, p, axis) * operands_[inputs_ + k].size);
+    bytes += reduce_runs_ ? cascade::room(elements(), operands_[inputs_ + k].size) : tiles.room(*this, k);
   }
   return bytes;
 }
@@ -675,7 +725,7 @@ inline void loop::run_range(const void* const* in, void* const* out, const std::
   position at;
   for (std::size_t k = 0; k < inputs_; ++k) at.in[k] = static_cast<const std::byte*>(in[k]);
   for (std::size_t k = 0; k < outputs_; ++k) at.out[k] = static_cast<std::byte*>(out[k]);
-  move(at, p.axis, p.begin);
+  if (p.begin != 0) move(at, p.axis, p.begin);
   walk(at, literals, p, 0, scratch);
 }
 
@@ -689,8 +739,8 @@ inline void loop::walk(const position& from, const std::uint64_t* literals, cons
   for (std::size_t k = 0; k < outputs_; ++k) {
     results[k] = sums_along(k, p, axis) ? summed_along(k, p, axis) : 0;
     if (results[k] == 0) continue;
-    const std::size_t bytes = results[k] * sizes_[inputs_ + k];
-    sums[k] = cascade(*elements_[k], bytes, scratch);
+    const std::size_t bytes = results[k] * operands_[inputs_ + k].size;
+    sums[k] = cascade(*elements_of(k), bytes, scratch);
     scratch += cascade::room(n, bytes);
   }
   position at = from;
@@ -710,14 +760,14 @@ inline void loop::reduce_rows(const position& at, const std::uint64_t* literals,
                               std::byte* scratch) const {
   const bool shared = row_stride(inputs_) == 0;
   const std::size_t terms = (shared ? rows : 1) * ((columns + piece - 1) / piece);
-  cascade sum(*elements_[0], sizes_[inputs_], scratch);
+  cascade sum(*elements_of(0), operands_[inputs_].size, scratch);
   const void* in[max_operands];
   for (std::size_t r = 0; r < rows; ++r) {
     void* const to = at.out[0] + bytes(inputs_, row_stride(inputs_), r);
     for (std::size_t c = 0; c < columns; c += piece) {
       for (std::size_t k = 0; k < inputs_; ++k)
         in[k] = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
-      const bool in_levels = how_[0] == reduce_op::sum && terms > 1;
+      const bool in_levels = how(0) == reduce_op::sum && terms > 1;
       void* const into = in_levels ? sum.open(1) : to;
       reduce_(in, &into, columns - c < piece ? columns - c : piece, literals);
       if (in_levels) sum.close();
@@ -746,7 +796,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
 
   bool streams[max_operands], streamed = false;
   for (std::size_t k = 0; k < outputs_; ++k) {
-    streams[k] = far_ && how_[k] == reduce_op::store;
+    streams[k] = far_ && how(k) == reduce_op::store;
     for (std::size_t i = 0; i < inputs_; ++i) streams[k] = streams[k] && at.in[i] != at.out[k];
     streamed = streamed || streams[k];
   }
@@ -754,19 +804,17 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   alignas(64) std::byte staging[2 * max_operands][tile_bytes];
   const void* staged_from[max_operands]{};
   std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
-  const std::size_t tile_columns = columns < tile_ ? columns : tile_;
-  const std::size_t tile_rows = columns < tile_ ? tile_ / columns : 1;
-  const std::size_t down = (rows + tile_rows - 1) / tile_rows, across = (columns + tile_columns - 1) / tile_columns;
+  const tiling tiles(*this, rows, columns);
+  const std::size_t tile_rows = tiles.rows, tile_columns = tiles.columns;
 
   // Of each sum: how many tiles in a row are terms of the same results.
   cascade sums[max_operands];
   std::size_t terms[max_operands];
   for (std::size_t k = 0; k < outputs_; ++k) {
-    const std::size_t o = inputs_ + k;
-    terms[k] = how_[k] != reduce_op::sum ? 1 : (row_stride(o) == 0 ? down : 1) * (inner_stride(o) == 0 ? across : 1);
+    terms[k] = tiles.terms(*this, k);
     if (terms[k] == 1) continue;
-    sums[k] = cascade(*elements_[k], tile_ * sizes_[o], scratch);
-    scratch += cascade::room(elements(), tile_ * sizes_[o]);
+    sums[k] = cascade(*elements_of(k), tiles.term_bytes(*this, k), scratch);
+    scratch += tiles.room(*this, k);
   }
 
   std::size_t tile = 0;
@@ -778,19 +826,19 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         const std::byte* from = at.in[k] + bytes(k, row_stride(k), r) + bytes(k, inner_stride(k), c);
         if (lies_contiguous(k, nr, nc, columns)) {
           in[k] = from;
-          if (far_) detail::fetch(from + nr * nc * sizes_[k]);
+          if (far_) detail::fetch(from + nr * nc * operands_[k].size);
           continue;
         }
         in[k] = staging[k];
         const bool invariant = row_stride(k) == 0 || nr == 1;
         if (invariant && staged_from[k] == from && staged_rows[k] >= nr && staged_columns[k] == nc) continue;
         for (std::size_t i = 0; i < nr; ++i) {
-          std::byte* to = staging[k] + i * nc * sizes_[k];
+          std::byte* to = staging[k] + i * nc * operands_[k].size;
           const std::byte* row = from + bytes(k, row_stride(k), i);
           if (inner_stride(k) == 1)
-            __builtin_memcpy(to, row, nc * sizes_[k]);
+            __builtin_memcpy(to, row, nc * operands_[k].size);
           else
-            detail::splat(sizes_[k], to, row, nc);
+            detail::splat(operands_[k].size, to, row, nc);
         }
         staged_from[k] = row_stride(k) == 0 ? from : nullptr;
         staged_rows[k] = nr;
@@ -800,7 +848,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
       for (std::size_t k = 0; k < outputs_; ++k) {
         const std::size_t o = inputs_ + k;
         to[k] = at.out[k] + bytes(o, row_stride(o), r) + bytes(o, inner_stride(o), c);
-        out[k] = how_[k] == reduce_op::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
+        out[k] = how(k) == reduce_op::store && !streams[k] && lies_contiguous(o, nr, nc, columns) ? to[k] : staging[o];
       }
       if (block_)
         block_(in, out, nr * nc, literals);
@@ -808,9 +856,9 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         out[0] = const_cast<void*>(in[0]);
       ++tile;
       for (std::size_t k = 0; k < outputs_; ++k) {
-        if (out[k] == to[k] || how_[k] == reduce_op::discard) continue;
+        if (out[k] == to[k] || how(k) == reduce_op::discard) continue;
         if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns)) {
-          detail::stream(to[k], staging[inputs_ + k], nr * nc * sizes_[inputs_ + k]);
+          detail::stream(to[k], staging[inputs_ + k], nr * nc * operands_[inputs_ + k].size);
         } else if (terms[k] == 1) {
           store_tile(k, out[k], to[k], nr, nc);
         } else {

@@ -12,17 +12,24 @@ namespace weft::device {
 /// A loop and its buffers: the kernel of every fused expression, reduction, and their gradients.
 class loop_kernel final : public kernel {
  public:
+  /// Of each operand of the loop: the slot of its buffer; and of outputs how many elements they have.
   struct buffers {
-    sequence<std::uint32_t> in, out;
-    sequence<std::size_t> out_elements;
+    const std::uint32_t *in, *out;
+    const std::size_t* out_elements;
+  };
+  /// Made when it is asked for: what is done, and whatever `print` has words for.
+  struct description {
+    const char* what = "";
+    const void* of = nullptr;
+    std::string (*print)(const char* what, const void* of) = nullptr;
   };
 
-  loop_kernel(const loop& body, buffers where, sequence<std::uint64_t> literals, std::string description)
-      : body_(body),
-        where_(static_cast<buffers&&>(where)),
-        literals_(static_cast<sequence<std::uint64_t>&&>(literals)),
-        description_(static_cast<std::string&&>(description)) {
+  loop_kernel(loop&& body, const buffers& where, const sequence<std::uint64_t>& literals, description words)
+      : body_(static_cast<loop&&>(body)), where_(body_.inputs() + body_.outputs()), literals_(literals), words_(words) {
+    for (std::size_t k = 0; k < body_.inputs(); ++k) where_[k].slot = where.in[k];
+    for (std::size_t k = 0; k < body_.outputs(); ++k) out(k) = {where.out[k], where.out_elements[k], 0};
     chunks_ = body_.chunks();
+    is_line_ = chunks_ == 1 && body_.is_line();
     for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = chunks_ != 1 && body_.chunks_share_output(k);
     take_memory(chunks_, body_.scratch_bytes(), 1);
   }
@@ -40,6 +47,7 @@ class loop_kernel final : public kernel {
   void divide_output(double divisor) { output_divisor_ = divisor; }
   void divide_input(std::size_t input, double divisor, std::size_t elements, dtype type,
                     const arithmetic& type_arithmetic) {
+    is_line_ = false;
     divided_input_ = static_cast<int>(input);
     input_divisor_ = divisor;
     divided_elements_ = elements;
@@ -60,21 +68,28 @@ class loop_kernel final : public kernel {
   void merge_pieces(const kernel_context& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
   void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
 
-  std::string describe() const override { return description_; }
+  std::size_t memory_bytes() const override { return memory_.memory_bytes() + divided_.memory_bytes(); }
+  std::string describe() const override { return words_.print ? words_.print(words_.what, words_.of) : words_.what; }
 
  private:
   struct alignas(64) cache_line {
     std::byte bytes[64];
   };
 
-  std::size_t bytes_of(std::size_t k) const { return where_.out_elements[k] * size_of(body_.output_type(k)); }
+  struct place {
+    std::uint32_t slot;
+    std::size_t elements, partial_offset;  // of outputs
+  };
+  place& out(std::size_t k) { return where_[body_.inputs() + k]; }
+  const place& out(std::size_t k) const { return where_[body_.inputs() + k]; }
+
+  std::size_t bytes_of(std::size_t k) const { return out(k).elements * size_of(body_.output_type(k)); }
 
   /// For each of so many pieces memory in which it keeps sums and, where they share results, what it combines.
   void take_memory(std::size_t pieces, std::size_t scratch_bytes, std::size_t calls) {
     std::size_t bytes = (scratch_bytes + 63) / 64 * 64;
-    partial_offsets_.clear();
     for (std::size_t k = 0; k < body_.outputs(); ++k) {
-      partial_offsets_.push_back(bytes);
+      out(k).partial_offset = bytes;
       if (apart_[k]) bytes += (bytes_of(k) + 63) / 64 * 64;
     }
     piece_bytes_ = bytes;
@@ -90,12 +105,10 @@ class loop_kernel final : public kernel {
   }
   std::byte* memory(std::size_t offset) { return reinterpret_cast<std::byte*>(memory_.data()) + offset; }
 
-  void clear(std::size_t k, void* out) const {
-    body_.elements_of(k)->fill_identity(body_.how(k), out, where_.out_elements[k]);
-  }
-  void clear_combined(void* const* out) const {
+  void clear(std::size_t k, void* to) const { body_.elements_of(k)->fill_identity(body_.how(k), to, out(k).elements); }
+  void clear_combined(void* const* to) const {
     for (std::size_t k = 0; k < body_.outputs(); ++k)
-      if (body_.combines(k)) clear(k, out[k]);
+      if (body_.combines(k)) clear(k, to[k]);
   }
 
   struct operands {
@@ -104,31 +117,34 @@ class loop_kernel final : public kernel {
   };
   operands operands_in(const kernel_context& f) const {
     operands at;
-    for (std::size_t k = 0; k < where_.in.size(); ++k) at.in[k] = f.buffers[where_.in[k]];
-    for (std::size_t k = 0; k < where_.out.size(); ++k) at.out[k] = f.buffers[where_.out[k]];
+    const place* const all = where_.begin();
+    const std::size_t inputs = body_.inputs(), outputs = body_.outputs();
+    for (std::size_t k = 0; k < inputs; ++k) at.in[k] = f.buffers[all[k].slot];
+    for (std::size_t k = 0; k < outputs; ++k) at.out[k] = f.buffers[all[inputs + k].slot];
     return at;
   }
+
+  void run_in_chunks(const kernel_context& f, operands& at);
 
   /// What a piece combines goes to memory of its own.
   struct outputs {
     void* out[max_operands];
   };
-  outputs outputs_of(std::size_t piece, void* const* out) {
+  outputs outputs_of(std::size_t piece, void* const* shared) {
     outputs own;
     for (std::size_t k = 0; k < body_.outputs(); ++k) {
-      own.out[k] = apart_[k] ? partial(piece, k) : out[k];
+      own.out[k] = apart_[k] ? partial(piece, k) : shared[k];
       if (apart_[k]) clear(k, own.out[k]);
     }
     return own;
   }
-  void merge(void* const* out, std::size_t pieces) {
+  void merge(void* const* to, std::size_t pieces) {
     for (std::size_t c = 0; c < pieces; ++c)
       for (std::size_t k = 0; k < body_.outputs(); ++k)
-        if (apart_[k])
-          body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), out[k], 1, where_.out_elements[k], 0, 1);
+        if (apart_[k]) body_.elements_of(k)->merge_tile(body_.how(k), partial(c, k), to[k], 1, out(k).elements, 0, 1);
   }
   std::byte* scratch(std::size_t piece) { return memory(piece * piece_bytes_); }
-  void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + partial_offsets_[k]; }
+  void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + out(k).partial_offset; }
 
   /// Of what the calls of run_part add to.
   struct sum_of_calls {
@@ -137,12 +153,12 @@ class loop_kernel final : public kernel {
   };
 
   loop body_;
-  buffers where_;
+  short_array<place, 4> where_;  // inputs, then outputs
   sequence<std::uint64_t> literals_;
-  std::string description_;
+  description words_;
   std::size_t chunks_ = 1, piece_bytes_ = 0, divided_elements_ = 0;
+  bool is_line_ = false;
   bool apart_[max_operands]{};  // whether pieces combine this output each for itself
-  sequence<std::size_t> partial_offsets_;
   sequence<sum_of_calls> sums_;
   sequence<cache_line> memory_, divided_;
   double output_divisor_ = 1, input_divisor_ = 1;
@@ -152,8 +168,18 @@ class loop_kernel final : public kernel {
 
 #if WEFT_BODIES
 
+WEFT_COLD_END
+
+// What a small step spends its time on is compiled in full.
 WEFT_DECL void loop_kernel::run(const kernel_context& f) {
   operands at = operands_in(f);
+  if (is_line_) return body_.run_line(at.in, at.out, literals_.data());
+  run_in_chunks(f, at);
+}
+
+WEFT_COLD_BEGIN
+
+WEFT_DECL void loop_kernel::run_in_chunks(const kernel_context& f, operands& at) {
   if (divided_input_ >= 0) {
     const auto k = static_cast<std::size_t>(divided_input_);
     divided_arithmetic_->divide(input_divisor_, at.in[k], divided_.data(), divided_elements_);
@@ -168,7 +194,7 @@ WEFT_DECL void loop_kernel::run(const kernel_context& f) {
   else
     f.threads->parallel_for(chunks_, chunk);
   merge(at.out, chunks_);
-  if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, at.out[0], at.out[0], where_.out_elements[0]);
+  if (output_divisor_ != 1) body_.elements_of(0)->divide(output_divisor_, at.out[0], at.out[0], out(0).elements);
 }
 
 WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) {
@@ -181,7 +207,7 @@ WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin,
   void* to[max_operands];
   for (std::size_t k = 0; k < body_.outputs(); ++k) {
     to[k] = at.out[k];
-    if (apart_[k] && k < sums_.size()) at.out[k] = sums_[k].sum.open(where_.out_elements[k]);
+    if (apart_[k] && k < sums_.size()) at.out[k] = sums_[k].sum.open(out(k).elements);
   }
   const auto part = [&](std::size_t c) {
     body_.run_rows(at.in, outputs_of(c, at.out).out, literals_.data(), begin + n * c / parts,

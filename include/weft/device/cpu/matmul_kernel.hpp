@@ -46,6 +46,7 @@ class matmul_kernel final : public kernel {
     }
   }
 
+  std::size_t memory_bytes() const override { return epilogue_ ? epilogue_->memory_bytes() : 0; }
   std::string describe() const override {
     std::string text = str_cat({"matmul ", product_.m, "x", product_.k, "x", product_.n});
     if (product_.transpose_a) text += " a'";

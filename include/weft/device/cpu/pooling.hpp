@@ -220,6 +220,9 @@ class pooling_kernel final : public kernel {
       epilogue_->run(f);
   }
 
+  std::size_t memory_bytes() const override {
+    return floats_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  }
   std::string describe() const override {
     constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
                                      "gradient of average pool"};

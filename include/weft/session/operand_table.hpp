@@ -1,0 +1,59 @@
+#pragma once
+
+#include <weft/session/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// What kernels are prepared from, found once for all extents: of each node that computes the buffers that its operands
+/// are, and the slots where its kernel finds them, which may be copies. Inputs come first, then outputs.
+class operand_table {
+ public:
+  explicit operand_table(const program& p) : of_(p.running) {
+    for (const instruction& i : p.instructions) {
+      if (i.copies) continue;
+      add(p, i, i.node);
+      if (i.leader != none) add(p, i, i.leader);
+    }
+  }
+
+  std::size_t inputs(std::uint32_t n) const { return of_[n].inputs; }
+  std::size_t count(std::uint32_t n) const { return of_[n].count; }
+  const std::uint32_t* slots(std::uint32_t n) const { return slots_.data() + of_[n].first; }
+  const std::uint32_t* buffers(std::uint32_t n) const { return buffers_.data() + of_[n].first; }
+
+ private:
+  void add(const program& p, const instruction& i, std::uint32_t n) {
+    const node_def& c = p.def(n);
+    of_[n] = {static_cast<std::uint32_t>(slots_.size()), static_cast<std::uint32_t>(c.inputs.size()),
+              static_cast<std::uint32_t>(c.inputs.size() + c.outputs.size())};
+    // What follows a product reads that where it writes its own result.
+    const std::uint32_t in_place = n == i.node && p.op(n).part != fusion_kind::descent ? i.leader : none;
+    for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+      const value v = c.inputs[k];
+      std::uint32_t b = program::writes(c, k) ? p.root_of(v) : p.read_buffer(n, v);
+      for (std::size_t r = 0; r < i.read_for.size() && !program::writes(c, k); ++r)
+        if (i.read_for[r] == b) {
+          b = i.reads[r];
+          break;
+        }
+      if (in_place != none && p.index_of(v) == in_place) b = p.buffers[p.nodes[n].first_buffer].root;
+      slots_.push_back(b);
+      buffers_.push_back(p.buffer_of(v));
+    }
+    for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
+      slots_.push_back(p.buffers[p.nodes[n].first_buffer + k].root);
+      buffers_.push_back(p.nodes[n].first_buffer + k);
+    }
+  }
+
+  struct range {
+    std::uint32_t first = 0, inputs = 0, count = 0;
+  };
+  sequence<range> of_;
+  sequence<std::uint32_t> slots_, buffers_;
+};
+
+}  // namespace weft
+
+WEFT_COLD_END
