@@ -36,6 +36,8 @@ BOOST_AUTO_TEST_CASE(elementary_functions) {
   BOOST_CHECK_LT(worst(x, exp(x), [](double v) { return std::exp(v); }), 5e-7);
   BOOST_CHECK_LT(worst(x, tanh(x), [](double v) { return std::tanh(v); }), 5e-7);
   BOOST_CHECK_LT(worst(x, sigmoid(x), [](double v) { return 1 / (1 + std::exp(-v)); }), 5e-7);
+  BOOST_CHECK_LT(worst(x, erf(x), [](double v) { return std::erf(v); }), 5e-7);
+  BOOST_CHECK_LT(worst(x * 1e30f, sin(x * 1e30f), [](double v) { return std::sin(v); }), 5e-7);
   BOOST_CHECK_LT(worst(x, log(square(x) + 1.5f), [](double v) { return std::log(v * v + 1.5); }), 1e-6);
   const tensor<double, dims<3>> y = exp(tensor<double, dims<3>>{-18.3684, 0.3466, 20});
   for (const int i : {0, 1, 2}) BOOST_CHECK_CLOSE(y(i), std::exp(i == 0 ? -18.3684 : i == 1 ? 0.3466 : 20), 1e-12);
@@ -48,7 +50,8 @@ BOOST_AUTO_TEST_CASE(not_a_number_stays_one) {
   BOOST_CHECK(is_nan(max(x)) && is_nan(min(x)) && is_nan(sum(x)));
   const auto larger = eval(maximum(x, 2.0f));
   BOOST_CHECK(larger(0) == 2 && is_nan(larger(1)) && larger(2) == 5);
-  for (const auto& y : {eval(exp(x)), eval(log(x)), eval(tanh(x)), eval(sigmoid(x)), eval(relu(x))})
+  for (const auto& y : {eval(exp(x)), eval(log(x)), eval(tanh(x)), eval(sigmoid(x)), eval(relu(x)),
+                        eval(erf(x)), eval(sin(x)), eval(softplus(x))})
     BOOST_CHECK(!is_nan(y(0)) && is_nan(y(1)) && !is_nan(y(2)));
   tensor<float, dims<1, 4, 4, 1>> image;
   image.data()[0] = image.data()[11] = x(1);

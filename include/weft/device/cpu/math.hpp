@@ -402,7 +402,7 @@ WEFT_INLINE float sine(float x, std::uint64_t quarters) {
     const double turned = kept(part * piece + rest);
     const double t = kept(turned + round_double);
     quarters += bits(t);
-    rest = turned - kept(t - round_double);
+    rest = kept(turned - kept(t - round_double));
   };
   add(select(a < 0x1p51, v, 0.0), 0x1.45f3068p-1);
   add(select(a < 0x1p77, v, 0.0), 0x1.7272208p-27);
