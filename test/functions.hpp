@@ -65,10 +65,10 @@ WEFT_ROW(softplus, softplus(x), g * sigma(x),             0,                    
 // clang-format on
 #undef WEFT_ROW
 
-/// Calls visit.operator()<Formula>(row) for each function of one operand.
+/// Calls visit(Formula(), row) for each function of one operand.
 template <class Visit>
 void each(Visit visit) {
-#define WEFT_VISIT_1(name) visit.template operator()<weft::formula::name>(expected<weft::formula::name>);
+#define WEFT_VISIT_1(name) visit(weft::formula::name(), expected<weft::formula::name>);
 #define WEFT_VISIT_2(name)
 #define WEFT_VISIT(name, operands) WEFT_VISIT_##operands(name)
   WEFT_FORMULAS(WEFT_NO_ROW, WEFT_VISIT, WEFT_VISIT)

@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(exact_functions) {
 }
 
 BOOST_AUTO_TEST_CASE(functions_of_the_list) {
-  functions::each([]<class F>(const functions::row& right) {
+  functions::each([]<class F>(F, const functions::row& right) {
     if constexpr (functions::expected<F>.ulp_in_double != functions::none) {
       expect<float>(
           F::name, right.ulp, [](float x) { return F::apply(x); }, right.value);

@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(maps_of_other_types) {
 BOOST_AUTO_TEST_CASE(functions_of_the_list) {
   graph g;
   const auto f = input<float, 131>(g, "f");
-  functions::each([&]<class F>(const functions::row&) { let(elementwise<F>(f)); });
+  functions::each([&]<class F>(F, const functions::row&) { let(elementwise<F>(f)); });
   compare::options o;
   o.low = -50;
   o.high = 50;

@@ -35,7 +35,7 @@ void binary(const std::string& name, F f, double low = -2, double high = 2, int 
 
 BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
   unary("negate", [](auto x) { return -x; });
-  functions::each([]<class F>(const functions::row& of) {
+  functions::each([]<class F>(F, const functions::row& of) {
     unary(
         F::name, [](auto x) { return elementwise<F>(x); }, of.low, of.high, of.order);
   });

@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
       [](real, real g) {
         return derived{-g, 0};
       });
-  functions::each([]<class F>(const functions::row& right) {
+  functions::each([]<class F>(F, const functions::row& right) {
     unary<T>(F::name, right.ulp, right.gradient_ulp, OF(elementwise<F>), right.value, right.gradient);
   });
   forward<T>("math::log1p", 3, OF(elementwise<log1p_operation>), [](real x) { return std::log1p(x); });
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
 
 BOOST_AUTO_TEST_CASE(of_one_operand_in_double) {
   using T = double;
-  functions::each([]<class F>(const functions::row& right) {
+  functions::each([]<class F>(F, const functions::row& right) {
     if constexpr (functions::expected<F>.ulp_in_double != functions::none)
       forward<T>(F::name, right.ulp_in_double, OF(elementwise<F>), right.value);
   });

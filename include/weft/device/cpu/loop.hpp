@@ -658,7 +658,7 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
   for (std::size_t k = 0; k < count(); ++k) {
     loop_operand& o = operands_[k];
     static_cast<operand&>(o) = all[k];
-    o.size = size_of(o.type);
+    o.size = static_cast<std::uint32_t>(size_of(o.type));
     if (o.size > widest) widest = o.size;
     if (k < inputs) continue;
     o.how = how[k - inputs];
