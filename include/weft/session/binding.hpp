@@ -41,7 +41,7 @@ struct binding {
   sequence<fetched_operand> fetched;
   std::uint64_t hash = 0;   ///< of the extents of what is fed
   binding* next = nullptr;  ///< see binding_cache
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;    ///< that it holds, when it was made
   extent_bindings extents;
   sequence<std::int64_t> names;     ///< the values of program_extents::names
   sequence<kernel_handle> kernels;  ///< of each instruction
@@ -52,9 +52,9 @@ struct binding {
 
   /// About what it holds: kernels are shared, but counted for each.
   std::size_t memory_bytes() const {
-    std::size_t bytes = addresses.memory_bytes();
-    for (const kernel_handle& k : kernels) bytes += 1024 + k->memory_bytes();
-    return bytes;
+    std::size_t held = addresses.memory_bytes();
+    for (const kernel_handle& k : kernels) held += 1024 + k->memory_bytes();
+    return held;
   }
   bool is_for(const detail::fed_value* given) const;
   void feed(const detail::fed_value* given);

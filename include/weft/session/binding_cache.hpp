@@ -55,7 +55,8 @@ class binding_cache {
   }
 
   void widen() {
-    heads_.assign(heads_.empty() ? 16 : 2 * heads_.size(), nullptr);
+    sequence<binding*> wider(heads_.empty() ? 16 : 2 * heads_.size(), nullptr);
+    heads_.swap(wider);
     for (binding* b : all_) link(*b);
   }
 

@@ -115,13 +115,13 @@ class step_plan {
   sequence<named_extents> named_extents_;
   sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // and the number of their extents
   sequence<value_info> of_node_, of_leader_;                         // the operands of the kernel that is made
-  binding_cache bindings_;
-  binding* current_ = nullptr;
-  sequence<storage> blocks_;  // of each arena on the host
+  sequence<storage> blocks_;                                         // of each arena on the host
   sequence<std::byte*> bases_;
   sequence<std::size_t> block_bytes_;
   bool checked_ = false, kernels_alone_ = false;
   bool has_effects_ = true;  // on what the session knows
+  binding_cache bindings_;  // gone before what it lies in
+  binding* current_ = nullptr;
 };
 
 WEFT_COLD_END
