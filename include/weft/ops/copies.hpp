@@ -248,7 +248,7 @@ using with_extent = typename with_extent_at<Dims, Axis, Extent, typename make_in
 /// A known extent as one that others are computed with.
 template <auto Extent>
 constexpr auto as_operand() {
-  if constexpr (extent_like<std::remove_cv_t<decltype(Extent)>>)  // nvcc adds a const
+  if constexpr (is_dynamic(Extent))
     return Extent;
   else
     return extent<static_cast<std::int64_t>(Extent)>;
