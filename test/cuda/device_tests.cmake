@@ -1,14 +1,14 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
 set(device_tests session.session session.random_graphs session.determinism session.user_op oracle.oracle
                  oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients ops.copies
-                 ops.dropout ops.elementwise_gradients ops.reduction_gradients ops.scan ops.sort ops.storage_types
-                 train.minimize train.optimizers)
+                 ops.dropout ops.elementwise_gradients ops.gather ops.reduction_gradients ops.scan ops.sort
+                 ops.storage_types train.minimize train.optimizers)
 
 # A GPU finds a label out of range, and has a NaN for it instead of an error, and a gradient there is a kernel of its
-# own; the others count CPU devices.
+# own; the others count CPU devices, or look at their lanes.
 set(leaves_out_session.session
     "a_label_out_of_range impossible_placements explain_lists_kernels_memory_and_placement \
-the_gradient_of_an_activation_runs_with_the_product_before_it")
+the_gradient_of_an_activation_runs_with_the_product_before_it lanes_train_what_one_lane_trains")
 
 # It needs more memory than an emulated GPU has, and finds that first.
 set(leaves_out_ops.sort "an_axis_of_more_elements_than_have_numbers")
