@@ -226,6 +226,25 @@ BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {
   }
 }
 
+// The block that a larger batch gives up for a larger one is gone when there is none.
+BOOST_AUTO_TEST_CASE(a_step_without_memory_runs_again_once_there_is_some) {
+  const std::size_t most_before = region::most;
+  graph g;
+  const auto x = placeholder<float, images>(g);
+  const auto y = sum(exp(matmul(let(sqrt(x)), variable<float, dims<20, 5>>(g, "w", init::ones{}))));
+  session s{g, {.threads = 1}, region{}};
+  auto step = s.prepare(fetch(y), feed(x));
+  const tensor<float, images> few(shape(30, 20)), many(shape(900, 20));
+  BOOST_CHECK_EQUAL(step(few), 30 * 5);
+  region::most = region::bytes + 1000;
+  for (const auto* batch : {&many, &few, &few, &many, &few})
+    CHECK_SAYS(test::failure(error_code::resource_exhausted, [&] { step(*batch); }), "memory");
+  region::most = ~std::size_t{0};
+  BOOST_CHECK_EQUAL(step(few), 30 * 5);
+  BOOST_CHECK_EQUAL(step(many), 900 * 5);
+  region::most = most_before;
+}
+
 BOOST_AUTO_TEST_CASE(a_session_and_a_tensor_take_the_allocator_that_is_given) {
   graph g;
   const auto x = placeholder<float, images>(g);

@@ -7,7 +7,8 @@ WEFT_COLD_BEGIN
 namespace weft {
 
 /// Finds the nodes that a step needs for what is fetched, given what is fed. They are numbered as in the graph: not in
-/// the order in which they run. The position of random numbers is fed by the session. Throws invalid_argument if a placeholder that is needed is not fed, or a value twice.
+/// the order in which they run. The position of random numbers is fed by the session. Throws invalid_argument if a
+/// placeholder that is needed is not fed, or a value twice.
 inline void prune(program& p) {
   const graph& g = p.g;
   p.index.assign(g.size(), none);

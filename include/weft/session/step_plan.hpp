@@ -78,7 +78,7 @@ class step_plan {
 
  private:
   binding& choose_binding(const detail::fed_value* fed);
-  void make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
+  binding* make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
   void bind_extents(binding& b, const detail::fed_value* fed) const;
   void list_extents(std::uint32_t from);
   void resolve(binding& b);
@@ -154,15 +154,16 @@ class copy_kernel final : public kernel {
 
 WEFT_DECL binding& step_plan::choose_binding(const detail::fed_value* fed) {
   const std::uint64_t hash = binding_cache::hash_of(fed, program_->request.feeds.size());
-  const binding* const before = current_;
-  current_ = bindings_.find(fed, hash);
-  if (!current_) make_binding(fed, hash, before ? before : bindings_.newest());
-  refresh(*current_);
-  return *current_;
+  const binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
+  binding* b = bindings_.find(fed, hash);
+  if (!b) b = make_binding(fed, hash, before ? before : bindings_.newest());
+  refresh(*b);
+  current_ = b;
+  return *b;
 }
 
 /// `like`: a binding whose kernels serve where the extents are the same.
-WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like) {
+WEFT_DECL binding* step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like) {
   auto made = gpu::owned(new binding);
   made->hash = hash;
   bind_extents(*made, fed);
@@ -186,7 +187,7 @@ WEFT_DECL void step_plan::make_binding(const detail::fed_value* fed, std::uint64
   if (gpu_) gpu_->bind(p, *made, infos_.data());
   binding* const kept = made.get();
   bindings_.add(static_cast<gpu::owned<binding>&&>(made));
-  current_ = kept;
+  return kept;
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
