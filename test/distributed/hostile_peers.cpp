@@ -636,7 +636,7 @@ BOOST_AUTO_TEST_CASE(strangers_change_nothing_of_what_is_learned) {
   {
     moments when;
     alone = train(make_cluster(), {}, 1, when);
-    BOOST_REQUIRE(alone.trouble == "");
+    BOOST_REQUIRE_EQUAL(alone.trouble, "");
   }
   tally count;
   const unsigned runs = seed_after_seed([&](unsigned seed) {
@@ -713,10 +713,17 @@ outcome train_beside(const cluster_spec& cluster, unsigned seed, moments& when, 
   return made;
 }
 
+/// The parameter server waits for every worker, also for one that comes when the training is over.
+void meet_ps(server& here) {
+  here.members().wait_for(basic_deadline<std::chrono::steady_clock>(patience),
+                          [](const task_id& task) { return task.job == "ps"; });
+}
+
 /// The second worker: opens its channel again and again, and says on it whatever changes no value.
 void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, tally& count) {
   std::mt19937 random(seed);
   server here(cluster, "worker", 1, options_of(seed));
+  meet_ps(here);
   while (!when.training && !when.over) std::this_thread::sleep_for(1ms);
   const std::size_t rank = cluster.rank({"ps", 0});
   const std::vector<std::size_t> order = detail::wire_order(variables(), 0);
@@ -852,11 +859,12 @@ BOOST_AUTO_TEST_CASE(a_worker_that_lies_changes_nothing_for_another) {
     const cluster_spec cluster = make_cluster();
     std::thread other([&] {
       server here(cluster, "worker", 1, options_of(1));
+      meet_ps(here);
       while (!when.over) std::this_thread::sleep_for(1ms);
     });
     const outcome made = train_beside(cluster, 1, when, 0ms);
     other.join();
-    BOOST_REQUIRE(made.trouble == "");
+    BOOST_REQUIRE_EQUAL(made.trouble, "");
     alone = made.of_first;
   }
   tally count;
