@@ -1,9 +1,11 @@
 #include <weft/ops/copies.hpp>
 
+#include "elements.hpp"
 #include "errors.hpp"
 #include "gradient_check.hpp"
 
 using namespace weft;
+using test::check_elements;
 
 namespace {
 
@@ -12,13 +14,6 @@ tensor<float, D> counting(const shape& extents, float from = 1) {
   tensor<float, D> x(extents);
   for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = from + static_cast<float>(i);
   return x;
-}
-
-template <class Tensor>
-void check_elements(const Tensor& x, std::initializer_list<double> right) {
-  BOOST_REQUIRE_EQUAL(x.elements(), right.size());
-  std::size_t i = 0;
-  for (const double e : right) BOOST_CHECK_EQUAL(static_cast<double>(x.data()[i++]), e);
 }
 
 }  // namespace

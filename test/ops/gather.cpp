@@ -1,21 +1,16 @@
 #include <vector>
 #include <weft/ops/gather.hpp>
 
+#include "elements.hpp"
 #include "errors.hpp"
 #include "gradient_check.hpp"
 
 using namespace weft;
+using test::check_elements;
 
 namespace {
 
 using batch = dyn_extent<"batch">;
-
-template <class Tensor>
-void check_elements(const Tensor& x, std::initializer_list<double> right) {
-  BOOST_REQUIRE_EQUAL(x.elements(), right.size());
-  std::size_t i = 0;
-  for (const double e : right) BOOST_CHECK_EQUAL(static_cast<double>(x.data()[i++]), e);
-}
 
 }  // namespace
 

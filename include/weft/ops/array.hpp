@@ -2,6 +2,7 @@
 
 #include <weft/device/argmax.hpp>
 #include <weft/device/axis_rows.hpp>
+#include <weft/device/index_at.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
@@ -58,8 +59,7 @@ class one_hot_kernel final : public kernel {
     const std::byte* labels = f.buffers[in_];
     T* to = reinterpret_cast<T*>(f.buffers[out_]);
     for (std::size_t r = 0; r < rows_; ++r, to += depth_) {
-      const std::int64_t label =
-          wide_ ? reinterpret_cast<const std::int64_t*>(labels)[r] : reinterpret_cast<const std::int32_t*>(labels)[r];
+      const std::int64_t label = device::index_at(labels, wide_, r);
       for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
     }
   }
@@ -93,9 +93,7 @@ class extents_kernel final : public kernel {
 template <class T>
 struct argmax_op {
   static constexpr const char* name = "argmax";
-  struct attributes {
-    attribute<std::size_t> axis;
-  };
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     detail::check_argmax(p, a.axis);

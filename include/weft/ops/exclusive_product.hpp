@@ -24,9 +24,7 @@ void exclusive_product_gradient(gradient_context&, std::size_t axis);
 template <class T>
 struct exclusive_product_op {
   static constexpr const char* name = "exclusive_product";
-  struct attributes {
-    attribute<std::size_t> axis;
-  };
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new axis_kernel<T, exclusive_product_rows<T>>(p, a.axis, {});

@@ -4,6 +4,7 @@
 
 #include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/chunks.hpp>
+#include <weft/device/index_at.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
@@ -18,9 +19,7 @@ WEFT_COLD_BEGIN
 struct row_numbers {
   const std::byte* at;
   bool wide;
-  std::int64_t operator[](std::size_t k) const {
-    return wide ? reinterpret_cast<const std::int64_t*>(at)[k] : reinterpret_cast<const std::int32_t*>(at)[k];
-  }
+  std::int64_t operator[](std::size_t k) const { return device::index_at(at, wide, k); }
 };
 
 /// Throws out_of_range if one of them is not the number of a row.
@@ -85,17 +84,13 @@ class indexed_rows_kernel final : public kernel {
   device::chunks chunks_;
 };
 
-struct indexed_rows_attributes {
-  attribute<std::size_t> axis;
-};
-
 }  // namespace detail
 
 /// Inputs: x, and numbers of its rows along the axis.
 template <class T>
 struct gather_op {
   static constexpr const char* name = "gather";
-  using attributes = detail::indexed_rows_attributes;
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::indexed_rows_kernel<T, false>(p, a.axis);
@@ -107,7 +102,7 @@ struct gather_op {
 template <class T>
 struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
-  using attributes = detail::indexed_rows_attributes;
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::indexed_rows_kernel<T, true>(p, a.axis);

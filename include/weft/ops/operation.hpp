@@ -68,8 +68,11 @@ class attribute {
   std::int64_t word_;
 };
 
-/// What an operation without attributes has for them.
+/// What an operation without attributes has for them, and what one has that needs to know an axis alone.
 struct no_attributes {};
+struct axis_attribute {
+  attribute<std::size_t> axis;
+};
 
 namespace detail {
 template <class Op>

@@ -51,30 +51,27 @@ class random_kernel final : public kernel {
   const char* name_;
 };
 
-struct random_attributes {
-  attribute<std::uint64_t> key;
+template <class T, class Element>
+struct random_op {
+  using element = Element;
+  struct attributes {
+    attribute<std::uint64_t> key;
+  };
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new random_kernel<T, Element>(p, a.key);
+  }
 };
 
 }  // namespace detail
 
 /// inputs: the position.
 template <class T>
-struct random_uniform_op {
+struct random_uniform_op : detail::random_op<T, device::uniform_element<T>> {
   static constexpr const char* name = "random_uniform";
-  using element = device::uniform_element<T>;
-  using attributes = detail::random_attributes;
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::random_kernel<T, element>(p, a.key);
-  }
 };
 template <class T>
-struct random_normal_op {
+struct random_normal_op : detail::random_op<T, device::normal_element<T>> {
   static constexpr const char* name = "random_normal";
-  using element = device::normal_element<T>;
-  using attributes = detail::random_attributes;
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::random_kernel<T, element>(p, a.key);
-  }
 };
 
 namespace detail {
@@ -85,7 +82,7 @@ symbol record_random(op_builder& where, const value_info& output, double a, doub
   c.op = &operation_of<Op>;
   c.inputs = {record_random_position(where).id()};
   c.outputs = {output};
-  c.attributes = words_of(random_attributes{where.random_key(options.seed.get())});
+  c.attributes = words_of(attributes_type<Op>{where.random_key(options.seed.get())});
   c.literals = {literal_bits(a), literal_bits(b)};
   return where.record(static_cast<node_def&&>(c));
 }

@@ -25,14 +25,14 @@ inline void prune(program& p) {
     if (state[n] == needed || state[n] == fed) return;
     if (g[n].def.op == &operation_of<random_position_op>) {
       state[n] = fed;
-      p.draws = true;
+      p.position = n;
       return;
     }
     state[n] = needed;
     pending.push_back(n);
   };
   const auto need_value = [&](value v) {
-    if (state[v.node] != fed || g[v.node].def.op == &operation_of<random_position_op>) return need(v.node);
+    if (state[v.node] != fed || g[v.node].def.outputs.size() == 1) return need(v.node);
     for (const value& f : p.request.feeds)
       if (f == v) return;
     throw error(error_code::unimplemented, g[v.node].name, "one of its outputs is fed and another one is needed");
@@ -51,8 +51,8 @@ inline void prune(program& p) {
     pending.pop_back();
     if (node.def.op == &operation_of<placeholder_op>)
       throw error(error_code::invalid_argument, node.name,
-                  {"the placeholder of ", name(node.def.outputs[0].type), " ",
-                   g.to_string(node.def.outputs[0].extents), " is needed but not fed"});
+                  {"the placeholder of ", name(node.def.outputs[0].type), " ", g.to_string(node.def.outputs[0].extents),
+                   " is needed but not fed"});
     for (std::size_t i = 0; i < node.def.inputs.size(); ++i)
       if (program::reads(node.def, i) || program::writes(node.def, i))
         need_value(node.def.inputs[i]);

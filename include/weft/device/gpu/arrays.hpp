@@ -3,16 +3,12 @@
 #include <weft/device/argmax.hpp>
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
+#include <weft/device/index_at.hpp>
 
 /// Kernels that look for an element, or tell of where one is.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
-
-/// Classes are 32 or 64 bits wide.
-WEFT_HOST_DEVICE inline std::int64_t label_at(const void* labels, bool wide, std::uint32_t i) {
-  return wide ? static_cast<const std::int64_t*>(labels)[i] : static_cast<const std::int32_t*>(labels)[i];
-}
 
 /// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp). Where few
 /// results have long rows, `splits` blocks share each, and a second launch looks through what they found.
@@ -131,7 +127,7 @@ struct one_hot_body {
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
     for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) {
       const std::uint32_t row = depth.divide(i);
-      to[i] = T(label_at(labels, wide_labels, row) == static_cast<std::int64_t>(i - row * depth.extent));
+      to[i] = T(weft::device::index_at(labels, wide_labels, row) == static_cast<std::int64_t>(i - row * depth.extent));
     }
   }
 };

@@ -68,17 +68,20 @@ struct iteration {
   void merge_axes() { weft::device::merge_axes(space, operands, count); }
 };
 
-/// The same for a kernel: the axes of `from` that `mask` has, for the first `Operands` operands.
+/// The same for a kernel: the axes of a space that `mask` has, for the first `Operands` operands.
 template <int Operands>
-void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
+void fill_walk(walk<Operands>& to, const shape& space, const weft::device::operand* operands, std::uint32_t mask) {
   to.rank = 0;
-  for (std::size_t axis = from.space.rank; axis-- > 0;) {
+  for (std::size_t axis = space.rank; axis-- > 0;) {
     if (!((mask >> axis) & 1)) continue;
-    to.extents[to.rank] = divisor(static_cast<std::uint32_t>(from.space[axis]));
-    for (int k = 0; k < Operands; ++k)
-      to.strides[to.rank][k] = static_cast<std::int32_t>(from.stride(static_cast<std::size_t>(k), axis));
+    to.extents[to.rank] = divisor(static_cast<std::uint32_t>(space[axis]));
+    for (int k = 0; k < Operands; ++k) to.strides[to.rank][k] = static_cast<std::int32_t>(operands[k].stride[axis]);
     ++to.rank;
   }
+}
+template <int Operands>
+void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
+  fill_walk(to, from.space, from.operands, mask);
 }
 
 /// The rows of axis_rows, on a GPU.
@@ -96,6 +99,20 @@ struct row_places {
   WEFT_HOST_DEVICE std::uint32_t start_of(std::uint32_t row) const {
     const std::uint32_t outer = inner.divide(row);
     return outer * extent * inner.extent + (row - outer * inner.extent);
+  }
+};
+
+/// How blocks share rows where there are few of them: each has so many elements of a row, and a row so many blocks.
+struct row_shares {
+  std::uint32_t elements = 1, count = 1;
+
+  row_shares(std::size_t blocks, std::size_t extent, std::size_t least) {
+    constexpr std::size_t enough_blocks = 512;
+    if (blocks == 0 || extent == 0) return;
+    const std::size_t most = (extent + least - 1) / least, wanted = (enough_blocks + blocks - 1) / blocks;
+    const std::size_t parts = most > wanted ? wanted : most, each = (extent + parts - 1) / parts;
+    elements = static_cast<std::uint32_t>(each);
+    count = static_cast<std::uint32_t>((extent + each - 1) / each);
   }
 };
 

@@ -115,7 +115,7 @@ struct softmax_body : softmax_arguments<T> {
         this->second[start + c] = math::exp(x[c] - largest) * scale - labels[c];
     } else {
       const T scale = T(1) / sum;
-      const std::int64_t label = label_at(this->labels, this->wide_labels, row);
+      const std::int64_t label = weft::device::index_at(this->labels, this->wide_labels, row);
       const bool valid = label >= 0 && label < static_cast<std::int64_t>(this->columns);
       // A GPU cannot throw: a label that is no class has a loss and gradients of NaN, as in TensorFlow.
       if (lane == 0) this->y[row] = valid ? math::log(sum) - (x[label] - largest) : T(__builtin_nanf(""));

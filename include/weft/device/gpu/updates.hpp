@@ -46,13 +46,4 @@ struct fill_program : detail::plain_program<T, 0, 1, 1> {
   }
 };
 
-/// Elements as they are, of any type of this size: axes in another order, or a value given to a variable.
-template <class T>
-struct copy_program : detail::plain_program<T, 1, 1, 0> {
-  template <class In, class Out>
-  WEFT_HOST_DEVICE static void run(const In& in, const std::uint64_t*, double, Out& out) {
-    out.template set<0>(in.template get<0>());
-  }
-};
-
 }  // namespace weft::gpu

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <weft/device/gpu/arrays.hpp>
-#include <weft/device/gpu/updates.hpp>
-#include <weft/device/unsigned_of.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/gpu/fused.hpp>
 
@@ -31,12 +29,10 @@ kernel* prepare_argmax(const prepare_context& p, device& d) {
   while (lanes_log < (rows.inner > 1 ? 3u : 8u) && (4u << lanes_log) < b.extent) ++lanes_log;
   b.results_log = 8 - lanes_log;
   const std::uint32_t blocks = (b.results + (1u << b.results_log) - 1) >> b.results_log;
-  constexpr std::uint32_t enough_blocks = 512, elements_of_a_thread = 16;
-  const std::uint32_t least = elements_of_a_thread << lanes_log;
-  std::uint32_t splits = (enough_blocks + blocks - 1) / blocks;
-  if (splits > (b.extent + least - 1) / least) splits = (b.extent + least - 1) / least;
-  b.split = splits > 1 ? (b.extent + splits - 1) / splits : b.extent;
-  splits = b.extent ? (b.extent + b.split - 1) / b.split : 1;
+  constexpr std::uint32_t elements_of_a_thread = 16;
+  const row_shares shares(blocks, b.extent, elements_of_a_thread << lanes_log);
+  const std::uint32_t splits = shares.count;
+  b.split = shares.elements;
   argmax_of_found<T> all{nullptr, nullptr, nullptr, b.results, splits};
   const std::size_t found = std::size_t{splits} * b.results;
   if (splits > 1) {

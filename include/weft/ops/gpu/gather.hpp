@@ -3,6 +3,7 @@
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/device/index_at.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
@@ -30,8 +31,7 @@ struct indexed_rows_arguments {
   std::uint32_t work;    ///< elements of the result, or its columns
 
   WEFT_HOST_DEVICE std::uint32_t number(std::uint32_t k) const {
-    const std::int64_t n =
-        wide ? static_cast<const std::int64_t*>(numbers)[k] : static_cast<const std::int32_t*>(numbers)[k];
+    const std::int64_t n = weft::device::index_at(numbers, wide, k);
     return n < 0 || n >= static_cast<std::int64_t>(rows) ? rows : static_cast<std::uint32_t>(n);
   }
 };
@@ -109,15 +109,12 @@ kernel* prepare_scatter_add(const prepare_context& p, device&) {
   static const function code = function_of<scatter_add_body<T>>("scatter_add");
   const std::size_t axis = attributes_of<scatter_add_op<T>>(p.c).axis;
   const axis_rows r(p.outputs[0].extents, axis);
-  constexpr std::size_t enough_blocks = 512;
   scatter_add_body<T> b{};
   b.work = r.extent > 0 ? static_cast<std::uint32_t>(r.rows()) : 0;
-  const std::size_t blocks = (b.work + b.threads - 1) / b.threads,
-                    most = blocks > 0 ? (enough_blocks + blocks - 1) / blocks : 1;
-  const std::size_t splits = r.extent < most ? r.extent : most;
-  b.split = static_cast<std::uint32_t>(splits > 0 ? (r.extent + splits - 1) / splits : 1);
-  return make_indexed_rows(p, b, p.outputs[0].extents, axis, blocks,
-                           static_cast<unsigned>((r.extent + b.split - 1) / b.split), code);
+  const std::size_t blocks = (b.work + b.threads - 1) / b.threads;
+  const row_shares shares(blocks, r.extent, 1);
+  b.split = shares.elements;
+  return make_indexed_rows(p, b, p.outputs[0].extents, axis, blocks, shares.count, code);
 }
 
 }  // namespace detail
