@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/device/strides.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -17,32 +18,20 @@ struct strided_region {
   std::uint32_t from = 0, to = 0;  ///< which operand, which result
   shape extents;                   ///< of what is copied
   std::int64_t from_offset = 0, to_offset = 0;
-  std::int64_t from_stride[max_rank]{}, to_stride[max_rank]{};
+  device::operand ends[2]{};  ///< the operand, the result
+
+  const std::int64_t* from_stride() const { return ends[0].stride; }
+  const std::int64_t* to_stride() const { return ends[1].stride; }
 
   /// Drops axes of one element, and joins neighbours along which both sides walk on.
-  void merge_axes() {
-    const strided_region all = *this;
-    extents = {};
-    for (std::size_t axis = 0; axis < all.extents.rank; ++axis) {
-      const std::int64_t n = all.extents[axis];
-      if (n == 1) continue;
-      const std::size_t last = extents.rank;
-      if (last > 0 && from_stride[last - 1] == all.from_stride[axis] * n &&
-          to_stride[last - 1] == all.to_stride[axis] * n)
-        extents[last - 1] *= n;
-      else
-        extents.push_back(n);
-      from_stride[extents.rank - 1] = all.from_stride[axis];
-      to_stride[extents.rank - 1] = all.to_stride[axis];
-    }
-  }
+  void merge_axes() { device::merge_axes(extents, ends, 2); }
 
   /// The axis that is the operand's innermost, where it is not the result's; else the rank. Axes are merged.
   std::size_t turned_from() const {
     const std::size_t rank = extents.rank;
-    if (rank < 2 || to_stride[rank - 1] != 1 || from_stride[rank - 1] == 1) return rank;
+    if (rank < 2 || to_stride()[rank - 1] != 1 || from_stride()[rank - 1] == 1) return rank;
     std::size_t axis = 0;
-    while (axis < rank && from_stride[axis] != 1) ++axis;
+    while (axis < rank && from_stride()[axis] != 1) ++axis;
     return axis;
   }
 
@@ -50,29 +39,23 @@ struct strided_region {
   void move_inwards(std::size_t axis) {
     for (; axis + 2 < extents.rank; ++axis) {
       std::swap(extents[axis], extents[axis + 1]);
-      std::swap(from_stride[axis], from_stride[axis + 1]);
-      std::swap(to_stride[axis], to_stride[axis + 1]);
+      for (device::operand& end : ends) std::swap(end.stride[axis], end.stride[axis + 1]);
     }
   }
 
   /// The same in elements so many times as wide; false if it is not whole ones that stay together. Axes are merged.
   bool count_in(std::int64_t wide) {
     const std::size_t rank = extents.rank, last = rank - 1;
-    if (rank == 0 || from_stride[last] != 1 || to_stride[last] != 1) return false;
+    if (rank == 0 || from_stride()[last] != 1 || to_stride()[last] != 1) return false;
     std::int64_t rest = (extents[last] | from_offset | to_offset) & (wide - 1);
-    for (std::size_t axis = 0; axis < last; ++axis) rest |= (from_stride[axis] | to_stride[axis]) & (wide - 1);
+    for (std::size_t axis = 0; axis < last; ++axis) rest |= (from_stride()[axis] | to_stride()[axis]) & (wide - 1);
     if (rest != 0) return false;
     extents[last] /= wide, from_offset /= wide, to_offset /= wide;
-    for (std::size_t axis = 0; axis < last; ++axis) from_stride[axis] /= wide, to_stride[axis] /= wide;
+    for (device::operand& end : ends)
+      for (std::size_t axis = 0; axis < last; ++axis) end.stride[axis] /= wide;
     return true;
   }
 };
-
-/// Row-major strides.
-inline void strides_of(const shape& s, std::int64_t* stride) {
-  std::int64_t step = 1;
-  for (std::size_t i = s.rank; i-- > 0; step *= s[i]) stride[i] = step;
-}
 
 /// What an operation that only moves elements does: `fill` for the results first, if they have elements that no region
 /// reaches, then the regions, which do not overlap.

@@ -31,16 +31,18 @@ class box_copies : public strided_copies {
     strided_region r;
     r.from = operand, r.to = result;
     r.extents = extents;
-    strides_of(p_.inputs[operand].extents, r.from_stride);
-    strides_of(p_.outputs[result].extents, r.to_stride);
+    r.ends[0] = whole(p_.inputs[operand].extents);
+    r.ends[1] = whole(p_.outputs[result].extents);
     for (std::size_t i = 0; i < extents.rank; ++i)
-      r.from_offset += from.at[i] * r.from_stride[i], r.to_offset += to.at[i] * r.to_stride[i];
+      r.from_offset += from.at[i] * r.from_stride()[i], r.to_offset += to.at[i] * r.to_stride()[i];
     regions.push_back(r);
   }
   /// Gives all other elements of the results a value, by its bits.
   void fill_rest(std::uint64_t bits) { fills = true, fill = bits; }
 
  private:
+  device::operand whole(const shape& s) const { return device::broadcast_operand(type, s, s); }
+
   const prepare_context& p_;
 };
 
@@ -104,9 +106,7 @@ struct pad_op {
 /// Operands one behind the other along an axis.
 struct concat_op {
   static constexpr const char* name = "concat";
-  struct attributes {
-    attribute<std::size_t> axis;
-  };
+  using attributes = axis_attribute;
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     box_copies all(p);
@@ -124,7 +124,7 @@ struct concat_op {
 /// An axis in parts, each as long as its output's.
 struct split_op {
   static constexpr const char* name = "split";
-  using attributes = concat_op::attributes;
+  using attributes = axis_attribute;
 
   static strided_copies copies(const prepare_context&, const attributes&);
   static void gradient(gradient_context&, const attributes&);
@@ -146,10 +146,9 @@ WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to
   strided_copies all(type);
   strided_region r;
   r.extents = to;
-  std::int64_t stride[max_rank];
-  strides_of(from, stride);
-  strides_of(to, r.to_stride);
-  for (std::size_t i = 0; i < to.rank; ++i) r.from_stride[i] = stride[order[i]];
+  const device::operand all_of = device::broadcast_operand(type, from, from);
+  for (std::size_t i = 0; i < to.rank; ++i) r.ends[0].stride[i] = all_of.stride[order[i]];
+  r.ends[1] = device::broadcast_operand(type, to, to);
   all.regions.push_back(r);
   return all;
 }
@@ -200,26 +199,19 @@ WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attrib
 }
 
 WEFT_DECL void concat_op::gradient(gradient_context& g, const attributes& a) {
-  node_def c;
-  c.op = &operation_of<split_op>;
-  c.inputs = {g.upstream().id()};
-  for (std::size_t k = 0; k < g.c.inputs.size(); ++k) c.outputs.push_back(g.input(k).info());
-  c.attributes = words_of(a);
-  const symbol parts = g.upstream().builder()->record(static_cast<node_def&&>(c));
+  sequence<value_info> outputs;
+  for (std::size_t k = 0; k < g.c.inputs.size(); ++k) outputs.push_back(g.input(k).info());
+  const symbol parts = record<split_op>({g.upstream()}, outputs, a);
   for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k) g.set_gradient(k, detail::output_of(parts, k));
 }
 
 WEFT_DECL void split_op::gradient(gradient_context& g, const attributes& a) {
-  node_def c;
-  c.op = &operation_of<concat_op>;
+  sequence<symbol> parts;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
     const symbol part = g.output(o);
-    const symbol up = g.has_upstream(o) ? g.upstream(o) : detail::record_fill(*part.builder(), 0, part.info());
-    c.inputs.push_back(up.id());
+    parts.push_back(g.has_upstream(o) ? g.upstream(o) : detail::record_fill(*part.builder(), 0, part.info()));
   }
-  c.outputs = {g.input(0).info()};
-  c.attributes = words_of(a);
-  g.set_gradient(0, g.output(0).builder()->record(static_cast<node_def&&>(c)));
+  g.set_gradient(0, record<concat_op>(parts, {g.input(0).info()}, a));
 }
 
 #endif
@@ -430,30 +422,10 @@ template <int Axis, int Before, int After, Expression Expr>
 
 namespace detail {
 
-template <class T, class To, class Dev, std::size_t... Part>
-auto parts_of_node(symbol x, std::size_t axis, indices<Part...>) {
-  node_def c;
-  c.op = &operation_of<split_op>;
-  c.inputs = {x.id()};
-  for (std::size_t i = 0; i < sizeof...(Part); ++i) c.outputs.push_back({dtype_of<T>, To::spec});
-  c.attributes = words_of(split_op::attributes{axis});
-  const symbol parts = x.builder()->record(static_cast<node_def&&>(c));
-  remember_formulas<To>(*x.builder());
-  return std::tuple{make_node<T, To, Dev>(output_of(parts, static_cast<std::uint32_t>(Part)))...};
-}
-
 template <class T, class To, class X, std::size_t... Part>
-auto parts_of_tensor(const X& x, std::size_t axis, indices<Part...>) {
-  const value_info from{dtype_of<T>, x.extents()},
-      part{dtype_of<T>, resized<To>(x, axis, x.extents()[axis] / sizeof...(Part))};
-  const value_info outputs[] = {(static_cast<void>(Part), part)...};
-  std::tuple parts{(static_cast<void>(Part), make_tensor<T, To, device_t<X>>(part.extents, uninitialized{}))...};
-  const char* const* const names = dims_t<X>::names;
-  std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(x.data())),
-                                reinterpret_cast<std::byte*>(std::get<Part>(parts).data())...};
-  run_eagerly(operation_of<split_op>, words_of(split_op::attributes{axis}), &from, &names, 1, outputs, sizeof...(Part),
-              buffers);
-  return parts;
+auto parts_of(const X& x, std::size_t axis, indices<Part...>) {
+  const shape part = resized<To>(x, axis, extents_of(x)[axis] / static_cast<std::int64_t>(sizeof...(Part)));
+  return call_operation<split_op>(std::tuple{(static_cast<void>(Part), result<T, To>{part})...}, {axis}, x);
 }
 
 }  // namespace detail
@@ -475,13 +447,8 @@ template <int Axis, int Count, Expression Expr>
     (parts());
   } else {
     using To = detail::with_extent<D, axis, detail::part_of_extent<detail::extent_at<D, axis>::value, Count>()>;
-    const auto x = materialize(e);
-    if constexpr (Expr::symbolic) {
-      gpu::compile_kernels<gpu::moves, T>();
-      return detail::parts_of_node<T, To, device_t<Expr>>(x.erased(), axis, parts());
-    } else {
-      return detail::parts_of_tensor<T, To>(x, axis, parts());
-    }
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    return detail::parts_of<T, To>(materialize(e), axis, parts());
   }
 }
 

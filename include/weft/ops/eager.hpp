@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/operation.hpp>
@@ -7,7 +9,15 @@
 #include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft::detail {
+namespace weft {
+
+/// One of several results of an operation.
+template <class T, class Dims>
+struct result {
+  shape extents;  ///< those of its type or, over tensors, those at hand
+};
+
+namespace detail {
 
 /// An operand on its way into a graph: a symbol, or a tensor that becomes a constant.
 struct operand_source {
@@ -133,9 +143,33 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
   }
 }
 
-}  // namespace weft::detail
+/// The same with several results, a tuple of them.
+template <class Dev, class... T, class... D, std::size_t... Index, class... Operands>
+auto record_or_run(const operation& op, const std::tuple<result<T, D>...>& results, indices<Index...>,
+                   sequence<std::int64_t> attributes, const Operands&... operands) {
+  const value_info outputs[] = {value_info{dtype_of<T>, std::get<Index>(results).extents}...};
+  if constexpr ((Operands::symbolic || ...)) {
+    const operand_source sources[] = {source_of(operands)...};
+    node_def c;
+    c.op = &op;
+    c.outputs.append(outputs, sizeof...(T));
+    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+    const symbol first = record_operation(static_cast<node_def&&>(c), sources, sizeof...(Operands));
+    (remember_formulas<D>(*first.builder()), ...);
+    return std::tuple{make_node<T, D, Dev>(output_of(first, static_cast<std::uint32_t>(Index)))...};
+  } else {
+    const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
+    const char* const* const names[] = {dims_t<Operands>::names...};
+    std::tuple made{make_tensor<T, D, Dev>(outputs[Index].extents, uninitialized{})...};
+    std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
+                                  reinterpret_cast<std::byte*>(std::get<Index>(made).data())...};
+    run_eagerly(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), outputs,
+                sizeof...(T), buffers);
+    return made;
+  }
+}
 
-namespace weft {
+}  // namespace detail
 
 /// The extents of an operand: known to the type, or for tensors at run time.
 template <class Expr>
@@ -152,6 +186,16 @@ const shape& extents_of(const Expr& e) {
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
   return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, words_of(a), first, rest...);
+}
+
+/// One with several outputs, a tuple of them:
+/// `auto [values, indices] = call_operation<sort_op<T>>(std::tuple{result<T, To>{extents}, ...}, {axis, order}, x)`.
+template <class Op, class... Results, class First, class... Rest>
+auto call_operation(const std::tuple<Results...>& results, const attributes_type<Op>& a, const First& first,
+                    const Rest&... rest) {
+  return detail::record_or_run<device_t<First>>(operation_of<Op>, results,
+                                                typename detail::make_indices<sizeof...(Results)>::type(), words_of(a),
+                                                first, rest...);
 }
 
 }  // namespace weft

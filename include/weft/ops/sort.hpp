@@ -97,17 +97,13 @@ inline void check_sort(const prepare_context& p, std::size_t axis) {
   check_indices(p, axis);
 }
 
-struct axis_attributes {
-  attribute<std::size_t> axis;
-};
-
 }  // namespace detail
 
 /// Inputs: x, and for each element of the output which one of x's, along the axis, it is.
 template <class T>
 struct gather_along_op {
   static constexpr const char* name = "gather_along";
-  using attributes = detail::axis_attributes;
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::along_kernel<T, false>(p, a.axis);
@@ -118,7 +114,7 @@ struct gather_along_op {
 template <class T>
 struct scatter_along_op {
   static constexpr const char* name = "scatter_along";
-  using attributes = detail::axis_attributes;
+  using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::along_kernel<T, true>(p, a.axis);
@@ -190,35 +186,13 @@ namespace detail {
 template <class To, class Expr>
 auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   using T = value_t<Expr>;
-  using Dev = device_t<Expr>;
   const auto x = materialize(e);
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
-  sequence<std::int64_t> attributes = words_of(typename sort_op<T>::attributes{axis, d});
-  const value_info outputs[] = {{dtype_of<T>, extents}, {dtype::int32, extents}};
-  if constexpr (Expr::symbolic) {
-    gpu::compile_kernels<sort_op, T>();
-    node_def c;
-    c.op = &operation_of<sort_op<T>>;
-    c.outputs = {outputs[0], outputs[1]};
-    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
-    const operand_source source = source_of(x);
-    const symbol values = record_operation(static_cast<node_def&&>(c), &source, 1);
-    const symbol indices(values.builder(), {values.id().node, 1});
-    return ordered<decltype(make_node<T, To, Dev>(values)), decltype(make_node<std::int32_t, To, Dev>(indices))>{
-        make_node<T, To, Dev>(values), make_node<std::int32_t, To, Dev>(indices)};
-  } else {
-    const value_info input{dtype_of<T>, x.extents()};
-    auto values = make_tensor<T, To, Dev>(extents, uninitialized{});
-    auto indices = make_tensor<std::int32_t, To, Dev>(extents, uninitialized{});
-    std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(x.data())),
-                                  reinterpret_cast<std::byte*>(values.data()),
-                                  reinterpret_cast<std::byte*>(indices.data())};
-    const char* const* const names[] = {dims_t<Expr>::names};
-    run_eagerly(operation_of<sort_op<T>>, static_cast<sequence<std::int64_t>&&>(attributes), &input, names, 1, outputs,
-                2, buffers);
-    return ordered<decltype(values), decltype(indices)>{values, indices};
-  }
+  if constexpr (Expr::symbolic) gpu::compile_kernels<sort_op, T>();
+  auto [values, indices] =
+      call_operation<sort_op<T>>(std::tuple{result<T, To>{extents}, result<std::int32_t, To>{extents}}, {axis, d}, x);
+  return ordered<decltype(values), decltype(indices)>{values, indices};
 }
 
 template <class Expr>

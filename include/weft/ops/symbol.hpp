@@ -118,9 +118,11 @@ class gradient_context {
 
 namespace detail {
 
-/// A call of an operation, with one output.
+/// A call of an operation; its first output.
 symbol record_call(const operation&, std::initializer_list<symbol> operands, const value_info& output,
                    sequence<std::int64_t> attributes = {}, const void* detail = nullptr);
+symbol record_call(const operation&, const symbol* operands, std::size_t count, sequence<value_info> outputs,
+                   sequence<std::int64_t> attributes, const void* detail = nullptr);
 /// An output of the node that another output belongs to.
 inline symbol output_of(symbol x, std::uint32_t output) { return {x.builder(), {x.id().node, output}}; }
 
@@ -128,13 +130,19 @@ inline symbol output_of(symbol x, std::uint32_t output) { return {x.builder(), {
 
 WEFT_DECL symbol record_call(const operation& op, std::initializer_list<symbol> operands, const value_info& output,
                              sequence<std::int64_t> attributes, const void* detail) {
+  return record_call(op, operands.begin(), operands.size(), {output}, static_cast<sequence<std::int64_t>&&>(attributes),
+                     detail);
+}
+
+WEFT_DECL symbol record_call(const operation& op, const symbol* operands, std::size_t count,
+                             sequence<value_info> outputs, sequence<std::int64_t> attributes, const void* detail) {
   node_def c;
   c.op = &op;
   c.detail = detail;
-  for (const symbol& x : operands) c.inputs.push_back(x.id());
-  c.outputs = {output};
+  for (std::size_t i = 0; i < count; ++i) c.inputs.push_back(operands[i].id());
+  c.outputs = static_cast<sequence<value_info>&&>(outputs);
   c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
-  return operands.begin()->builder()->record(static_cast<node_def&&>(c));
+  return operands[0].builder()->record(static_cast<node_def&&>(c));
 }
 
 #endif
@@ -154,6 +162,12 @@ void gradient_of_declared(gradient_context& g) {
 template <class Op>
 symbol record(std::initializer_list<symbol> operands, const value_info& output, const attributes_type<Op>& a = {}) {
   return detail::record_call(operation_of<Op>, operands, output, words_of(a));
+}
+/// One of as many operands and outputs as there are: its first output. detail::output_of finds the others.
+template <class Op>
+symbol record(const sequence<symbol>& operands, const sequence<value_info>& outputs,
+              const attributes_type<Op>& a = {}) {
+  return detail::record_call(operation_of<Op>, operands.data(), operands.size(), outputs, words_of(a));
 }
 
 }  // namespace weft

@@ -22,7 +22,7 @@ class strided_copy_kernel final : public kernel {
         out_elements_(static_cast<sequence<std::size_t>&&>(out_elements)) {
     for (strided_region& r : what_.regions) {
       r.merge_axes();
-      if (r.extents.rank == 0) r.extents.push_back(1), r.from_stride[0] = r.to_stride[0] = 1;
+      if (r.extents.rank == 0) r.extents.push_back(1), r.ends[0].stride[0] = r.ends[1].stride[0] = 1;
       if (const std::size_t inner = r.turned_from(); inner + 2 < r.extents.rank) r.move_inwards(inner);
     }
   }
@@ -39,7 +39,8 @@ class strided_copy_kernel final : public kernel {
       chunks rows(static_cast<std::size_t>(r.extents[0]), r.extents.elements() * size, std::size_t{256} << 10);
       rows.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
         const auto at = static_cast<std::int64_t>(begin) * static_cast<std::int64_t>(size);
-        copy(r, from + at * r.from_stride[0], to + at * r.to_stride[0], static_cast<std::int64_t>(end - begin), size);
+        copy(r, from + at * r.from_stride()[0], to + at * r.to_stride()[0], static_cast<std::int64_t>(end - begin),
+             size);
       });
     }
   }
@@ -67,19 +68,19 @@ class strided_copy_kernel final : public kernel {
     const T* from = reinterpret_cast<const T*>(source);
     T* to = reinterpret_cast<T*>(target);
     const std::size_t rank = r.extents.rank;
-    if (rank == 1) return row(from, to, outer, r.from_stride[0], r.to_stride[0]);
+    if (rank == 1) return row(from, to, outer, r.from_stride()[0], r.to_stride()[0]);
     std::int64_t index[max_rank]{};
     const std::size_t rows = rank - 2;  // the last two axes are walked together
     for (;;) {
-      plane(from, to, rows == 0 ? outer : r.extents[rows], r.extents[rows + 1], r.from_stride + rows,
-            r.to_stride + rows);
+      plane(from, to, rows == 0 ? outer : r.extents[rows], r.extents[rows + 1], r.from_stride() + rows,
+            r.to_stride() + rows);
       std::size_t axis = rows;
       for (;;) {
         if (axis-- == 0) return;
-        from += r.from_stride[axis], to += r.to_stride[axis];
+        from += r.from_stride()[axis], to += r.to_stride()[axis];
         const std::int64_t n = axis == 0 ? outer : r.extents[axis];
         if (++index[axis] < n) break;
-        from -= r.from_stride[axis] * n, to -= r.to_stride[axis] * n;
+        from -= r.from_stride()[axis] * n, to -= r.to_stride()[axis] * n;
         index[axis] = 0;
       }
     }

@@ -26,16 +26,7 @@ launch_kernel::launch& add_copy(launch_kernel& k, const prepare_context& p, cons
   return l;
 }
 
-/// The axes of a box, but for two.
-inline void fill_walk(walk<2>& to, const strided_region& r, std::size_t without = max_rank,
-                      std::size_t nor = max_rank) {
-  for (std::size_t axis = r.extents.rank; axis-- > 0;) {
-    if (axis == without || axis == nor) continue;
-    to.extents[to.rank] = divisor(static_cast<std::uint32_t>(r.extents[axis]));
-    to.strides[to.rank][0] = static_cast<std::int32_t>(r.from_stride[axis]);
-    to.strides[to.rank++][1] = static_cast<std::int32_t>(r.to_stride[axis]);
-  }
-}
+inline constexpr std::uint32_t all_axes = ~std::uint32_t{0};
 
 template <class T>
 launch_kernel::launch& add_box(launch_kernel& k, const prepare_context& p, const strided_region& r,
@@ -43,7 +34,7 @@ launch_kernel::launch& add_box(launch_kernel& k, const prepare_context& p, const
   static const function code = function_of<strided_copy_body<T>>("copy of a box");
   strided_copy_body<T> b{};
   b.elements = static_cast<std::uint32_t>(r.extents.elements());
-  fill_walk(b.where, r);
+  fill_walk(b.where, r.extents, r.ends, all_axes);
   return add_copy(k, p, r, b, code, blocks_for(b.elements, 1), alignment);
 }
 
@@ -54,11 +45,11 @@ void add_turned_box(launch_kernel& k, const prepare_context& p, const strided_re
   transpose_body<T> b{};
   b.rows = static_cast<std::uint32_t>(r.extents[last]);
   b.columns = static_cast<std::uint32_t>(r.extents[inner]);
-  b.row_stride = static_cast<std::uint32_t>(r.from_stride[last]);
-  b.column_stride = static_cast<std::uint32_t>(r.to_stride[inner]);
+  b.row_stride = static_cast<std::uint32_t>(r.from_stride()[last]);
+  b.column_stride = static_cast<std::uint32_t>(r.to_stride()[inner]);
   b.tiles_across = divisor((b.columns + 31) / 32);
   b.tiles_down = divisor((b.rows + 31) / 32);
-  fill_walk(b.outer, r, inner, last);
+  fill_walk(b.outer, r.extents, r.ends, all_axes ^ (1u << inner) ^ (1u << last));
   const std::size_t squares = r.extents.elements() / b.rows / b.columns;
   add_copy(k, p, r, b, code, squares * b.tiles_across.extent * b.tiles_down.extent);
 }
