@@ -425,7 +425,7 @@ namespace detail {
 template <class T, class To, class X, std::size_t... Part>
 auto parts_of(const X& x, std::size_t axis, indices<Part...>) {
   const shape part = resized<To>(x, axis, extents_of(x)[axis] / static_cast<std::int64_t>(sizeof...(Part)));
-  return call_operation<split_op>(std::tuple{(static_cast<void>(Part), result<T, To>{part})...}, {axis}, x);
+  return call_operation<split_op>(std::tuple{(static_cast<void>(Part), typed_result<T, To>{part})...}, {axis}, x);
 }
 
 }  // namespace detail

@@ -13,7 +13,7 @@ namespace weft {
 
 /// One of several results of an operation.
 template <class T, class Dims>
-struct result {
+struct typed_result {
   shape extents;  ///< those of its type or, over tensors, those at hand
 };
 
@@ -145,7 +145,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
 
 /// The same with several results, a tuple of them.
 template <class Dev, class... T, class... D, std::size_t... Index, class... Operands>
-auto record_or_run(const operation& op, const std::tuple<result<T, D>...>& results, indices<Index...>,
+auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>& results, indices<Index...>,
                    sequence<std::int64_t> attributes, const Operands&... operands) {
   const value_info outputs[] = {value_info{dtype_of<T>, std::get<Index>(results).extents}...};
   if constexpr ((Operands::symbolic || ...)) {
@@ -189,7 +189,8 @@ auto call_operation(const shape& extents, const attributes_type<Op>& a, const Fi
 }
 
 /// One with several outputs, a tuple of them:
-/// `auto [values, indices] = call_operation<sort_op<T>>(std::tuple{result<T, To>{extents}, ...}, {axis, order}, x)`.
+/// `auto [values, indices] = call_operation<sort_op<T>>(std::tuple{typed_result<T, To>{extents}, ...}, {axis, order},
+/// x)`.
 template <class Op, class... Results, class First, class... Rest>
 auto call_operation(const std::tuple<Results...>& results, const attributes_type<Op>& a, const First& first,
                     const Rest&... rest) {

@@ -190,8 +190,8 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
   if constexpr (Expr::symbolic) gpu::compile_kernels<sort_op, T>();
-  auto [values, indices] =
-      call_operation<sort_op<T>>(std::tuple{result<T, To>{extents}, result<std::int32_t, To>{extents}}, {axis, d}, x);
+  auto [values, indices] = call_operation<sort_op<T>>(
+      std::tuple{typed_result<T, To>{extents}, typed_result<std::int32_t, To>{extents}}, {axis, d}, x);
   return ordered<decltype(values), decltype(indices)>{values, indices};
 }
 
