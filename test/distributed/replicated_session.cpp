@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -411,6 +412,167 @@ BOOST_AUTO_TEST_CASE(workers_with_unequal_batches_count_as_they_have_examples) {
   BOOST_TEST(same_bits(sync, train_unequally(parameter_server<synchronous>{}, tcp{})));
   BOOST_TEST(same_bits(sync, train_unequally(collective{}, in_process{})));
   BOOST_TEST(same_bits(sync, train_unequally(collective{}, tcp{})));
+}
+
+namespace {
+
+/// What batch normalisation keeps, a count of updates, and what is nobody else's, beside one weight.
+struct model_with_state {
+  using rows = dims<dyn<"batch">, 12>;
+  graph g;
+  node<float, rows> x;
+  variable_node<float, dims<12, 1>> w;
+  variable_node<float, dims<12>> means;
+  variable_node<double> spread;
+  variable_node<std::int64_t> updates;
+  variable_node<float> own;
+  node<float> loss;
+  effect train;
+
+  template <class Place>
+  model_with_state(const Place& place)
+      : g(3),
+        x(placeholder<float, rows>(g, "x")),
+        w(at(place, [&] { return variable<float, dims<12, 1>>(g, "w", init::glorot_uniform{}); })),
+        means(at(place, [&] { return variable<float, dims<12>>(g, "means", 0.5f, variable_kind::averaged); })),
+        spread(at(place, [&] { return variable<double>(g, "spread", 0.0, variable_kind::averaged); })),
+        updates(variable<std::int64_t>(g, "updates", 100, variable_kind::counter)),
+        own(variable<float>(g, "own", 0.0f, variable_kind::local)),
+        loss(let(mean(square(matmul(x - means, w) - 1.0f)))),
+        train(gradient_descent{.learning_rate = 0.05}.minimize(loss)) {}
+
+  template <class Place, class Make>
+  auto at(const Place& place, Make make) {
+    const device_scope on(g, place);
+    return make();
+  }
+  auto fetches() const {
+    return fetch(loss, train, assign(means, 0.75f * means + 0.25f * mean<0>(x)),
+                 assign(spread, 0.5 * spread + cast<double>(mean(x * x))), assign_add(updates, 1),
+                 assign_add(own, 1.0f));
+  }
+};
+
+struct state_at_the_end {
+  tensor<float, dims<12, 1>> w;
+  tensor<float, dims<12>> means;
+  double spread;
+  std::int64_t updates;
+  float own;
+
+  state_at_the_end(const model_with_state& m, session& s)
+      : w(s.eval(m.w)),
+        means(s.eval(m.means)),
+        spread(s.eval(m.spread)),
+        updates(s.eval(m.updates)),
+        own(s.eval(m.own)) {}
+};
+
+template <class Strategy, transport T>
+std::vector<std::optional<state_at_the_end>> train_with_state(Strategy strategy, T network) {
+  std::vector<std::optional<state_at_the_end>> results(2);
+  const int ps = std::is_same_v<Strategy, collective> ? 0 : 2;
+  all_well(test::run_tasks(ps, 2, network, [&](basic_server<T>& here) {
+    model_with_state m(replica_device_setter(here.cluster()));
+    replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+    auto step = s.prepare(m.fetches(), feed(m.x));
+    auto cost = s.local().prepare(fetch(m.loss), feed(m.x));
+    for (int i = 0; i < steps; ++i) {
+      const auto [x, y] = data_of(i, here.index());
+      step(x, 20s);
+      BOOST_TEST(s.local().eval(m.updates) == 100 + s.global_step());
+    }
+    BOOST_TEST(std::isfinite(cost(data_of(0, 0).first)));
+    s.finish(20s);
+    results[static_cast<std::size_t>(here.index())].emplace(m, s.local());
+  }));
+  return results;
+}
+
+std::vector<float> all_of(const state_at_the_end& s) {
+  std::vector<float> all(s.w.begin(), s.w.end());
+  all.insert(all.end(), s.means.begin(), s.means.end());
+  all.push_back(static_cast<float>(s.spread));
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(averages_and_counters_are_those_of_all_workers) {
+  model_with_state m(cpu{0});
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(m.fetches(), feed(m.x));
+  for (int i = 0; i < steps; ++i) step(data_of(i, 0, 2).first);
+  const state_at_the_end alone(m, s);
+  BOOST_TEST(alone.updates == 100 + steps);
+  const auto check = [&](const auto& workers) {
+    for (const auto& each : workers) {
+      BOOST_TEST(distance(all_of(*each), all_of(alone)) < 2e-6);
+      BOOST_TEST(each->updates == alone.updates);
+      BOOST_TEST(each->own == steps);
+    }
+    BOOST_TEST(same_bits(all_of(*workers[0]), all_of(*workers[1])));
+  };
+  check(train_with_state(parameter_server<synchronous>{}, in_process{}));
+  check(train_with_state(parameter_server<synchronous>{}, tcp{}));
+  check(train_with_state(collective{}, in_process{}));
+  check(train_with_state(collective{}, tcp{}));
+
+  // In turn or at once: whatever each has added has arrived, and nothing twice. Of v = v / 2 + x that is between what
+  // one worker and what two in turn make of it.
+  const auto raced = train_with_state(parameter_server<asynchronous>{}, tcp{});
+  const auto& last = raced[0]->updates > raced[1]->updates ? *raced[0] : *raced[1];
+  BOOST_TEST(last.updates == 100 + 2 * steps);
+  BOOST_TEST(last.spread > 0.5 * alone.spread);
+  BOOST_TEST(last.spread < 4 * alone.spread);
+  BOOST_TEST(last.own == steps);
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_that_goes_by_a_counter_is_the_same_for_all) {
+  struct scheduled {
+    graph g;
+    node<float, dims<dyn<"batch">, 12>> x = placeholder<float, dims<dyn<"batch">, 12>>(g, "x");
+    variable_node<float, dims<12, 1>> w = variable<float, dims<12, 1>>(g, "w", 0.25f);
+    variable_node<std::int32_t> updates = variable<std::int32_t>(g, "updates", 0, variable_kind::counter);
+    node<float> loss = let(mean(square(matmul(x, w) - 1.0f)));
+    effect train = minimize(gradient_descent{.learning_rate = let(0.2 / (1.0 + cast<double>(updates)))}, loss);
+  };
+  const auto make_steps = [](scheduled& m, auto& s, int index, int workers) {
+    auto step = s.prepare(fetch(m.train, assign_add(m.updates, 1)), feed(m.x));
+    for (int i = 0; i < steps; ++i) step(data_of(i, index, workers).first);
+  };
+  scheduled m;
+  session alone(m.g, {.threads = 1});
+  make_steps(m, alone, 0, 2);
+  const auto right = alone.eval(m.w);
+  all_well(test::run_tasks(0, 2, in_process{}, [&](basic_server<in_process>& here) {
+    scheduled mine;
+    replicated_session s(mine.g, here, collective{}, {.threads = 1}, 20s);
+    make_steps(mine, s, here.index(), 1);
+    s.finish(20s);
+    BOOST_TEST(s.local().eval(mine.updates) == steps);
+    const auto w = s.local().eval(mine.w);
+    BOOST_TEST(distance({w.begin(), w.end()}, {right.begin(), right.end()}) < 1e-6);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
+  const auto refused = [](auto make) {
+    const auto problems = test::run_tasks(0, 1, in_process{}, [&](basic_server<in_process>& here) {
+      graph g;
+      const auto w = variable<float>(g, "w", 1.0f);
+      make(g);
+      [[maybe_unused]] const auto train = gradient_descent{}.minimize(let(w * w));
+      replicated_session s(g, here, collective{}, {.threads = 1});
+    });
+    return problems.empty() ? std::string() : problems.front();
+  };
+  BOOST_TEST(contains(refused([](graph& g) { variable<std::int32_t>(g, "n", 0, variable_kind::averaged); }),
+                      "averaged over workers is float or double, not int32"));
+  BOOST_TEST(contains(refused([](graph& g) { variable<float>(g, "n", 0.0f, variable_kind::counter); }),
+                      "a counter is one std::int64_t or std::int32_t"));
+  BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
+                      "a counter is one std::int64_t or std::int32_t"));
 }
 
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {

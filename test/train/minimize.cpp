@@ -3,6 +3,8 @@
 #include <cmath>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 // Nothing here calls gradients(), so that this program has only the kernels that minimize() and the operations bring.
@@ -90,4 +92,29 @@ BOOST_AUTO_TEST_CASE(gradients_meet) {
     const auto h = let(tanh(w));
     return sum(h * h) + sum(exp(h)) - sum(h);
   });
+}
+
+BOOST_AUTO_TEST_CASE(only_what_is_trained_is_updated) {
+  graph g;
+  const auto w = variable<double>(g, "w", 3.0);
+  const auto seen = variable<double>(g, "seen", 5.0, variable_kind::averaged);
+  const auto own = variable<double, dims<2>>(g, "own", 1.0, variable_kind::local);
+  const auto loss = let(w * seen * sum(own));
+  const auto train = gradient_descent{.learning_rate = 0.5}.minimize(loss);
+  session s(g);
+  s.run(fetch(train));
+  BOOST_CHECK_EQUAL(s.eval(w), 3 - 0.5 * 10);
+  BOOST_CHECK_EQUAL(s.eval(seen), 5);
+  BOOST_CHECK_EQUAL(s.eval(own)(1), 1);
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { static_cast<void>(gradient_descent{}.minimize(loss, w, seen)); }),
+             "the variable seen is averaged: minimize() updates what is trained");
+  const auto [dseen] = gradients(loss, seen);  // which says nothing of training
+  BOOST_CHECK_EQUAL(s.eval(dseen), s.eval(w) * 2);
+  BOOST_CHECK(to_string(g).find("variable, averaged") != std::string::npos);
+
+  const variable_scope again(g, reuse::yes);
+  BOOST_CHECK(variable<double>(g, "seen", 0.0, variable_kind::averaged).id() == seen.id());
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(variable<double>(g, "seen", 0.0)); }),
+             "is averaged, and one that is trained is asked for");
 }

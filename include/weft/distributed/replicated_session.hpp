@@ -46,7 +46,8 @@ class replica_device_setter {
       : job_(ps_job), load_(static_cast<std::size_t>(cluster.num_tasks(ps_job))) {}
 
   device_spec operator()(const placement_query& q) const {
-    if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name || q.requested.has_job()) return {};
+    if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name || q.requested.has_job())
+      return {};
     const auto least = std::min_element(load_.begin(), load_.end());
     // Dynamic extents count as 1: they are the same for every variable that has them.
     std::size_t bytes = size_of(q.output.type);
@@ -66,12 +67,20 @@ class replica_device_setter {
 
 namespace detail {
 
-/// One variable that the workers share, and how it is updated.
+/// One variable that the workers share, and how it is updated. One that is averaged has no update: the steps of each
+/// worker assign it, and what they have added to it takes the gradient's place.
 struct shared_variable {
   std::uint32_t node;    // the variable's
-  std::uint32_t update;  // the node that writes it
+  std::uint32_t update;  // the node that writes it; graph_node::no_node
   value gradient;
   std::size_t block = 0;  // where its gradient lies in the block of its element type
+  bool is_averaged() const { return update == graph_node::no_node; }
+};
+
+/// A counter of updates, and what it began with.
+struct update_counter {
+  std::uint32_t node;
+  std::int64_t first;
 };
 
 /// Who sums the gradients of a strategy without parameter servers.
@@ -128,10 +137,15 @@ class replicated_step;
 /// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
 /// is that of all examples. The batch is the leading extent of what is fed, where it is a named one.
 ///
+/// Variables that are trained have one value for all. So have those of variable_kind::averaged, which steps assign: it
+/// is the mean of what the workers have assigned in a step or, in asynchronous training, each worker adds what it has
+/// changed. Those of variable_kind::counter are what they began with and global_step(). All others are each worker's
+/// own.
+///
 /// Workers need not make equally many steps: those that are finish()ed are not waited for.
 ///
-/// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be given
-/// another one. With parameter servers a worker that comes again goes on at the step at which it was.
+/// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be
+/// given another one. With parameter servers a worker that comes again goes on at the step at which it was.
 ///
 /// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
 /// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
@@ -262,23 +276,99 @@ class replicated_session {
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
                   "the graph trains nothing: minimize(loss) comes before the session");
+    trained_ = variables_.size();
+    find_averaged_and_counters();
     gradients_.resize(variables_.size());
     for (std::size_t i = 0; i < variables_.size(); ++i) {
-      const variable_state& state = local_.state_of(variables_[i].node);
-      std::byte* place = state.data.data();
-      if (state.where.gpu) {
+      std::byte* place = local_.state_of(variables_[i].node).data.data();
+      if (lies_elsewhere(i)) {
         place = on_host_.emplace_back(infos_[i].bytes()).data();
         local_.read_variable(variables_[i].node, place);
       }
       values_.emplace_back(place, infos_[i].bytes());
       const_values_.emplace_back(values_.back());
     }
+    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+      bases_.emplace_back(infos_[i].bytes());
+      __builtin_memcpy(bases_.back().data(), values_[i].data(), infos_[i].bytes());
+    }
+  }
+
+  void find_averaged_and_counters() {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (graph_[n].def.op != &operation_of<variable_op>) continue;
+      const variable_kind kind = kind_of(graph_[n].def);
+      const value_info info = local_.variable_info(n);
+      if (kind == variable_kind::averaged) {
+        const bool wide = info.type == dtype::float64;
+        if (!wide && info.type != dtype::float32)
+          throw error(
+              error_code::unimplemented, graph_[n].name,
+              std::string("a variable that is averaged over workers is float or double, not ") + name(info.type));
+        variables_.push_back({n, graph_node::no_node, {}, block_bytes_[wide]});
+        block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+        const int task = graph_[n].device.has_job() ? std::max(0, graph_[n].device.task) : -1;
+        // variable - (-1) * what was added to it
+        infos_.push_back({graph_[n].name,
+                          wide ? element_type::float64 : element_type::float32,
+                          info.extents.elements(),
+                          task,
+                          {"gradient_descent", {-1.0}}});
+      } else if (kind == variable_kind::counter) {
+        if (info.extents.elements() != 1 || (info.type != dtype::int64 && info.type != dtype::int32))
+          throw error(error_code::unimplemented, graph_[n].name, "a counter is one std::int64_t or std::int32_t");
+        std::int64_t first = 0;
+        local_.read_variable(n, &first);
+        counters_.push_back({n, info.type == dtype::int64 ? first : static_cast<std::int32_t>(first)});
+      }
+    }
+  }
+
+  /// Its value is not where a step reads it: on a GPU, or what steps assign until workers have agreed.
+  bool lies_elsewhere(std::size_t i) {
+    return variables_[i].is_averaged() || local_.state_of(variables_[i].node).where.gpu;
   }
 
   /// Brings values that have come to the variables that lie elsewhere.
   void take_values() {
-    for (std::size_t i = 0; !on_host_.empty() && i < variables_.size(); ++i)
-      if (local_.state_of(variables_[i].node).where.gpu) local_.write_variable(variables_[i].node, values_[i].data());
+    for (std::size_t i = 0; !on_host_.empty() && i < variables_.size(); ++i) {
+      if (!lies_elsewhere(i)) continue;
+      std::byte* from = values_[i].data();
+      if (variables_[i].is_averaged()) {  // a server may write there at any time: the step begins with this copy
+        from = bases_[i - trained_].data();
+        __builtin_memcpy(from, values_[i].data(), values_[i].size());
+      }
+      local_.write_variable(variables_[i].node, from);
+    }
+  }
+
+  template <class Element>
+  static void add(mutable_bytes to, const_bytes what, Element sign) {
+    Element* const x = reinterpret_cast<Element*>(to.data());
+    const Element* const y = reinterpret_cast<const Element*>(what.data());
+    for (std::size_t k = 0; k < to.size() / sizeof(Element); ++k) x[k] += sign * y[k];
+  }
+  void add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const {
+    if (infos_[i].type == element_type::float64)
+      add<double>(to, what, sign);
+    else
+      add<float>(to, what, static_cast<float>(sign));
+  }
+
+  /// What this worker's step has added to variables that are averaged.
+  void note_additions() {
+    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+      local_.read_variable(variables_[i].node, gradients_[i].data());
+      add(i, gradients_[i], base_of(i), -1);
+    }
+  }
+  mutable_bytes base_of(std::size_t i) { return {bases_[i - trained_].data(), infos_[i].bytes()}; }
+
+  void set_counters() {
+    for (const detail::update_counter& c : counters_) {
+      const std::int64_t now = c.first + global_step_;  // the lower half comes first
+      local_.write_variable(c.node, &now);
+    }
   }
 
   /// Variables, and their gradients, move to where their parameter server reads and writes them itself.
@@ -288,7 +378,7 @@ class replicated_session {
       if (!place.memory) continue;
       variable_state& state = local_.state_of(variables_[i].node);
       __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
-      if (!state.where.gpu) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
+      if (!lies_elsewhere(i)) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
       values_[i] = place.value;
       const_values_[i] = place.value;
       gradients_[i] = place.gradient;
@@ -350,6 +440,7 @@ class replicated_session {
       throw;
     }
     unfinished_ = false;
+    set_counters();
     if (failed_) here_.clear_failure();
     failed_ = false;
   }
@@ -413,9 +504,11 @@ class replicated_session {
 
   /// Runs the graph's own updates on the gradients that were agreed on.
   void apply() {
+    set_counters();  // as they were before the step: schedules go by them
     if (!apply_) {
       step_request updates;
-      for (const detail::shared_variable& v : variables_) {
+      for (std::size_t i = 0; i < trained_; ++i) {
+        const detail::shared_variable& v = variables_[i];
         updates.targets.push_back(v.update);
         updates.feeds.push_back(v.gradient);
         fed_.push_back({nullptr, local_.variable_info(v.node).extents});
@@ -424,19 +517,26 @@ class replicated_session {
       for (std::size_t i = 0; i < fed_.size(); ++i) fed_[i].data = gradients_[i].data();
     }
     apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
+    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+      add(i, base_of(i), gradients_[i], 1);
+      local_.write_variable(variables_[i].node, bases_[i - trained_].data());
+    }
   }
 
   const graph& graph_;
   basic_server<T, Clock>& here_;
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
-  std::vector<detail::shared_variable> variables_;
+  std::vector<detail::shared_variable> variables_;  // those that are averaged last
+  std::size_t trained_ = 0;
+  std::vector<detail::update_counter> counters_;
   std::vector<parameter_spec> infos_;
   std::size_t block_bytes_[2] = {0, 0};
   mutable_bytes blocks_[2];  // the gradients of float and of double variables, each in one piece
   storage own_blocks_[2];
   std::vector<mutable_bytes> values_, gradients_;
-  std::vector<storage> on_host_;  // values of variables on a GPU, on their way
+  std::vector<storage> on_host_;  // values of variables that lie elsewhere, on their way
+  std::vector<storage> bases_;    // of those that are averaged, what the step began with
   std::vector<const_bytes> const_values_, const_gradients_;
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::optional<typename detail::reducing_group<Strategy, T, Clock>::type> ring_;
@@ -527,6 +627,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
       local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
         return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
       });
+      if (trains_) owner_.note_additions();
       examples_ = detail::examples_of<P...>(fed);
     }
     return results_.get();
@@ -557,11 +658,11 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     detail::take_updates(owner.graph_, r.targets, updates);
     trains = !updates.empty();
     if (!trains) return r;
-    if (updates.size() != owner.variables_.size())
+    if (updates.size() != owner.trained_)
       throw error(error_code::unimplemented, "replicated_session",
-                  "a step trains " + std::to_string(updates.size()) + " of the " +
-                      std::to_string(owner.variables_.size()) + " shared variables; it trains all or none");
-    for (const detail::shared_variable& v : owner.variables_) r.fetches.push_back(v.gradient);
+                  "a step trains " + std::to_string(updates.size()) + " of the " + std::to_string(owner.trained_) +
+                      " shared variables; it trains all or none");
+    for (std::size_t i = 0; i < owner.trained_; ++i) r.fetches.push_back(owner.variables_[i].gradient);
     return r;
   }
 

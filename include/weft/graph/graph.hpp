@@ -116,14 +116,27 @@ class hasher {
 
 }  // namespace detail
 
+/// What a variable is to a training, and so what becomes of it where several workers train one model.
+enum class variable_kind : unsigned char {
+  trained,   ///< minimize() updates it if the loss depends on it (a trainable variable of TensorFlow)
+  averaged,  ///< statistics that steps assign, such as moving averages: workers have the mean of what each assigned
+  counter,   ///< a scalar that counts updates, such as tf.train.global_step: workers have the count of all
+  local,     ///< a worker's own
+  slot,      ///< what an optimizer remembers of another variable
+};
+
 // What sessions know of themselves, and need no kernel.
 struct placeholder_op {
   static constexpr const char* name = "placeholder";
   static constexpr bool stateful = true;
 };
+/// attributes: its kind, or nothing for one that is trained.
 struct variable_op {
   static constexpr const char* name = "variable";
   static constexpr bool stateful = true;
+  struct attributes {
+    attribute<variable_kind> kind;
+  };
 };
 /// attributes: the extents, some of which may have names in what it yields.
 struct constant_op {
@@ -135,6 +148,14 @@ struct group_op {
   static constexpr const char* name = "group";
   static constexpr bool stateful = true;
 };
+
+inline variable_kind kind_of(const node_def& variable) {
+  return variable.attributes.empty() ? variable_kind::trained : variable_kind(attributes_of<variable_op>(variable).kind);
+}
+constexpr const char* name(variable_kind kind) {
+  constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot"};
+  return names[static_cast<int>(kind)];
+}
 
 /// Whether variables of a `variable_scope` are made, or are those that are there (tf.variable_scope's reuse).
 enum class reuse : unsigned char {
@@ -276,7 +297,7 @@ class graph final : public op_builder {
   /// The variable of this name in the scopes that are entered, if they say that it is to be used again, or none: then
   /// one may be made, under the name that is given. Throws invalid_argument if there is one that is not to be used, or
   /// that has other elements; not_found if one is asked for that is not there.
-  std::uint32_t reused_variable(std::string_view name, const value_info& declared) const;
+  std::uint32_t reused_variable(std::string_view name, const value_info& declared, variable_kind kind) const;
 
   /// A variable, of a name that no other one has.
   std::uint32_t add_variable(node_def def, std::string_view name) {
@@ -584,7 +605,8 @@ class graph final : public op_builder {
 
 #if WEFT_BODIES
 
-WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared) const {
+WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared,
+                                                variable_kind kind) const {
   const std::string full = variables_.prefix + std::string(name);
   const auto within = [](const std::string& prefix) {
     return prefix.empty() ? "in no scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
@@ -605,6 +627,10 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
                 {"there is a variable of this name, made ", first, ", and a second one is asked for ", here,
                  ": give it another name or name_scope; or make variables once, in an object that is called twice; or "
                  "share them: variable_scope(g, reuse::yes) around the second use"});
+  if (kind_of(nodes_[known].def) != kind)
+    throw error(error_code::invalid_argument, full,
+                {"the variable of this name, made ", first, ", is ", weft::name(kind_of(nodes_[known].def)),
+                 ", and one that is ", weft::name(kind), " is asked for"});
   if (there.type != declared.type || !(there.extents == declared.extents))
     throw error(error_code::invalid_argument, full,
                 {"a variable is to be used again as ", weft::name(declared.type), " ", to_string(declared.extents),

@@ -126,10 +126,12 @@ struct recorded_variable {
   symbol it;
   bool is_new;
 };
-recorded_variable find_or_record(graph&, std::string_view name, dtype, const shape&, const char* const* names);
-symbol record_variable(graph&, std::string_view name, dtype, shape, const char* const* names, first_value);
+recorded_variable find_or_record(graph&, std::string_view name, dtype, const shape&, const char* const* names,
+                                 variable_kind);
+symbol record_variable(graph&, std::string_view name, dtype, shape, const char* const* names, first_value,
+                       variable_kind);
 symbol record_variable(graph&, std::string_view name, dtype, const shape&, const char* const* names, const void* data,
-                       std::size_t bytes);
+                       std::size_t bytes, variable_kind);
 
 #if WEFT_BODIES
 
@@ -156,19 +158,20 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
 }
 
 WEFT_DECL recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
-                                           const char* const* names) {
+                                           const char* const* names, variable_kind kind) {
   if (name.empty()) name = operation_of<variable_op>.name;
-  const std::uint32_t known = g.reused_variable(name, {type, spec});
+  const std::uint32_t known = g.reused_variable(name, {type, spec}, kind);
   if (known != graph_node::no_node) return {{&g, {known, 0}}, false};
   remember_names(g, spec, names);
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {{type, spec}};
+  if (kind != variable_kind::trained) c.attributes = words_of(variable_op::attributes{kind});
   return {{&g, {g.add_variable(static_cast<node_def&&>(c), name), 0}}, true};
 }
 
 WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, shape extents, const char* const* names,
-                                 first_value first) {
+                                 first_value first, variable_kind kind) {
   const shape spec = extents;
   extent_bindings known;
   for (const auto& [code, size] : g.fixed_extents()) known.bind(code, size);
@@ -184,14 +187,14 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, sh
   }
   initializer value = first.make(first.init, extents);
   check_first_value(name, type, value);
-  const recorded_variable v = find_or_record(g, name, type, spec, names);
+  const recorded_variable v = find_or_record(g, name, type, spec, names, kind);
   if (v.is_new) g.initialize(v.it.id().node, static_cast<initializer&&>(value));
   return v.it;
 }
 
 WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, const shape& spec,
-                                 const char* const* names, const void* data, std::size_t bytes) {
-  const recorded_variable v = find_or_record(g, name, type, spec, names);
+                                 const char* const* names, const void* data, std::size_t bytes, variable_kind kind) {
+  const recorded_variable v = find_or_record(g, name, type, spec, names, kind);
   if (!v.is_new) return v.it;
   storage copy(bytes);
   __builtin_memcpy(copy.data(), data, bytes);
@@ -211,7 +214,8 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     detail::remember_formulas<Dims>(g);
-    return node<T, Dims>(detail::record_leaf(g, operation_of<placeholder_op>, name, dtype_of<T>, Dims::spec, Dims::names));
+    return node<T, Dims>(
+        detail::record_leaf(g, operation_of<placeholder_op>, name, dtype_of<T>, Dims::spec, Dims::names));
   } else {
     return node<T, Dims>(symbol());
   }
@@ -220,17 +224,19 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
 /// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
 /// seed, the variable's name and the element alone. In a `variable_scope` with reuse it is the variable that is there,
 /// and `first` is passed over. Throws invalid_argument if the name is that of another variable, or if the one to be
-/// reused has other elements or extents; not_found if there is none to be reused.
+/// reused has other elements or extents; not_found if there is none to be reused. The kind says what trainings do with
+/// it: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
 template <Element T, class Dims = dims<>, class Init = init::zeros>
 requires requires(const Init& i, const shape& s) { initializer(i(s)); }
-variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {}) {
+variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {},
+                                variable_kind kind = variable_kind::trained) {
   static_assert(correct<extents_are_not_valid<Dims>>,
                 "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     detail::remember_formulas<Dims>(g);
     return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
-                                                          {&first, detail::make_first_value<Init>}));
+                                                          {&first, detail::make_first_value<Init>}, kind));
   } else {
     return variable_node<T, Dims>(symbol());
   }
@@ -238,22 +244,24 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& fir
 
 /// A variable that starts as the given tensor.
 template <Element T, class Dims>
-variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims>& first) {
+variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims>& first,
+                                variable_kind kind = variable_kind::trained) {
   detail::remember_formulas<Dims>(g);
   return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
-                                                        first.elements() * sizeof(T)));
+                                                        first.elements() * sizeof(T), kind));
 }
 
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
-  requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
-variable_node<T, Dims> variable(graph& g, std::string_view name, Num first) {
-  return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)});
+requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+    variable_node<T, Dims> variable(graph& g, std::string_view name, Num first,
+                                    variable_kind kind = variable_kind::trained) {
+  return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
 /// A scalar of the number's type, which it starts as.
 template <Element T>
-variable_node<T> variable(graph& g, std::string_view name, T first) {
-  return variable(g, name, tensor<T>(first));
+variable_node<T> variable(graph& g, std::string_view name, T first, variable_kind kind = variable_kind::trained) {
+  return variable(g, name, tensor<T>(first), kind);
 }
 
 /// A fixed value (tf.constant).
@@ -268,8 +276,7 @@ node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
 template <Expression Expr>
-  requires(!Expr::symbolic && Expr::operations > 0)
-auto constant(graph& g, const Expr& value) {
+requires(!Expr::symbolic && Expr::operations > 0) auto constant(graph& g, const Expr& value) {
   return constant(g, eval(value));
 }
 

@@ -63,11 +63,17 @@ template <class X>
 concept FirstValue = is_typed_value<X> || std::is_arithmetic_v<X> ||
                      requires(const X& x, const shape& s) { initializer(x(s)); };
 
+/// What may follow the first value.
+template <class... More>
+inline constexpr bool is_kind = sizeof...(More) == 0;
+template <class X>
+inline constexpr bool is_kind<X> = std::is_same_v<std::remove_cvref_t<X>, variable_kind>;
+
 /// What is wrong with the arguments of a variable, if anything is.
 template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
 constexpr auto find_variable_mistake() {
   using first = std::remove_cvref_t<First>;
-  if constexpr (!graph_and_name<Graph, Name> || sizeof...(More) > 0)
+  if constexpr (!graph_and_name<Graph, Name> || !is_kind<More...>)
     return arguments_are_not_graph_and_name<std::remove_cvref_t<Graph>, std::remove_cvref_t<Name>>{};
   else if constexpr (!FirstValue<first>)
     return first_value_is_not_an_initializer<first>{};
@@ -78,7 +84,7 @@ constexpr auto find_variable_mistake() {
 template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
 inline constexpr bool makes_variable =
     graph_and_name<Graph, Name> && FirstValue<std::remove_cvref_t<First>> &&
-    (Leaf::has_types || (Leaf::says_nothing && is_typed_value<std::remove_cvref_t<First>>)) && sizeof...(More) == 0;
+    (Leaf::has_types || (Leaf::says_nothing && is_typed_value<std::remove_cvref_t<First>>)) && is_kind<More...>;
 
 // A number, a tensor or an expression over tensors.
 template <class X>

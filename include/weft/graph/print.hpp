@@ -78,6 +78,10 @@ inline std::string operation_text(const graph_node& n) {
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
   if (op == &operation_of<constant_op>) return text;  // its attributes are its extents
+  if (op == &operation_of<variable_op>) {
+    if (kind_of(what) != variable_kind::trained) append(text, {", ", name(kind_of(what))});
+    return text;
+  }
   if (op->part == fusion_kind::product && what.attributes.size() == 2) {
     append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
   } else {

@@ -46,6 +46,7 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
+  c.attributes = words_of(variable_op::attributes{variable_kind::slot});
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", s.name}));
   g.initialize(node, {initializer::kind_type::constant, s.first.number(), 0, {}});
   return {node, 0};
@@ -76,9 +77,16 @@ inline symbol record_update(graph& g, const update_definition& how, symbol varia
 WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const update_definition& how,
                                  sequence<symbol> variables) {
   const bool all = variables.empty();
+  const auto trains = [&](std::uint32_t n) {
+    return g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained;
+  };
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && g[n].def.outputs[0].type == loss.type())
-      variables.push_back({&g, {n, 0}});
+    if (trains(n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
+  for (const symbol& v : variables)
+    if (!trains(v.id().node))
+      throw error(error_code::invalid_argument, name,
+                  {"the variable ", g[v.id().node].name, " is ", weft::name(kind_of(g[v.id().node].def)),
+                   ": minimize() updates what is trained"});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i && !all; ++j)
       if (variables[i].id() == variables[j].id())
@@ -93,7 +101,7 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
       throw error(error_code::invalid_argument, name,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
   for (std::uint32_t n = 0; updates.empty() && n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && g[n].def.outputs[0].type != loss.type())
+    if (trains(n) && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, name,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
