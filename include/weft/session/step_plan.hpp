@@ -5,6 +5,7 @@
 
 #include <weft/session/binding.hpp>
 #include <weft/session/binding_cache.hpp>
+#include <weft/session/bodies.hpp>
 #include <weft/session/buffers.hpp>
 #include <weft/session/executor.hpp>
 #include <weft/session/fusion.hpp>
@@ -27,12 +28,17 @@ namespace weft {
 class step_plan {
  public:
   step_plan(const session_resources& s, const graph& g, step_request request)
-      : s_(s), program_(new program(g, std::move(request))) {
-    prune(*program_);
-    ordering::of(*program_);
+      : s_(s) {
+    start_program(g, std::move(request), false, {});
   }
+  /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue or
+  /// the threads.
+  step_plan(const session_resources& s, const graph_body& body, device_number on);
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
+
+  /// Of a body: its binding where the extents have these values, which its kernels and addresses belong to.
+  gpu::owned<prepared_body> bind_body(const extent_bindings&);
 
   /// The binding for what is fed, which is made if there is none.
   binding& bind(const detail::fed_value* fed);
@@ -78,11 +84,13 @@ class step_plan {
 
  private:
   binding& choose_binding(const detail::fed_value* fed);
-  binding* make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
-  void bind_extents(binding& b, const detail::fed_value* fed) const;
+  gpu::owned<binding> make_binding(const detail::fed_value* fed, const extent_bindings& known, const binding* like);
+  void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& known) const;
   void list_extents(std::uint32_t from);
   void resolve(binding& b);
+  void start_program(const graph& g, step_request request, bool is_body, device_number home);
   void make_program(binding& b);
+  void bind_bodies(binding& b, const binding* like);
   void assign_addresses(binding& b);
   void reserve(const binding& b);
   void prepare_kernels(binding& b, const binding* like);
@@ -102,6 +110,12 @@ class step_plan {
 
   const session_resources& s_;
   gpu::owned<program> program_;
+  struct node_bodies {
+    std::uint32_t instruction = none;
+    sequence<gpu::owned<step_plan>> plans;
+    prepared_bodies made = {};  // for the binding that is made
+  };
+  sequence<node_bodies> bodies_;
   gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
   gpu::owned<operand_table> operands_;
@@ -156,17 +170,31 @@ WEFT_DECL binding& step_plan::choose_binding(const detail::fed_value* fed) {
   const std::uint64_t hash = binding_cache::hash_of(fed, program_->request.feeds.size());
   const binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
   binding* b = bindings_.find(fed, hash);
-  if (!b) b = make_binding(fed, hash, before ? before : bindings_.newest());
+  if (!b) {
+    auto made = make_binding(fed, s_.extents, before ? before : bindings_.newest());
+    made->hash = hash;
+    b = made.get();
+    bindings_.add(static_cast<gpu::owned<binding>&&>(made));
+  }
   refresh(*b);
   current_ = b;
   return *b;
 }
 
-/// `like`: a binding whose kernels serve where the extents are the same.
-WEFT_DECL binding* step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like) {
+WEFT_DECL void step_plan::start_program(const graph& g, step_request request, bool is_body, device_number home) {
+  program_ = gpu::owned(new program(g, std::move(request)));
+  program_->is_body = is_body;
+  program_->home = home;
+  prune(*program_);
+  ordering::of(*program_);
+}
+
+/// `known`: values that named extents have already. `like`: a binding whose kernels serve where the extents are the
+/// same.
+WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* fed, const extent_bindings& known,
+                                                      const binding* like) {
   auto made = gpu::owned(new binding);
-  made->hash = hash;
-  bind_extents(*made, fed);
+  bind_extents(*made, fed, known);
   if (executor_)
     resolve(*made);
   else
@@ -182,18 +210,17 @@ WEFT_DECL binding* step_plan::make_binding(const detail::fed_value* fed, std::ui
     const std::int64_t* const value = made->extents.compute(p.g, code);
     made->names.push_back(value ? *value : -1);
   }
+  bind_bodies(*made, like);
   assign_addresses(*made);
   prepare_kernels(*made, like);
   if (gpu_) gpu_->bind(p, *made, infos_.data());
-  binding* const kept = made.get();
-  bindings_.add(static_cast<gpu::owned<binding>&&>(made));
-  return kept;
+  return made;
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
-WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed) const {
+WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& known) const {
   const graph& g = program_->g;
-  b.extents = s_.extents;
+  b.extents = known;
   sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
   const auto bind = [&](value v, const shape& given, const char* what) {
     const shape& declared = g.info(v).extents;
@@ -285,15 +312,15 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     step_plan* plan;
     ~restart() {
       if (!plan) return;
-      plan->program_ = gpu::owned(new program(plan->program_->g, plan->program_->request));
+      const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(plan->program_);
+      plan->start_program(made->g, made->request, made->is_body, made->home);
       plan->gpu_ = {};
       plan->executor_ = {};
-      prune(*plan->program_);
-      ordering::of(*plan->program_);
     }
   } unless_made{this};
   program& p = *program_;
   place(p, [&](std::uint32_t n) {
+    if (p.is_body) return p.home;
     const operation* const o = p.g[n].def.op;
     if (o == &operation_of<variable_op>) return s_.variables[n].where;
     if (!o->writes) return s_.place.of(n);
@@ -301,8 +328,8 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     while (p.g[n].def.op->alias);
     return s_.variables[n].where;
   });
-  p.cpus = s_.pools.size();
-  p.lanes_per_device = p.gpus ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
+  p.cpus = p.is_body ? 1 : s_.pools.size();
+  p.lanes_per_device = p.gpus || p.is_body ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
   if (p.gpus) gpu_ = gpu::owned(s_.gpus->new_step());
   number_buffers(p);
   infos_.clear();
@@ -325,19 +352,77 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     add_dependencies(p);
   operands_ = gpu::owned(new operand_table(p));
   extents_ = gpu::owned(new program_extents(p, *operands_, s_.extents));
+  bodies_.clear();
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
+    if (const instruction& in = p.instructions[i]; !in.copies && !p.def(in.node).bodies.empty()) {
+      bodies_.resize(bodies_.size() + 1);
+      bodies_.back().instruction = i;
+      for (const std::uint32_t b : p.def(in.node).bodies) {
+        const graph_body& body = p.g.body(b);
+        bodies_.back().plans.push_back(gpu::owned(new step_plan(s_, body, in.on)));
+      }
+    }
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
 }
+
+// ---- bodies ----
+
+WEFT_DECL step_plan::step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
+  // A CPU's threads are given when it runs.
+  start_program(body.nodes, {body.results, {}, body.parameters}, true, on.gpu ? on : device_number{});
+}
+
+WEFT_DECL gpu::owned<prepared_body> step_plan::bind_body(const extent_bindings& known) {
+  const graph& g = program_->g;
+  extent_bindings values = known;
+  sequence<detail::fed_value> fed;
+  for (const value& v : program_->request.feeds)
+    fed.push_back({nullptr, values.resolve(g, g[v.node].name, g.info(v).extents)});
+  return gpu::owned<prepared_body>(new bound_body(*program_, make_binding(fed.data(), values, nullptr)));
+}
+
+/// Binds the bodies of nodes whose kernels are to be made, and finds what memory they need: whichever of a node's runs
+/// has it.
+WEFT_DECL void step_plan::bind_bodies(binding& b, const binding* like) {
+  for (std::size_t k = 0; k < bodies_.size(); ++k) {
+    node_bodies& of = bodies_[k];
+    const std::uint32_t n = program_->instructions[of.instruction].node;
+    of.made = {};
+    if (like && extents_->same(of.instruction, like->names, b.names)) {
+      b.workspaces.push_back(like->workspaces[k]);
+    } else {
+      const operation& op = program_->op(n);
+      if (op.workspace_bytes) of.made.own_bytes = op.workspace_bytes(context_of(n, of_node_));
+      of.made.own_bytes = (of.made.own_bytes + alignment - 1) / alignment * alignment;
+      of.made.memory_slot = program_->buffers[program_->nodes[n].workspace].root;
+      std::size_t most = 0;
+      for (std::size_t i = 0; i < of.plans.size(); ++i) {
+        of.made.all.push_back(of.plans[i]->bind_body(b.extents));
+        of.made.names.push_back(program_->g.body(program_->def(n).bodies[i]).name);
+        if (of.made.all.back()->bytes() > most) most = of.made.all.back()->bytes();
+      }
+      b.workspaces.push_back(of.made.own_bytes + most);
+    }
+    value_info& info = infos_[program_->nodes[n].workspace];
+    info.extents = {};
+    info.extents.push_back(static_cast<std::int64_t>(b.workspaces[k]));
+  }
+}
+
+// ---- memory ----
 
 WEFT_DECL void step_plan::assign_addresses(binding& b) {
   const program& p = *program_;
   const buffer_assignment assigned(p, infos_.data());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
-  reserve(b);
-  b.bases = bases_;
   b.addresses.resize(p.buffers.size());
+  if (!p.is_body) reserve(b);
+  b.bases = bases_;
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = bases_[p.buffers[i].arena] + assigned.offset(i);
+    if (p.buffers[i].kind == buffer_kind::arena)
+      b.addresses[i] = p.is_body ? reinterpret_cast<std::byte*>(assigned.offset(i))
+                                 : bases_[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = s_.variables[p.nodes[n].number].address();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
@@ -405,7 +490,9 @@ WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
     if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
     return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
   }
-  const prepare_context own = context_of(i.node, of_node_);
+  prepare_context own = context_of(i.node, of_node_);
+  for (node_bodies& of : bodies_)
+    if (p.instructions[of.instruction].node == i.node) own.bodies = &of.made;
   if (i.leader == none) return prepare(i.node, own);
   const prepare_context leading = context_of(i.leader, of_leader_);
   product_fusion fusion;
@@ -482,6 +569,7 @@ WEFT_DECL std::string step_plan::describe() const {
       for (const std::uint32_t w : in.dependencies) append(text, {" ", w});
     }
     text += "\n";
+    current_->kernels[i]->describe_bodies(text, 6);
     fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
   }
   for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
