@@ -2,6 +2,7 @@
 
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <weft/graph/graph.hpp>
 #include <weft/ops/bodies.hpp>
@@ -21,6 +22,10 @@ struct predicate_is_not_a_scalar_bool<Predicate>
 /// Bodies are called with nodes, expressions and tensors.
 template <class... Operands>
 struct operands_are_not_expressions : mistake<!(Expression<Operands> && ...)> {};
+
+/// A body has a parameter for each operand.
+template <class... Parameters>
+struct body_takes_other_parameters : mistake<true> {};
 
 /// A body returns an expression or a std::tuple of them; a number is tensor<float>(1).
 template <class Result>
@@ -48,6 +53,11 @@ template <bool Symbolic, class X>
 using parameter =
     std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
                        tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
+
+template <class F, class... Parameters>
+inline constexpr bool is_body_of = requires(const F& f, const Parameters&... p) { f(p...); };
+template <class F, class... Parameters>
+using result_of_body = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
 
 template <class F, class X>
 auto each_result(const X& results, const F& f) {

@@ -123,24 +123,27 @@ auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, co
   return outputs_as(where.record(static_cast<node_def&&>(c)), results);
 }
 
-template <class... Branches>
-constexpr auto find_cond_mistake(void (*)(Branches...)) {
-  if constexpr ((result_is_not_an_expression<Branches>::value || ...))
-    return first_mistake<result_is_not_an_expression<Branches>...>{};
-  else
-    return branches_differ<typename typed_as<Branches>::type...>{};
+template <class Then, class Else, class... Parameters>
+constexpr auto find_branch_mistake() {
+  if constexpr (!is_body_of<Then, Parameters...> || !is_body_of<Else, Parameters...>) {
+    return body_takes_other_parameters<Parameters...>{};
+  } else {
+    using then_result = result_of_body<Then, Parameters...>;
+    using else_result = result_of_body<Else, Parameters...>;
+    using mistake = first_mistake<result_is_not_an_expression<then_result>, result_is_not_an_expression<else_result>>;
+    if constexpr (!correct<mistake>)
+      return mistake{};
+    else
+      return branches_differ<typename typed_as<then_result>::type, typename typed_as<else_result>::type>{};
+  }
 }
 template <class Predicate, class Then, class Else, class... X>
 constexpr auto find_cond_mistake() {
   using mistake = first_mistake<predicate_is_not_a_scalar_bool<Predicate>, operands_are_not_expressions<X...>>;
-  if constexpr (!correct<mistake>) {
+  if constexpr (!correct<mistake>)
     return mistake{};
-  } else {
-    constexpr bool symbolic = Predicate::symbolic || (X::symbolic || ...);
-    using then_result = std::invoke_result_t<const Then&, const parameter<symbolic, X>&...>;
-    using else_result = std::invoke_result_t<const Else&, const parameter<symbolic, X>&...>;
-    return find_cond_mistake(static_cast<void (*)(std::remove_cvref_t<then_result>, std::remove_cvref_t<else_result>)>(nullptr));
-  }
+  else
+    return find_branch_mistake<Then, Else, parameter<Predicate::symbolic || (X::symbolic || ...), X>...>();
 }
 
 }  // namespace detail

@@ -87,6 +87,9 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
   return rows;
 }
 
+/// GPUs' kernels take 16 bytes at a time. Of rows that lie otherwise they have a copy, in the loop's own memory.
+inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
+
 class loop_kernel_with_bodies final : public kernel_with_bodies {
  public:
   loop_kernel_with_bodies(const prepare_context& p, const loop_op::attributes& a)
@@ -146,17 +149,30 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
           copy(f, rows + row * bytes_[j], now_[j], bytes_[j]);
       parameters_.push_back(now_[j]);
     }
-    for (std::size_t r = 0; r < a_.rows_read; ++r)
-      parameters_.push_back(f.buffers[inputs_[first_ + a_.variables + r]] + row * read_bytes_[r]);
-    add_invariants(f);
     std::byte* own = memory(f) + alignment;
-    for (std::size_t j = 0; j < a_.variables; ++j) {
-      results_[j] = to_outputs ? f.buffers[outputs_[j]] : own;
-      own += whole_lines(bytes_[j]);
+    const auto take = [&](std::size_t bytes) { return std::exchange(own, own + whole_lines(bytes)); };
+    const auto staged = [&](std::byte* at, std::size_t bytes) {
+      return f.queue && is_row_staged(bytes) ? take(bytes) : at;
+    };
+    for (std::size_t r = 0; r < a_.rows_read; ++r) {
+      std::byte* const from = f.buffers[inputs_[first_ + a_.variables + r]] + row * read_bytes_[r];
+      parameters_.push_back(staged(from, read_bytes_[r]));
+      if (parameters_.back() != from) copy(f, parameters_.back(), from, read_bytes_[r]);
     }
+    add_invariants(f);
+    for (std::size_t j = 0; j < a_.variables; ++j) {
+      std::byte* const mine = take(bytes_[j]);
+      results_[j] = to_outputs ? f.buffers[outputs_[j]] : mine;
+    }
+    const auto written = [&](std::size_t r) {
+      return f.buffers[outputs_[a_.variables + r]] + row * written_bytes_[r];
+    };
     for (std::size_t r = 0; r < a_.rows_written; ++r)
-      results_[a_.variables + r] = f.buffers[outputs_[a_.variables + r]] + row * written_bytes_[r];
+      results_[a_.variables + r] = staged(written(r), written_bytes_[r]);
     run_body(f, a_.conditional ? 1 : 0, parameters_.data(), results_.data());
+    for (std::size_t r = 0; r < a_.rows_written; ++r)
+      if (std::byte* const from = results_[a_.variables + r]; from != written(r))
+        copy(f, written(r), from, written_bytes_[r]);
     for (std::size_t j = 0; j < a_.variables; ++j) now_[j] = results_[j];
   }
 
@@ -193,6 +209,12 @@ inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const auto a = attributes_of<loop_op>(p.c);
   std::size_t bytes = alignment;  // what the condition says
   for (std::size_t j = 0; j < a.variables; ++j) bytes += detail::whole_lines(p.outputs[j].bytes());
+  const auto add_row = [&](const value_info& rows) {
+    const std::size_t row = detail::row_of(rows).bytes();
+    if (detail::is_row_staged(row)) bytes += detail::whole_lines(row);
+  };
+  for (std::size_t r = 0; r < a.rows_read; ++r) add_row(p.inputs[(a.conditional ? 0 : 1) + a.variables + r]);
+  for (std::size_t r = 0; r < a.rows_written; ++r) add_row(p.outputs[a.variables + r]);
   return bytes;
 }
 
@@ -395,6 +417,20 @@ auto run_while(const Condition& condition, const Body& body, const loop_options&
     return variables;
 }
 
+template <class Variables, class Condition, class Body, class... Parameters>
+constexpr auto find_body_mistake() {
+  if constexpr (!is_body_of<Condition, Parameters...> || !is_body_of<Body, Parameters...>) {
+    return body_takes_other_parameters<Parameters...>{};
+  } else {
+    using result = result_of_body<Body, Parameters...>;
+    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_body<Condition, Parameters...>>,
+                                  result_is_not_an_expression<result>>;
+    if constexpr (!correct<mistake>)
+      return mistake{};
+    else
+      return loop_variables_change<typename typed_as<Variables>::type, typename typed_as<result>::type>{};
+  }
+}
 template <class Condition, class Body, class... X>
 constexpr auto find_loop_mistake() {
   if constexpr (!(is_loop_operand<X>() && ...)) {
@@ -403,15 +439,8 @@ constexpr auto find_loop_mistake() {
     return loop_has_no_variable<X...>{};
   } else {
     constexpr bool symbolic = (loop_operand_t<X>::symbolic || ...);
-    using decision = std::remove_cvref_t<std::invoke_result_t<const Condition&, const parameter<symbolic, loop_operand_t<X>>&...>>;
-    using result = std::remove_cvref_t<std::invoke_result_t<const Body&, const parameter<symbolic, loop_operand_t<X>>&...>>;
-    using mistake = first_mistake<predicate_is_not_a_scalar_bool<decision>, result_is_not_an_expression<result>>;
-    if constexpr (!correct<mistake>)
-      return mistake{};
-    else
-      return loop_variables_change<
-          typename typed_as<decltype(std::tuple_cat(if_variable<X>(std::declval<loop_operand_t<X>>())...))>::type,
-          typename typed_as<result>::type>{};
+    return find_body_mistake<decltype(std::tuple_cat(if_variable<X>(std::declval<loop_operand_t<X>>())...)), Condition,
+                             Body, parameter<symbolic, loop_operand_t<X>>...>();
   }
 }
 

@@ -41,6 +41,7 @@ class kernel_with_bodies : public kernel {
     for (const auto& b : bodies_.all) held += b->memory_bytes();
     return held;
   }
+  bool recordable() const override { return false; }
   void describe_bodies(std::string& text, std::size_t spaces) const override {
     for (std::size_t b = 0; b < bodies_.all.size(); ++b) {
       append(text, {std::string(spaces, ' '), bodies_.names[b], ":\n"});
