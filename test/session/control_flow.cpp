@@ -370,6 +370,59 @@ BOOST_AUTO_TEST_CASE(the_same_bits_with_threads_and_lanes) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(bodies_run_where_their_node_does) {
+  graph g;
+  const auto x = placeholder<float, dims<batch{}, 30>>(g, "x");
+  const auto y = [&] {
+    const auto there = with_device(g, cpu{1});
+    const auto [i, h] = while_loop([](auto i, auto) { return i < 3; },
+                                   [](auto i, auto h) {
+                                     return std::tuple{i + 1, cond(
+                                                                  i > 0, [](auto h) { return tanh(h); },
+                                                                  [](auto h) { return matmul(h, h); }, h)};
+                                   },
+                                   {.max_iterations = 3}, tensor<int>(0), matmul<transpose_of::a>(x, x));
+    return h;
+  }();
+  session s{g, {.devices = 2}};
+  auto step = s.prepare(fetch(y), feed(x));
+  step(tensor<float, dims<batch{}, 30>>(shape(4, 30)));
+  CHECK_SAYS(explain(step), "cpu:1  while_loop");
+}
+
+// Those of constants of its own, and computed ones.
+BOOST_AUTO_TEST_CASE(names_in_a_body) {
+  graph g;
+  const auto x = placeholder<float, dims<batch{}, dyn<"width">>>(g, "x");
+  const auto y = cond(
+      sum(x) > 0.f, [](auto x) { return concat<0>(x, x * tensor<float, dims<dyn<"width">>>(shape(2), {1, 10})); },
+      [](auto x) { return concat<0>(-x, x); }, x);
+  session s{g};
+  auto step = s.prepare(fetch(y), feed(x));
+  using matrix = tensor<float, dims<batch{}, dyn<"width">>>;
+  check_elements(step(matrix(shape(1, 2), {1, 2})), {1, 2, 1, 20});
+  check_elements(step(matrix(shape(2, 2), {-1, -2, -3, -4})), {1, 2, 3, 4, -1, -2, -3, -4});
+  check_elements(step(matrix(shape(1, 2), {3, 4})), {3, 4, 3, 40});
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { step(matrix(shape(1, 3), {1, 2, 3})); }),
+             "the extent width is 2 here but 3 in the graph");
+  check_elements(step(matrix(shape(1, 2), {1, 2})), {1, 2, 1, 20});
+}
+
+BOOST_AUTO_TEST_CASE(half_in_bodies) {
+  graph g;
+  const auto x = placeholder<half, vec>(g, "x");
+  const auto [i, y] = while_loop([](auto i, auto) { return i < 2; },
+                                 [](auto i, auto y) {
+                                   const auto wide = cast<float>(y);
+                                   return std::tuple{i + 1, cast<half>(wide * wide)};
+                                 },
+                                 {.max_iterations = 2}, tensor<int>(0), x);
+  const auto [dx] = gradients(sum(cast<float>(y)), x);
+  session s{g};
+  const auto d = s.eval(dx, with(x, tensor<half, vec>{half(1), half(2), half(0.5f)}));
+  check_elements(d, {4, 32, 0.5});
+}
+
 // ---- what is said ----
 
 BOOST_AUTO_TEST_CASE(a_gradient_needs_a_bound) {

@@ -85,7 +85,7 @@ class step_plan {
  private:
   binding& choose_binding(const detail::fed_value* fed);
   gpu::owned<binding> make_binding(const detail::fed_value* fed, const extent_bindings& known, const binding* like);
-  void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& known) const;
+  void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const;
   void list_extents(std::uint32_t from);
   void resolve(binding& b);
   void start_program(const graph& g, step_request request, bool is_body, device_number home);
@@ -218,9 +218,9 @@ WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* f
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
-WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& known) const {
+WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const {
   const graph& g = program_->g;
-  b.extents = known;
+  b.extents = before;
   sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
   const auto bind = [&](value v, const shape& given, const char* what) {
     const shape& declared = g.info(v).extents;
@@ -357,10 +357,8 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     if (const instruction& in = p.instructions[i]; !in.copies && !p.def(in.node).bodies.empty()) {
       bodies_.resize(bodies_.size() + 1);
       bodies_.back().instruction = i;
-      for (const std::uint32_t b : p.def(in.node).bodies) {
-        const graph_body& body = p.g.body(b);
-        bodies_.back().plans.push_back(gpu::owned(new step_plan(s_, body, in.on)));
-      }
+      for (const std::uint32_t body : p.def(in.node).bodies)
+        bodies_.back().plans.push_back(gpu::owned(new step_plan(s_, p.g.body(body), in.on)));
     }
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
