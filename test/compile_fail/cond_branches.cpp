@@ -2,8 +2,7 @@
 // error: branches_differ
 // error: dims<4>
 // error: dims<2, 2>
-#include <weft/graph/cond.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

@@ -2,8 +2,7 @@
 // error: branches_differ
 // error: tuple
 #include <tuple>
-#include <weft/graph/cond.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

@@ -1,7 +1,6 @@
 // A branch yields a number.
 // error: result_is_not_an_expression
-#include <weft/graph/cond.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

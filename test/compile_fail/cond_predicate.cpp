@@ -1,8 +1,7 @@
 // A branch is taken by elements.
 // error: predicate_is_not_a_scalar_bool
 // error: dims<4>
-#include <weft/graph/cond.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

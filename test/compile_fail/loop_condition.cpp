@@ -1,7 +1,6 @@
 // The condition of a loop is a number.
 // error: predicate_is_not_a_scalar_bool
-#include <weft/graph/while_loop.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

@@ -1,7 +1,6 @@
 // Nothing in a loop changes.
 // error: loop_has_no_variable
-#include <weft/graph/while_loop.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

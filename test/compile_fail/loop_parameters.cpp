@@ -1,8 +1,7 @@
 // The body of a loop takes no parameter for an invariant.
 // error: body_takes_other_parameters
 // error: dims<2, 2>
-#include <weft/graph/while_loop.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

@@ -2,8 +2,7 @@
 // error: loop_variables_change
 // error: dims<4>
 // error: dims<8>
-#include <weft/graph/while_loop.hpp>
-#include <weft/weft.hpp>
+#include <weft/control_flow.hpp>
 using namespace weft;
 
 int main() {

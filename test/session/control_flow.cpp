@@ -1,9 +1,8 @@
 #include <fstream>
 #include <string>
 #include <vector>
-#include <weft/graph/cond.hpp>
+#include <weft/control_flow.hpp>
 #include <weft/graph/random.hpp>
-#include <weft/graph/while_loop.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/session/trace.hpp>
 #include <weft/weft.hpp>

@@ -2,7 +2,7 @@
 
 #include <weft/graph/bodies.hpp>
 
-/// A branch of a step. Included by name, not by <weft/weft.hpp>.
+/// A branch of a step. Included by <weft/control_flow.hpp>.
 namespace weft {
 
 /// Both branches yield as many values, of the same elements and extents.

@@ -4,7 +4,7 @@
 
 #include <weft/graph/bodies.hpp>
 
-/// A loop in a step. Included by name, not by <weft/weft.hpp>.
+/// A loop in a step. Included by <weft/control_flow.hpp>.
 namespace weft {
 
 struct loop_options {

@@ -109,7 +109,7 @@ class program_extents {
 
  private:
   template <class Add>
-  static void add_bodies(const graph& g, const node_def& c, const Add& add) {
+  __attribute__((noinline)) static void add_bodies(const graph& g, const node_def& c, const Add& add) {
     for (const std::uint32_t b : c.bodies) {
       const graph& body = g.body(b).nodes;
       for (std::uint32_t n = 0; n < body.size(); ++n) {

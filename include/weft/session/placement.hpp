@@ -119,7 +119,7 @@ class placement {
     return graph_node::no_node;
   }
 
-  bool bodies_have_kernels(const node_def& what) const {
+  __attribute__((noinline)) bool bodies_have_kernels(const node_def& what) const {
     for (const std::uint32_t b : what.bodies) {
       const graph& body = graph_.body(b).nodes;
       for (std::uint32_t n = 0; n < body.size(); ++n)

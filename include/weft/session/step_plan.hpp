@@ -5,7 +5,6 @@
 
 #include <weft/session/binding.hpp>
 #include <weft/session/binding_cache.hpp>
-#include <weft/session/bodies.hpp>
 #include <weft/session/buffers.hpp>
 #include <weft/session/executor.hpp>
 #include <weft/session/fusion.hpp>
@@ -18,6 +17,22 @@
 
 WEFT_COLD_BEGIN
 namespace weft {
+
+class step_plan;
+
+/// The bodies of a step's nodes. Programs without any do not pay for them: bodies.hpp is behind this.
+class step_bodies {
+ public:
+  virtual ~step_bodies() = default;
+  /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see step_plan.
+  virtual void bind(binding&, const binding* like) = 0;
+  /// Of a node that was bound.
+  virtual prepared_bodies* of(std::uint32_t node) = 0;
+};
+
+/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>; null
+/// in others.
+inline step_bodies* (*new_step_bodies)(step_plan&) = nullptr;
 
 /// A prepared step: its program, and a binding for each set of extents that it was called with. The passes that look at
 /// extents to weigh one way against another run when the first are known; what they decide stays. Running a step that
@@ -33,12 +48,11 @@ class step_plan {
   }
   /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue or
   /// the threads.
-  step_plan(const session_resources& s, const graph_body& body, device_number on);
+  step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
+    start_program(body.nodes, {body.results, {}, body.parameters}, true, on);
+  }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
-
-  /// Of a body: its binding where the extents have these values, which its kernels and addresses belong to.
-  gpu::owned<prepared_body> bind_body(const extent_bindings&);
 
   /// The binding for what is fed, which is made if there is none.
   binding& bind(const detail::fed_value* fed);
@@ -83,6 +97,8 @@ class step_plan {
   std::string placement_log() const;
 
  private:
+  friend class bodies_of_step;
+
   binding& choose_binding(const detail::fed_value* fed);
   gpu::owned<binding> make_binding(const detail::fed_value* fed, const extent_bindings& known, const binding* like);
   void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const;
@@ -90,7 +106,7 @@ class step_plan {
   void resolve(binding& b);
   void start_program(const graph& g, step_request request, bool is_body, device_number home);
   void make_program(binding& b);
-  void bind_bodies(binding& b, const binding* like);
+  void list_bodies();
   void assign_addresses(binding& b);
   void reserve(const binding& b);
   void prepare_kernels(binding& b, const binding* like);
@@ -110,12 +126,7 @@ class step_plan {
 
   const session_resources& s_;
   gpu::owned<program> program_;
-  struct node_bodies {
-    std::uint32_t instruction = none;
-    sequence<gpu::owned<step_plan>> plans;
-    prepared_bodies made = {};  // for the binding that is made
-  };
-  sequence<node_bodies> bodies_;
+  gpu::owned<step_bodies> bodies_;  // null where no node has any
   gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
   gpu::owned<operand_table> operands_;
@@ -210,7 +221,7 @@ WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* f
     const std::int64_t* const value = made->extents.compute(p.g, code);
     made->names.push_back(value ? *value : -1);
   }
-  bind_bodies(*made, like);
+  if (bodies_) bodies_->bind(*made, like);
   assign_addresses(*made);
   prepare_kernels(*made, like);
   if (gpu_) gpu_->bind(p, *made, infos_.data());
@@ -352,63 +363,22 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     add_dependencies(p);
   operands_ = gpu::owned(new operand_table(p));
   extents_ = gpu::owned(new program_extents(p, *operands_, s_.extents));
-  bodies_.clear();
-  for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
-    if (const instruction& in = p.instructions[i]; !in.copies && !p.def(in.node).bodies.empty()) {
-      bodies_.resize(bodies_.size() + 1);
-      bodies_.back().instruction = i;
-      for (const std::uint32_t body : p.def(in.node).bodies)
-        bodies_.back().plans.push_back(gpu::owned(new step_plan(s_, p.g.body(body), in.on)));
-    }
+  list_bodies();
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
 }
 
-// ---- bodies ----
-
-WEFT_DECL step_plan::step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
-  // A CPU's threads are given when it runs.
-  start_program(body.nodes, {body.results, {}, body.parameters}, true, on.gpu ? on : device_number{});
+WEFT_DECL void step_plan::list_bodies() {
+  const program& p = *program_;
+  bodies_ = {};
+  bool any = false;
+  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
+  if (!any) return;
+  if (!new_step_bodies)
+    throw error(error_code::failed_precondition, "prepare",
+                "a step with cond or while_loop needs what <weft/control_flow.hpp> includes");
+  bodies_ = gpu::owned(new_step_bodies(*this));
 }
-
-WEFT_DECL gpu::owned<prepared_body> step_plan::bind_body(const extent_bindings& known) {
-  const graph& g = program_->g;
-  extent_bindings values = known;
-  sequence<detail::fed_value> fed;
-  for (const value& v : program_->request.feeds)
-    fed.push_back({nullptr, values.resolve(g, g[v.node].name, g.info(v).extents)});
-  return gpu::owned<prepared_body>(new bound_body(*program_, make_binding(fed.data(), values, nullptr)));
-}
-
-/// Binds the bodies of nodes whose kernels are to be made, and finds what memory they need: whichever of a node's runs
-/// has it.
-WEFT_DECL void step_plan::bind_bodies(binding& b, const binding* like) {
-  for (std::size_t k = 0; k < bodies_.size(); ++k) {
-    node_bodies& of = bodies_[k];
-    const std::uint32_t n = program_->instructions[of.instruction].node;
-    of.made = {};
-    if (like && extents_->same(of.instruction, like->names, b.names)) {
-      b.workspaces.push_back(like->workspaces[k]);
-    } else {
-      const operation& op = program_->op(n);
-      if (op.workspace_bytes) of.made.own_bytes = op.workspace_bytes(context_of(n, of_node_));
-      of.made.own_bytes = (of.made.own_bytes + alignment - 1) / alignment * alignment;
-      of.made.memory_slot = program_->buffers[program_->nodes[n].workspace].root;
-      std::size_t most = 0;
-      for (std::size_t i = 0; i < of.plans.size(); ++i) {
-        of.made.all.push_back(of.plans[i]->bind_body(b.extents));
-        of.made.names.push_back(program_->g.body(program_->def(n).bodies[i]).name);
-        if (of.made.all.back()->bytes() > most) most = of.made.all.back()->bytes();
-      }
-      b.workspaces.push_back(of.made.own_bytes + most);
-    }
-    value_info& info = infos_[program_->nodes[n].workspace];
-    info.extents = {};
-    info.extents.push_back(static_cast<std::int64_t>(b.workspaces[k]));
-  }
-}
-
-// ---- memory ----
 
 WEFT_DECL void step_plan::assign_addresses(binding& b) {
   const program& p = *program_;
@@ -489,8 +459,7 @@ WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
     return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
   }
   prepare_context own = context_of(i.node, of_node_);
-  for (node_bodies& of : bodies_)
-    if (p.instructions[of.instruction].node == i.node) own.bodies = &of.made;
+  if (bodies_) own.bodies = bodies_->of(i.node);
   if (i.leader == none) return prepare(i.node, own);
   const prepare_context leading = context_of(i.leader, of_leader_);
   product_fusion fusion;
