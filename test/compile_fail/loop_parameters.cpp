@@ -11,6 +11,7 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto y = while_loop([](auto x, auto) { return sum(x) < 9.f; }, [](auto x) { return x + x; }, x, invariant(w));
 #else
-  auto y = while_loop([](auto x, auto) { return sum(x) < 9.f; }, [](auto x, auto w) { return matmul(x, w); }, x, invariant(w));
+  auto y = while_loop([](auto x, auto) { return sum(x) < 9.f; }, [](auto x, auto w) { return matmul(x, w); }, x,
+                      invariant(w));
 #endif
 }

@@ -50,12 +50,13 @@ struct typed_as<std::tuple<X>> : typed_as<X> {};
 
 /// What a body sees of an operand.
 template <bool Symbolic, class X>
-using parameter =
-    std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
-                       tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
+using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
+                                     tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
 
 template <class F, class... Parameters>
-inline constexpr bool is_body_of = requires(const F& f, const Parameters&... p) { f(p...); };
+inline constexpr bool is_body_of = requires(const F& f, const Parameters&... p) {
+  f(p...);
+};
 template <class F, class... Parameters>
 using result_of_body = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
 
@@ -151,7 +152,8 @@ inline void body_recorder::check() const {
     bool is_parameter = op != &operation_of<placeholder_op>;
     for (const value& p : body().parameters) is_parameter = is_parameter || p.node == n;
     if (!is_parameter) refuse(nodes[n], "is a placeholder of the body: pass its value as an operand");
-    if (op == &operation_of<variable_op>) refuse(nodes[n], "is a variable of the body: make it outside, and pass it as an operand");
+    if (op == &operation_of<variable_op>)
+      refuse(nodes[n], "is a variable of the body: make it outside, and pass it as an operand");
     if (op->writes) refuse(nodes[n], "writes a variable in a body: return the value, and assign it outside");
   }
 }

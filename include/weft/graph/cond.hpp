@@ -31,7 +31,9 @@ class cond_kernel final : public kernel_with_bodies {
     for (std::size_t i = 0; i < results_.size(); ++i) results_[i] = f.buffers[outputs_[i]];
     run_body(f, taken ? 0 : 1, parameters_.data(), results_.data());
   }
-  std::string describe() const override { return str_cat({"cond of ", parameters_.size(), parameters_.size() == 1 ? " operand" : " operands"}); }
+  std::string describe() const override {
+    return str_cat({"cond of ", parameters_.size(), parameters_.size() == 1 ? " operand" : " operands"});
+  }
 
  private:
   sequence<std::byte*> parameters_, results_;
@@ -156,17 +158,18 @@ using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X
 ///
 ///     auto y = cond(mean(x) > 0, [](auto x) { return x; }, [](auto x) { return -x; }, x);
 ///
-/// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its own;
-/// a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of them, and
-/// both return the same elements and extents; so does cond. What it reads of the graph is passed to it as an operand. It
-/// writes no variable, draws no random number, and has no device of its own: it runs where the node does, for which the
-/// predicate is brought to the host. Gradients pass through the branch that was taken; its values are computed again for
-/// them. Over tensors one function is called, at once.
+/// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its
+/// own; a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of
+/// them, and both return the same elements and extents; so does cond. What it reads of the graph is passed to it as an
+/// operand. It writes no variable, draws no random number, and has no device of its own: it runs where the node does,
+/// for which the predicate is brought to the host. Gradients pass through the branch that was taken; its values are
+/// computed again for them. Over tensors one function is called, at once.
 template <class Predicate, class Then, class Else, class... X>
 [[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {
   using mistake = cond_mistake<Predicate, Then, Else, X...>;
-  static_assert(correct<mistake>,
-                "cond: takes a scalar of bool, and two functions that return expressions of the same elements and extents");
+  static_assert(
+      correct<mistake>,
+      "cond: takes a scalar of bool, and two functions that return expressions of the same elements and extents");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<float, dims<>>(predicate);
   } else if constexpr (Predicate::symbolic || (X::symbolic || ...)) {

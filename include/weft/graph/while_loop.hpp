@@ -39,12 +39,12 @@ WEFT_COLD_BEGIN
 /// A loop with variables, rows that an iteration reads and writes, each its own, and invariants.
 ///
 /// inputs: where there is no condition, the number of iterations; the variables' first values; rows to read,
-/// [max_iterations, ...]; invariants. outputs: the variables' last values; rows that were written; if they are kept, the
-/// variables' values before each iteration, [max_iterations, ...]; where there is a condition, the number of iterations.
-/// Rows of iterations that did not run hold anything.
+/// [max_iterations, ...]; invariants. outputs: the variables' last values; rows that were written; if they are kept,
+/// the variables' values before each iteration, [max_iterations, ...]; where there is a condition, the number of
+/// iterations. Rows of iterations that did not run hold anything.
 ///
-/// bodies: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read and
-/// invariants, which yields the variables and the rows to write.
+/// bodies: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
+/// and invariants, which yields the variables and the rows to write.
 ///
 /// So the gradient of a loop is one, in the other direction, without a condition: its variables are the gradients of
 /// variables and the sums of those of invariants; it reads the rows that the first one kept.
@@ -164,9 +164,7 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
       std::byte* const mine = take(bytes_[j]);
       results_[j] = to_outputs ? f.buffers[outputs_[j]] : mine;
     }
-    const auto written = [&](std::size_t r) {
-      return f.buffers[outputs_[a_.variables + r]] + row * written_bytes_[r];
-    };
+    const auto written = [&](std::size_t r) { return f.buffers[outputs_[a_.variables + r]] + row * written_bytes_[r]; };
     for (std::size_t r = 0; r < a_.rows_written; ++r)
       results_[a_.variables + r] = staged(written(r), written_bytes_[r]);
     run_body(f, a_.conditional ? 1 : 0, parameters_.data(), results_.data());
@@ -183,6 +181,16 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
   std::int64_t iterations_ = 0;
 };
 
+/// Whether rows of a variable can be kept: it has an axis left, and what is known of their extents fits any memory.
+inline bool can_be_kept(const value_info& variable, std::int64_t count) {
+  bool fits = variable.extents.rank < max_rank;
+  std::int64_t elements = 8;
+  fits = fits && !__builtin_mul_overflow(elements, count, &elements);
+  for (std::size_t i = 0; i < variable.extents.rank; ++i)
+    if (variable.extents[i] > 0) fits = fits && !__builtin_mul_overflow(elements, variable.extents[i], &elements);
+  return fits;
+}
+
 /// A loop, of bodies that are written.
 inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
   const std::size_t first = a.conditional ? 0 : 1;
@@ -190,7 +198,7 @@ inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
   sequence<value_info> kept;
   for (std::size_t j = 0; j < a.variables; ++j) {
     const value_info& variable = where.info(c.inputs[first + j]);
-    if (variable.extents.rank == max_rank) a.kept = false;
+    a.kept = a.kept && can_be_kept(variable, a.max_iterations);
     if (a.kept) kept.push_back(rows_of(a.max_iterations, variable));
   }
   if (a.kept) c.outputs.append(kept.data(), kept.size());
@@ -225,7 +233,8 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
                 a.max_iterations < 0
                     ? "its gradient keeps the loop variables of every iteration, and needs to know how many these are "
                       "at most: while_loop(condition, body, {.max_iterations = n}, ...)"
-                    : "its gradient keeps the loop variables of every iteration, which have 8 axes already");
+                    : "its gradient keeps the loop variables of every iteration, and these are more than any memory "
+                      "holds, or have 8 axes already");
   const std::size_t first = a.conditional ? 0 : 1, rows = first + a.variables, invariants = rows + a.rows_read,
                     first_kept = a.variables + a.rows_written;
   node_def c;
@@ -252,9 +261,7 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
   }
   for (std::size_t j = 0; j < a.variables; ++j)
     of_kept.push_back(g.has_upstream(first_kept + j) ? parameter_like(first_kept + j) : symbol());
-  const auto is_wanted = [&](std::size_t i) {
-    return i < rows ? is_floating(g.input(i).type()) : g.needs_gradient(i);
-  };
+  const auto is_wanted = [&](std::size_t i) { return i < rows ? is_floating(g.input(i).type()) : g.needs_gradient(i); };
   for (std::size_t i = first; i < g.c.inputs.size(); ++i)
     if (is_wanted(i)) wanted.push_back(operands[i - first]);
   const sequence<symbol> gradients = made.nodes.differentiate(from, upstream, wanted);
@@ -366,8 +373,8 @@ inline void check_loop(const loop_options& o) {
 }
 
 template <class Condition, class Body, class... X, class... E>
-auto record_while(const Condition& condition, const Body& body, const loop_options& o,
-                  std::tuple<X...> (*)(), const E&... operands) {
+auto record_while(const Condition& condition, const Body& body, const loop_options& o, std::tuple<X...> (*)(),
+                  const E&... operands) {
   graph& where = graph_around(operands...);
   constexpr bool invariant[] = {is_invariant<X>...};
   const auto variables_first = [&](const sequence<value>& all) {
@@ -471,8 +478,9 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 
 /// Calls a body on loop variables as long as a condition on them holds (tf.while_loop):
 ///
-///     auto [i, y] = while_loop([](auto i, auto y) { return i < 10; },
-///                              [](auto i, auto y) { return std::tuple{i + 1, y * 2}; }, {.max_iterations = 10}, i0, x);
+///     auto [i, y] = while_loop([](auto i, auto) { return i < 10; },
+///                              [](auto i, auto y) { return std::tuple{i + 1, y * 2}; },
+///                              {.max_iterations = 10}, tensor<int>(0), x);
 ///
 /// Both functions are called once, when the graph is written, with a parameter for each operand, and recorded as graphs
 /// of their own. The condition returns a scalar of bool, the body an expression for each variable, or a std::tuple of
@@ -485,18 +493,20 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 template <class Condition, class Body, class... X>
 [[nodiscard]] auto while_loop(const Condition& condition, const Body& body, const loop_options& options,
                               const X&... operands) {
-  static_assert(correct<loop_mistake<Condition, Body, X...>>,
-                "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");
+  static_assert(
+      correct<loop_mistake<Condition, Body, X...>>,
+      "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");
   return detail::call_loop(condition, body, options, operands...);
 }
 
 /// The same without a bound.
 template <class Condition, class Body, class First, class... X>
-requires(!std::is_same_v<First, loop_options>) [[nodiscard]] auto while_loop(const Condition& condition,
-                                                                             const Body& body, const First& first,
-                                                                             const X&... operands) {
-  static_assert(correct<loop_mistake<Condition, Body, First, X...>>,
-                "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");
+requires(!std::is_same_v<First, loop_options>)
+    [[nodiscard]] auto while_loop(const Condition& condition, const Body& body, const First& first,
+                                  const X&... operands) {
+  static_assert(
+      correct<loop_mistake<Condition, Body, First, X...>>,
+      "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");
   return detail::call_loop(condition, body, loop_options(), first, operands...);
 }
 

@@ -6,8 +6,8 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A binding of a node's body. Its addresses count from 0 until it first runs, and move with the memory that the node is
-/// given. It runs on one lane, where the node does.
+/// A binding of a node's body. Its addresses count from 0 until it first runs, and move with the memory that the node
+/// is given. It runs on one lane, where the node does.
 class bound_body final : public prepared_body {
  public:
   bound_body(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
@@ -42,8 +42,8 @@ class bound_body final : public prepared_body {
 
   void describe(std::string& text, std::size_t spaces) const override {
     for (std::size_t i = 0; i < b_->kernels.size(); ++i) {
-      append(text, {std::string(spaces, ' '), detail::name_of(p_, p_.instructions[i]), "  ",
-                    b_->kernels[i]->describe(), "\n"});
+      append(text, {std::string(spaces, ' '), detail::name_of(p_, p_.instructions[i]), "  ", b_->kernels[i]->describe(),
+                    "\n"});
       b_->kernels[i]->describe_bodies(text, spaces + 2);
     }
   }

@@ -30,8 +30,8 @@ class step_bodies {
   virtual prepared_bodies* of(std::uint32_t node) = 0;
 };
 
-/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>; null
-/// in others.
+/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
+/// null in others.
 inline step_bodies* (*new_step_bodies)(step_plan&) = nullptr;
 
 /// A prepared step: its program, and a binding for each set of extents that it was called with. The passes that look at
@@ -42,12 +42,11 @@ inline step_bodies* (*new_step_bodies)(step_plan&) = nullptr;
 /// the same.
 class step_plan {
  public:
-  step_plan(const session_resources& s, const graph& g, step_request request)
-      : s_(s) {
+  step_plan(const session_resources& s, const graph& g, step_request request) : s_(s) {
     start_program(g, std::move(request), false, {});
   }
-  /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue or
-  /// the threads.
+  /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue
+  /// or the threads.
   step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
     start_program(body.nodes, {body.results, {}, body.parameters}, true, on);
   }
@@ -127,7 +126,7 @@ class step_plan {
   const session_resources& s_;
   gpu::owned<program> program_;
   gpu::owned<step_bodies> bodies_;  // null where no node has any
-  gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
+  gpu::owned<gpu_step> gpu_;        // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
   gpu::owned<operand_table> operands_;
   gpu::owned<program_extents> extents_;
@@ -145,7 +144,7 @@ class step_plan {
   sequence<std::size_t> block_bytes_;
   bool checked_ = false, kernels_alone_ = false;
   bool has_effects_ = true;  // on what the session knows
-  binding_cache bindings_;  // gone before what it lies in
+  binding_cache bindings_;   // gone before what it lies in
   binding* current_ = nullptr;
 };
 
