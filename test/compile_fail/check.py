@@ -62,6 +62,11 @@ def counted(lines):
     return [line for line in lines if not not_counted.fullmatch(line)]
 
 
+def unnumbered(line):
+    """g++ counts the lambdas of all programs."""
+    return re.sub(r"auto:\d+", "auto", line)
+
+
 def compile_alone(program, *more):
     code, output = compile(f'#line 1 "{program.path}"\n{program.text}', *more)
     return code, counted(output.splitlines())
@@ -136,7 +141,8 @@ for program in programs:
     if len(lines) > program.limit:
         faults.append(f"{program.label}: {name} prints {len(lines)} lines, {program.limit} at most are allowed:\n{output}")
     if programs.index(program) % every == 0 and not by_itself:
-        if (alone := compile_alone(program, "-DWEFT_SHOULD_FAIL")[1]) != lines:
+        alone = compile_alone(program, "-DWEFT_SHOULD_FAIL")[1]
+        if [unnumbered(line) for line in alone] != [unnumbered(line) for line in lines]:
             faults.append(f"{program.label}: {name} says something else when the program is compiled by itself:\n" +
                           "\n".join(alone) + "\n--- and with others ---\n" + output)
 for whose, lines in [*right.items(), *wrong.items()]:

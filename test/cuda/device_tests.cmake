@@ -1,5 +1,5 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
-set(device_tests session.session session.random_graphs session.determinism session.user_op oracle.oracle
+set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow oracle.oracle
                  oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients ops.copies
                  ops.dropout ops.elementwise_gradients ops.gather ops.reduction_gradients ops.scan ops.sort
                  ops.storage_types train.minimize train.optimizers)
@@ -15,3 +15,8 @@ set(leaves_out_ops.sort "an_axis_of_more_elements_than_have_numbers")
 
 # A GPU makes NaNs of a rate that is out of range instead of an error.
 set(leaves_out_ops.dropout "a_step_that_throws_is_not_counted")
+
+# A GPU finds no row where there is none instead of an error; the others count allocations, memory of the host, and lanes.
+set(leaves_out_session.control_flow
+    "a_branch_that_is_not_taken_does_not_run bodies_allocate_nothing_after_the_first_calls branches_share_their_memory \
+a_loop_keeps_what_a_gradient_reads the_same_bits_with_threads_and_lanes graphs_and_steps_show_bodies")

@@ -30,10 +30,14 @@ class kernel {
   virtual void run(const kernel_context&) = 0;
   /// What it asks its GPU's queue for (queue::workspace) when it runs, in bytes.
   virtual std::size_t workspace_bytes() const { return 0; }
+  /// Whether its GPU's work can be recorded: that of one which waits for the GPU cannot.
+  virtual bool recordable() const { return true; }
   /// The memory that it holds between runs beside its own object, in bytes.
   virtual std::size_t memory_bytes() const { return 0; }
   /// One line for `explain`: the routine, and what it fuses.
   virtual std::string describe() const = 0;
+  /// Lines for what it runs in its turn, each behind so many spaces.
+  virtual void describe_bodies(std::string& /*text*/, std::size_t /*spaces*/) const {}
 
  private:
   friend class kernel_handle;

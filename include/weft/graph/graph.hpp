@@ -164,6 +164,8 @@ enum class reuse : unsigned char {
   automatic  ///< those that are there, else made (tf.AUTO_REUSE)
 };
 
+struct graph_body;
+
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
 class graph final : public op_builder {
@@ -172,6 +174,7 @@ class graph final : public op_builder {
   explicit graph(std::uint64_t seed) : seed_(seed) {}
   graph(const graph&) = delete;
   graph& operator=(const graph&) = delete;
+  ~graph();
 
   std::uint64_t seed() const { return seed_; }
   std::size_t size() const { return nodes_.size(); }
@@ -193,28 +196,28 @@ class graph final : public op_builder {
       }
     extents_.push_back({Extent::code, size});
   }
-  const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return extents_; }
+  const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return whole().extents_; }
 
   /// The name behind a dynamic extent's code.
   const char* extent_name(std::int64_t code) const {
-    for (const auto& [known, name] : extent_names_)
+    for (const auto& [known, name] : whole().extent_names_)
       if (known == code) return name;
     return "?";
   }
   void remember_name(std::int64_t code, const char* name) {
-    for (const auto& known : extent_names_)
+    for (const auto& known : whole().extent_names_)
       if (known.first == code) return;
-    extent_names_.push_back({code, name});
+    whole().extent_names_.push_back({code, name});
   }
   /// What a computed extent is made of; null for a name.
   const extent_definition* extent_formula(std::int64_t code) const {
-    for (const extent_definition* d : extent_formulas_)
+    for (const extent_definition* d : whole().extent_formulas_)
       if (d->code == code) return d;
     return nullptr;
   }
   void remember_extent(const extent_definition& d) override {
     if (extent_formula(d.code)) return;
-    extent_formulas_.push_back(&d);
+    whole().extent_formulas_.push_back(&d);
     remember_name(d.code, d.text);
   }
   std::string to_string(const weft::shape& s) const {
@@ -232,6 +235,17 @@ class graph final : public op_builder {
     if (__atomic_exchange_n(&planned_size_, nodes_.size(), __ATOMIC_RELAXED) != nodes_.size())
       __atomic_fetch_add(&growing_runs_, 1, __ATOMIC_RELAXED);
   }
+
+  // ---- bodies of nodes: graphs of their own, which know the names of extents and the kernels of the whole ----
+
+  /// The graph itself or, of a body, the one in which it lies, however deep.
+  graph& whole() { return whole_ ? *whole_ : *this; }
+  const graph& whole() const { return whole_ ? *whole_ : *this; }
+  bool is_body() const { return whole_ != nullptr; }
+  /// A new one. The name is for messages and prints.
+  std::uint32_t add_body(const char* name);
+  graph_body& body(std::uint32_t number) { return *whole().bodies_[number]; }
+  const graph_body& body(std::uint32_t number) const { return *whole().bodies_[number]; }
 
   // ---- recording ----
 
@@ -280,12 +294,13 @@ class graph final : public op_builder {
     for (const value& v : def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
     for (auto a : def.attributes) h.add(static_cast<std::uint64_t>(a));
     for (auto l : def.literals) h.add(l);
+    for (auto b : def.bodies) h.add(b);
     for (const auto& o : def.outputs) h.add(o);
     const auto same = [&](std::uint32_t n) {
       const node_def& other = nodes_[n].def;
       return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
              other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-             nodes_[n].device == here.device && nodes_[n].beside == here.beside;
+             other.bodies == def.bodies && nodes_[n].device == here.device && nodes_[n].beside == here.beside;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
@@ -318,6 +333,9 @@ class graph final : public op_builder {
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
   std::uint64_t random_key(const std::uint64_t* seed) override {
+    if (is_body())
+      throw error(error_code::unimplemented, "random numbers",
+                  "are not drawn in a body of cond or while_loop: draw them outside, and pass them as an operand");
     detail::hasher h;
     h.add(seed_);
     h.add(std::uint64_t{seed != nullptr});
@@ -345,22 +363,23 @@ class graph final : public op_builder {
   // ---- gradients ----
 
   void use(const primitive_table& table) override {
-    for (const primitive_table* known : primitives_)
+    for (const primitive_table* known : whole().primitives_)
       if (known == &table) return;
-    primitives_.push_back(&table);
+    whole().primitives_.push_back(&table);
   }
   const fused* kernels(primitive p, dtype type, dtype to) const override {
-    for (const primitive_table* table : primitives_)
+    for (const primitive_table* table : whole().primitives_)
       if (const fused* f = table->find(p, type, to)) return f;
     return nullptr;
   }
   dtype compared_type(value condition) const override {
     while (info(condition).type == dtype::boolean && !nodes_[condition.node].def.inputs.empty())
       condition = nodes_[condition.node].def.inputs[0];
-    return is_floating(info(condition).type) || primitives_.empty() ? info(condition).type : primitives_[0]->type;
+    const sequence<const primitive_table*>& known = whole().primitives_;
+    return is_floating(info(condition).type) || known.empty() ? info(condition).type : known[0]->type;
   }
   const fused_reduction* sums(dtype type) const override {
-    for (const primitive_table* table : primitives_)
+    for (const primitive_table* table : whole().primitives_)
       if (table->type == type) return table->sum;
     return nullptr;
   }
@@ -489,7 +508,13 @@ class graph final : public op_builder {
   };
 
   /// Identifies the graph's structure: equal in every process that built it the same way.
-  std::uint64_t hash() const {
+  std::uint64_t hash() const;
+
+ private:
+  friend struct graph_body;
+  explicit graph(graph* whole) : whole_(whole), outer_places_(whole->places_.size()) {}
+
+  std::uint64_t hash_nodes() const {
     detail::hasher h;
     for (const graph_node& n : nodes_) {
       h.add(std::string(n.def.op->name));
@@ -500,6 +525,7 @@ class graph final : public op_builder {
       for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
       for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
       for (auto l : n.def.literals) h.add(l);
+      for (auto b : n.def.bodies) h.add(b);
       for (const auto& o : n.def.outputs) h.add(o);
     }
     for (const auto& [code, size] : extents_)
@@ -507,7 +533,6 @@ class graph final : public op_builder {
     return h.result();
   }
 
- private:
   struct place {
     device_spec fixed;
     device_spec (*function)(const void*, const placement_query&);
@@ -555,6 +580,10 @@ class graph final : public op_builder {
                 d);
       if (p.beside != graph_node::no_node) break;
     }
+    if (is_body() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
+      throw error(error_code::invalid_argument, name,
+                  "is placed in a body: bodies run where their node does, so the device scope is around cond or "
+                  "while_loop");
     return here;
   }
 
@@ -601,9 +630,39 @@ class graph final : public op_builder {
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
   sequence<const primitive_table*> primitives_;
+  graph* whole_ = nullptr;        // of a body
+  std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
+  sequence<graph_body*> bodies_;
+};
+
+/// A body of a node.
+struct graph_body {
+  explicit graph_body(graph& whole, const char* called) : nodes(&whole), name(called) {}
+
+  graph nodes;
+  const char* name;
+  sequence<value> parameters, results;
 };
 
 #if WEFT_BODIES
+
+WEFT_DECL graph::~graph() {
+  for (graph_body* b : bodies_) delete b;
+}
+
+WEFT_DECL std::uint32_t graph::add_body(const char* name) {
+  graph& all = whole();
+  all.bodies_.reserve(all.bodies_.size() + 1);
+  all.bodies_.push_back(new graph_body(all, name));
+  return static_cast<std::uint32_t>(all.bodies_.size() - 1);
+}
+
+WEFT_DECL std::uint64_t graph::hash() const {
+  detail::hasher h;
+  h.add(hash_nodes());
+  for (const graph_body* b : bodies_) h.add(b->nodes.hash_nodes());
+  return bodies_.empty() ? hash_nodes() : h.result();
+}
 
 WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared,
                                                 variable_kind kind) const {

@@ -113,23 +113,52 @@ inline std::string quoted(const std::string& s) {
 
 }  // namespace detail
 
-/// One line for each node: number, name, operation, operands, type, device.
-inline std::string to_string(const graph& g) {
-  std::string text;
+namespace detail {
+
+inline void print_value(std::string& text, value v) {
+  append(text, {"%", v.node});
+  if (v.output) append(text, {".", v.output});
+}
+
+inline void print_values(std::string& text, const sequence<value>& values) {
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (k) text += ", ";
+    print_value(text, values[k]);
+  }
+}
+
+inline void print_nodes(std::string& text, const graph& g, const std::string& indent);
+
+inline void print_body(std::string& text, const graph_body& b, const std::string& indent) {
+  append(text, {indent, b.name, "("});
+  print_values(text, b.parameters);
+  text += "):\n";
+  print_nodes(text, b.nodes, indent + "  ");
+  append(text, {indent, "  yields "});
+  print_values(text, b.results);
+  text += "\n";
+}
+
+inline void print_nodes(std::string& text, const graph& g, const std::string& indent) {
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
-    append(text, {"%", i, " = ", detail::operation_text(n), "("});
-    for (std::size_t k = 0; k < n.def.inputs.size(); ++k) {
-      const value v = n.def.inputs[k];
-      append(text, {(k ? ", %" : "%"), v.node});
-      if (v.output) append(text, {".", v.output});
-    }
-    append(text, {") : ", detail::type_text(g, n.def), "  ", detail::quoted(n.name)});
+    append(text, {indent, "%", i, " = ", operation_text(n), "("});
+    print_values(text, n.def.inputs);
+    append(text, {") : ", type_text(g, n.def), "  ", quoted(n.name)});
     for (std::uint32_t c : n.control) append(text, {" after %", c});
     const std::string device = to_string(n.device);
     if (!device.empty()) append(text, {" on ", device});
     text += "\n";
+    for (const std::uint32_t b : n.def.bodies) print_body(text, g.body(b), indent + "  ");
   }
+}
+
+}  // namespace detail
+
+/// One line for each node: number, name, operation, operands, type, device; of a node with bodies theirs follow.
+inline std::string to_string(const graph& g) {
+  std::string text;
+  detail::print_nodes(text, g, "");
   return text;
 }
 

@@ -79,7 +79,10 @@ WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, st
   for (std::size_t i = 0; i < count; ++i) {
     if (operands[i].data) continue;
     if (where && operands[i].node.builder() != where)
-      throw error(error_code::invalid_argument, c.op->name, "operands belong to different graphs");
+      throw error(
+          error_code::invalid_argument, c.op->name,
+          "operands belong to different graphs; a body of cond or while_loop is one of its own, and is passed what it "
+          "reads as operands");
     where = operands[i].node.builder();
   }
   for (std::size_t i = 0; i < count; ++i)

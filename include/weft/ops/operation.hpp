@@ -44,6 +44,7 @@ struct node_def {
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
   sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
+  sequence<std::uint32_t> bodies;    ///< graphs of its own, by their numbers among the graph's bodies
 };
 
 /// One attribute of an operation, an integer, a double, a bool or an enumerator, as a node keeps it: in a word.
@@ -114,6 +115,8 @@ enum class operand_use : unsigned char {
   update,   ///< a variable: reads and writes it
 };
 
+struct prepared_bodies;
+
 /// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
 struct prepare_context {
   const node_def& c;
@@ -123,6 +126,7 @@ struct prepare_context {
   const std::uint32_t* output_slots;
   gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
   image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
+  prepared_bodies* bodies = nullptr;                  ///< of a node that has some (ops/bodies.hpp); taken over
 };
 
 class gradient_context;
@@ -199,6 +203,10 @@ struct operation {
   operand_use (*use)(const node_def&, std::size_t operand) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
+  /// Whether an output is computed only if somebody reads it. Its address is null otherwise.
+  bool (*optional)(const node_def&, std::uint32_t output) = nullptr;
+  /// Of what has bodies: the memory that it needs itself while it runs, in bytes.
+  std::size_t (*workspace_bytes)(const prepare_context&) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.
@@ -275,6 +283,8 @@ constexpr operation declare() {
   if constexpr (requires { &Op::expression; }) o.expression = Op::expression;
   if constexpr (requires { &Op::use; }) o.use = Op::use;
   if constexpr (requires { &Op::in_place; }) o.in_place = Op::in_place;
+  if constexpr (requires { &Op::optional; }) o.optional = Op::optional;
+  if constexpr (requires { &Op::workspace_bytes; }) o.workspace_bytes = Op::workspace_bytes;
   if constexpr (requires { Op::alias; }) o.alias = Op::alias;
   if constexpr (requires { Op::stateful; }) o.stateful = Op::stateful;
   if constexpr (requires { Op::writes; }) o.writes = o.stateful = Op::writes;

@@ -48,6 +48,7 @@ struct binding {
   sequence<std::byte*> addresses;   ///< of each buffer
   sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
   sequence<std::size_t> arena_bytes;
+  sequence<std::size_t> workspaces;  ///< bytes that each node with bodies needs while it runs
   gpu::owned<gpu_binding> on_gpus;
 
   /// About what it holds: kernels are shared, but counted for each.
@@ -82,16 +83,17 @@ class program_extents {
     masks_.resize(p.instructions.size());
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
-      const auto add = [&](std::uint32_t b) {
-        const shape& extents = p.buffers[b].declared.extents;
+      const auto add_extents = [&](const shape& extents) {
         for (std::size_t a = 0; a < extents.rank; ++a)
           if (extents[a] < 0 && !fixed.find(extents[a])) masks_[i] |= std::uint64_t{1} << number_of(extents[a]) % 64;
       };
+      const auto add = [&](std::uint32_t b) { add_extents(p.buffers[b].declared.extents); };
       for (const std::uint32_t b : in.reads) add(b);
       for (const std::uint32_t b : in.writes) add(b);
       for (const std::uint32_t n : {in.node, in.leader}) {
         if (n == none || in.copies) continue;
         for (std::size_t k = 0; k < operands.count(n); ++k) add(operands.buffers(n)[k]);
+        add_bodies(p.g, p.def(n), add_extents);
       }
     }
   }
@@ -106,6 +108,17 @@ class program_extents {
   }
 
  private:
+  template <class Add>
+  __attribute__((noinline)) static void add_bodies(const graph& g, const node_def& c, const Add& add) {
+    for (const std::uint32_t b : c.bodies) {
+      const graph& body = g.body(b).nodes;
+      for (std::uint32_t n = 0; n < body.size(); ++n) {
+        for (const value_info& v : body[n].def.outputs) add(v.extents);
+        add_bodies(g, body[n].def, add);
+      }
+    }
+  }
+
   std::size_t number_of(std::int64_t code) {
     std::size_t k = 0;
     while (k < names_.size() && names_[k] != code) ++k;

@@ -31,7 +31,7 @@ inline void number_buffers(program& p) {
       b.declared = v;
       b.root = static_cast<std::uint32_t>(p.buffers.size());
       if (node.fed)
-        b.kind = buffer_kind::fed;
+        b.kind = buffer_kind::fed, b.space = program::space_of(p.home);
       else if (node.runs && c.op == &operation_of<variable_op>)
         b.kind = buffer_kind::variable, b.space = program::space_of(node.on);
       else if (node.runs && c.op == &operation_of<constant_op>)
@@ -42,6 +42,14 @@ inline void number_buffers(program& p) {
   for (std::uint32_t n = 0; n < p.running; ++n) {  // operands come first
     const node_def& c = p.def(n);
     if (c.op->alias || c.op->writes) p.buffers[p.nodes[n].first_buffer].root = p.root_of(c.inputs[0]);
+  }
+  for (std::uint32_t n = 0; n < p.running; ++n) {
+    if (p.def(n).bodies.empty()) continue;
+    step_buffer b;
+    b.declared = {dtype::uint8, {}};  // its size is known when the bodies are bound
+    b.root = static_cast<std::uint32_t>(p.buffers.size());
+    p.nodes[n].workspace = b.root;
+    p.buffers.push_back(b);
   }
   for (program::snapshot_reader& s : p.snapshot_readers) {
     step_node& variable = p.nodes[s.variable];

@@ -28,7 +28,7 @@ class gpu_copies {
     }
     for (std::size_t f = 0; f < p_.fetch_buffers.size(); ++f)
       p_.fetch_buffers[f] =
-          insert_copy(p_.fetch_buffers[f], {}, image_layout::channels_last, p_.index_of(p_.request.fetches[f]));
+          insert_copy(p_.fetch_buffers[f], p_.home, image_layout::channels_last, p_.index_of(p_.request.fetches[f]));
     merge();
   }
 

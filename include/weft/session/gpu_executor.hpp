@@ -90,8 +90,12 @@ class gpu_executor {
     made->stages.resize(stages_.size());
     made->dependencies.resize(p.instructions.size());
     for (const outside_copy& c : staged_) made->feeds.push_back({infos[c.from].bytes(), nullptr, false});
-    for (std::size_t s = 0; s < stages_.size(); ++s)
-      if (stages_[s].on.gpu) order_queues(p, b, infos, stages_[s], made->stages[s], made->dependencies);
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      if (!stages_[s].on.gpu) continue;
+      order_queues(p, b, infos, stages_[s], made->stages[s], made->dependencies);
+      for (std::uint32_t i = stages_[s].first; i < stages_[s].last; ++i)
+        if (!b.kernels[i]->recordable()) made->stages[s].unrecordable = true;
+    }
     return gpu::owned<gpu_binding>(made);
   }
 

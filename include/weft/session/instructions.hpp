@@ -79,10 +79,24 @@ class instruction_list {
       p_.written_variables.push_back(p_.nodes[p_.variable_behind(c.inputs[k])].number);
     }
     for (std::uint32_t o = c.op->writes ? 1 : 0; o < c.outputs.size(); ++o)
-      i.writes.push_back(p_.nodes[i.node].first_buffer + o);
+      if (!c.op->optional || !c.op->optional(c, o) || is_read(p_.nodes[i.node].first_buffer + o))
+        i.writes.push_back(p_.nodes[i.node].first_buffer + o);
+    if (p_.nodes[i.node].workspace != none) i.writes.push_back(p_.nodes[i.node].workspace);
+  }
+
+  bool is_read(std::uint32_t root) {
+    if (is_read_.empty()) {
+      is_read_.assign(p_.buffers.size(), 0);
+      for (std::uint32_t n = 0; n < p_.running; ++n)
+        for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k)
+          if (program::reads(p_.def(n), k)) is_read_[p_.root_of(p_.def(n).inputs[k])] = 1;
+      for (const value& f : p_.request.fetches) is_read_[p_.root_of(f)] = 1;
+    }
+    return is_read_[root] != 0;
   }
 
   program& p_;
+  sequence<char> is_read_;        // of each root buffer, where an output is optional
   sequence<std::uint32_t> kept_;  // of a write whose result is fetched and will not last: the buffer of a copy
 };
 

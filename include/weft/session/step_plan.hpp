@@ -18,6 +18,22 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
+class step_plan;
+
+/// The bodies of a step's nodes. Programs without any do not pay for them: bodies.hpp is behind this.
+class step_bodies {
+ public:
+  virtual ~step_bodies() = default;
+  /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see step_plan.
+  virtual void bind(binding&, const binding* like) = 0;
+  /// Of a node that was bound.
+  virtual prepared_bodies* of(std::uint32_t node) = 0;
+};
+
+/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
+/// null in others.
+inline step_bodies* (*new_step_bodies)(step_plan&) = nullptr;
+
 /// A prepared step: its program, and a binding for each set of extents that it was called with. The passes that look at
 /// extents to weigh one way against another run when the first are known; what they decide stays. Running a step that
 /// is bound allocates nothing.
@@ -26,10 +42,13 @@ namespace weft {
 /// the same.
 class step_plan {
  public:
-  step_plan(const session_resources& s, const graph& g, step_request request)
-      : s_(s), program_(new program(g, std::move(request))) {
-    prune(*program_);
-    ordering::of(*program_);
+  step_plan(const session_resources& s, const graph& g, step_request request) : s_(s) {
+    start_program(g, std::move(request), false, {});
+  }
+  /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue
+  /// or the threads.
+  step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
+    start_program(body.nodes, {body.results, {}, body.parameters}, true, on);
   }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
@@ -77,12 +96,16 @@ class step_plan {
   std::string placement_log() const;
 
  private:
+  friend class bodies_of_step;
+
   binding& choose_binding(const detail::fed_value* fed);
-  binding* make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like);
-  void bind_extents(binding& b, const detail::fed_value* fed) const;
+  gpu::owned<binding> make_binding(const detail::fed_value* fed, const extent_bindings& known, const binding* like);
+  void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const;
   void list_extents(std::uint32_t from);
   void resolve(binding& b);
+  void start_program(const graph& g, step_request request, bool is_body, device_number home);
   void make_program(binding& b);
+  void list_bodies();
   void assign_addresses(binding& b);
   void reserve(const binding& b);
   void prepare_kernels(binding& b, const binding* like);
@@ -102,7 +125,8 @@ class step_plan {
 
   const session_resources& s_;
   gpu::owned<program> program_;
-  gpu::owned<gpu_step> gpu_;  // null where no GPU takes part
+  gpu::owned<step_bodies> bodies_;  // null where no node has any
+  gpu::owned<gpu_step> gpu_;        // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
   gpu::owned<operand_table> operands_;
   gpu::owned<program_extents> extents_;
@@ -120,7 +144,7 @@ class step_plan {
   sequence<std::size_t> block_bytes_;
   bool checked_ = false, kernels_alone_ = false;
   bool has_effects_ = true;  // on what the session knows
-  binding_cache bindings_;  // gone before what it lies in
+  binding_cache bindings_;   // gone before what it lies in
   binding* current_ = nullptr;
 };
 
@@ -156,17 +180,31 @@ WEFT_DECL binding& step_plan::choose_binding(const detail::fed_value* fed) {
   const std::uint64_t hash = binding_cache::hash_of(fed, program_->request.feeds.size());
   const binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
   binding* b = bindings_.find(fed, hash);
-  if (!b) b = make_binding(fed, hash, before ? before : bindings_.newest());
+  if (!b) {
+    auto made = make_binding(fed, s_.extents, before ? before : bindings_.newest());
+    made->hash = hash;
+    b = made.get();
+    bindings_.add(static_cast<gpu::owned<binding>&&>(made));
+  }
   refresh(*b);
   current_ = b;
   return *b;
 }
 
-/// `like`: a binding whose kernels serve where the extents are the same.
-WEFT_DECL binding* step_plan::make_binding(const detail::fed_value* fed, std::uint64_t hash, const binding* like) {
+WEFT_DECL void step_plan::start_program(const graph& g, step_request request, bool is_body, device_number home) {
+  program_ = gpu::owned(new program(g, std::move(request)));
+  program_->is_body = is_body;
+  program_->home = home;
+  prune(*program_);
+  ordering::of(*program_);
+}
+
+/// `known`: values that named extents have already. `like`: a binding whose kernels serve where the extents are the
+/// same.
+WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* fed, const extent_bindings& known,
+                                                      const binding* like) {
   auto made = gpu::owned(new binding);
-  made->hash = hash;
-  bind_extents(*made, fed);
+  bind_extents(*made, fed, known);
   if (executor_)
     resolve(*made);
   else
@@ -182,18 +220,17 @@ WEFT_DECL binding* step_plan::make_binding(const detail::fed_value* fed, std::ui
     const std::int64_t* const value = made->extents.compute(p.g, code);
     made->names.push_back(value ? *value : -1);
   }
+  if (bodies_) bodies_->bind(*made, like);
   assign_addresses(*made);
   prepare_kernels(*made, like);
   if (gpu_) gpu_->bind(p, *made, infos_.data());
-  binding* const kept = made.get();
-  bindings_.add(static_cast<gpu::owned<binding>&&>(made));
-  return kept;
+  return made;
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
-WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed) const {
+WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const {
   const graph& g = program_->g;
-  b.extents = s_.extents;
+  b.extents = before;
   sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
   const auto bind = [&](value v, const shape& given, const char* what) {
     const shape& declared = g.info(v).extents;
@@ -285,15 +322,15 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     step_plan* plan;
     ~restart() {
       if (!plan) return;
-      plan->program_ = gpu::owned(new program(plan->program_->g, plan->program_->request));
+      const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(plan->program_);
+      plan->start_program(made->g, made->request, made->is_body, made->home);
       plan->gpu_ = {};
       plan->executor_ = {};
-      prune(*plan->program_);
-      ordering::of(*plan->program_);
     }
   } unless_made{this};
   program& p = *program_;
   place(p, [&](std::uint32_t n) {
+    if (p.is_body) return p.home;
     const operation* const o = p.g[n].def.op;
     if (o == &operation_of<variable_op>) return s_.variables[n].where;
     if (!o->writes) return s_.place.of(n);
@@ -301,8 +338,8 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     while (p.g[n].def.op->alias);
     return s_.variables[n].where;
   });
-  p.cpus = s_.pools.size();
-  p.lanes_per_device = p.gpus ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
+  p.cpus = p.is_body ? 1 : s_.pools.size();
+  p.lanes_per_device = p.gpus || p.is_body ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
   if (p.gpus) gpu_ = gpu::owned(s_.gpus->new_step());
   number_buffers(p);
   infos_.clear();
@@ -325,19 +362,34 @@ WEFT_DECL void step_plan::make_program(binding& b) {
     add_dependencies(p);
   operands_ = gpu::owned(new operand_table(p));
   extents_ = gpu::owned(new program_extents(p, *operands_, s_.extents));
+  list_bodies();
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
+}
+
+WEFT_DECL void step_plan::list_bodies() {
+  const program& p = *program_;
+  bodies_ = {};
+  bool any = false;
+  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
+  if (!any) return;
+  if (!new_step_bodies)
+    throw error(error_code::failed_precondition, "prepare",
+                "a step with cond or while_loop needs what <weft/control_flow.hpp> includes");
+  bodies_ = gpu::owned(new_step_bodies(*this));
 }
 
 WEFT_DECL void step_plan::assign_addresses(binding& b) {
   const program& p = *program_;
   const buffer_assignment assigned(p, infos_.data());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
-  reserve(b);
-  b.bases = bases_;
   b.addresses.resize(p.buffers.size());
+  if (!p.is_body) reserve(b);
+  b.bases = bases_;
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = bases_[p.buffers[i].arena] + assigned.offset(i);
+    if (p.buffers[i].kind == buffer_kind::arena)
+      b.addresses[i] = p.is_body ? reinterpret_cast<std::byte*>(assigned.offset(i))
+                                 : bases_[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = s_.variables[p.nodes[n].number].address();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
@@ -404,7 +456,8 @@ WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
     if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
     return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
   }
-  const prepare_context own = context_of(i.node, of_node_);
+  prepare_context own = context_of(i.node, of_node_);
+  if (bodies_) own.bodies = bodies_->of(i.node);
   if (i.leader == none) return prepare(i.node, own);
   const prepare_context leading = context_of(i.leader, of_leader_);
   product_fusion fusion;
@@ -481,6 +534,7 @@ WEFT_DECL std::string step_plan::describe() const {
       for (const std::uint32_t w : in.dependencies) append(text, {" ", w});
     }
     text += "\n";
+    current_->kernels[i]->describe_bodies(text, 6);
     fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
   }
   for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {

@@ -1,0 +1,228 @@
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/bodies.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/lowering.hpp>
+
+/// How bodies of nodes are recorded: functions called with parameters of a graph of their own. See cond and while_loop.
+namespace weft {
+
+/// What decides is one bool.
+template <class Predicate>
+struct predicate_is_not_a_scalar_bool : mistake<true> {};
+template <Expression Predicate>
+struct predicate_is_not_a_scalar_bool<Predicate>
+    : mistake<!std::is_same_v<value_t<Predicate>, bool> || dims_t<Predicate>::rank != 0> {};
+
+/// Bodies are called with nodes, expressions and tensors.
+template <class... Operands>
+struct operands_are_not_expressions : mistake<!(Expression<Operands> && ...)> {};
+
+/// A body has a parameter for each operand.
+template <class... Parameters>
+struct body_takes_other_parameters : mistake<true> {};
+
+/// A body returns an expression or a std::tuple of them; a number is tensor<float>(1).
+template <class Result>
+struct result_is_not_an_expression : mistake<!Expression<Result>> {};
+template <class... Results>
+struct result_is_not_an_expression<std::tuple<Results...>> : mistake<!(Expression<Results> && ...)> {};
+
+WEFT_COLD_BEGIN
+namespace detail {
+
+/// Elements and extents of an expression, or of each in a tuple.
+template <class X>
+struct typed_as {
+  using type = tensor<value_t<X>, typename dims_t<X>::dims_type>;
+};
+template <class... X>
+struct typed_as<std::tuple<X...>> {
+  using type = std::tuple<typename typed_as<X>::type...>;
+};
+template <class X>
+struct typed_as<std::tuple<X>> : typed_as<X> {};
+
+/// What a body sees of an operand.
+template <bool Symbolic, class X>
+using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
+                                     tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
+
+template <class F, class... Parameters>
+inline constexpr bool is_body_of = requires(const F& f, const Parameters&... p) {
+  f(p...);
+};
+template <class F, class... Parameters>
+using result_of_body = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
+
+template <class F, class X>
+auto each_result(const X& results, const F& f) {
+  if constexpr (Expression<X>)
+    return f(results);
+  else
+    return std::apply([&](const auto&... r) { return std::tuple{f(r)...}; }, results);
+}
+
+/// A body that is being recorded.
+class body_recorder {
+ public:
+  body_recorder(graph& around, const char* name)
+      : around_(around), first_(around.size()), number_(around.add_body(name)) {}
+
+  std::uint32_t number() const { return number_; }
+  graph_body& body() const { return around_.body(number_); }
+
+  symbol parameter(const value_info& info);
+  template <class P>
+  void result(const P& r) {
+    if constexpr (P::symbolic)
+      result_of(let(r).erased());
+    else
+      result_of(constant_of(eval(r)));
+  }
+  void result_of(symbol);
+  /// Throws if a body does what none can.
+  void check() const;
+
+  /// Calls a function with a parameter for each of these values.
+  template <class F, class... Parameters>
+  auto record(const F& f, const Parameters&... like) {
+    const auto made = std::tuple<Parameters...>{Parameters(parameter(like.erased().info()))...};
+    const auto results = std::apply(f, made);
+    each_result(results, [&](const auto& r) {
+      result(r);
+      return 0;
+    });
+    check();
+    return results;
+  }
+
+ private:
+  template <class T>
+  symbol constant_of(const T& t) {
+    return body().nodes.record_constant(t.data(), {dtype_of<value_t<T>>, dims_t<T>::spec}, t.extents());
+  }
+
+  graph& around_;
+  std::size_t first_;  // of the nodes that the function may have recorded around the body
+  std::uint32_t number_;
+};
+
+/// Copies what a body's results are computed from into another graph; `parameters` are in place of its own.
+sequence<symbol> copy_body(const graph_body&, graph& to, const sequence<symbol>& parameters);
+
+/// Of each node of a body, whether a result depends on it.
+sequence<char> nodes_reached(const graph_body&);
+
+/// A parameter more for a body that is written in symbols.
+symbol add_parameter(graph_body&, const value_info&);
+
+inline symbol add_parameter(graph_body& b, const value_info& info) {
+  node_def c;
+  c.op = &operation_of<placeholder_op>;
+  c.outputs = {info};
+  b.parameters.push_back({b.nodes.add(static_cast<node_def&&>(c), "parameter"), 0});
+  return {&b.nodes, b.parameters.back()};
+}
+
+inline symbol body_recorder::parameter(const value_info& info) { return add_parameter(body(), info); }
+
+inline void body_recorder::result_of(symbol s) {
+  if (s.builder() != &body().nodes)
+    throw error(error_code::invalid_argument, body().name,
+                "returns a value of the graph around it: pass it as an operand, and return its parameter");
+  body().results.push_back(s.id());
+}
+
+inline void body_recorder::check() const {
+  const auto refuse = [&](const graph_node& n, const char* why) {
+    throw error(error_code::invalid_argument, body().name, {n.name, " ", why});
+  };
+  for (std::size_t n = first_; n < around_.size(); ++n)
+    if (const graph_node& made = around_[static_cast<std::uint32_t>(n)]; made.def.op->writes)
+      refuse(made, "writes a variable in a body: return the value, and assign it outside");
+  const graph& nodes = body().nodes;
+  for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+    const operation* const op = nodes[n].def.op;
+    bool is_parameter = op != &operation_of<placeholder_op>;
+    for (const value& p : body().parameters) is_parameter = is_parameter || p.node == n;
+    if (!is_parameter) refuse(nodes[n], "is a placeholder of the body: pass its value as an operand");
+    if (op == &operation_of<variable_op>)
+      refuse(nodes[n], "is a variable of the body: make it outside, and pass it as an operand");
+    if (op->writes) refuse(nodes[n], "writes a variable in a body: return the value, and assign it outside");
+  }
+}
+
+inline sequence<char> nodes_reached(const graph_body& b) {
+  sequence<char> reached(b.nodes.size(), 0);
+  for (const value& r : b.results) reached[r.node] = 1;
+  for (auto n = static_cast<std::uint32_t>(b.nodes.size()); n-- > 0;)
+    if (reached[n])
+      for (const value& in : b.nodes[n].def.inputs) reached[in.node] = 1;
+  return reached;
+}
+
+inline sequence<symbol> copy_body(const graph_body& from, graph& to, const sequence<symbol>& parameters) {
+  const graph& nodes = from.nodes;
+  sequence<char> needed = nodes_reached(from);
+  sequence<value> at(nodes.size());  // of each node, its first output
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    at[from.parameters[i].node] = parameters[i].id();
+    needed[from.parameters[i].node] = 0;
+  }
+  for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+    if (!needed[n]) continue;
+    node_def c = nodes[n].def;
+    if (c.op == &operation_of<constant_op>) {
+      shape extents;
+      for (const std::int64_t size : c.attributes) extents.push_back(size);
+      at[n] = to.record_constant(nodes[n].init.data.data(), c.outputs[0], extents).id();
+      continue;
+    }
+    for (value& in : c.inputs) in = {at[in.node].node, at[in.node].output + in.output};
+    at[n] = to.record(static_cast<node_def&&>(c)).id();
+  }
+  sequence<symbol> results;
+  for (const value& r : from.results) results.push_back({&to, {at[r.node].node, at[r.node].output + r.output}});
+  return results;
+}
+
+/// An operand of the graph around a body: a tensor becomes a constant of it.
+template <class X>
+auto enter(graph& g, const X& x) {
+  if constexpr (X::symbolic) {
+    const symbol s = x.erased();
+    check_same_graph("operand", &g, s.builder());
+    return parameter<true, X>(s);
+  } else {
+    return parameter<true, X>(g.record_constant(x.data(), {dtype_of<value_t<X>>, dims_t<X>::spec}, x.extents()));
+  }
+}
+
+/// The graph of the first operand that has one.
+template <class X, class... More>
+graph& graph_around(const X& x, const More&... more) {
+  if constexpr (X::symbolic)
+    return *static_cast<graph*>(x.erased().builder());
+  else
+    return graph_around(more...);
+}
+
+/// Nodes of a body's types, for the outputs of a node from this one on.
+template <class Results>
+auto outputs_as(symbol first, const Results& like) {
+  std::uint32_t output = first.id().output;
+  return each_result(like, [&]<class R>(const R&) {
+    return make_node<value_t<R>, dims_t<R>, device_t<R>>(output_of(first, output++));
+  });
+}
+
+}  // namespace detail
+WEFT_COLD_END
+
+}  // namespace weft

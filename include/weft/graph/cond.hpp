@@ -1,0 +1,186 @@
+#pragma once
+
+#include <weft/graph/bodies.hpp>
+
+/// A branch of a step. Included by <weft/control_flow.hpp>.
+namespace weft {
+
+/// Both branches yield as many values, of the same elements and extents.
+template <class Then, class Else>
+struct branches_differ : mistake<!std::is_same_v<Then, Else>> {};
+
+WEFT_COLD_BEGIN
+
+/// Inputs: the predicate, then the operands of both bodies. Runs the first if it is true, else the second.
+struct cond_op {
+  static constexpr const char* name = "cond";
+  static kernel* prepare(const prepare_context&);
+  static void gradient(gradient_context&);
+};
+
+namespace detail {
+
+class cond_kernel final : public kernel_with_bodies {
+ public:
+  explicit cond_kernel(const prepare_context& p)
+      : kernel_with_bodies(p), parameters_(inputs_.size() - 1), results_(outputs_.size()) {}
+
+  void run(const kernel_context& f) override {
+    const bool taken = read<bool>(f, f.buffers[inputs_[0]]);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = f.buffers[inputs_[i + 1]];
+    for (std::size_t i = 0; i < results_.size(); ++i) results_[i] = f.buffers[outputs_[i]];
+    run_body(f, taken ? 0 : 1, parameters_.data(), results_.data());
+  }
+  std::string describe() const override {
+    return str_cat({"cond of ", parameters_.size(), parameters_.size() == 1 ? " operand" : " operands"});
+  }
+
+ private:
+  sequence<std::byte*> parameters_, results_;
+};
+
+}  // namespace detail
+
+inline kernel* cond_op::prepare(const prepare_context& p) { return new detail::cond_kernel(p); }
+
+// It has a kernel for GPUs in every file: it launches those of its bodies.
+template <>
+inline constinit gpu::preparation gpu::preparation_of<cond_op>{
+    nullptr, [](const prepare_context& p, gpu::device&) { return cond_op::prepare(p); }};
+
+/// A branch for each branch: what the one that was taken computed is computed again, and then its gradient.
+inline void cond_op::gradient(gradient_context& g) {
+  graph& where = *static_cast<graph*>(g.input(0).builder());
+  node_def c;
+  c.op = &operation_of<cond_op>;
+  c.inputs = g.c.inputs;
+  for (std::uint32_t o = 0; o < g.c.outputs.size(); ++o)
+    if (g.has_upstream(o)) c.inputs.push_back(g.upstream(o).id());
+  sequence<symbol> gradients[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    c.bodies.push_back(where.add_body(where.body(g.c.bodies[k]).name));
+    graph_body& made = where.body(c.bodies[k]);
+    sequence<symbol> operands, wanted, from, upstream;
+    for (std::size_t i = 1; i < g.c.inputs.size(); ++i) {
+      operands.push_back(detail::add_parameter(made, g.input(i).info()));
+      if (g.needs_gradient(i)) wanted.push_back(operands.back());
+    }
+    const sequence<symbol> results = detail::copy_body(where.body(g.c.bodies[k]), made.nodes, operands);
+    for (std::uint32_t o = 0; o < results.size(); ++o)
+      if (g.has_upstream(o)) {
+        from.push_back(results[o]);
+        upstream.push_back(detail::add_parameter(made, g.c.outputs[o]));
+      }
+    gradients[k] = made.nodes.differentiate(from, upstream, wanted);
+  }
+  sequence<std::size_t> reached;  // operands that one of the branches has a gradient for
+  for (std::size_t i = 1, w = 0; i < g.c.inputs.size(); ++i) {
+    if (!g.needs_gradient(i)) continue;
+    if (!gradients[0][w].is_number() || !gradients[1][w].is_number()) {
+      reached.push_back(i);
+      c.outputs.push_back(g.input(i).info());
+      for (std::size_t k = 0; k < 2; ++k) {
+        graph_body& made = where.body(c.bodies[k]);
+        const symbol d = gradients[k][w];
+        made.results.push_back((d.is_number() ? detail::record_fill(made.nodes, 0, g.input(i).info()) : d).id());
+      }
+    }
+    ++w;
+  }
+  if (reached.empty()) return;
+  // What neither branch needs for it is not kept for it.
+  graph_body &then = where.body(c.bodies[0]), &otherwise = where.body(c.bodies[1]);
+  const sequence<char> first_needs = detail::nodes_reached(then), second_needs = detail::nodes_reached(otherwise);
+  for (std::size_t i = then.parameters.size(); i-- > 0;) {
+    if (first_needs[then.parameters[i].node] || second_needs[otherwise.parameters[i].node]) continue;
+    then.parameters.erase(i);
+    otherwise.parameters.erase(i);
+    c.inputs.erase(i + 1);
+  }
+  const symbol first = where.record(static_cast<node_def&&>(c));
+  for (std::uint32_t o = 0; o < reached.size(); ++o) g.set_gradient(reached[o], detail::output_of(first, o));
+}
+
+namespace detail {
+
+template <class Predicate, class Then, class Else, class... X>
+auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, const X&... operands) {
+  graph& where = graph_around(p, operands...);
+  const auto predicate = enter(where, p);
+  const auto entered = std::tuple{enter(where, operands)...};
+  node_def c;
+  c.op = &operation_of<cond_op>;
+  c.inputs = {predicate.id()};
+  body_recorder first(where, "then"), second(where, "else");
+  const auto results = std::apply(
+      [&](const auto&... x) {
+        (c.inputs.push_back(x.id()), ...);
+        const auto r = first.record(then, x...);
+        second.record(otherwise, x...);
+        return r;
+      },
+      entered);
+  for (const value& r : first.body().results) c.outputs.push_back(first.body().nodes.info(r));
+  c.bodies = {first.number(), second.number()};
+  return outputs_as(where.record(static_cast<node_def&&>(c)), results);
+}
+
+template <class Then, class Else, class... Parameters>
+constexpr auto find_branch_mistake() {
+  if constexpr (!is_body_of<Then, Parameters...> || !is_body_of<Else, Parameters...>) {
+    return body_takes_other_parameters<Parameters...>{};
+  } else {
+    using then_result = result_of_body<Then, Parameters...>;
+    using else_result = result_of_body<Else, Parameters...>;
+    using mistake = first_mistake<result_is_not_an_expression<then_result>, result_is_not_an_expression<else_result>>;
+    if constexpr (!correct<mistake>)
+      return mistake{};
+    else
+      return branches_differ<typename typed_as<then_result>::type, typename typed_as<else_result>::type>{};
+  }
+}
+template <class Predicate, class Then, class Else, class... X>
+constexpr auto find_cond_mistake() {
+  using mistake = first_mistake<predicate_is_not_a_scalar_bool<Predicate>, operands_are_not_expressions<X...>>;
+  if constexpr (!correct<mistake>)
+    return mistake{};
+  else
+    return find_branch_mistake<Then, Else, parameter<Predicate::symbolic || (X::symbolic || ...), X>...>();
+}
+
+}  // namespace detail
+
+/// What is wrong with a call of cond, if anything is.
+template <class Predicate, class Then, class Else, class... X>
+using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X...>());
+
+/// One of two functions of the operands, by a scalar of bool that is known in the step (tf.cond):
+///
+///     auto y = cond(mean(x) > 0, [](auto x) { return x; }, [](auto x) { return -x; }, x);
+///
+/// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its
+/// own; a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of
+/// them, and both return the same elements and extents; so does cond. What it reads of the graph is passed to it as an
+/// operand. It writes no variable, draws no random number, and has no device of its own: it runs where the node does,
+/// for which the predicate is brought to the host. Gradients pass through the branch that was taken; its values are
+/// computed again for them. Over tensors one function is called, at once.
+template <class Predicate, class Then, class Else, class... X>
+[[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {
+  using mistake = cond_mistake<Predicate, Then, Else, X...>;
+  static_assert(
+      correct<mistake>,
+      "cond: takes a scalar of bool, and two functions that return expressions of the same elements and extents");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<float, dims<>>(predicate);
+  } else if constexpr (Predicate::symbolic || (X::symbolic || ...)) {
+    return detail::record_cond(materialize(predicate), then, otherwise, materialize(operands)...);
+  } else {
+    const bool taken = eval(predicate).data()[0];
+    const auto run = [](const auto& x) { return eval(x); };
+    return taken ? detail::each_result(then(materialize(operands)...), run)
+                 : detail::each_result(otherwise(materialize(operands)...), run);
+  }
+}
+
+WEFT_COLD_END
+}  // namespace weft

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <weft/device/gpu/device.hpp>
+#include <weft/ops/operation.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// A body of a node, a graph of its own, prepared for known extents on the node's device.
+class prepared_body {
+ public:
+  virtual ~prepared_body() = default;
+  /// Runs it on parameters that lie at these addresses, and leaves its results at those, which overlap with none of
+  /// them. `memory`: bytes() of it, for as long as this runs.
+  virtual void run(const kernel_context&, std::byte* memory, std::byte* const* parameters,
+                   std::byte* const* results) = 0;
+  virtual std::size_t bytes() const = 0;
+  /// That it holds between runs.
+  virtual std::size_t memory_bytes() const = 0;
+  virtual void describe(std::string& text, std::size_t spaces) const = 0;
+};
+
+/// All of a node's. Its kernel runs one at a time.
+struct prepared_bodies {
+  sequence<gpu::owned<prepared_body>> all;
+  sequence<const char*> names;
+  std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever body runs
+  std::size_t own_bytes = 0;      ///< of the first
+};
+
+/// The kernel of a node with bodies.
+class kernel_with_bodies : public kernel {
+ public:
+  explicit kernel_with_bodies(const prepare_context& p)
+      : bodies_(static_cast<prepared_bodies&&>(*p.bodies)),
+        inputs_(p.input_slots, p.input_slots + p.c.inputs.size()),
+        outputs_(p.output_slots, p.output_slots + p.c.outputs.size()) {}
+
+  std::size_t memory_bytes() const override {
+    std::size_t held = 0;
+    for (const auto& b : bodies_.all) held += b->memory_bytes();
+    return held;
+  }
+  bool recordable() const override { return false; }
+  void describe_bodies(std::string& text, std::size_t spaces) const override {
+    for (std::size_t b = 0; b < bodies_.all.size(); ++b) {
+      append(text, {std::string(spaces, ' '), bodies_.names[b], ":\n"});
+      bodies_.all[b]->describe(text, spaces + 2);
+    }
+  }
+
+  /// Within the device on which it runs.
+  static void copy(const kernel_context& f, std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (f.queue)
+      f.queue->copy(to, from, bytes);
+    else
+      __builtin_memcpy(to, from, bytes);
+  }
+
+ protected:
+  std::byte* memory(const kernel_context& f) const { return f.buffers[bodies_.memory_slot]; }
+  void run_body(const kernel_context& f, std::size_t body, std::byte* const* parameters, std::byte* const* results) {
+    bodies_.all[body]->run(f, memory(f) + bodies_.own_bytes, parameters, results);
+  }
+
+  /// A value that the host decides by. A GPU is waited for.
+  template <class T>
+  static T read(const kernel_context& f, const std::byte* from) {
+    T x{};
+    copy(f, reinterpret_cast<std::byte*>(&x), from, sizeof x);
+    if (f.queue) f.queue->synchronize();
+    return x;
+  }
+
+  prepared_bodies bodies_;
+  sequence<std::uint32_t> inputs_, outputs_;  // slots
+};
+
+}  // namespace weft
+
+WEFT_COLD_END
