@@ -23,16 +23,17 @@ struct call {
   bool accumulate = false;
   double alpha = 1;
   std::size_t workspace = std::size_t{32} << 20;
+  std::size_t batch = 1;
 
   template <class T>
   void check(machine& m) const {
-    const array<T> a(m.d, s.m * s.k), b(m.d, s.k * s.n), c(m.d, s.m * s.n), bias(m.d, s.n);
+    const array<T> a(m.d, batch * s.m * s.k), b(m.d, batch * s.k * s.n), c(m.d, batch * s.m * s.n), bias(m.d, s.n);
     const auto fill = [](const array<T>& to, std::size_t seed) {
       for (std::size_t i = 0; i < to.elements; ++i) to.data()[i] = T(number(i + seed));
     };
     fill(a, 0), fill(b, 3), fill(c, 5), fill(bias, 1);
     std::byte* buffers[] = {a.memory.data(), b.memory.data(), c.memory.data(), bias.memory.data()};
-    const gpu::cublaslt_problem p{s, dtype_of<T>, after, accumulate, false, workspace};
+    const gpu::cublaslt_problem p{s, dtype_of<T>, after, accumulate, false, workspace, batch};
     gpu::owned<kernel> nothing;
     const gpu::owned<kernel> k(
         gpu::cublaslt_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()), p, {0, 1, 2, 3}, alpha, nothing));
@@ -40,18 +41,17 @@ struct call {
     k->run({buffers, nullptr, m.q.get()});
     m.q->synchronize();
     using e = gpu::matmul_epilogue;
-    for (std::size_t i = 0; i < s.m; ++i)
-      for (std::size_t j = 0; j < s.n; ++j) {
-        double sum = 0;
-        for (std::size_t l = 0; l < s.k; ++l)
-          sum += double(number(s.transpose_a ? l * s.m + i : i * s.k + l)) *
-                 double(number((s.transpose_b ? j * s.k + l : l * s.n + j) + 3));
-        double value = alpha * sum + (accumulate ? number(i * s.n + j + 5) : 0);
-        if (after == e::bias || after == e::bias_relu) value += number(j + 1);
-        if ((after == e::relu || after == e::bias_relu) && value < 0) value = 0;
-        BOOST_REQUIRE_EQUAL(static_cast<float>(c.data()[i * s.n + j]),
-                            static_cast<float>(T(static_cast<float>(value))));
-      }
+    for (std::size_t e = 0; e < c.elements; ++e) {
+      const std::size_t one = e / s.n / s.m, i = e / s.n % s.m, j = e % s.n;
+      double sum = 0;
+      for (std::size_t l = 0; l < s.k; ++l)
+        sum += double(number(one * s.m * s.k + (s.transpose_a ? l * s.m + i : i * s.k + l))) *
+               double(number(one * s.k * s.n + (s.transpose_b ? j * s.k + l : l * s.n + j) + 3));
+      double value = alpha * sum + (accumulate ? number(e + 5) : 0);
+      if (after == e::bias || after == e::bias_relu) value += number(j + 1);
+      if ((after == e::relu || after == e::bias_relu) && value < 0) value = 0;
+      BOOST_REQUIRE_EQUAL(static_cast<float>(c.data()[e]), static_cast<float>(T(static_cast<float>(value))));
+    }
   }
 };
 
@@ -65,6 +65,7 @@ void check_all() {
         s.transpose_a = ta, s.transpose_b = tb;
         for (const gpu::matmul_epilogue after : {none, bias, relu, bias_relu}) call{s, after}.check<T>(m);
         call{s, none, true, -0.5}.check<T>(m);
+        call{.s = s, .after = relu, .batch = 6}.check<T>(m);
       }
 }
 

@@ -176,6 +176,10 @@ void check_products() {
       call<T> product(operation_of<matmul_op<T>>, {ta ? shape(k, m) : shape(m, k), tb ? shape(n, k) : shape(k, n)},
                       shape(m, n), {ta, tb});
       product.check();
+      call<T> many(operation_of<matmul_op<T>>,
+                   {ta ? shape(2, 3, k, m) : shape(2, 3, m, k), tb ? shape(2, 3, n, k) : shape(2, 3, k, n)},
+                   shape(2, 3, m, n), {ta, tb});
+      many.check();
     }
 }
 

@@ -5,10 +5,12 @@
 #include <numeric>
 #include <string>
 #include <vector>
+#include <weft/ops/shuffle.hpp>
 #include <weft/ops/sort.hpp>
 
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"
+#include "session_on_cpu.hpp"
 
 using namespace weft;
 
@@ -243,4 +245,92 @@ BOOST_AUTO_TEST_CASE(gradients_pass_through_narrow_types) {
     for (int i = 0; i < 3; ++i) BOOST_CHECK_EQUAL(found(i), expected[i]);
   };
   check(weft::half{}), check(bfloat16{});
+}
+
+// ---- shuffle ----
+
+namespace {
+
+using batch = dyn_extent<"batch">;
+
+template <class Session>
+std::vector<std::vector<std::int32_t>> shuffled(Session& s, const node<std::int32_t, dims<batch{}, 2>>& y,
+                                                const node<std::int32_t, dims<batch{}, 2>>& x, std::int64_t n,
+                                                int steps) {
+  tensor<std::int32_t, dims<batch{}, 2>> in(shape(n, 2));
+  std::iota(in.data(), in.data() + in.elements(), 0);
+  std::vector<std::vector<std::int32_t>> all;
+  for (int i = 0; i < steps; ++i) {
+    const auto found = s.eval(y, with(x, in));
+    std::vector<std::int32_t> rows;
+    for (std::int64_t row = 0; row < n; ++row) {
+      rows.push_back(found.data()[2 * row] / 2);
+      BOOST_REQUIRE_EQUAL(found.data()[2 * row + 1], found.data()[2 * row] + 1);
+    }
+    all.push_back(rows);
+    std::sort(rows.begin(), rows.end());
+    for (std::int32_t row = 0; row < n; ++row) BOOST_REQUIRE_EQUAL(rows[static_cast<std::size_t>(row)], row);
+  }
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_are_shuffled_anew_in_each_step) {
+  graph g;
+  const auto x = placeholder<std::int32_t, dims<batch{}, 2>>(g);
+  const auto y = shuffle(x);
+  session s{g, {.threads = 1}}, other{g, {.threads = 3}};
+  session_on_cpu cpus{g, {.threads = 2}};
+  for (const std::int64_t n : {1, 0, 5000}) {
+    const auto orders = shuffled(s, y, x, n, 3);
+    BOOST_CHECK(shuffled(other, y, x, n, 3) == orders);
+    BOOST_CHECK(shuffled(cpus, y, x, n, 3) == orders);
+    if (n > 1) BOOST_CHECK(orders[0] != orders[1] && orders[1] != orders[2] && orders[0] != orders[2]);
+    s.set_step_number(s.step_number() - 2);
+    BOOST_CHECK((shuffled(s, y, x, n, 1)[0] == orders[1]));
+    s.set_step_number(s.step_number() + 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_order_is_as_likely) {
+  graph g;
+  const auto x = placeholder<std::int32_t, dims<batch{}, 2>>(g);
+  const auto y = shuffle(x);
+  session s{g, {.threads = 1}};
+  constexpr int steps = 2400;
+  std::vector<int> counts(256);
+  for (const auto& order : shuffled(s, y, x, 4, steps)) {
+    std::size_t number = 0;
+    for (const std::int32_t row : order) number = number * 4 + static_cast<std::size_t>(row);
+    ++counts[number];
+  }
+  double chi = 0;
+  for (const int n : counts) chi += n == 0 ? 0 : (n - steps / 24.0) * (n - steps / 24.0) / (steps / 24.0);
+  BOOST_CHECK_EQUAL(std::count_if(counts.begin(), counts.end(), [](int n) { return n > 0; }), 24);
+  BOOST_CHECK_LT(chi, 45);  // of 23 degrees of freedom; larger once in 250 times, and the seed is fixed
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_keeps_rows_together_and_gradients_find_them) {
+  graph g;
+  const auto x = variable<float, dims<7, 2>>(g, "x", init::uniform{-1, 1});
+  const auto labels = placeholder<std::int32_t, dims<7>>(g);
+  const auto weight = placeholder<float, dims<7, 2>>(g);
+  const auto y = shuffle(x * 1.0f, {.seed = 3});
+  const auto order = shuffle(labels, {.seed = 3}), alone = shuffle(labels);
+  const auto [dx] = gradients(sum(y * weight), x);
+  session s{g};
+  tensor<float, dims<7, 2>> w;
+  for (int i = 0; i < 14; ++i) w.data()[i] = static_cast<float>(i);
+  const auto [found, rows, others, gradient, values] = s.run(
+      fetch(y, order, alone, dx, x), with(labels, tensor<std::int32_t, dims<7>>{0, 1, 2, 3, 4, 5, 6}), with(weight, w));
+  bool same = true;
+  for (int i = 0; i < 7; ++i) {
+    same = same && rows(i) == others(i);
+    for (int c = 0; c < 2; ++c) {
+      BOOST_CHECK_EQUAL(found(i, c), values(rows(i), c));
+      BOOST_CHECK_EQUAL(gradient(rows(i), c), w(i, c));
+    }
+  }
+  BOOST_CHECK(!same);
 }

@@ -634,8 +634,8 @@ BOOST_AUTO_TEST_CASE(over_tensors_it_is_done_at_once) {
 
 // As make_control_flow_values.py has them.
 BOOST_AUTO_TEST_CASE(values_and_gradients_are_tensorflows) {
-  std::ifstream in(CONTROL_FLOW_VALUES);
-  BOOST_REQUIRE_MESSAGE(in, CONTROL_FLOW_VALUES << " cannot be read");
+  std::ifstream in(TEST_DATA "/session/control_flow_values.txt");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/session/control_flow_values.txt" << " cannot be read");
   const auto read = [&](auto value) {
     for (std::size_t k = 0; k < value.elements(); ++k) {
       std::string word;

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <vector>
+#include <weft/ops/linear_algebra.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/sort.hpp>
 #include <weft/weft.hpp>
@@ -123,6 +124,13 @@ struct random_graph {
     }
   }
 
+  static auto pairs(const matrix& m) { return reshape<dims<batch{}, 2, 2>>(m); }
+  static tensor<double, dims<4, 4>> twice_unit() {
+    tensor<double, dims<4, 4>> t{};
+    for (int i = 0; i < 4; ++i) t(i, i) = 2;
+    return t;
+  }
+
   /// Values that are all smooth where they are differentiated, and small.
   void grow(std::uint32_t choice) {
     const auto m = pick(matrices), n = pick(matrices);
@@ -130,7 +138,7 @@ struct random_graph {
     const auto c = pick(columns);
     const auto w = pick(weights);
     const auto x = pick(scalars);
-    switch (choice % 45) {
+    switch (choice % 48) {
       case 0: return matrices.push_back(let(m * n + r));
       case 1: return matrices.push_back(let(tanh(m) - n));
       case 2: return matrices.push_back(let(sigmoid(r * m)));
@@ -181,7 +189,16 @@ struct random_graph {
       case 41: return matrices.push_back(let(pad<1, 1, 2>(slice<1, 2, 1>(m)) + n));
       case 42: return pictures.push_back(transpose<0, 2, 1, 3>(pick(pictures)));
       case 43: return rows.push_back(mean<0>(concat<0>(m, n, m)));
-      default: return matrices.push_back(let(reshape<dims<batch{}, 4>>(reshape<dims<batch{}, 2, 2>>(m)) - mean(n)));
+      case 44: return weights.push_back(inverse(tanh(w) * 0.2 + constant(g, twice_unit())));
+      case 45: {
+        const auto products = matmul<transpose_of::a>(pairs(m), pairs(n)) * 0.5 + reshape<dims<2, 2>>(r);
+        return matrices.push_back(let(reshape<dims<batch{}, 4>>(tanh(products))));
+      }
+      case 46: {
+        const auto products = matmul(pairs(m), slice<0, 0, 2>(slice<1, 1, 2>(w)));
+        return matrices.push_back(let(reshape<dims<batch{}, 4>>(products * 0.5) + n));
+      }
+      default: return matrices.push_back(let(reshape<dims<batch{}, 4>>(pairs(m)) - mean(n)));
     }
   }
 

@@ -73,8 +73,8 @@ double distance(std::istream& in, const adam& optimizer) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(adam_is_tensorflows_over_50_steps) {
-  std::ifstream in(ADAM_VALUES);
-  BOOST_REQUIRE_MESSAGE(in, ADAM_VALUES << " cannot be read");
+  std::ifstream in(TEST_DATA "/train/adam_values.txt");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/adam_values.txt" << " cannot be read");
   std::string word;
   std::getline(in, word);
   int cases = 0;

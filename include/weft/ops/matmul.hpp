@@ -16,49 +16,62 @@ constexpr bool takes(transpose_of which, transpose_of operand) {
   return static_cast<unsigned>(which) & static_cast<unsigned>(operand);
 }
 
+/// Matrices lie along the last two axes. As many as the leading axes have are multiplied with as many, or with one.
 constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
-  return a.rank == 2 && b.rank == 2 && a[takes(t, transpose_of::a) ? 0 : 1] == b[takes(t, transpose_of::b) ? 1 : 0];
+  if (a.rank < 2 || b.rank < 2 || (b.rank != a.rank && (b.rank != 2 || takes(t, transpose_of::a)))) return false;
+  for (std::size_t i = 0; b.rank > 2 && i < a.rank - 2; ++i)
+    if (a[i] != b[i]) return false;
+  return a[a.rank - (takes(t, transpose_of::a) ? 2 : 1)] == b[b.rank - (takes(t, transpose_of::b) ? 1 : 2)];
 }
 
 struct matmul_attributes {
   attribute<bool> transpose_a, transpose_b;
 };
 
-symbol record_product(const operation&, symbol a, symbol b, const matmul_attributes&);
+symbol record_product(const operation&, symbol a, symbol b, const shape& extents, const matmul_attributes&);
 void matmul_gradient(gradient_context&, const matmul_attributes&);
 
 #if WEFT_BODIES
 
-inline symbol record_matmul(const operation& op, symbol a, symbol b, bool transpose_a, bool transpose_b) {
-  const shape extents(a.extents()[transpose_a ? 1 : 0], b.extents()[transpose_b ? 0 : 1]);
-  return record_call(op, {a, b}, {a.type(), extents}, words_of(matmul_attributes{transpose_a, transpose_b}));
-}
-
-WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const matmul_attributes& t) {
+WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const shape& extents,
+                                const matmul_attributes& t) {
   check_same_graph("matmul", a.builder(), b.builder());
-  return record_matmul(op, a, b, t.transpose_a, t.transpose_b);
+  return record_call(op, {a, b}, {a.type(), extents}, words_of(t));
 }
 
 WEFT_DECL void matmul_gradient(gradient_context& g, const matmul_attributes& t) {
-  const operation& op = *g.c.op;
   const bool ta = t.transpose_a, tb = t.transpose_b;
   const symbol a = g.input(0), b = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, ta ? record_matmul(op, b, up, tb, true) : record_matmul(op, up, b, false, !tb));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, tb ? record_matmul(op, up, a, true, ta) : record_matmul(op, a, up, !ta, false));
+  const auto product = [&](symbol x, symbol y, symbol of, bool transpose_x, bool transpose_y) {
+    return record_call(*g.c.op, {x, y}, of.info(), words_of(matmul_attributes{transpose_x, transpose_y}));
+  };
+  if (g.needs_gradient(0)) g.set_gradient(0, ta ? product(b, up, a, tb, true) : product(up, b, a, false, !tb));
+  if (g.needs_gradient(1)) g.set_gradient(1, tb ? product(up, a, b, true, ta) : product(a, up, b, !ta, false));
 }
 
 #endif
 
-inline matmul_shape product_of(const prepare_context& p, const matmul_attributes& t) {
-  const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents;
+/// How a call multiplies. Many matrices times one are a single product, of all their rows; so is the gradient of that
+/// one, which is summed over all of them and has no leading axes either.
+inline matmul_batch product_of(const prepare_context& p, const matmul_attributes& t) {
+  const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &c = p.outputs[0].extents;
   const bool ta = t.transpose_a, tb = t.transpose_b;
-  const auto m = a[ta ? 1 : 0], k = a[ta ? 0 : 1], k2 = b[tb ? 1 : 0], n = b[tb ? 0 : 1];
+  std::int64_t m = a[a.rank - (ta ? 1 : 2)], k = a[a.rank - (ta ? 2 : 1)], leading = 1;
+  const std::int64_t k2 = b[b.rank - (tb ? 1 : 2)], n = b[b.rank - (tb ? 2 : 1)];
   if (k != k2)
     throw error(error_code::invalid_argument, "matmul",
                 {"the inner extents of ", to_string(a), " and ", to_string(b), " differ"});
-  return {static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k), ta, tb};
+  for (std::size_t i = 0; i + 2 < a.rank; ++i) {
+    leading *= a[i];
+    if (b.rank > 2 && a[i] != b[i])
+      throw error(error_code::invalid_argument, "matmul",
+                  {"the leading extents of ", to_string(a), " and ", to_string(b), " differ"});
+  }
+  if (b.rank == 2) m *= leading, leading = 1;
+  if (c.rank == 2) k *= leading, leading = 1;
+  const matmul_shape each{static_cast<std::size_t>(m), static_cast<std::size_t>(n), static_cast<std::size_t>(k), ta,
+                          tb};
+  return {each, static_cast<std::size_t>(leading), static_cast<std::size_t>(c[0])};
 }
 
 }  // namespace detail
@@ -86,13 +99,14 @@ WEFT_INSTANTIATE(kernel* prepare_declared<matmul_op<float>>(const prepare_contex
 WEFT_INSTANTIATE(kernel* prepare_fused_declared<matmul_op<float>>(const prepare_context&, const product_fusion&));
 }  // namespace detail
 
-/// The matrices of a matmul disagree: both have rank 2, and the inner extents are equal.
+/// The matrices of a matmul disagree: the inner extents are equal, and so are the leading axes, or the second operand
+/// has none.
 template <class A, class B, transpose_of Transposed = transpose_of::none>
 struct matmul_shapes_differ : mistake<!detail::matmul_fits(A::spec, B::spec, Transposed)> {};
 
-/// The factors are matrices, of rank 2.
+/// The factors are matrices, or have leading axes before them.
 template <class Dims>
-struct factor_is_not_a_matrix : mistake<Dims::rank != 2> {};
+struct factor_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
 
 /// Matrix products exist of float, double, half and bfloat16.
 template <class T>
@@ -102,8 +116,23 @@ struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
 template <class A, class B>
 concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
-/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Products
-/// of half and of bfloat16 are summed in float and rounded once; so are their gradients.
+namespace detail {
+
+/// The extents of a product: A's leading ones, then [m, n].
+template <class A, class B, bool TransposeA, bool TransposeB, class Indices>
+struct product_extents;
+template <class A, class B, bool TransposeA, bool TransposeB, std::size_t... Index>
+struct product_extents<A, B, TransposeA, TransposeB, indices<Index...>> {
+  using type = dims<extent_at<A, Index>::value..., extent_at<A, A::rank - (TransposeA ? 1 : 2)>::value,
+                    extent_at<B, B::rank - (TransposeB ? 2 : 1)>::value>;
+};
+
+}  // namespace detail
+
+/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Leading
+/// axes hold that many matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m, n]`, each of
+/// them multiplied with its own; by `[k, n]` all with that one. Products of half and of bfloat16 are summed in float
+/// and rounded once; so are their gradients. Throws invalid_argument where run-time extents do not fit.
 template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
 [[nodiscard]] auto matmul(const A& a, const B& b) {
   using T = value_t<A>;
@@ -117,16 +146,19 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     return detail::after_mistake<T, DA>(a, b);
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
-    using D = dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>;
+    using D = typename detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank - 2>::type>::type;
     const auto x = materialize(a);
     const auto y = materialize(b);
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
-    if constexpr (decltype(x)::symbolic && decltype(y)::symbolic)
+    if constexpr (decltype(x)::symbolic && decltype(y)::symbolic) {
       return detail::make_node<T, D, device_t<A>>(
-          detail::record_product(operation_of<matmul_op<T>>, x.erased(), y.erased(), {ta, tb}));
-    else
-      return call_operation<matmul_op<T>, T, D>(shape(extents_of(x)[ta ? 1 : 0], extents_of(y)[tb ? 0 : 1]), {ta, tb},
-                                                x, y);
+          detail::record_product(operation_of<matmul_op<T>>, x.erased(), y.erased(), D::spec, {ta, tb}));
+    } else {
+      shape extents = extents_of(x);
+      if (ta) extents[DA::rank - 2] = extents[DA::rank - 1];
+      extents[DA::rank - 1] = extents_of(y)[DB::rank - (tb ? 2 : 1)];
+      return call_operation<matmul_op<T>, T, D>(extents, {ta, tb}, x, y);
+    }
   }
 }
 

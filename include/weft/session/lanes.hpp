@@ -29,6 +29,8 @@ void assign_lanes(program& p, const Info& info) {
   const auto multiply_adds = [&](std::uint32_t n) {
     if (p.op(n).part != fusion_kind::product) return 0.0;
     const shape c = info(p.nodes[n].first_buffer).extents;
+    if (p.def(n).attributes.size() == 2)  // matrices, of any number
+      return elements(p.buffer_of(p.def(n).inputs[0])) * static_cast<double>(c[c.rank - 1]);
     return elements(p.nodes[n].first_buffer) * elements(p.buffer_of(p.def(n).inputs[0])) /
            static_cast<double>(c[0] ? c[0] : 1);
   };

@@ -24,6 +24,8 @@ struct __attribute__((may_alias)) product {
 struct __attribute__((may_alias)) matrix {
   cudaDataType_t type;
   std::int64_t rows, columns, step;
+  std::int32_t count;
+  std::int64_t offset;  // from one of a batch to the next
 };
 struct __attribute__((may_alias)) preference {
   std::uint64_t workspace;
@@ -55,7 +57,8 @@ weft::dtype element(cudaDataType_t t) {
                             : weft::dtype::float32;
 }
 std::size_t bytes(const matrix& m) {
-  return static_cast<std::size_t>((m.columns - 1) * m.step + m.rows) * weft::size_of(element(m.type));
+  return static_cast<std::size_t>((m.count - 1) * m.offset + (m.columns - 1) * m.step + m.rows) *
+         weft::size_of(element(m.type));
 }
 
 cublasStatus_t check(const product& p, const matrix& a, const matrix& b, const matrix& c, const matrix& d) {
@@ -64,7 +67,9 @@ cublasStatus_t check(const product& p, const matrix& a, const matrix& b, const m
   if ((p.transposes_b ? b.columns : b.rows) != k || d.rows != m || d.columns != n) return bad("extents differ");
   if (c.rows != d.rows || c.columns != d.columns || c.step != d.step) return bad("c and d differ");
   for (const matrix* x : {&a, &b, &c, &d})
-    if (x->type != a.type || x->step < x->rows) return bad("a matrix is not as it should be");
+    if (x->type != a.type || x->step < x->rows || x->count != a.count || x->count < 1)
+      return bad("a matrix is not as it should be");
+  if (d.count > 1 && d.offset < (d.columns - 1) * d.step + d.rows) return bad("results of a batch overlap");
   const bool wide = a.type == CUDA_R_64F;
   if ((p.scale == CUDA_R_64F) != wide || (p.compute == CUBLAS_COMPUTE_64F) != wide) return bad("kinds of arithmetic");
   if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return bad("TF32 of something else");
@@ -128,8 +133,19 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
 }
 cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t m, std::size_t, cudaDataType_t type,
                                                  std::uint64_t rows, std::uint64_t columns, std::int64_t step) {
-  in<matrix>(m) = {type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), step};
+  in<matrix>(m) = {type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), step, 1, 0};
   return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t m, cublasLtMatrixLayoutAttribute_t which,
+                                                const void* value, std::size_t size) {
+  switch (which) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return put(in<matrix>(m).count, value, size);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return put(in<matrix>(m).offset, value, size);
+    default:
+      return bad("an attribute of a matrix that the stand-in does not know");
+  }
 }
 cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t p, std::size_t) {
   in<preference>(p) = {0, {256, 256, 256, 256}, CUBLASLT_REDUCTION_SCHEME_MASK};
@@ -207,17 +223,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
   if (needed) all.push_back(part(room, needed, true));
   const std::int64_t depth = p.transposes_a ? a.rows : a.columns;
   const auto run = [=] {
-    for (std::int64_t j = 0; j < r.columns; ++j)
-      for (std::int64_t i = 0; i < r.rows; ++i) {
-        double sum = 0;
-        for (std::int64_t l = 0; l < depth; ++l)
-          sum += standin::read(element(a.type), a_data, p.transposes_a ? i * a.step + l : l * a.step + i) *
-                 standin::read(element(b.type), b_data, p.transposes_b ? l * b.step + j : j * b.step + l);
-        double value = factor * sum;
-        if (before != 0) value += before * standin::read(element(c.type), c_data, j * c.step + i);
-        if (bias) value += standin::read(element(p.bias_type), p.bias, i);
-        standin::write(element(r.type), d_data, j * r.step + i, relu && value < 0 ? 0 : value);
-      }
+    for (std::int64_t e = 0; e < r.count * r.columns * r.rows; ++e) {
+      const std::int64_t one = e / r.rows / r.columns, j = e / r.rows % r.columns, i = e % r.rows;
+      double sum = 0;
+      for (std::int64_t l = 0; l < depth; ++l)
+        sum +=
+            standin::read(element(a.type), a_data,
+                          one * a.offset + (p.transposes_a ? i * a.step + l : l * a.step + i)) *
+            standin::read(element(b.type), b_data, one * b.offset + (p.transposes_b ? l * b.step + j : j * b.step + l));
+      double value = factor * sum;
+      if (before != 0) value += before * standin::read(element(c.type), c_data, one * c.offset + j * c.step + i);
+      if (bias) value += standin::read(element(p.bias_type), p.bias, i);
+      standin::write(element(r.type), d_data, one * r.offset + j * r.step + i, relu && value < 0 ? 0 : value);
+    }
   };
   const float time = library->times[static_cast<std::size_t>(chosen.number)];
   return standin::give_call(stream, all, run, time) == cudaSuccess ? CUBLAS_STATUS_SUCCESS

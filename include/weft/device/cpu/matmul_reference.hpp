@@ -16,6 +16,15 @@ struct matmul_shape {
   bool transpose_a = false, transpose_b = false;
 };
 
+/// So many products, the matrices of each operand one behind the other.
+struct matmul_batch {
+  matmul_shape each;
+  std::size_t count, outer;  ///< outer: how long the first axis of the result is, which holds all rows of all of them
+
+  matmul_batch(const matmul_shape& s) : each(s), count(1), outer(s.m) {}
+  matmul_batch(const matmul_shape& s, std::size_t count, std::size_t outer) : each(s), count(count), outer(outer) {}
+};
+
 namespace detail {
 
 /// A matrix seen through two strides, so that a transposed one needs no other code.

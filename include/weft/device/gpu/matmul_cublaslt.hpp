@@ -35,6 +35,7 @@ struct cublaslt_problem {
   bool accumulate = false;
   bool tf32 = false;
   std::size_t workspace = 0;  ///< that the algorithm may use at most, in bytes
+  std::size_t batch = 1;      ///< so many products, the matrices of each operand one behind the other
   /// What every operand's address is a multiple of: that of whole buffers, which decides alone where they are, so that
   /// the same product has the same algorithm wherever it lies.
   std::uint32_t alignment = weft::alignment;
@@ -82,9 +83,9 @@ class cublaslt_description {
       set_bias(reinterpret_cast<const void*>(std::uintptr_t{p.alignment}));  // as good as any, for the heuristic
     }
     const auto [m, n, k, ta, tb] = p.shape;
-    describe(first, element, tb ? k : n, tb ? n : k);
-    describe(second, element, ta ? m : k, ta ? k : m);
-    describe(result, element, n, m);
+    describe(first, element, tb ? k : n, tb ? n : k, p.batch);
+    describe(second, element, ta ? m : k, ta ? k : m, p.batch);
+    describe(result, element, n, m, p.batch);
   }
 
   void set_bias(const void* at) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, at); }
@@ -99,9 +100,18 @@ class cublaslt_description {
     detail::check_cublas(cublasLtMatmulDescSetAttribute(&operation, which, &value, sizeof value),
                          "describe the product");
   }
-  static void describe(cublasLtMatrixLayoutOpaque_t& m, cudaDataType_t type, std::size_t rows, std::size_t columns) {
+  static void describe(cublasLtMatrixLayoutOpaque_t& m, cudaDataType_t type, std::size_t rows, std::size_t columns,
+                       std::size_t batch) {
     detail::check_cublas(cublasLtMatrixLayoutInit(&m, type, rows, columns, static_cast<std::int64_t>(rows)),
                          "describe a matrix");
+    if (batch == 1) return;
+    const auto count = static_cast<std::int32_t>(batch);
+    const auto step = static_cast<std::int64_t>(rows * columns);
+    detail::check_cublas(cublasLtMatrixLayoutSetAttribute(&m, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+                         "describe a batch");
+    detail::check_cublas(
+        cublasLtMatrixLayoutSetAttribute(&m, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step),
+        "describe a batch");
   }
 };
 
@@ -152,7 +162,7 @@ class cublaslt final : public library_part {
     return a.shape.m == b.shape.m && a.shape.n == b.shape.n && a.shape.k == b.shape.k &&
            a.shape.transpose_a == b.shape.transpose_a && a.shape.transpose_b == b.shape.transpose_b &&
            a.type == b.type && a.epilogue == b.epilogue && a.accumulate == b.accumulate && a.tf32 == b.tf32 &&
-           a.workspace == b.workspace && a.alignment == b.alignment;
+           a.workspace == b.workspace && a.batch == b.batch && a.alignment == b.alignment;
   }
 
   /// The library's usable advice, best first; returns how much there is.
@@ -187,9 +197,9 @@ class cublaslt final : public library_part {
   /// Runs each on memory of its own, three times to warm up and ten times for the clock.
   std::size_t fastest(const cublaslt_problem& p, cublaslt_description& d, const cublasLtMatmulHeuristicResult_t* advice,
                       std::size_t number) {
-    const std::size_t element = size_of(p.type);
-    const std::size_t sizes[] = {p.shape.k * p.shape.n * element, p.shape.m * p.shape.k * element,
-                                 p.shape.m * p.shape.n * element, p.shape.n * element, p.workspace};
+    const std::size_t element = size_of(p.type), all = element * p.batch;
+    const std::size_t sizes[] = {p.shape.k * p.shape.n * all, p.shape.m * p.shape.k * all, p.shape.m * p.shape.n * all,
+                                 p.shape.n * element, p.workspace};
     void* memory[5] = {};
     const auto give_back = [&] {
       for (void* each : memory) cudaFree(each);
@@ -248,7 +258,7 @@ class cublaslt_kernel final : public kernel {
   /// Null where the library has no algorithm for the product. Else takes over `then`, which may own a kernel that reads
   /// c and writes it in place.
   static kernel* make(cuda_libraries& on, const cublaslt_problem& p, slots where, double alpha, owned<kernel>& then) {
-    if (p.shape.m == 0 || p.shape.n == 0 || p.shape.k == 0) return nullptr;
+    if (p.shape.m == 0 || p.shape.n == 0 || p.shape.k == 0 || p.batch == 0 || p.batch > 0x7fffffff) return nullptr;
     auto& library = on.get<cublaslt>();
     cublaslt_description d(p);
     const cublaslt::choice chosen = library.choose(p, d, math.tune);
@@ -277,7 +287,8 @@ class cublaslt_kernel final : public kernel {
 
   std::string describe() const override {
     const matmul_shape& s = problem_.shape;
-    std::string text = "cublasLt " + std::to_string(s.m) + "x" + std::to_string(s.k) + "x" + std::to_string(s.n) + " " +
+    std::string text = "cublasLt " + (problem_.batch != 1 ? std::to_string(problem_.batch) + " of " : "") +
+                       std::to_string(s.m) + "x" + std::to_string(s.k) + "x" + std::to_string(s.n) + " " +
                        (problem_.tf32 ? "tf32" : weft::name(problem_.type));
     if (s.transpose_a) text += " a'";
     if (s.transpose_b) text += " b'";

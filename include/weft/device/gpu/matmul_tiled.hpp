@@ -27,11 +27,18 @@ struct tiled_matmul {
 
   const T *a, *b;
   T* c;
-  std::size_t m, n, k;
+  std::size_t m, n, k, batch;
   std::size_t a_row, a_column, b_row, b_column;  // steps in memory from one row or column to the next
   sum_type alpha, beta;
 
-  // A block makes one tile of the result, `thread` one element of it. Between the phases all threads meet.
+  // A block makes one tile of a result, `thread` one element of it. Between the phases all threads meet.
+
+  WEFT_HOST_DEVICE std::size_t tiles_down() const { return (m + tile - 1) / tile; }
+  WEFT_HOST_DEVICE tiled_matmul product(std::size_t i) const {
+    tiled_matmul one = *this;
+    one.a += i * m * k, one.b += i * k * n, one.c += i * m * n;
+    return one;
+  }
 
   /// The next tile of each operand, zeros beyond their edges.
   WEFT_HOST_DEVICE void load(shared& s, std::size_t row, std::size_t column, std::size_t depth, unsigned thread) const {
@@ -55,11 +62,14 @@ struct tiled_matmul {
 
   #if defined(__CUDACC__)
 template <class T>
-__global__ void __launch_bounds__(tiled_matmul<T>::threads) tiled_matmul_on_gpu(tiled_matmul<T> work) {
+__global__ void __launch_bounds__(tiled_matmul<T>::threads) tiled_matmul_on_gpu(tiled_matmul<T> all) {
   constexpr std::size_t tile = tiled_matmul<T>::tile;
   __shared__ typename tiled_matmul<T>::shared s;
   const std::size_t column = blockIdx.x * tile;
-  for (std::size_t row = blockIdx.y * tile; row < work.m; row += gridDim.y * tile) {
+  const std::size_t down = all.tiles_down();
+  for (std::size_t y = blockIdx.y; y < all.batch * down; y += gridDim.y) {
+    const tiled_matmul<T> work = all.product(y / down);
+    const std::size_t row = y % down * tile;
     accumulator<T> sum = 0;
     for (std::size_t depth = 0; depth < work.k; depth += tile) {
       work.load(s, row, column, depth, threadIdx.x);
@@ -78,11 +88,14 @@ template <class T>
 void tiled_matmul_emulated(const launch_size& size, void** arguments) {
   using work_type = tiled_matmul<T>;
   constexpr std::size_t tile = work_type::tile;
-  const work_type& work = *static_cast<const work_type*>(arguments[0]);
+  const work_type& all = *static_cast<const work_type*>(arguments[0]);
+  const std::size_t down = all.tiles_down();
   typename work_type::shared s;
   for (std::size_t x = 0; x < size.blocks; ++x)
-    for (std::size_t y = 0; y < size.blocks_y; ++y)
-      for (std::size_t row = y * tile; row < work.m; row += size.blocks_y * tile) {
+    for (std::size_t first = 0; first < size.blocks_y; ++first)
+      for (std::size_t y = first; y < all.batch * down; y += size.blocks_y) {
+        const work_type work = all.product(y / down);
+        const std::size_t row = y % down * tile;
         accumulator<T> sums[work_type::threads] = {};
         for (std::size_t depth = 0; depth < work.k; depth += tile) {
           for (unsigned t = 0; t < work_type::threads; ++t) work.load(s, row, x * tile, depth, t);
@@ -93,11 +106,12 @@ void tiled_matmul_emulated(const launch_size& size, void** arguments) {
 }
   #endif
 
-/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape.
+/// C = alpha * op(A) * op(B) + beta * C, of each of a batch; see matmul_shape.
 template <class T>
-void launch_tiled_matmul(queue& q, const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b,
+void launch_tiled_matmul(queue& q, const matmul_batch& products, accumulator<T> alpha, const T* a, const T* b,
                          accumulator<T> beta, T* c) {
-  if (s.m == 0 || s.n == 0) return;
+  const matmul_shape& s = products.each;
+  if (s.m == 0 || s.n == 0 || products.count == 0) return;
   using work_type = tiled_matmul<T>;
   work_type work{a,
                  b,
@@ -105,6 +119,7 @@ void launch_tiled_matmul(queue& q, const matmul_shape& s, accumulator<T> alpha, 
                  s.m,
                  s.n,
                  s.k,
+                 products.count,
                  s.transpose_a ? 1 : s.k,
                  s.transpose_a ? s.m : 1,
                  s.transpose_b ? 1 : s.n,
@@ -121,7 +136,7 @@ void launch_tiled_matmul(queue& q, const matmul_shape& s, accumulator<T> alpha, 
   f.emulated = tiled_matmul_emulated<T>;
   #endif
   constexpr std::size_t max_rows_of_blocks = 65535;
-  const std::size_t rows = (s.m + work_type::tile - 1) / work_type::tile;
+  const std::size_t rows = work.tiles_down() * work.batch;
   launch_size size;
   size.blocks = static_cast<unsigned>((s.n + work_type::tile - 1) / work_type::tile);
   size.blocks_y = static_cast<unsigned>(rows < max_rows_of_blocks ? rows : max_rows_of_blocks);
@@ -134,7 +149,7 @@ template <class T>
 class tiled_matmul_kernel final : public kernel {
  public:
   /// The epilogue, if there is one, reads c and writes it in place.
-  tiled_matmul_kernel(const matmul_shape& product, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+  tiled_matmul_kernel(const matmul_batch& product, std::uint32_t a, std::uint32_t b, std::uint32_t c,
                       accumulator<T> alpha, accumulator<T> beta, owned<kernel>& epilogue)
       : product_(product),
         a_(a),
@@ -150,10 +165,11 @@ class tiled_matmul_kernel final : public kernel {
     if (epilogue_) epilogue_->run(f);
   }
   std::string describe() const override {
-    std::string text =
-        "matmul " + std::to_string(product_.m) + "x" + std::to_string(product_.k) + "x" + std::to_string(product_.n);
-    if (product_.transpose_a) text += " a'";
-    if (product_.transpose_b) text += " b'";
+    const matmul_shape& s = product_.each;
+    std::string text = "matmul " + (product_.count != 1 ? std::to_string(product_.count) + " of " : "") +
+                       std::to_string(s.m) + "x" + std::to_string(s.k) + "x" + std::to_string(s.n);
+    if (s.transpose_a) text += " a'";
+    if (s.transpose_b) text += " b'";
     text += ", plain kernel";
     if (beta_ != 0) text += ", accumulated into the variable";
     if (epilogue_) text += ", then " + epilogue_->describe();
@@ -161,7 +177,7 @@ class tiled_matmul_kernel final : public kernel {
   }
 
  private:
-  matmul_shape product_;
+  matmul_batch product_;
   std::uint32_t a_, b_, c_;
   accumulator<T> alpha_, beta_;
   owned<kernel> epilogue_;

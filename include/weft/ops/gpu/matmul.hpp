@@ -15,14 +15,15 @@ inline namespace WEFT_GPU_FILE {
 template <class T>
 kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
-  const matmul_shape s = weft::detail::product_of(p, attributes_of<matmul_op<T>>(p.c));
+  const matmul_batch s = weft::detail::product_of(p, attributes_of<matmul_op<T>>(p.c));
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
 #if WEFT_GPU_USES_CUBLASLT
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
     const bool tf32 = math.allow_tf32 && dtype_of<T> == dtype::float32;
-    cublaslt_problem problem{s, dtype_of<T>, matmul_epilogue::none, f.accumulate, tf32, math.workspace_bytes};
-    const known_epilogue e = recognise_epilogue<T>(f.following, f.result, static_cast<std::int64_t>(s.n));
-    if (e.known && (!e.relu || math.fuse_relu)) {
+    cublaslt_problem problem{s.each, dtype_of<T>, matmul_epilogue::none, f.accumulate, tf32, math.workspace_bytes};
+    problem.batch = s.count;
+    const known_epilogue e = recognise_epilogue<T>(f.following, f.result, static_cast<std::int64_t>(s.each.n));
+    if (e.known && (!e.relu || math.fuse_relu) && (!e.has_bias || s.count == 1)) {
       problem.epilogue = !e.relu      ? matmul_epilogue::bias
                          : e.has_bias ? matmul_epilogue::bias_relu
                                       : matmul_epilogue::relu;

@@ -1,0 +1,241 @@
+#pragma once
+
+#include <cmath>
+
+#include <weft/device/cpu/chunks.hpp>
+#include <weft/device/cpu/lu.hpp>
+#include <weft/ops/copies.hpp>
+#include <weft/ops/matmul.hpp>
+#include <weft/ops/reshape.hpp>
+
+/// Inverses, determinants and linear systems, of one matrix or of many. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+namespace detail {
+
+WEFT_COLD_BEGIN
+
+/// The product of the pivots, which may leave the range of double on the way.
+template <class T>
+T determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
+  double product = 1;
+  int exponent = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    product *= static_cast<std::size_t>(pivots[i]) == i ? double{lu[i * n + i]} : -double{lu[i * n + i]};
+    if (!std::isfinite(product)) return static_cast<T>(product);
+    int more = 0;
+    product = std::frexp(product, &more);
+    exponent += more;
+  }
+  return static_cast<T>(std::ldexp(product, exponent));
+}
+
+enum class lu_task : unsigned char { inverse, determinant, solve };
+
+/// Factorizes each matrix of the first operand, and does the task with it.
+template <class T, lu_task Task, class Library = library::best_lu>
+class lu_kernel final : public kernel {
+ public:
+  explicit lu_kernel(const prepare_context& p, bool transposed = false)
+      : a_(p.input_slots[0]),
+        b_(p.input_slots[p.c.inputs.size() - 1]),
+        y_(p.output_slots[0]),
+        name_(p.c.op->name),
+        extents_(p.inputs[0].extents),
+        transposed_(transposed) {
+    const shape& result = p.outputs[0].extents;
+    n_ = static_cast<std::size_t>(extents_[extents_.rank - 1]);
+    columns_ = Task == lu_task::determinant ? 0 : static_cast<std::size_t>(result[result.rank - 1]);
+    std::size_t count = 1;
+    for (std::size_t i = 0; i + 2 < extents_.rank; ++i) count *= static_cast<std::size_t>(extents_[i]);
+    constexpr std::size_t per_call = 1000, worth_sharing = std::size_t{1} << 19, most = 16;  // multiply-adds
+    chunks_ = device::chunks(count, count * (n_ * n_ * (n_ / 3 + columns_) + per_call), worth_sharing);
+    if (chunks_.count > most) chunks_.count = most;
+    for (std::size_t c = 0; c < chunks_.count; ++c) places_.push_back({});
+    for (place& p : places_) p.lu.resize(n_ * n_), p.pivots.resize(n_);
+  }
+
+  /// Threads share one large matrix after the other; else each has some matrices. The bits are the same.
+  void run(const kernel_context& f) override {
+    for (place& p : places_) p.singular = none;
+    if (n_ >= 256 && chunks_.items < static_cast<std::size_t>(f.threads->size()))
+      for (std::size_t i = 0; i < chunks_.items; ++i) work(f, places_[0], i, f.threads);
+    else
+      chunks_.run(f, [&](std::size_t c, std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) work(f, places_[c], i, nullptr);
+      });
+    for (const place& p : places_)
+      if (p.singular != none)
+        throw error(
+            error_code::invalid_argument, name_,
+            {"the input is not invertible: matrix ", p.singular, " of ", to_string(extents_), " has a pivot of 0"});
+  }
+  std::size_t memory_bytes() const override { return places_.size() * n_ * (n_ * sizeof(T) + sizeof(std::int32_t)); }
+  std::string describe() const override { return str_cat({name_, " of ", chunks_.items, " ", n_, "x", n_}); }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+  struct place {
+    sequence<T> lu;
+    sequence<std::int32_t> pivots;
+    std::size_t singular = none;
+  };
+
+  void work(const kernel_context& f, place& p, std::size_t i, thread_pool* pool) const {
+    T *const lu = p.lu.data(), *const y = reinterpret_cast<T*>(f.buffers[y_]);
+    if (n_ > 0) __builtin_memcpy(lu, reinterpret_cast<const T*>(f.buffers[a_]) + i * n_ * n_, n_ * n_ * sizeof(T));
+    const bool regular = Library::factorize(n_, lu, p.pivots.data(), pool);
+    if constexpr (Task == lu_task::determinant) {
+      y[i] = regular ? determinant_of(n_, lu, p.pivots.data()) : T(0);
+    } else {
+      if (!regular) {
+        if (p.singular == none) p.singular = i;
+        return;
+      }
+      T* const x = y + i * n_ * columns_;
+      if (Task == lu_task::inverse)
+        for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(e % (n_ + 1) == 0);
+      else if (n_ * columns_ > 0)
+        __builtin_memcpy(x, reinterpret_cast<const T*>(f.buffers[b_]) + i * n_ * columns_, n_ * columns_ * sizeof(T));
+      Library::solve(n_, columns_, lu, p.pivots.data(), transposed_, x, pool);
+    }
+  }
+
+  std::uint32_t a_, b_, y_;
+  const char* name_;
+  shape extents_;
+  bool transposed_;
+  std::size_t n_, columns_;
+  device::chunks chunks_;
+  sequence<place> places_;
+};
+
+template <class T>
+symbol multiply_matrices(symbol a, symbol b, symbol like, bool transpose_a, bool transpose_b) {
+  return record<matmul_op<T>>({a, b}, like.info(), {transpose_a, transpose_b});
+}
+
+}  // namespace detail
+
+/// Of each matrix or, transposed, of the matrix transposed.
+template <class T>
+struct inverse_op {
+  static constexpr const char* name = "inverse";
+  struct attributes {
+    attribute<bool> transposed;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::lu_kernel<T, detail::lu_task::inverse>(p, a.transposed);
+  }
+  /// -Y' G Y' or, of the transposed, -Y G' Y.
+  static void gradient(gradient_context& g, const attributes& a) {
+    const symbol y = g.output(0), up = g.upstream();
+    const symbol right = detail::multiply_matrices<T>(up, y, y, a.transposed, !a.transposed);
+    g.set_gradient(0, -detail::multiply_matrices<T>(y, right, y, !a.transposed, false));
+  }
+};
+
+template <class T>
+struct determinant_op {
+  static constexpr const char* name = "determinant";
+  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::determinant>(p); }
+  /// It divides by the determinant, as TensorFlow's does: a matrix that is not invertible has none.
+  static void gradient(gradient_context& g) {
+    shape one_each = g.output(0).extents();
+    one_each.push_back(1);
+    one_each.push_back(1);
+    g.set_gradient(0, detail::record_reshape(g.upstream() * g.output(0), one_each) *
+                          record<inverse_op<T>>({g.input(0)}, g.input(0).info(), {true}));
+  }
+};
+
+/// Inputs: the matrices, transposed or not, and what they are to yield.
+template <class T>
+struct solve_op {
+  static constexpr const char* name = "solve";
+  using attributes = typename inverse_op<T>::attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::lu_kernel<T, detail::lu_task::solve>(p, a.transposed);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    const symbol x = g.output(0);
+    const symbol of_b = record<solve_op>({g.input(0), g.upstream()}, g.input(1).info(), {!a.transposed});
+    const bool t = a.transposed;
+    g.set_gradient(1, of_b);
+    if (g.needs_gradient(0))
+      g.set_gradient(0, -detail::multiply_matrices<T>(t ? x : of_b, t ? of_b : x, g.input(0), false, true));
+  }
+};
+
+WEFT_COLD_END
+
+/// Matrices are square: the last two extents are equal.
+template <class Dims>
+struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::rank - (Dims::rank < 2 ? 0 : 2)] !=
+                                                                Dims::spec[Dims::rank - (Dims::rank < 1 ? 0 : 1)])> {};
+
+/// Right sides have as many rows as the matrices, and the same leading extents: `[..., n, n]` and `[..., n, m]`.
+template <class A, class B>
+struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {
+};
+
+/// The inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv): by LU factorization with partial
+/// pivoting. Throws invalid_argument where a pivot is 0.
+template <Expression Expr>
+[[nodiscard]] auto inverse(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
+  static_assert(correct<mistake>, "inverse: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, D>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(e);
+    return call_operation<inverse_op<T>, T, D>(extents_of(x), {false}, x);
+  }
+}
+
+/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0; there
+/// the gradient, as TensorFlow's, throws invalid_argument.
+template <Expression Expr>
+[[nodiscard]] auto determinant(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
+  static_assert(correct<mistake>, "determinant: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, dims<>>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(e);
+    shape extents = extents_of(x);
+    extents.rank -= 2;
+    return call_operation<determinant_op<T>, T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>>(extents, {}, x);
+  }
+}
+
+/// The x for which a x is b, `[..., n, n]` and `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`; with
+/// `solve<transpose_of::a>(a, b)` a is taken transposed. By LU factorization with partial pivoting. Throws
+/// invalid_argument where a pivot is 0.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto solve(const A& a, const B& b) {
+  static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: a alone can be transposed");
+  using T = value_t<A>;
+  using DA = dims_t<A>;
+  using DB = dims_t<B>;
+  using mistake = first_mistake<matrices_are_not_square<DA>, right_sides_differ<DA, DB>,
+                                element_types_differ<T, value_t<B>>, not_floating<T>>;
+  static_assert(correct<mistake>, "solve: needs [..., n, n] and [..., n, m] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, DB>(a, b);
+  } else {
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(a);
+    const auto y = materialize(b);
+    return call_operation<solve_op<T>, T, DB>(extents_of(y), {Transposed == transpose_of::a}, x, y);
+  }
+}
+
+}  // namespace weft
