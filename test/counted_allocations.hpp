@@ -43,7 +43,7 @@ extern "C" void* __libc_memalign(std::size_t, std::size_t);
 #else
   #define WEFT_TEST_SANITIZED 0
 #endif
-#if !WEFT_TEST_SANITIZED && defined(__GLIBC__)
+#if !WEFT_TEST_SANITIZED && defined(__GLIBC__) && !defined(__CUDACC__)
   #define COUNTS_MALLOC 1
 extern "C" void* malloc(std::size_t size) {
   test::count_allocation();

@@ -478,16 +478,16 @@ BOOST_AUTO_TEST_CASE(names_in_a_body) {
 
 BOOST_AUTO_TEST_CASE(half_in_bodies) {
   graph g;
-  const auto x = placeholder<half, vec>(g, "x");
+  const auto x = placeholder<weft::half, vec>(g, "x");
   const auto [i, y] = while_loop([](auto i, auto) { return i < 2; },
                                  [](auto i, auto y) {
                                    const auto wide = cast<float>(y);
-                                   return std::tuple{i + 1, cast<half>(wide * wide)};
+                                   return std::tuple{i + 1, cast<weft::half>(wide * wide)};
                                  },
                                  {.max_iterations = 2}, tensor<int>(0), x);
   const auto [dx] = gradients(sum(cast<float>(y)), x);
   session s{g};
-  const auto d = s.eval(dx, with(x, tensor<half, vec>{half(1), half(2), half(0.5f)}));
+  const auto d = s.eval(dx, with(x, tensor<weft::half, vec>{weft::half(1), weft::half(2), weft::half(0.5f)}));
   check_elements(d, {4, 32, 0.5});
 }
 
