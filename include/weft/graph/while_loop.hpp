@@ -372,9 +372,9 @@ inline void check_loop(const loop_options& o) {
                 {"max_iterations is ", o.max_iterations, ": it is not negative; without it a loop has no bound"});
 }
 
-template <class Condition, class Body, class... X, class... E>
+template <class Condition, class Body, class... X, class... Operands>
 auto record_while(const Condition& condition, const Body& body, const loop_options& o, std::tuple<X...> (*)(),
-                  const E&... operands) {
+                  const Operands&... operands) {
   graph& where = graph_around(operands...);
   constexpr bool invariant[] = {is_invariant<X>...};
   const auto variables_first = [&](const sequence<value>& all) {
@@ -407,13 +407,13 @@ auto run_while(const Condition& condition, const Body& body, const loop_options&
   for (std::int64_t n = 0; o.max_iterations < 0 || n < o.max_iterations; ++n) {
     if (!eval(std::apply(condition, now)).data()[0]) break;
     const auto next = each_result(std::apply(body, now), run);
-    const auto assign = [&]<std::size_t I, class Operand>(std::integral_constant<std::size_t, I>, const Operand*) {
+    const auto assign = [&]<std::size_t At, class Operand>(std::integral_constant<std::size_t, At>, const Operand*) {
       if constexpr (is_invariant<Operand>)
         return;
       else if constexpr (Expression<std::remove_cvref_t<decltype(next)>>)
-        std::get<I>(now) = next;
+        std::get<At>(now) = next;
       else
-        std::get<I>(now) = std::get<variables_before<X...>(I)>(next);
+        std::get<At>(now) = std::get<variables_before<X...>(At)>(next);
     };
     (assign(std::integral_constant<std::size_t, Index>(), static_cast<const X*>(nullptr)), ...);
   }
