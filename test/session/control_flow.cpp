@@ -452,6 +452,51 @@ BOOST_AUTO_TEST_CASE(bodies_run_where_their_node_does) {
   CHECK_SAYS(explain(step), "cpu:1  while_loop");
 }
 
+namespace {
+
+/// Twice the operand, and no kernel for GPUs.
+struct host_only_op {
+  static constexpr const char* name = "host_only";
+
+  class twice final : public kernel {
+   public:
+    explicit twice(const prepare_context& p) : from_(p.input_slots[0]), to_(p.output_slots[0]) {}
+    void run(const kernel_context& f) override {
+      for (int k = 0; k < 3; ++k)
+        reinterpret_cast<float*>(f.buffers[to_])[k] = 2 * reinterpret_cast<float*>(f.buffers[from_])[k];
+    }
+    std::string describe() const override { return name; }
+
+   private:
+    std::uint32_t from_, to_;
+  };
+  static kernel* prepare(const prepare_context& p) { return new twice(p); }
+};
+
+}  // namespace
+
+// With all of the bodies of the node, however deep it is in them.
+BOOST_AUTO_TEST_CASE(what_no_gpu_can_run_runs_on_the_host) {
+  graph g;
+  const auto x = placeholder<float, vec>(g, "x");
+  const auto [i, y] =
+      while_loop([](auto i, auto) { return i < 2; },
+                 [](auto i, auto y) {
+                   const auto next = cond(
+                       sum(y) > 0.f, [](auto y) { return call_operation<host_only_op, float, vec>(vec::spec, {}, y); },
+                       [](auto y) { return -y; }, y);
+                   return std::tuple{i + 1, next};
+                 },
+                 tensor<int>(0), x + 1.f);
+  session s{g};
+  CHECK_SAYS(s.explain(y), "on /device:CPU:0");
+  auto step = s.prepare(fetch(y * 3.f), feed(x));
+  for (int k = 0; k < 3; ++k) {
+    check_elements(step(tensor<float, vec>{0, 1, 2}), {12, 24, 36});
+    check_elements(step(tensor<float, vec>{-2, -3, -4}), {6, 12, 18});
+  }
+}
+
 // Those of constants of its own, and computed ones.
 BOOST_AUTO_TEST_CASE(names_in_a_body) {
   graph g;
