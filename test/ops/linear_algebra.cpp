@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(derivatives_of_linear_algebra) {
 BOOST_AUTO_TEST_CASE(a_gpu_has_no_factorizations) {
   graph g;
   const auto x = placeholder<float, dims<2, 2>>(g, "x");
-  const device_scope there(g, cuda{0});
+  const device_scope there(g, weft::cuda{0});
   const auto y = inverse(x);
   session_on_cpu s{g};
   CHECK_SAYS(test::failure(error_code::unimplemented,

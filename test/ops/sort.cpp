@@ -253,11 +253,11 @@ namespace {
 
 using batch = dyn_extent<"batch">;
 
-template <class Session>
-std::vector<std::vector<std::int32_t>> shuffled(Session& s, const node<std::int32_t, dims<batch{}, 2>>& y,
-                                                const node<std::int32_t, dims<batch{}, 2>>& x, std::int64_t n,
+// Of the node's extents, which nvcc cannot write down here.
+template <class Session, class Node, class Placeholder>
+std::vector<std::vector<std::int32_t>> shuffled(Session& s, const Node& y, const Placeholder& x, std::int64_t n,
                                                 int steps) {
-  tensor<std::int32_t, dims<batch{}, 2>> in(shape(n, 2));
+  tensor<std::int32_t, dims_t<Node>> in(shape(n, 2));
   std::iota(in.data(), in.data() + in.elements(), 0);
   std::vector<std::vector<std::int32_t>> all;
   for (int i = 0; i < steps; ++i) {

@@ -50,6 +50,7 @@ class lu_kernel final : public kernel {
     constexpr std::size_t per_call = 1000, worth_sharing = std::size_t{1} << 19, most = 16;  // multiply-adds
     chunks_ = device::chunks(count, count * (n_ * n_ * (n_ / 3 + columns_) + per_call), worth_sharing);
     if (chunks_.count > most) chunks_.count = most;
+    if (Library::takes_threads && n_ >= 1024 && chunks_.count > 0) chunks_.count = 1;
     for (std::size_t c = 0; c < chunks_.count; ++c) places_.push_back({});
     for (place& p : places_) p.lu.resize(n_ * n_), p.pivots.resize(n_);
   }
@@ -57,7 +58,8 @@ class lu_kernel final : public kernel {
   /// Threads share one large matrix after the other; else each has some matrices. The bits are the same.
   void run(const kernel_context& f) override {
     for (place& p : places_) p.singular = none;
-    if (n_ >= 256 && chunks_.items < static_cast<std::size_t>(f.threads->size()))
+    const bool few = chunks_.count == 1 || chunks_.items < static_cast<std::size_t>(f.threads->size());
+    if (Library::takes_threads && n_ >= 256 && few)
       for (std::size_t i = 0; i < chunks_.items; ++i) work(f, places_[0], i, f.threads);
     else
       chunks_.run(f, [&](std::size_t c, std::size_t begin, std::size_t end) {

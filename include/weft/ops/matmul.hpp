@@ -123,8 +123,16 @@ template <class A, class B, bool TransposeA, bool TransposeB, class Indices>
 struct product_extents;
 template <class A, class B, bool TransposeA, bool TransposeB, std::size_t... Index>
 struct product_extents<A, B, TransposeA, TransposeB, indices<Index...>> {
-  using type = dims<extent_at<A, Index>::value..., extent_at<A, A::rank - (TransposeA ? 1 : 2)>::value,
-                    extent_at<B, B::rank - (TransposeB ? 2 : 1)>::value>;
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here + 1 == A::rank)
+      return extent_at<B, B::rank - (TransposeB ? 2 : 1)>::value;
+    else if constexpr (Here + 2 == A::rank)
+      return extent_at<A, A::rank - (TransposeA ? 1 : 2)>::value;
+    else
+      return extent_at<A, Here>::value;
+  }
+  using type = dims<extent<Index>()...>;
 };
 
 }  // namespace detail
@@ -146,7 +154,11 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     return detail::after_mistake<T, DA>(a, b);
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
-    using D = typename detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank - 2>::type>::type;
+    // Of two matrices in so many words: nvcc repeats how it found an extent, and cannot write down all ways.
+    using two =
+        std::type_identity<dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>>;
+    using many = detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank>::type>;
+    using D = typename std::conditional_t<DA::rank == 2, two, many>::type;
     const auto x = materialize(a);
     const auto y = materialize(b);
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();

@@ -52,6 +52,7 @@ namespace library {
 
 /// LU factorizations with partial pivoting by Weft's own code, in blocks, whose products are the libraries'.
 struct reference_lu {
+  static constexpr bool takes_threads = true;
   static constexpr std::size_t width = 64;  // of a block
 
   /// Makes L, whose diagonal is 1, and U of a matrix of n rows, in its place: rows i and pivots[i] were swapped, in the

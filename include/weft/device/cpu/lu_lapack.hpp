@@ -31,6 +31,8 @@ void weft_dtrsm(const char* side, const char* which, const char* transposed, con
 /// LAPACK: OpenBLAS's, MKL's, netlib's. It counts columns where Weft counts rows, so it factorizes the transposed
 /// matrix, A' = P L U, and solves y' A' = x': no memory moves.
 struct lapack {
+  static constexpr bool takes_threads = false;
+
   template <class T>
   static bool factorize(std::size_t n, T* a, std::int32_t* pivots, thread_pool*) {
     static_assert(std::is_same_v<int, std::int32_t>);
