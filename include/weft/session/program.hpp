@@ -96,7 +96,9 @@ struct program {
   // prune, order
   sequence<step_node> nodes;       ///< first those that run, in order
   std::uint32_t running = 0;       ///< how many run
-  std::uint32_t position = none;   ///< the node of the graph that has the session's random position, where it is read
+  /// Nodes of the graph that have the session's position in its random numbers, where it is read: one for each device
+  /// scope in which some are drawn.
+  sequence<std::uint32_t> positions;
   sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
   sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.

@@ -25,7 +25,7 @@ inline void prune(program& p) {
     if (state[n] == needed || state[n] == fed) return;
     if (g[n].def.op == &operation_of<random_position_op>) {
       state[n] = fed;
-      p.position = n;
+      p.positions.push_back(n);
       return;
     }
     state[n] = needed;

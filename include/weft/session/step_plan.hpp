@@ -393,8 +393,8 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = s_.variables[p.nodes[n].number].address();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
-  if (p.position != none)
-    b.addresses[p.nodes[p.index[p.position]].first_buffer] = reinterpret_cast<std::byte*>(&s_.random.position);
+  for (const std::uint32_t n : p.positions)
+    b.addresses[p.nodes[p.index[n]].first_buffer] = reinterpret_cast<std::byte*>(&s_.random.position);
 }
 
 /// Makes the arenas large enough.
@@ -500,7 +500,7 @@ WEFT_DECL void step_plan::check_initialized() {
 WEFT_DECL void step_plan::note_effects() {
   for (const std::uint32_t v : program_->written_variables) s_.variables[v].initialized = true;
   program_->written_variables.clear();
-  has_effects_ = program_->position != none;
+  has_effects_ = !program_->positions.empty();
   if (has_effects_) ++s_.random.position;
 }
 
