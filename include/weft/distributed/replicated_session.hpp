@@ -259,19 +259,13 @@ class replicated_session {
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
                       "two updates train this variable; on a cluster there is one");
-      const value_info info = local_.variable_info(variable);
-      const bool wide = info.type == dtype::float64;
-      variables_.push_back({variable, n, what.inputs.back(), block_bytes_[wide]});
-      block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
       if (uses_servers && detail::computed_hyperparameters(what))
         throw error(error_code::unimplemented, graph_[variable].name,
                     std::string("a hyperparameter of ") + what.op->name +
                         " is a value of the graph; where parameter servers make the updates they are numbers");
       update_rule rule{what.op->update_rule, {}};
       for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
-      const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;
-      infos_.push_back({graph_[variable].name, wide ? element_type::float64 : element_type::float32,
-                        info.extents.elements(), task, rule});
+      share(variable, n, what.inputs.back(), rule);
     }
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
@@ -294,26 +288,27 @@ class replicated_session {
     }
   }
 
+  void share(std::uint32_t variable, std::uint32_t update, value gradient, const update_rule& rule) {
+    const value_info info = local_.variable_info(variable);
+    const bool wide = info.type == dtype::float64;
+    variables_.push_back({variable, update, gradient, block_bytes_[wide]});
+    block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+    const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;
+    infos_.push_back({graph_[variable].name, wide ? element_type::float64 : element_type::float32,
+                      info.extents.elements(), task, rule});
+  }
+
   void find_averaged_and_counters() {
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       if (graph_[n].def.op != &operation_of<variable_op>) continue;
       const variable_kind kind = kind_of(graph_[n].def);
       const value_info info = local_.variable_info(n);
       if (kind == variable_kind::averaged) {
-        const bool wide = info.type == dtype::float64;
-        if (!wide && info.type != dtype::float32)
+        if (info.type != dtype::float64 && info.type != dtype::float32)
           throw error(
               error_code::unimplemented, graph_[n].name,
               std::string("a variable that is averaged over workers is float or double, not ") + name(info.type));
-        variables_.push_back({n, graph_node::no_node, {}, block_bytes_[wide]});
-        block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
-        const int task = graph_[n].device.has_job() ? std::max(0, graph_[n].device.task) : -1;
-        // variable - (-1) * what was added to it
-        infos_.push_back({graph_[n].name,
-                          wide ? element_type::float64 : element_type::float32,
-                          info.extents.elements(),
-                          task,
-                          {"gradient_descent", {-1.0}}});
+        share(n, graph_node::no_node, {}, {"gradient_descent", {-1.0}});  // variable - (-1) * what was added to it
       } else if (kind == variable_kind::counter) {
         if (info.extents.elements() != 1 || (info.type != dtype::int64 && info.type != dtype::int32))
           throw error(error_code::unimplemented, graph_[n].name, "a counter is one std::int64_t or std::int32_t");

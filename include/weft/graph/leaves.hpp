@@ -253,9 +253,9 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T,
 
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
-requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
-    variable_node<T, Dims> variable(graph& g, std::string_view name, Num first,
-                                    variable_kind kind = variable_kind::trained) {
+  requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+variable_node<T, Dims> variable(graph& g, std::string_view name, Num first,
+                                variable_kind kind = variable_kind::trained) {
   return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
 /// A scalar of the number's type, which it starts as.
@@ -276,7 +276,8 @@ node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
 template <Expression Expr>
-requires(!Expr::symbolic && Expr::operations > 0) auto constant(graph& g, const Expr& value) {
+  requires(!Expr::symbolic && Expr::operations > 0)
+auto constant(graph& g, const Expr& value) {
   return constant(g, eval(value));
 }
 
