@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <weft/device/cpu/matmul.hpp>
+#include <weft/device/cpu/pivots.hpp>
 #if defined(WEFT_HAS_LAPACK)
   #include <weft/device/cpu/lu_lapack.hpp>
 #endif
@@ -18,14 +19,6 @@ template <class T>
 WEFT_INLINE void subtract_multiple(std::size_t n, T f, const T* y, T* x) {
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) x[i] -= f * y[i];
-}
-
-template <class T>
-void swap_rows(std::size_t n, T* a, T* b) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const T keep = a[i];
-    a[i] = b[i], b[i] = keep;
-  }
 }
 
 /// C -= op(A) * B of parts of larger matrices; of many rows, strip by strip.
@@ -76,19 +69,13 @@ struct reference_lu {
   template <class T>
   static void solve(std::size_t n, std::size_t m, const T* lu, const std::int32_t* pivots, bool transposed, T* x,
                     thread_pool* pool) {
-    for (std::size_t i = 0; !transposed && i < n; ++i) exchange(i, pivots[i], m, x);
+    for (std::size_t i = 0; !transposed && i < n; ++i) detail::exchange_pivot(i, pivots[i], m, x);
     solve_triangle<T>({n, n, transposed, transposed}, lu, m, x, m, pool);
     solve_triangle<T>({n, n, !transposed, transposed}, lu, m, x, m, pool);
-    for (std::size_t i = n; transposed && i-- > 0;) exchange(i, pivots[i], m, x);
+    for (std::size_t i = n; transposed && i-- > 0;) detail::exchange_pivot(i, pivots[i], m, x);
   }
 
  private:
-  template <class T>
-  static void exchange(std::size_t i, std::int32_t with, std::size_t m, T* x) {
-    const auto k = static_cast<std::size_t>(with);
-    if (k != i) detail::swap_rows(m, x + i * m, x + k * m);
-  }
-
   template <class T>
   static WEFT_INLINE bool factorize_columns(std::size_t n, std::size_t begin, std::size_t end, T* a,
                                             std::int32_t* pivots) {

@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <weft/device/cpu/openblas.hpp>
+#include <weft/device/cpu/pivots.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/error.hpp>
-
-// OpenBLAS is told to use no threads of its own, where it is OpenBLAS.
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 
 WEFT_COLD_BEGIN
 namespace weft::library {
@@ -36,7 +35,7 @@ struct lapack {
   template <class T>
   static bool factorize(std::size_t n, T* a, std::int32_t* pivots, thread_pool*) {
     static_assert(std::is_same_v<int, std::int32_t>);
-    [[maybe_unused]] static const bool once = (openblas_set_num_threads ? openblas_set_num_threads(1) : void(), true);
+    keep_openblas_on_one_thread();
     if (n == 0) return true;
     const int size = extent(n);
     int info = 0;
@@ -52,24 +51,16 @@ struct lapack {
   static void solve(std::size_t n, std::size_t m, const T* lu, const std::int32_t* pivots, bool transposed, T* x,
                     thread_pool*) {
     if (n == 0 || m == 0) return;
-    for (std::size_t i = 0; transposed && i < n; ++i) exchange(i, pivots[i], m, x);
+    for (std::size_t i = 0; transposed && i < n; ++i) detail::exchange_pivot(i, pivots[i], m, x);
     divide(n, m, lu, transposed ? "L" : "U", transposed ? "T" : "N", x);
     divide(n, m, lu, transposed ? "U" : "L", transposed ? "T" : "N", x);
-    for (std::size_t i = n; !transposed && i-- > 0;) exchange(i, pivots[i], m, x);
+    for (std::size_t i = n; !transposed && i-- > 0;) detail::exchange_pivot(i, pivots[i], m, x);
   }
 
  private:
   static int extent(std::size_t n) {
     if (n > 0x7fffffff) throw error(error_code::unimplemented, "LAPACK", {"counts to 2^31 - 1, and a matrix has ", n});
     return static_cast<int>(n);
-  }
-  template <class T>
-  static void exchange(std::size_t i, std::int32_t with, std::size_t m, T* x) {
-    const auto k = static_cast<std::size_t>(with);
-    for (std::size_t c = 0; k != i && c < m; ++c) {
-      const T keep = x[i * m + c];
-      x[i * m + c] = x[k * m + c], x[k * m + c] = keep;
-    }
   }
   template <class T>
   static void divide(std::size_t n, std::size_t m, const T* lu, const char* which, const char* transposed, T* x) {

@@ -9,10 +9,7 @@
 #include <type_traits>
 
 #include <weft/device/cpu/matmul_reference.hpp>
-
-// OpenBLAS brings threads of its own, for the whole process; where it is OpenBLAS that was linked, it is told to use
-// none.
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+#include <weft/device/cpu/openblas.hpp>
 
 namespace weft::library {
 
@@ -24,7 +21,7 @@ struct cblas {
   template <class T>
   static void matmul(const matmul_shape& s, T alpha, const T* a, std::size_t lda, const T* b, std::size_t ldb, T beta,
                      T* c, std::size_t ldc) {
-    [[maybe_unused]] static const bool once = (openblas_set_num_threads ? openblas_set_num_threads(1) : void(), true);
+    keep_openblas_on_one_thread();
     constexpr std::size_t most = 0x7fffffff;
     const bool fits = s.m <= most && s.n <= most && s.k <= most && lda <= most && ldb <= most && ldc <= most;
     if (s.m == 0 || s.n == 0 || s.k == 0 || !fits || (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k)))

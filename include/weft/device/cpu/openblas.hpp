@@ -1,0 +1,13 @@
+#pragma once
+
+// OpenBLAS brings threads of its own, for the whole process; where it is OpenBLAS that was linked, it is told to use
+// none.
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+
+namespace weft::library {
+
+inline void keep_openblas_on_one_thread() {
+  [[maybe_unused]] static const bool once = (openblas_set_num_threads ? openblas_set_num_threads(1) : void(), true);
+}
+
+}  // namespace weft::library
