@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/language.hpp>
+
 // OpenBLAS brings threads of its own, for the whole process; where it is OpenBLAS that was linked, it is told to use
 // none.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
