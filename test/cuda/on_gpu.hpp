@@ -6,20 +6,11 @@
 #include <cstdio>
 #include <utility>
 
-#include <boost/test/unit_test.hpp>
-#if defined(WEFT_GPU_EMULATION)
-  #include <weft/device/gpu/emulated.hpp>
-  #include <weft/ops/gpu/all.hpp>
-  #include <weft/ops/gpu/convolution.hpp>
-  #include <weft/ops/gpu/matmul.hpp>
-  #include <weft/ops/gpu/pooling.hpp>
-  #include <weft/session/gpu_session.hpp>
-  #include <weft/weft.hpp>
-#else
-  #include <weft/cuda.hpp>
-#endif
+#include "device_headers.hpp"
 
-#include "../session_on_cpu.hpp"
+#if !defined(STANDIN_LEAVES_OUT)
+  #define STANDIN_LEAVES_OUT ""
+#endif
 
 namespace weft {
 
@@ -48,7 +39,7 @@ int main(int count, char** arguments) {
     return 77;
   }
 #endif
-  return standin::run(count, arguments);
+  return standin::run(count, arguments, STANDIN_LEAVES_OUT);
 }
 
 #define session session_on_gpu
