@@ -1,5 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <weft/weft.hpp>
 
@@ -206,6 +208,38 @@ void check_lenet(float tolerance) {
   BOOST_CHECK(narrow == losses_of_lenet<T>(2));
 }
 
+/// C++ says nothing of these, and processors differ, as do the ends of a loop from its middle.
+template <class From, class To>
+void check_casts() {
+  constexpr double least = static_cast<double>(std::numeric_limits<To>::min());
+  constexpr double most = static_cast<double>(std::numeric_limits<To>::max());
+  constexpr std::size_t n = 37;
+  graph g;
+  const auto x = placeholder<From, dims<n>>(g, "x");
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(cast<To>(x)), feed(x));
+  for (const double value : {0.9, -0.9, 127.5, 128.0, -128.5, -129.0, 255.5, 256.0, 65504.0, -2147483648.0, 2147483648.0,
+                             4294967296.0, 9.3e18, -9.3e18, 1.9e19, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    tensor<From, dims<n>> given;
+    for (std::size_t i = 0; i < n; ++i)
+      if constexpr (std::is_same_v<From, double>)
+        given.data()[i] = value;
+      else
+        given.data()[i] = From(static_cast<float>(value));
+    const double is = static_cast<double>(given.data()[0]);
+    const To want = is != is        ? To(0)
+                    : is >= most    ? std::numeric_limits<To>::max()
+                    : is <= least   ? std::numeric_limits<To>::min()
+                                    : static_cast<To>(is);
+    const auto found = step(given);
+    const auto at_once = eval(cast<To>(given));
+    for (std::size_t i = 0; i < n; ++i)
+      BOOST_REQUIRE_MESSAGE(found.data()[i] == want && at_once.data()[i] == want,
+                            "cast of " << is << ", element " << i << ": " << +found.data()[i] << " and "
+                                       << +at_once.data()[i] << ", not " << +want);
+  }
+}
+
 template <class T>
 void check_all() {
   check_scalars<T>();
@@ -221,6 +255,13 @@ void check_all() {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(casts_of_what_an_integer_type_does_not_have) {
+  check_casts<float, std::int8_t>();
+  check_casts<float, std::uint32_t>();
+  check_casts<double, std::int32_t>();
+  check_casts<double, std::uint64_t>();
+  check_casts<weft::half, std::uint8_t>();
+}
 BOOST_AUTO_TEST_CASE(halves) { check_all<weft::half>(); }
 BOOST_AUTO_TEST_CASE(bfloat16s) { check_all<bfloat16>(); }
 BOOST_AUTO_TEST_CASE(a_lenet_of_halves) { check_lenet<weft::half>(0.005f); }

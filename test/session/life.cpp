@@ -5,6 +5,7 @@
 #include "errors.hpp"
 
 using namespace weft;
+using test::failure;
 using test::says;
 
 BOOST_AUTO_TEST_CASE(a_step_is_planned_after_the_graph_has_grown) {
@@ -17,6 +18,16 @@ BOOST_AUTO_TEST_CASE(a_step_is_planned_after_the_graph_has_grown) {
   BOOST_TEST(step(tensor<float, dims<dyn<"n">>>(shape(2), {1, 2})) == 6);
   BOOST_TEST(s.eval(sum(late)) == 3);
   BOOST_TEST(step(tensor<float, dims<dyn<"n">>>(shape(3), {1, 2, 3})) == 12);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_was_moved_says_so) {
+  graph g;
+  const auto x = placeholder<float, dims<2>>(g, "x");
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(x * 2.0f), feed(x));
+  auto other = std::move(step);
+  BOOST_CHECK_EQUAL(other(tensor<float, dims<2>>{1, 2})(1), 4);
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { step(tensor<float, dims<2>>{1, 2}); }), "moved");
 }
 
 BOOST_AUTO_TEST_CASE(a_session_keeps_the_extents_it_was_made_with) {

@@ -467,6 +467,25 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range) {
   for (const float x_of_w : s.eval(w)) BOOST_CHECK_EQUAL(x_of_w, 1);  // the failed steps updated nothing
   const auto [cost, none] = step(rows, tensor<std::int32_t, classes>(shape(2), {0, 2}));
   BOOST_CHECK_CLOSE(cost, std::log(3.0f), 1e-4);
+
+  using no_classes = dims<dyn<"batch">, 0>;
+  const auto nothing = placeholder<float, no_classes>(g);
+  CHECK_SAYS(failure(error_code::out_of_range,
+                     [&] {
+                       s.eval(softmax_cross_entropy(nothing, labels), with(nothing, tensor<float, no_classes>(shape(2, 0))),
+                              with(labels, tensor<std::int32_t, classes>(shape(2), {0, 0})));
+                     }),
+             "0 classes");
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_no_classes_have_losses) {
+  graph g;
+  const auto x = placeholder<double, dims<40, 0>>(g), labels = placeholder<double, dims<40, 0>>(g);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(softmax_cross_entropy(x, labels)), feed(x, labels));
+  const tensor<double, dims<40, 0>> none;
+  for (int i = 0; i < 2; ++i)
+    for (const double loss : step(none, none)) BOOST_CHECK_EQUAL(loss, 0);
 }
 
 BOOST_AUTO_TEST_CASE(impossible_placements) {

@@ -220,53 +220,12 @@ WEFT_COLD_END
 
 namespace detail {
 
-template <class Dims, std::size_t Axis, auto Extent, class Indices>
-struct with_extent_at;
-template <class Dims, std::size_t Axis, auto Extent, std::size_t... Index>
-struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here == Axis)
-      return Extent;
-    else
-      return extent_at<Dims, Here>::value;
-  }
-  using type = dims<extent<Index>()...>;
-};
-/// `Dims` with another extent along an axis.
-template <class Dims, std::size_t Axis, auto Extent>
-using with_extent = typename with_extent_at<Dims, Axis, Extent, typename make_indices<Dims::rank>::type>::type;
-
-/// A known extent as one that others are computed with.
-template <auto Extent>
-constexpr auto as_operand() {
-  if constexpr (is_dynamic(Extent))
-    return Extent;
-  else
-    return extent<static_cast<std::int64_t>(Extent)>;
-}
-template <std::size_t Axis, class... Dims>
-constexpr auto summed_extent() {
-  if constexpr ((is_dynamic(extent_at<Dims, Axis>::value) || ...))
-    return (as_operand<extent_at<Dims, Axis>::value>() + ...);
-  else
-    return (extent_at<Dims, Axis>::value + ...);
-}
 template <auto Extent, int More>
 constexpr auto longer_extent() {
-  if constexpr (is_dynamic(Extent) && More != 0)
-    return Extent + extent<More>;
-  else if constexpr (is_dynamic(Extent))
+  if constexpr (More == 0)
     return Extent;
   else
-    return Extent + More;
-}
-template <auto Extent, int Count>
-constexpr auto part_of_extent() {
-  if constexpr (is_dynamic(Extent))
-    return Extent / extent<Count>;
-  else
-    return Extent / Count;
+    return Extent + extent<More>;
 }
 
 template <int... Axes>
@@ -325,18 +284,6 @@ auto concat_of(std::size_t axis, const X&... x) {
   return call_operation<concat_op, T, To>(extents, {axis}, x...);
 }
 
-/// The operand's extents, with another one along an axis: To's, or what it says of a tensor.
-template <class To, class X>
-shape resized(const X& x, std::size_t axis, std::int64_t extent) {
-  if constexpr (X::symbolic) {
-    return To::spec;
-  } else {
-    shape extents = x.extents();
-    extents[axis] = extent;
-    return extents;
-  }
-}
-
 }  // namespace detail
 
 /// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
@@ -376,7 +323,7 @@ template <int Axis, Expression First, Expression... Rest>
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(first, rest...);
   } else {
-    using To = detail::with_extent<D, axis, detail::summed_extent<axis, D, dims_t<Rest>...>()>;
+    using To = with_extent<D, axis, (extent_of<D, axis>() + ... + extent_of<dims_t<Rest>, axis>())>;
     if constexpr (First::symbolic || (Rest::symbolic || ...)) gpu::compile_kernels<gpu::moves, T>();
     return detail::concat_of<T, To>(axis, materialize(first), materialize(rest)...);
   }
@@ -394,10 +341,10 @@ template <int Axis, int Begin, int Size, Expression Expr>
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {
-    using To = detail::with_extent<D, axis, Size>;
+    using To = with_extent<D, axis, Size>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    return call_operation<slice_op, T, To>(detail::resized<To>(x, axis, Size), {axis, Begin}, x);
+    return call_operation<slice_op, T, To>(resized(extents_of(x), axis, Size), {axis, Begin}, x);
   }
 }
 
@@ -412,10 +359,10 @@ template <int Axis, int Before, int After, Expression Expr>
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {
-    using To = detail::with_extent<D, axis, detail::longer_extent<detail::extent_at<D, axis>::value, Before + After>()>;
+    using To = with_extent<D, axis, detail::longer_extent<extent_of<D, axis>(), Before + After>()>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    return call_operation<pad_op, T, To>(detail::resized<To>(x, axis, extents_of(x)[axis] + Before + After),
+    return call_operation<pad_op, T, To>(resized(extents_of(x), axis, extents_of(x)[axis] + Before + After),
                                          {axis, Before}, x);
   }
 }
@@ -424,7 +371,7 @@ namespace detail {
 
 template <class T, class To, class X, std::size_t... Part>
 auto parts_of(const X& x, std::size_t axis, indices<Part...>) {
-  const shape part = resized<To>(x, axis, extents_of(x)[axis] / static_cast<std::int64_t>(sizeof...(Part)));
+  const shape part = resized(extents_of(x), axis, extents_of(x)[axis] / static_cast<std::int64_t>(sizeof...(Part)));
   return call_operation<split_op>(std::tuple{(static_cast<void>(Part), typed_result<T, To>{part})...}, {axis}, x);
 }
 
@@ -446,7 +393,7 @@ template <int Axis, int Count, Expression Expr>
     }
     (parts());
   } else {
-    using To = detail::with_extent<D, axis, detail::part_of_extent<detail::extent_at<D, axis>::value, Count>()>;
+    using To = with_extent<D, axis, extent_of<D, axis>() / extent<Count>>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     return detail::parts_of<T, To>(materialize(e), axis, parts());
   }

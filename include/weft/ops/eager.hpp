@@ -14,7 +14,7 @@ namespace weft {
 /// One of several results of an operation.
 template <class T, class Dims>
 struct typed_result {
-  shape extents;  ///< those of its type or, over tensors, those at hand
+  shape extents;  ///< over tensors; in a graph they are those of the type
 };
 
 namespace detail {
@@ -130,7 +130,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
     const symbol result = record_operation(
-        op, {dtype_of<T>, extents}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands));
+        op, {dtype_of<T>, D::spec}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands));
     remember_formulas<D>(*result.builder());
     return make_node<T, D, Dev>(result);
   } else {
@@ -150,8 +150,9 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
 template <class Dev, class... T, class... D, std::size_t... Index, class... Operands>
 auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>& results, indices<Index...>,
                    sequence<std::int64_t> attributes, const Operands&... operands) {
-  const value_info outputs[] = {value_info{dtype_of<T>, std::get<Index>(results).extents}...};
-  if constexpr ((Operands::symbolic || ...)) {
+  constexpr bool symbolic = (Operands::symbolic || ...);
+  const value_info outputs[] = {value_info{dtype_of<T>, symbolic ? D::spec : std::get<Index>(results).extents}...};
+  if constexpr (symbolic) {
     const operand_source sources[] = {source_of(operands)...};
     node_def c;
     c.op = &op;
@@ -183,9 +184,15 @@ const shape& extents_of(const Expr& e) {
     return e.extents();
 }
 
+/// They, with another one along an axis.
+inline shape resized(shape extents, std::size_t axis, std::int64_t extent) {
+  extents[axis] = extent;
+  return extents;
+}
+
 /// A declared operation of nodes and tensors, with one output: recorded if there is a node among them, run at once over
-/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are To's or, over tensors, those of
-/// the result. An operand that is an expression goes through `materialize` before.
+/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are those of the result over tensors,
+/// and in a graph, where To says them, not looked at. An operand that is an expression goes through `materialize` before.
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
   return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, words_of(a), first, rest...);

@@ -465,8 +465,9 @@ template <Expression P, Operand A, Operand B>
   }
 }
 
-/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. Its
-/// gradient is that of the result, converted back.
+/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. What an
+/// integer type does not have becomes the nearest that it has, and a NaN 0, on CPUs and GPUs. Its gradient is that of
+/// the result, converted back.
 template <Element To, Expression X>
 [[nodiscard]] auto cast(const X& x) {
   if constexpr (std::is_same_v<To, value_t<X>>)

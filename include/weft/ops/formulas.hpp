@@ -556,7 +556,8 @@ struct select {
     return math::select(p, V(0), g);
   }
 };
-/// Conversion of the element type. Storage-only types go through float.
+/// Conversion of the element type. Storage-only types go through float. Of a number that an integer type does not have,
+/// C++ says nothing, and processors differ: it becomes the nearest there is, and a NaN 0, as on GPUs.
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
@@ -567,6 +568,8 @@ struct cast {
       return convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
       return x;
+    else if constexpr (math::exceeds<V, To>)
+      return math::nearest_integer<To>(static_cast<std::conditional_t<std::is_same_v<V, double>, double, float>>(x));
     else
       return static_cast<To>(x);
   }

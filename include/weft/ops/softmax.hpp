@@ -14,6 +14,12 @@
 namespace weft {
 namespace detail {
 
+/// All rows along the last axis, those of no elements too: a loss has one number for each.
+inline std::size_t leading_rows(shape s) {
+  s[s.rank - 1] = 1;
+  return s.elements();
+}
+
 template <softmax_kind Kind, class T, class Label>
 class softmax_kernel final : public kernel {
   static constexpr bool has_labels = Kind >= softmax_kind::cross_entropy;
@@ -22,7 +28,7 @@ class softmax_kernel final : public kernel {
   explicit softmax_kernel(const prepare_context& p) : name_(p.c.op->name) {
     const shape& s = p.inputs[0].extents;
     columns_ = static_cast<std::size_t>(s[s.rank - 1]);
-    rows_ = columns_ ? s.elements() / columns_ : 0;
+    rows_ = leading_rows(s);
     chunks_ = {rows_, rows_ * columns_};
     scratch_.resize(chunks_.count * columns_);
     for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];

@@ -271,6 +271,7 @@ class prepared_step {
   const step_request& request() const { return plan_->request(); }
 
  private:
+  [[noreturn]] static void refuse_moved();
   void execute(binding&);
   void execute_observed(binding&);
 
@@ -707,6 +708,9 @@ WEFT_DECL prepared_step::prepared_step(session& s, step_request request) : owner
   plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
+WEFT_DECL void prepared_step::refuse_moved() {
+  throw error(error_code::failed_precondition, "step", "was moved to another one, which runs in its place");
+}
 WEFT_DECL void prepared_step::execute_observed(binding& b) {
   if (owner_->options_.log_device_placement && !logged_)
     std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
@@ -731,6 +735,8 @@ inline void prepared_step::execute(binding& b) {
 
 template <class Place>
 void prepared_step::run(const detail::fed_value* fed, Place place) {
+  if (!plan_) [[unlikely]]
+    refuse_moved();
   binding& b = plan_->bind(fed);
   b.feed(fed);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)

@@ -87,6 +87,36 @@ struct make_indices<0, Index...> {
   using type = indices<Index...>;
 };
 
+template <class Dims, std::size_t Axis, auto Extent, class Indices>
+struct with_extent_at;
+template <class Dims, std::size_t Axis, auto Extent, std::size_t... Index>
+struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here == Axis)
+      return canonical<Extent>();
+    else
+      return extent_at<Dims, Here>::value;
+  }
+  using type = dims<extent<Index>()...>;
+};
+
+}  // namespace detail
+
+/// The extent of an axis, known or named, as one that others are computed of: `extent_of<D, 0>() + extent<1>`.
+template <class Dims, std::size_t Axis>
+constexpr auto extent_of() {
+  return detail::operand_extent<detail::extent_at<Dims, Axis>::value>();
+}
+
+/// `Dims` with another extent along an axis: of `dims<dyn<"n">, 4>` is `with_extent<D, 0, extent_of<D, 0>() / extent<2>>`
+/// the half of it.
+template <class Dims, std::size_t Axis, auto Extent>
+using with_extent =
+    typename detail::with_extent_at<Dims, Axis, Extent, typename detail::make_indices<Dims::rank>::type>::type;
+
+namespace detail {
+
 // ---- broadcasting ----
 
 constexpr bool broadcastable(const shape& a, const shape& b) {

@@ -61,12 +61,13 @@ void check_indices(const shape& extents, const std::int64_t* indices);
 }
 
 WEFT_DECL void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
+  for (std::size_t i = 0; i < given.rank; ++i)
+    if (given[i] < 0) throw error(error_code::invalid_argument, what, {"an extent is at least 0, not ", given[i]});
   bool fits = spec.rank == given.rank;
   for (std::size_t i = 0; fits && i < spec.rank; ++i) {
     if (spec[i] >= 0) fits = spec[i] == given[i];
     for (std::size_t j = 0; fits && j < i; ++j)
       if (spec[i] < 0 && spec[i] == spec[j]) fits = given[i] == given[j];
-    fits = fits && given[i] >= 0;
   }
   if (!fits) shape_mismatch(what, spec, names, given);
   checked_bytes(what, given, 1);

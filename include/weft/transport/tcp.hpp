@@ -218,7 +218,7 @@ class tcp {
     if (is_loopback(where.host)) return;
     throw error(error_code::permission_denied, "tcp",
                 to_string(where) +
-                    " is not a loopback address; without authentication Weft speaks only over loopback: use "
+                    " is not a loopback address; what is sent is not encrypted, so Weft speaks only over loopback: use "
                     "127.0.0.1, ::1 or localhost");
   }
 

@@ -50,7 +50,11 @@
 
 /// Before a loop whose iterations are independent of each other.
 #if defined(__clang__)
-  #define WEFT_VECTORIZE _Pragma("clang loop vectorize(enable) interleave(enable)")
+  #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    #define WEFT_VECTORIZE  // it cannot, and would warn
+  #else
+    #define WEFT_VECTORIZE _Pragma("clang loop vectorize(enable) interleave(enable)")
+  #endif
 #else
   #define WEFT_VECTORIZE _Pragma("GCC ivdep")
 #endif

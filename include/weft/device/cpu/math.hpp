@@ -354,6 +354,22 @@ requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
   return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
 }
 
+/// Whether V, a type of fractions, has numbers that the integers of To do not.
+template <class V, class To>
+inline constexpr bool exceeds = is_differentiable<V> && std::is_integral_v<To> && !std::is_same_v<To, bool>;
+
+/// x towards zero; the nearest that To has where it has none, and 0 of NaN.
+template <class To, class V>
+WEFT_HOST_DEVICE WEFT_INLINE constexpr To nearest_integer(V x) {
+  constexpr To least = std::is_signed_v<To> ? static_cast<To>(To(1) << (8 * sizeof(To) - 1)) : To(0);
+  constexpr To most = static_cast<To>(~least);
+  constexpr V limit = static_cast<V>(most / 2 + 1) * V(2);  // the first behind them, a power of two
+  constexpr V last = limit - limit * (sizeof(V) == 4 ? V(0x1p-24) : V(0x1p-53));
+  const V below = x < limit ? x : last;
+  const To inside = static_cast<To>(below > static_cast<V>(least) ? below : static_cast<V>(least));
+  return x >= limit ? most : x == x ? inside : To(0);
+}
+
 /// The error function: 2 / sqrt(pi) times the integral of e^-t^2 from 0 to x. 1.5 ulp.
 WEFT_HOST_DEVICE WEFT_INLINE float erf(float x) {
 #if defined(__CUDA_ARCH__)

@@ -13,7 +13,7 @@ namespace weft::device {
 /// the same memory.
 template <class T>
 void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
-  T largest = x[0];
+  T largest = n ? x[0] : T();
   for (std::size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) {

@@ -109,8 +109,9 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Kind == softmax_kind::cross_entropy) {
       const T scale = T(1) / sum;
       if (lane == 0)
-        this->y[row] = math::log(sum) * reduce_warps(ours.labels + first, lanes, added()) -
-                       reduce_warps(ours.dot + first, lanes, added());
+        this->y[row] = this->columns ? math::log(sum) * reduce_warps(ours.labels + first, lanes, added()) -
+                                           reduce_warps(ours.dot + first, lanes, added())
+                                     : T(0);
       for (std::uint32_t c = lane; c < this->columns; c += lanes)
         this->second[start + c] = math::exp(x[c] - largest) * scale - labels[c];
     } else {

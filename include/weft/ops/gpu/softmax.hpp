@@ -18,7 +18,7 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   check_size(p.c.op->name, s);
   body_type body{};
   body.columns = static_cast<std::uint32_t>(s[s.rank - 1]);
-  body.rows = body.columns ? static_cast<std::uint32_t>(s.elements()) / body.columns : 0;
+  body.rows = static_cast<std::uint32_t>(weft::detail::leading_rows(s));
   body.lanes_log = softmax_lanes_log(body.columns);
   body.wide_labels = p.c.inputs.size() > 1 && p.inputs[1].type == dtype::int64;
   auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(body.rows) + "x" +
