@@ -490,10 +490,10 @@ constexpr auto canonical() {
 /// An extent of a dims, as something to compute with.
 template <auto Value>
 constexpr auto operand_extent() {
-  if constexpr (extent_like<decltype(Value)>)
+  if constexpr (is_dynamic(Value))
     return Value;
   else
-    return fixed_extent<Value>{};
+    return fixed_extent<code(Value)>{};
 }
 
 }  // namespace detail
