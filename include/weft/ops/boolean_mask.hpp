@@ -94,6 +94,8 @@ class masked_rows_kernel final : public kernel {
     const auto* const numbers = reinterpret_cast<const std::int32_t*>(f.buffers[numbers_]);
     std::byte* const y = f.buffers[out_];
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      if (bytes_ == 4) return take_elements<std::uint32_t>(x, numbers, y, begin, end);
+      if (bytes_ == 8) return take_elements<std::uint64_t>(x, numbers, y, begin, end);
       for (std::size_t i = begin; i < end; ++i)
         if (const auto row = static_cast<std::size_t>(numbers[i]); row < rows_)
           __builtin_memcpy(y + i * bytes_, x + row * bytes_, bytes_);
@@ -104,6 +106,18 @@ class masked_rows_kernel final : public kernel {
   std::string describe() const override { return str_cat({name_, " ", chunks_.items, " of ", rows_, " rows"}); }
 
  private:
+  /// Rows of one element each, without a call for each.
+  template <class Word>
+  void take_elements(const std::byte* x, const std::int32_t* numbers, std::byte* y, std::size_t begin,
+                     std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      Word word = 0;
+      const auto row = static_cast<std::size_t>(numbers[i]);
+      if (row < rows_) __builtin_memcpy(&word, x + row * sizeof word, sizeof word);
+      __builtin_memcpy(y + i * sizeof word, &word, sizeof word);
+    }
+  }
+
   std::uint32_t in_, numbers_, out_;
   const char* name_;
   std::size_t rows_, bytes_;
@@ -185,14 +199,14 @@ auto find_rows(const Mask& mask) {
 
 /// The rows of x that were found, `Gone` being the axes that number them: of the bound in a graph, as many as there are
 /// over tensors.
-template <class Op, auto Count, std::size_t Gone, class Expr, class Rows, class Number>
+template <class Op, class Count, std::size_t Gone, class Expr, class Rows, class Number>
 auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using Real = with_rows<D, Gone, Count>;
   constexpr std::size_t row_rank = D::rank - Gone;
   if constexpr (Rows::symbolic) {
-    using To = with_rows<D, Gone, extent_at<dims_t<Rows>, 0>::value>;
+    using To = with_rows<D, Gone, dims_t<Rows>>;
     auto values = call_operation<Op, T, To>(To::spec, {row_rank}, x, found.rows, found.places);
     return bounded<decltype(values), Real>{values, found.count};
   } else {
@@ -238,13 +252,14 @@ template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
         throw error(error_code::invalid_argument, "boolean_mask",
                     {"the mask has extents ", to_string(m.extents()), ", and x ", to_string(x.extents()),
                      ": they begin alike"});
-    return detail::take_rows<boolean_mask_op, Count, dims_t<Mask>::rank>(x, detail::find_rows(detail::flattened(m)));
+    return detail::take_rows<boolean_mask_op, dims<Count>, dims_t<Mask>::rank>(x,
+                                                                               detail::find_rows(detail::flattened(m)));
   }
 }
 /// Of a bounded value those of its real rows where the mask is true.
 template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 [[nodiscard]] auto boolean_mask(const bounded<Values, Dims>& b, const Mask& mask) {
-  using D = dims<detail::extent_at<dims_t<Values>, 0>::value>;
+  using D = detail::rows_of_bound<Values>;
   using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_does_not_fit<dims_t<Mask>, D>>;
   static_assert(correct<mistake>, "boolean_mask: of a bounded value, needs a mask of bool, one for each row");
   if constexpr (correct<mistake>)

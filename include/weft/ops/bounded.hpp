@@ -63,20 +63,32 @@ struct rows_alone_at<D, indices<Index...>> {
 template <class D>
 using rows_alone = typename rows_alone_at<D, typename make_indices<D::rank>::type>::type;
 
+/// The bound alone.
+template <class Values>
+using rows_of_bound = select<dims_t<Values>, 1, pick_kept<0>>;
+
 template <class D, class Dev>
 auto valid_rows(const node<std::int64_t, dims<>, Dev>& count) {
   return call_operation<valid_rows_op, bool, rows_alone<D>>(rows_alone<D>::spec, {}, count);
 }
 
-/// `First` in place of the first `Gone` extents of D.
-template <class D, std::size_t Gone, auto First, class Indices>
+/// The first extent of `First` in place of the first `Gone` ones of D. By their places, and from types: of an extent
+/// that is a function's argument nvcc makes a name that the host's compiler does not know.
+template <class D, std::size_t Gone, class First, class Indices>
 struct with_rows_at;
-template <class D, std::size_t Gone, auto First, std::size_t... Index>
+template <class D, std::size_t Gone, class First, std::size_t... Index>
 struct with_rows_at<D, Gone, First, indices<Index...>> {
-  using type = dims<First, extent_at<D, Gone + Index>::value...>;
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here == 0)
+      return extent_at<First, 0>::value;
+    else
+      return extent_at<D, Gone + Here - 1>::value;
+  }
+  using type = dims<extent<Index>()...>;
 };
-template <class D, std::size_t Gone, auto First>
-using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D::rank - Gone>::type>::type;
+template <class D, std::size_t Gone, class First>
+using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D::rank - Gone + 1>::type>::type;
 
 }  // namespace detail
 
@@ -209,7 +221,7 @@ auto reduce_bounded(const bounded<Values, Dims>& b) {
 /// Of each row of the bound whether it is real: bool, `[bound]`.
 template <class Values, class Dims>
 [[nodiscard]] auto valid(const bounded<Values, Dims>& b) {
-  return detail::valid_rows<dims<detail::extent_at<dims_t<Values>, 0>::value>>(b.count);
+  return detail::valid_rows<detail::rows_of_bound<Values>>(b.count);
 }
 
 /// What was computed from the rows of a bounded value, with its count, and 0 behind it.
@@ -219,7 +231,7 @@ template <Expression Expr, class Values, class Dims>
   using mistake = rows_are_not_those_of_the_bound<D, dims_t<Values>>;
   static_assert(correct<mistake>, "with_count: the values have a row for each of the bounded value's");
   if constexpr (correct<mistake>)
-    return detail::bounded_by<detail::with_rows<D, 1, detail::extent_at<Dims, 0>::value>>(values, b.count);
+    return detail::bounded_by<detail::with_rows<D, 1, Dims>>(values, b.count);
   else
     return b;
 }
@@ -232,7 +244,7 @@ requires(!is_bounded<Number>) [[nodiscard]] auto with_count(const Expr& values, 
   using mistake = first_mistake<count_is_not_a_scalar<Number>, axis_out_of_range<D, 0>>;
   static_assert(correct<mistake>, "with_count: the count is a scalar of the graph, std::int64_t, the values have rows");
   if constexpr (correct<mistake>)
-    return detail::bounded_by<detail::with_rows<D, 1, Count>>(values, let(count));
+    return detail::bounded_by<detail::with_rows<D, 1, dims<Count>>>(values, let(count));
   else
     return detail::after_mistake<value_t<Expr>, D>(values);
 }

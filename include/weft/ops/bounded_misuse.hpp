@@ -103,8 +103,7 @@ requires(is_bounded<X> || ...) auto top_k(const X&... x) {
 }
 template <auto... Options, class... X>
 requires(is_bounded<X> || ...) auto unique(const X&... x) {
-  static_assert(correct<some_rows_are_not_real<X...>>,
-                "unique: of what b was made of: boolean_mask(x, mask) has zeros behind its rows");
+  static_assert(correct<some_rows_are_not_real<X...>>, "unique: among b.values is a 0 that may not be real");
   return std::tuple{detail::after_bounded(x...), detail::after_bounded(x...)};
 }
 template <auto... Options, class... X>

@@ -81,7 +81,7 @@ using unique_mistake = first_mistake<elements_not_along_one_axis<dims_t<Expr>>, 
 
 namespace detail {
 
-template <bool Counted, auto Count, class Expr>
+template <bool Counted, class Count, class Expr>
 auto find_unique(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
@@ -118,7 +118,7 @@ template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique(const Expr& e) {
   static_assert(correct<unique_mistake<Expr>>, "unique: takes one axis of numbers: cast<std::int32_t>(x), reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
-    return detail::find_unique<false, Count>(e);
+    return detail::find_unique<false, dims<Count>>(e);
   } else {
     auto x = detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
     return unique_values<decltype(x), decltype(x)>{x, x};
@@ -131,7 +131,7 @@ template <auto Count = dyn<"count">, Expression Expr>
   static_assert(correct<unique_mistake<Expr>>,
                 "unique_with_counts: takes one axis of numbers: cast<std::int32_t>(x), reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
-    return detail::find_unique<true, Count>(e);
+    return detail::find_unique<true, dims<Count>>(e);
   } else {
     auto x = detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
     return counted_values<decltype(x), decltype(x), decltype(x)>{x, x, x};
