@@ -247,6 +247,14 @@ BOOST_AUTO_TEST_CASE(reductions_of_the_real_rows) {
   check_elements(a0, {0, 0, 0});
   check_elements(v, {0, 0, 0, 0});
 
+  // Rows of nothing.
+  const auto empty = placeholder<float, dims<batch{}, high{}>>(g, "empty");
+  const auto products = prod<1>(boolean_mask(empty, m));
+  const auto [some, all] = s.run(fetch(products, products.values), with(empty, tensor<float, dims<3, 0>>()),
+                                 with(m, tensor<bool, dims<3>>{false, true, false}));
+  check_elements(some, {1});
+  check_elements(all, {1, 0, 0});
+
   // Of integers, where nothing is as low as minus infinity.
   const auto ids = placeholder<std::int32_t, dims<batch{}>>(g, "ids");
   const auto different = unique(ids).values;
@@ -354,7 +362,15 @@ BOOST_AUTO_TEST_CASE(in_bodies) {
                                          return std::tuple{i + cast<int>(over.count), select(x > 1., x / 2., x)};
                                        },
                                        tensor<int>(0), x);
+  const auto [rounds, total] = while_loop([](auto i, auto, auto) { return i < 3; },
+                                          [](auto i, auto total, auto x) {
+                                            const auto over = boolean_mask(x * cast<double>(i), x > 1.);
+                                            return std::tuple{i + 1, total + sum(over)};
+                                          },
+                                          {.max_iterations = 3}, tensor<int>(0), tensor<double>(0), invariant(x));
+  const auto [dtotal] = gradients(total, x);
   session s{g};
+  check_elements(s.eval(dtotal, with(x, tensor<double, dims<4>>{3, -1, 2, 0.5})), {3, 0, 3, 0});
   auto step = s.prepare(fetch(chosen, dx, steps, low), feed(x, positive));
   for (int round = 0; round < 2; ++round) {
     const tensor<double, dims<batch{}>> a(shape(5), {3, -1, 3, 0.5, 3}), b(shape(2), {1, 9});

@@ -105,8 +105,8 @@ using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D:
 ///     auto loss = softmax_cross_entropy(matmul(kept.values, w), boolean_mask(labels, mask).values);
 ///     auto cost = mean(with_count(loss, kept));
 ///
-/// No gradient arrives at the other rows then. It is 0 there, and so must be finite what it is multiplied by on its
-/// way: the gradient of `log` at 0 is not.
+/// The gradient of the other rows is then 0. What it is multiplied by on its way must be finite for that: the gradient
+/// of `log` at 0 is not.
 ///
 /// Fetched it is a tensor of the real rows, of extents `Dims`, in memory that holds as many as the bound.
 template <class Values, class Dims>
@@ -188,13 +188,11 @@ auto mean_over(const Expr& e) {
     return e;
 }
 
-/// A reduction over real rows: over the first axis a value, over others one that has rows again.
+/// What was reduced within rows has rows again. Those behind the count may have become something else than 0: the
+/// product of no element is 1.
 template <class Dims, std::uint32_t Axes, class Reduced, class Count>
 auto reduced_rows(const Reduced& reduced, const Count& count) {
-  if constexpr ((Axes & 1) != 0)
-    return reduced;
-  else
-    return bounded<Reduced, without_axes<Dims, Axes>>{reduced, count};
+  return bounded_by<without_axes<Dims, Axes>>(reduced, count);
 }
 
 template <device::reduce_op How, auto... Axes, class Values, class Dims>
@@ -204,8 +202,10 @@ auto reduce_bounded(const bounded<Values, Dims>& b) {
     return after_mistake<T, dims_t<Values>>(b.values);
   } else {
     constexpr std::uint32_t axes = reduced_axes<dims_t<Values>, static_cast<int>(Axes)...>();
-    if constexpr (How == device::reduce_op::sum || (axes & 1) == 0) {
+    if constexpr ((axes & 1) == 0) {
       return reduced_rows<Dims, axes>(reduce<How, false, Axes...>(b.values), b.count);
+    } else if constexpr (How == device::reduce_op::sum) {
+      return reduce<How, false, Axes...>(b.values);
     } else {
       constexpr T neutral = How == device::reduce_op::product   ? T(1)
                             : How == device::reduce_op::minimum ? above_all<T>()
