@@ -323,8 +323,8 @@ BOOST_AUTO_TEST_CASE(embeddings_of_unique_ids) {
 }
 
 BOOST_AUTO_TEST_CASE(zeros_and_nans_that_are_unique) {
-  const double nan = NAN;
-  const auto [values, indices] = unique(tensor<double, dims<7>>{nan, -0.0, 1, 0.0, -nan, 1, -INFINITY});
+  const float nan = NAN;
+  const auto [values, indices] = unique(tensor<float, dims<7>>{nan, -0.0f, 1, 0.0f, -nan, 1, -INFINITY});
   BOOST_REQUIRE_EQUAL(values.elements(), 4u);
   BOOST_CHECK(std::isnan(values(0)) && values(1) == 0 && std::signbit(values(1)) && values(2) == 1);
   check_elements(indices, {0, 1, 2, 1, 0, 2, 3});
@@ -340,12 +340,12 @@ BOOST_AUTO_TEST_CASE(what_has_no_gradient) {
 
 BOOST_AUTO_TEST_CASE(in_bodies) {
   graph g;
-  const auto x = placeholder<double, dims<batch{}>>(g, "x");
+  const auto x = placeholder<float, dims<batch{}>>(g, "x");
   const auto positive = placeholder<bool>(g, "positive");
   const auto [values, count] = cond(
       positive,
       [](auto x) {
-        const auto kept = boolean_mask(x, x > 0.);
+        const auto kept = boolean_mask(x, x > 0.f);
         return std::tuple{kept.values, kept.count};
       },
       [](auto x) {
@@ -356,24 +356,24 @@ BOOST_AUTO_TEST_CASE(in_bodies) {
   const auto chosen = with_count<dyn<"chosen">>(values, count);
   const auto [dx] = gradients(sum(with_count(chosen.values * chosen.values, chosen)), x);
   // Halves what is over 1 until nothing is.
-  const auto [steps, low] = while_loop([](auto, auto x) { return max(x) > 1.; },
+  const auto [steps, low] = while_loop([](auto, auto x) { return max(x) > 1.f; },
                                        [](auto i, auto x) {
-                                         const auto over = boolean_mask(x, x > 1.);
-                                         return std::tuple{i + cast<int>(over.count), select(x > 1., x / 2., x)};
+                                         const auto over = boolean_mask(x, x > 1.f);
+                                         return std::tuple{i + cast<int>(over.count), select(x > 1.f, x / 2.f, x)};
                                        },
                                        tensor<int>(0), x);
   const auto [rounds, total] = while_loop([](auto i, auto, auto) { return i < 3; },
                                           [](auto i, auto total, auto x) {
-                                            const auto over = boolean_mask(x * cast<double>(i), x > 1.);
+                                            const auto over = boolean_mask(x * cast<float>(i), x > 1.f);
                                             return std::tuple{i + 1, total + sum(over)};
                                           },
-                                          {.max_iterations = 3}, tensor<int>(0), tensor<double>(0), invariant(x));
+                                          {.max_iterations = 3}, tensor<int>(0), tensor<float>(0), invariant(x));
   const auto [dtotal] = gradients(total, x);
   session s{g};
-  check_elements(s.eval(dtotal, with(x, tensor<double, dims<4>>{3, -1, 2, 0.5})), {3, 0, 3, 0});
+  check_elements(s.eval(dtotal, with(x, tensor<float, dims<4>>{3, -1, 2, 0.5})), {3, 0, 3, 0});
   auto step = s.prepare(fetch(chosen, dx, steps, low), feed(x, positive));
   for (int round = 0; round < 2; ++round) {
-    const tensor<double, dims<batch{}>> a(shape(5), {3, -1, 3, 0.5, 3}), b(shape(2), {1, 9});
+    const tensor<float, dims<batch{}>> a(shape(5), {3, -1, 3, 0.5, 3}), b(shape(2), {1, 9});
     const auto [kept, gradient, n, y] = step(a, true);
     check_elements(kept, {3, 3, 0.5, 3});
     check_elements(gradient, {6, 0, 6, 1, 6});
