@@ -1,7 +1,7 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
 set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow oracle.oracle
-                 oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.composition_gradients ops.copies
-                 ops.dropout ops.elementwise_gradients ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
+                 oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.bounded ops.composition_gradients
+                 ops.copies ops.dropout ops.elementwise_gradients ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
                  ops.storage_types train.minimize train.optimizers)
 
 # A GPU finds a label out of range, and has a NaN for it instead of an error, and a gradient there is a kernel of its
@@ -20,3 +20,6 @@ set(leaves_out_ops.dropout "a_step_that_throws_is_not_counted")
 set(leaves_out_session.control_flow
     "a_branch_that_is_not_taken_does_not_run bodies_allocate_nothing_after_the_first_calls branches_share_their_memory \
 a_loop_keeps_what_a_gradient_reads the_same_bits_with_threads_and_lanes graphs_and_steps_show_bodies")
+
+# They count allocations, and compare numbers of threads.
+set(leaves_out_ops.bounded "nothing_is_allocated_after_the_first_calls the_same_bits_with_threads")

@@ -713,7 +713,8 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
     if (y.id().node > last) last = y.id().node;
   for (std::uint32_t n = first; n < count; ++n)
     for (const value& in : nodes_[n].def.inputs)
-      if (depends[in.node] && is_floating(info(in).type)) depends[n] = 1;
+      if (depends[in.node] && is_floating(info(in).type) && nodes_[n].def.op != &operation_of<stop_gradient_op>)
+        depends[n] = 1;
 
   constexpr std::size_t max_inputs = 64;
   sequence<sequence<symbol>> arriving(count);  // per node and output

@@ -64,6 +64,16 @@ struct fetched_value_not_in_a_graph : mistake<!std::is_same_v<F, effect>> {};
 template <Expression Expr>
 struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
 
+/// What is one value to who fetches it and several nodes to a step, as a bounded value is (ops/bounded.hpp): `parts()`
+/// are these nodes, and `from_parts` makes the value of theirs.
+template <class F>
+concept FetchedInParts = requires(const F& f) {
+  f.parts();
+  &F::from_parts;
+};
+template <FetchedInParts F>
+struct fetched_value_not_in_a_graph<F> : mistake<false> {};
+
 /// Values are fed to nodes; let() makes a node of an expression, before it is used.
 template <class P>
 struct fed_to_non_node : mistake<!is_node<P>> {};
@@ -95,7 +105,7 @@ namespace detail {
 
 template <class Expr>
 auto as_fetch(const Expr& e) {
-  if constexpr (std::is_same_v<Expr, effect>)
+  if constexpr (std::is_same_v<Expr, effect> || FetchedInParts<Expr>)
     return e;
   else
     return let(e);
@@ -113,6 +123,19 @@ template <>
 struct fetched_value<effect> {
   using type = nothing;
 };
+template <FetchedInParts F>
+struct fetched_value<F> {
+  using type = typename F::fetched_type;
+};
+
+/// Calls f with every node or effect of what is fetched.
+template <class F, class Call>
+void for_each_part(const F& fetched, const Call& call) {
+  if constexpr (FetchedInParts<F>)
+    std::apply([&](const auto&... part) { (call(part), ...); }, fetched.parts());
+  else
+    call(fetched);
+}
 
 template <class X>
 inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
@@ -295,27 +318,39 @@ step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& 
     else
       r.fetches.push_back(one.id());
   };
-  std::apply([&](const auto&... f) { (add(f), ...); }, fetches.fetched);
+  std::apply([&](const auto&... f) { (for_each_part(f, add), ...); }, fetches.fetched);
   std::apply([&](const auto&... p) { (r.feeds.push_back(p.id()), ...); }, feeds.fed);
   return r;
 }
 
-/// A fetched value that is not a tensor.
+/// Where a fetched value lands, and if it has several parts these: a number.
 template <class R>
 struct result_slot {
+  static constexpr std::size_t parts = 1;
   R value{};
+
+  void* place(std::size_t, const shape&) { return &value; }
+  const R& get() const { return value; }
+};
+template <>
+struct result_slot<nothing> {
+  static constexpr std::size_t parts = 0;
+
+  void* place(std::size_t, const shape&) { return nullptr; }
+  nothing get() const { return {}; }
 };
 
 /// A fetched tensor, and those of other extents that calls before have fetched, so that extents which alternate take no
 /// new memory.
 template <class T, class Dims, class Device>
 struct result_slot<tensor<T, Dims, Device>> {
-  static constexpr std::size_t max_others = 15;
+  static constexpr std::size_t parts = 1, max_others = 15;
   using result = tensor<T, Dims, Device>;
   result value;
   sequence<result> others;
 
-  void* place(const shape& extents) {
+  const result& get() const { return value; }
+  void* place(std::size_t, const shape& extents) {
     if (!(value.extents() == extents)) exchange(extents);
     if (!value.can_hold(extents)) value = result(extents, uninitialized{});
     return value.data();
@@ -336,28 +371,58 @@ struct result_slot<tensor<T, Dims, Device>> {
   }
 };
 
+/// The same of each part of a value that has some.
+template <class F, class Parts>
+class parts_slot;
+template <class F, class... P>
+class parts_slot<F, std::tuple<P...>> {
+ public:
+  static constexpr std::size_t parts = sizeof...(P);
+
+  void* place(std::size_t part, const shape& extents) {
+    void* where = nullptr;
+    std::size_t number = 0;
+    std::apply(
+        [&](auto&... slot) {
+          ((number++ == part ? static_cast<void>(where = slot.place(0, extents)) : static_cast<void>(0)), ...);
+        },
+        slots_);
+    return where;
+  }
+  auto get() const {
+    return std::apply([](const auto&... slot) { return F::from_parts(slot.get()...); }, slots_);
+  }
+
+ private:
+  std::tuple<result_slot<typename fetched_value<P>::type>...> slots_;
+};
+
+template <class F>
+struct slot_of_fetched {
+  using type = result_slot<typename fetched_value<F>::type>;
+};
+template <FetchedInParts F>
+struct slot_of_fetched<F> {
+  using type = parts_slot<F, decltype(std::declval<const F&>().parts())>;
+};
+
 /// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has
 /// let go of.
 template <class... F>
 class step_results {
  public:
-  static constexpr std::size_t values = (std::size_t{!std::is_same_v<F, effect>} + ... + 0);
+  static constexpr std::size_t values = (slot_of_fetched<F>::type::parts + ... + 0);
 
   /// The memory for the fetched value of this number.
   void* place(std::size_t fetch, const shape& extents) {
     void* where = nullptr;
-    std::size_t number = 0;
-    const auto prepare = [&](auto& slot) {
-      using result = std::remove_cvref_t<decltype(slot.value)>;
-      if constexpr (!std::is_same_v<result, nothing>) {
-        if (number++ != fetch) return;
-        if constexpr (is_number<result>)
-          where = &slot.value;
-        else
-          where = slot.place(extents);
-      }
+    std::size_t first = 0;
+    const auto look = [&](auto& slot) {
+      constexpr std::size_t parts = std::remove_cvref_t<decltype(slot)>::parts;
+      if (fetch >= first && fetch < first + parts) where = slot.place(fetch - first, extents);
+      first += parts;
     };
-    std::apply([&](auto&... slot) { (prepare(slot), ...); }, slots_);
+    std::apply([&](auto&... slot) { (look(slot), ...); }, slots_);
     return where;
   }
 
@@ -365,15 +430,15 @@ class step_results {
     return std::apply(
         [](const auto&... slot) {
           if constexpr (sizeof...(F) == 1)
-            return (slot.value, ...);
+            return (slot.get(), ...);
           else
-            return std::tuple<typename fetched_value<F>::type...>(slot.value...);
+            return std::tuple<typename fetched_value<F>::type...>(slot.get()...);
         },
         slots_);
   }
 
  private:
-  std::tuple<result_slot<typename fetched_value<F>::type>...> slots_;
+  std::tuple<typename slot_of_fetched<F>::type...> slots_;
 };
 
 }  // namespace detail
@@ -441,7 +506,9 @@ class session {
   /// Plans a run once; the step is then called as a function.
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
-    const auto check = [&](const auto&... v) { (check_graph(v.erased()), ...); };
+    const auto check = [&](const auto&... v) {
+      (detail::for_each_part(v, [&](const auto& part) { check_graph(part.erased()); }), ...);
+    };
     std::apply(check, fetches.fetched);
     std::apply(check, feeds.fed);
     graph_.note_planned_run();

@@ -161,6 +161,9 @@ class tensor_view;
 /// A tensor is to be made without writing its elements: the caller writes them all.
 struct uninitialized {};
 
+/// A tensor is to be made of the first elements of another, as many as it has.
+struct first_elements {};
+
 namespace detail {
 
 /// A number, or what has elements elsewhere: a vector, an array, a span, a pointer, a matrix of another library.
@@ -296,6 +299,16 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
     if (elements.elements() != shape_.elements())
       throw error(error_code::invalid_argument, "tensor",
                   {"extents ", to_string(extents), " do not hold the elements of ", to_string(elements.extents())});
+  }
+
+  /// The first elements of another tensor under other extents, shared in the same way. Their memory is that of all.
+  template <class D>
+  tensor(const shape& extents, const tensor<T, D, Device>& elements, first_elements)
+      : shape_(extents), bytes_(elements.bytes_) {
+    detail::check_fits("tensor", Dims::spec, Dims::names, extents);
+    if (elements.elements() < shape_.elements())
+      throw error(error_code::invalid_argument, "tensor",
+                  {"extents ", to_string(extents), " hold more elements than ", to_string(elements.extents())});
   }
 
   /// A copy of the elements that a view looks at. Throws invalid_argument if its extents do not fit `Dims`.

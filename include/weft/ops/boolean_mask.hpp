@@ -1,0 +1,276 @@
+#pragma once
+
+#include <weft/device/cpu/chunks.hpp>
+#include <weft/ops/bounded.hpp>
+#include <weft/ops/copies.hpp>
+#include <weft/ops/scan.hpp>
+
+/// Rows where a mask is true. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+/// Inputs: running counts of a mask's true elements, and the mask. Outputs: which elements are true, one after the
+/// other; the place of each element among them; how many there are. -1 where there is none.
+struct mask_rows_op {
+  static constexpr const char* name = "mask_rows";
+  static kernel* prepare(const prepare_context&);
+};
+
+/// Inputs: rows, the number of the one that each row of the result is, -1 for a row of zeros, and the other way round
+/// the place of each row, which the gradient goes by. No row is taken twice.
+struct boolean_mask_op {
+  static constexpr const char* name = "boolean_mask";
+  struct attributes {
+    attribute<std::size_t> row_rank;  ///< axes of a row
+  };
+
+  static kernel* prepare(const prepare_context&, const attributes&);
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 2 ? operand_use::extents : operand_use::read;
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    if (g.needs_gradient(0))
+      g.set_gradient(0, record<boolean_mask_op>({g.upstream(), g.input(2), g.input(1)}, g.input(0).info(), a));
+  }
+};
+
+WEFT_COLD_BEGIN
+namespace detail {
+
+class mask_rows_kernel final : public kernel {
+ public:
+  explicit mask_rows_kernel(const prepare_context& p)
+      : running_(p.input_slots[0]),
+        mask_(p.input_slots[1]),
+        rows_(p.output_slots[0]),
+        places_(p.output_slots[1]),
+        count_(p.output_slots[2]),
+        n_(p.inputs[0].extents.elements()),
+        chunks_(n_, n_, 65536) {
+    check_indices(p, 0);
+  }
+  void run(const kernel_context& f) override {
+    const auto* const running = reinterpret_cast<const std::int32_t*>(f.buffers[running_]);
+    const auto* const mask = reinterpret_cast<const bool*>(f.buffers[mask_]);
+    auto* const rows = reinterpret_cast<std::int32_t*>(f.buffers[rows_]);
+    auto* const places = reinterpret_cast<std::int32_t*>(f.buffers[places_]);
+    const std::size_t count = n_ == 0 ? 0 : static_cast<std::size_t>(running[n_ - 1]);
+    *reinterpret_cast<std::int64_t*>(f.buffers[count_]) = static_cast<std::int64_t>(count);
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        places[i] = mask[i] ? running[i] - 1 : -1;
+        if (mask[i]) rows[running[i] - 1] = static_cast<std::int32_t>(i);
+        if (i >= count) rows[i] = -1;
+      }
+    });
+  }
+  std::string describe() const override { return str_cat({"mask_rows of ", n_}); }
+
+ private:
+  std::uint32_t running_, mask_, rows_, places_, count_;
+  std::size_t n_;
+  device::chunks chunks_;
+};
+
+/// The elements of a row, and how many rows there are.
+struct row_layout {
+  std::size_t rows = 1, elements = 1;
+  row_layout(const shape& s, std::size_t row_rank) {
+    for (std::size_t i = 0; i < s.rank; ++i)
+      (i + row_rank < s.rank ? rows : elements) *= static_cast<std::size_t>(s[i]);
+  }
+};
+
+class masked_rows_kernel final : public kernel {
+ public:
+  masked_rows_kernel(const prepare_context& p, std::size_t row_rank)
+      : in_(p.input_slots[0]), numbers_(p.input_slots[1]), out_(p.output_slots[0]), name_(p.c.op->name) {
+    const row_layout from(p.inputs[0].extents, row_rank), to(p.outputs[0].extents, row_rank);
+    rows_ = from.rows;
+    bytes_ = to.elements * size_of(p.inputs[0].type);
+    chunks_ = device::chunks(to.rows, to.rows * to.elements, 65536);
+  }
+  void run(const kernel_context& f) override {
+    const std::byte* const x = f.buffers[in_];
+    const auto* const numbers = reinterpret_cast<const std::int32_t*>(f.buffers[numbers_]);
+    std::byte* const y = f.buffers[out_];
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      if (bytes_ == 4) return take_elements<std::uint32_t>(x, numbers, y, begin, end);
+      if (bytes_ == 8) return take_elements<std::uint64_t>(x, numbers, y, begin, end);
+      for (std::size_t i = begin; i < end; ++i)
+        if (const auto row = static_cast<std::size_t>(numbers[i]); row < rows_)
+          __builtin_memcpy(y + i * bytes_, x + row * bytes_, bytes_);
+        else
+          __builtin_memset(y + i * bytes_, 0, bytes_);
+    });
+  }
+  std::string describe() const override { return str_cat({name_, " ", chunks_.items, " of ", rows_, " rows"}); }
+
+ private:
+  /// Rows of one element each, without a call for each.
+  template <class Word>
+  void take_elements(const std::byte* x, const std::int32_t* numbers, std::byte* y, std::size_t begin,
+                     std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      Word word = 0;
+      const auto row = static_cast<std::size_t>(numbers[i]);
+      if (row < rows_) __builtin_memcpy(&word, x + row * sizeof word, sizeof word);
+      __builtin_memcpy(y + i * sizeof word, &word, sizeof word);
+    }
+  }
+
+  std::uint32_t in_, numbers_, out_;
+  const char* name_;
+  std::size_t rows_, bytes_;
+  device::chunks chunks_;
+};
+
+}  // namespace detail
+
+inline kernel* mask_rows_op::prepare(const prepare_context& p) { return new detail::mask_rows_kernel(p); }
+inline kernel* boolean_mask_op::prepare(const prepare_context& p, const attributes& a) {
+  return new detail::masked_rows_kernel(p, a.row_rank);
+}
+
+/// A mask has bools.
+template <class T>
+struct mask_is_not_bool : mistake<!std::is_same_v<T, bool>> {};
+
+namespace detail {
+
+constexpr bool leads(const shape& mask, const shape& x) {
+  bool equal = mask.rank > 0 && mask.rank <= x.rank;
+  for (std::size_t i = 0; equal && i < mask.rank; ++i) equal = mask[i] == x[i];
+  return equal;
+}
+
+}  // namespace detail
+
+/// A mask has the first extents of what it is a mask of, one of them at least.
+template <class Mask, class Dims>
+struct mask_does_not_fit : mistake<!detail::leads(Mask::spec, Dims::spec)> {};
+
+namespace detail {
+
+/// The product of all extents.
+template <class D, std::size_t... Index>
+constexpr auto elements_extent(indices<Index...>) {
+  if constexpr (D::rank == 1)
+    return extent_at<D, 0>::value;
+  else if constexpr (D::is_static)
+    return (extent_at<D, Index>::value * ...);
+  else
+    return (as_operand<extent_at<D, Index>::value>() * ...);
+}
+template <class D>
+using in_one_row = dims<elements_extent<D>(typename make_indices<D::rank>::type())>;
+
+/// All elements along one axis.
+template <class Expr>
+auto flattened(const Expr& x) {
+  using To = in_one_row<dims_t<Expr>>;
+  if constexpr (dims_t<Expr>::rank == 1) {
+    return x;
+  } else if constexpr (Expr::symbolic) {
+    const symbol s = let(x).erased();
+    remember_formulas<To>(*s.builder());
+    return make_node<value_t<Expr>, To, device_t<Expr>>(record_reshape(s, To::spec));
+  } else {
+    return make_tensor<value_t<Expr>, To, device_t<Expr>>(shape(x.extents().elements()), x);
+  }
+}
+
+/// Where a mask of one axis is true: which rows these are, the places of all rows among them, and how many.
+template <class Rows, class Count>
+struct rows_found {
+  Rows rows, places;
+  Count count;
+};
+template <class Mask>
+auto find_rows(const Mask& mask) {
+  using Line = dims_t<Mask>;
+  const shape extents = extents_of(mask);
+  const auto running = materialize(cumsum<0>(cast<std::int32_t>(mask)));
+  auto [rows, places, count] = call_operation<mask_rows_op>(
+      std::tuple{typed_result<std::int32_t, Line>{extents}, typed_result<std::int32_t, Line>{extents},
+                 typed_result<std::int64_t, dims<>>{shape()}},
+      {}, running, mask);
+  return rows_found<decltype(rows), decltype(count)>{rows, places, count};
+}
+
+/// The rows of x that were found, `Gone` being the axes that number them: of the bound in a graph, as many as there are
+/// over tensors.
+template <class Op, class Count, std::size_t Gone, class Expr, class Rows, class Number>
+auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using Real = with_rows<D, Gone, Count>;
+  constexpr std::size_t row_rank = D::rank - Gone;
+  if constexpr (Rows::symbolic) {
+    using To = with_rows<D, Gone, dims_t<Rows>>;
+    auto values = call_operation<Op, T, To>(To::spec, {row_rank}, x, found.rows, found.places);
+    return bounded<decltype(values), Real>{values, found.count};
+  } else {
+    shape extents(found.count.data()[0]);
+    for (std::size_t i = Gone; i < D::rank; ++i) extents.push_back(x.extents()[i]);
+    return call_operation<Op, T, Real>(extents, {row_rank}, x, found.rows, found.places);
+  }
+}
+
+/// A node for a tensor, where what it meets is in a graph.
+template <class Expr>
+auto in_graph(op_builder& where, const Expr& x) {
+  if constexpr (Expr::symbolic)
+    return let(x);
+  else
+    return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(
+        {&where, where.record_constant(x.data(), {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}, x.extents()).id()});
+}
+
+}  // namespace detail
+
+/// The rows of x where the mask is true, in their order (tf.boolean_mask): of `[n, d]` and a mask `[n]` those of the
+/// first axis, of `[n, k, d]` and `[n, k]` those of the first two. In a graph a bounded value (ops/bounded.hpp) whose
+/// bound is all rows, and whose gradient arrives at the rows that were taken; over tensors a tensor of as many as there
+/// are. `Count` names their number in the type of what is fetched: `boolean_mask<dyn<"kept">>(x, mask)`.
+///
+/// Throws invalid_argument, over tensors at once and in a graph when a step runs, if the extents differ there.
+template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
+[[nodiscard]] auto boolean_mask(const Expr& e, const Mask& mask) {
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_does_not_fit<dims_t<Mask>, D>>;
+  static_assert(correct<mistake>, "boolean_mask: needs a mask of bool, x > 0, of x's first extents");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<value_t<Expr>, D>(e, mask);
+  } else if constexpr (Expr::symbolic && !Mask::symbolic) {
+    const auto x = let(e);
+    return boolean_mask<Count>(x, detail::in_graph(*x.erased().builder(), eval(mask)));
+  } else {
+    const auto x = materialize(e);
+    const auto m = materialize(mask);
+    if constexpr (!Expr::symbolic && !Mask::symbolic)
+      if (!detail::leads(m.extents(), x.extents()))
+        throw error(error_code::invalid_argument, "boolean_mask",
+                    {"the mask has extents ", to_string(m.extents()), ", and x ", to_string(x.extents()),
+                     ": they begin alike"});
+    return detail::take_rows<boolean_mask_op, dims<Count>, dims_t<Mask>::rank>(x,
+                                                                               detail::find_rows(detail::flattened(m)));
+  }
+}
+/// Of a bounded value those of its real rows where the mask is true.
+template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
+[[nodiscard]] auto boolean_mask(const bounded<Values, Dims>& b, const Mask& mask) {
+  using D = detail::rows_of_bound<Values>;
+  using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_does_not_fit<dims_t<Mask>, D>>;
+  static_assert(correct<mistake>, "boolean_mask: of a bounded value, needs a mask of bool, one for each row");
+  if constexpr (correct<mistake>)
+    return boolean_mask<Count>(b.values, mask && valid(b));
+  else
+    return b;
+}
+
+WEFT_COLD_END
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/boolean_mask.hpp>
+#endif

@@ -1,0 +1,318 @@
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+
+#include <weft/device/argmax.hpp>
+#include <weft/ops/array.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/reduce.hpp>
+
+/// Values whose first extent is known only when a kernel has run. Included by the operations that make them.
+namespace weft {
+
+/// Input: how many rows are real. Output: of each row along the first axis whether it is one of these.
+struct valid_rows_op {
+  static constexpr const char* name = "valid_rows";
+  static kernel* prepare(const prepare_context&);
+};
+
+WEFT_COLD_BEGIN
+namespace detail {
+
+class valid_rows_kernel final : public kernel {
+ public:
+  explicit valid_rows_kernel(const prepare_context& p)
+      : count_(p.input_slots[0]), out_(p.output_slots[0]), rows_(p.outputs[0].extents[0]) {}
+  void run(const kernel_context& f) override {
+    const std::int64_t count = *reinterpret_cast<const std::int64_t*>(f.buffers[count_]);
+    const std::int64_t real = count < 0 ? 0 : count < rows_ ? count : rows_;
+    bool* const valid = reinterpret_cast<bool*>(f.buffers[out_]);
+    for (std::int64_t i = 0; i < rows_; ++i) valid[i] = i < real;
+  }
+  std::string describe() const override { return str_cat({"valid_rows of ", rows_}); }
+
+ private:
+  std::uint32_t count_, out_;
+  std::int64_t rows_;
+};
+
+}  // namespace detail
+
+inline kernel* valid_rows_op::prepare(const prepare_context& p) { return new detail::valid_rows_kernel(p); }
+
+namespace detail {
+
+/// The first extent of D, and 1 along all other axes.
+template <class D, class Indices>
+struct rows_alone_at;
+template <class D, std::size_t... Index>
+struct rows_alone_at<D, indices<Index...>> {
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here == 0)
+      return extent_at<D, 0>::value;
+    else
+      return 1;
+  }
+  using type = dims<extent<Index>()...>;
+};
+template <class D>
+using rows_alone = typename rows_alone_at<D, typename make_indices<D::rank>::type>::type;
+
+/// The bound alone.
+template <class Values>
+using rows_of_bound = select<dims_t<Values>, 1, pick_kept<0>>;
+
+template <class D, class Dev>
+auto valid_rows(const node<std::int64_t, dims<>, Dev>& count) {
+  return call_operation<valid_rows_op, bool, rows_alone<D>>(rows_alone<D>::spec, {}, count);
+}
+
+/// The first extent of `First` in place of the first `Gone` ones of D. By their places, and from types: of an extent
+/// that is a function's argument nvcc makes a name that the host's compiler does not know.
+template <class D, std::size_t Gone, class First, class Indices>
+struct with_rows_at;
+template <class D, std::size_t Gone, class First, std::size_t... Index>
+struct with_rows_at<D, Gone, First, indices<Index...>> {
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here == 0)
+      return extent_at<First, 0>::value;
+    else
+      return extent_at<D, Gone + Here - 1>::value;
+  }
+  using type = dims<extent<Index>()...>;
+};
+template <class D, std::size_t Gone, class First>
+using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D::rank - Gone + 1>::type>::type;
+
+}  // namespace detail
+
+/// Rows of which only some are there: as many along the first axis of `values` as there could be, the bound, which is
+/// what the step's memory is planned for; and beside them how many are real, known when the step has run. The others
+/// follow the real ones, and all their elements are 0: so they add nothing to a sum, and as numbers of rows they
+/// are 0.
+///
+/// It is no expression: what is computed from `values` has a row for each of the bound, and whoever means the real ones
+/// alone says so. `sum`, `mean`, `prod`, `max`, `min` and `argmax` of it are those of the real rows. What is computed
+/// row by row from `values` is one again `with_count`:
+///
+///     auto kept = boolean_mask(images, mask);
+///     auto loss = softmax_cross_entropy(matmul(kept.values, w), boolean_mask(labels, mask).values);
+///     auto cost = mean(with_count(loss, kept));
+///
+/// The gradient of the other rows is then 0. What it is multiplied by on its way must be finite for that: the gradient
+/// of `log` at 0 is not.
+///
+/// Fetched it is a tensor of the real rows, of extents `Dims`, in memory that holds as many as the bound.
+template <class Values, class Dims>
+struct bounded {
+  using value_type = value_t<Values>;
+  using dims_type = dims_t<Values>;
+  using device_type = device_t<Values>;
+  using real_dims = Dims;
+
+  Values values;
+  node<std::int64_t, dims<>, device_type> count;
+
+  // ---- what a session fetches for it, and makes of that ----
+
+  using fetched_type = tensor<value_type, Dims>;
+
+  auto parts() const { return std::tuple{let(values), count}; }
+  static fetched_type from_parts(const tensor<value_type, dims_type>& all, std::int64_t count) {
+    shape extents = all.extents();
+    if (count < 0 || count > extents[0])
+      throw error(error_code::out_of_range, "bounded",
+                  {"the count is ", count, ", and there are 0 to ", extents[0], " rows"});
+    extents[0] = count;
+    return fetched_type(extents, all, first_elements{});
+  }
+};
+
+template <class X>
+inline constexpr bool is_bounded = false;
+template <class Values, class Dims>
+inline constexpr bool is_bounded<bounded<Values, Dims>> = true;
+
+/// Values have a row for each of the bound.
+template <class Given, class Bound>
+struct rows_are_not_those_of_the_bound : mistake<true> {};
+template <auto... Given, auto... Bound>
+struct rows_are_not_those_of_the_bound<dims<Given...>, dims<Bound...>>
+    : mistake<sizeof...(Given) == 0 || sizeof...(Bound) == 0 || dims<Given...>::spec[0] != dims<Bound...>::spec[0]> {};
+
+/// A count is one std::int64_t of a graph.
+template <class Count>
+struct count_is_not_a_scalar : mistake<true> {};
+template <Expression Count>
+struct count_is_not_a_scalar<Count>
+    : mistake<!Count::symbolic || dims_t<Count>::rank != 0 || !std::is_same_v<value_t<Count>, std::int64_t>> {};
+
+namespace detail {
+
+template <class Real, class Expr, class Count>
+auto bounded_by(const Expr& values, const Count& count) {
+  using T = value_t<Expr>;
+  using computed = std::conditional_t<is_storage_type<T>, float, T>;
+  const auto valid = valid_rows<dims_t<Expr>>(count);
+  auto real = cast<T>(weft::select(valid, cast<computed>(values), literal<computed>{}));
+  return bounded<decltype(real), Real>{real, count};
+}
+
+/// The values with something else where there is no real row.
+template <class Values, class Dims>
+auto padded_with(const bounded<Values, Dims>& b, value_t<Values> with) {
+  return weft::select(valid_rows<dims_t<Values>>(b.count), b.values, with);
+}
+template <class T>
+constexpr T above_all() {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(__builtin_huge_val());
+  else
+    return static_cast<T>(-1 - device::below_all<T>());
+}
+
+/// Mean over the axes of a mask.
+template <std::uint32_t Mask, int... Axes, class Expr>
+auto mean_over(const Expr& e) {
+  if constexpr (Mask != 0)
+    return mean_over<(Mask & (Mask - 1)), Axes..., __builtin_ctz(Mask)>(e);
+  else if constexpr (sizeof...(Axes) > 0)
+    return mean<Axes...>(e);
+  else
+    return e;
+}
+
+/// What was reduced within rows has rows again. Those behind the count may have become something else than 0: the
+/// product of no element is 1.
+template <class Dims, std::uint32_t Axes, class Reduced, class Count>
+auto reduced_rows(const Reduced& reduced, const Count& count) {
+  return bounded_by<without_axes<Dims, Axes>>(reduced, count);
+}
+
+template <device::reduce_op How, auto... Axes, class Values, class Dims>
+auto reduce_bounded(const bounded<Values, Dims>& b) {
+  using T = value_t<Values>;
+  if constexpr (!correct<reduction_mistake<Values, Axes...>>) {
+    return after_mistake<T, dims_t<Values>>(b.values);
+  } else {
+    constexpr std::uint32_t axes = reduced_axes<dims_t<Values>, static_cast<int>(Axes)...>();
+    if constexpr ((axes & 1) == 0) {
+      return reduced_rows<Dims, axes>(reduce<How, false, Axes...>(b.values), b.count);
+    } else if constexpr (How == device::reduce_op::sum) {
+      return reduce<How, false, Axes...>(b.values);
+    } else {
+      constexpr T neutral = How == device::reduce_op::product   ? T(1)
+                            : How == device::reduce_op::minimum ? above_all<T>()
+                            : std::is_floating_point_v<T>       ? static_cast<T>(-above_all<T>())
+                                                                : device::below_all<T>();
+      return reduce<How, false, Axes...>(padded_with(b, neutral));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Of each row of the bound whether it is real: bool, `[bound]`.
+template <class Values, class Dims>
+[[nodiscard]] auto valid(const bounded<Values, Dims>& b) {
+  return detail::valid_rows<detail::rows_of_bound<Values>>(b.count);
+}
+
+/// What was computed from the rows of a bounded value, with its count, and 0 behind it.
+template <Expression Expr, class Values, class Dims>
+[[nodiscard]] auto with_count(const Expr& values, const bounded<Values, Dims>& b) {
+  using D = dims_t<Expr>;
+  using mistake = rows_are_not_those_of_the_bound<D, dims_t<Values>>;
+  static_assert(correct<mistake>, "with_count: the values have a row for each of the bounded value's");
+  if constexpr (correct<mistake>)
+    return detail::bounded_by<detail::with_rows<D, 1, Dims>>(values, b.count);
+  else
+    return b;
+}
+/// Values whose first `count` rows are real: a scalar of std::int64_t. Those behind become 0. So a bounded value leaves
+/// `cond` and `while_loop`, which return its `values` and `count`. A fetch throws out_of_range if the count is negative
+/// or more than the bound.
+template <auto Count = dyn<"count">, Expression Expr, class Number>
+requires(!is_bounded<Number>) [[nodiscard]] auto with_count(const Expr& values, const Number& count) {
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<count_is_not_a_scalar<Number>, axis_out_of_range<D, 0>>;
+  static_assert(correct<mistake>, "with_count: the count is a scalar of the graph, std::int64_t, the values have rows");
+  if constexpr (correct<mistake>)
+    return detail::bounded_by<detail::with_rows<D, 1, dims<Count>>>(values, let(count));
+  else
+    return detail::after_mistake<value_t<Expr>, D>(values);
+}
+
+// ---- reductions of the real rows ----
+
+/// Sum of the real rows over the given axes, or over all. Over axes of a row alone it is a bounded value again.
+template <auto... Axes, class Values, class Dims>
+[[nodiscard]] auto sum(const bounded<Values, Dims>& b) {
+  static_assert(correct<reduction_mistake<Values, Axes...>>, "sum: needs axes of the rows and numbers: cast<float>(x)");
+  return detail::reduce_bounded<device::reduce_op::sum, Axes...>(b);
+}
+/// Product of them.
+template <auto... Axes, class Values, class Dims>
+[[nodiscard]] auto prod(const bounded<Values, Dims>& b) {
+  static_assert(correct<reduction_mistake<Values, Axes...>>,
+                "prod: needs axes of the rows and numbers: cast<float>(x)");
+  return detail::reduce_bounded<device::reduce_op::product, Axes...>(b);
+}
+/// Largest element of them; of none the lowest there is.
+template <auto... Axes, class Values, class Dims>
+[[nodiscard]] auto max(const bounded<Values, Dims>& b) {
+  static_assert(correct<reduction_mistake<Values, Axes...>>, "max: needs axes of the rows and numbers: cast<float>(x)");
+  return detail::reduce_bounded<device::reduce_op::maximum, Axes...>(b);
+}
+/// Smallest element of them; of none the highest there is.
+template <auto... Axes, class Values, class Dims>
+[[nodiscard]] auto min(const bounded<Values, Dims>& b) {
+  static_assert(correct<reduction_mistake<Values, Axes...>>, "min: needs axes of the rows and numbers: cast<float>(x)");
+  return detail::reduce_bounded<device::reduce_op::minimum, Axes...>(b);
+}
+/// Mean of the real rows over the given axes, or over all; of none, as in TensorFlow, a NaN: where that can be,
+/// `sum(b) / cast<float>(maximum(b.count, 1))`.
+template <auto... Axes, class Values, class Dims>
+[[nodiscard]] auto mean(const bounded<Values, Dims>& b) {
+  using T = value_t<Values>;
+  using D = dims_t<Values>;
+  static_assert(correct<mean_mistake<Values, Axes...>>,
+                "mean: needs axes of the rows and elements of float or double: cast<float>(x)");
+  if constexpr (!correct<mean_mistake<Values, Axes...>>) {
+    return detail::after_mistake<T, D>(b.values);
+  } else {
+    constexpr std::uint32_t axes = detail::reduced_axes<D, static_cast<int>(Axes)...>();
+    if constexpr ((axes & 1) == 0)
+      return detail::reduced_rows<Dims, axes>(mean<Axes...>(b.values), b.count);
+    else
+      return let(sum<0>(detail::mean_over<(axes & ~std::uint32_t{1})>(b.values)) / cast<T>(b.count));
+  }
+}
+/// Index of the largest real row along the first axis, `argmax<0>(b)`, of none 0; or, along another, of each row.
+template <int Axis, class Values, class Dims>
+[[nodiscard]] auto argmax(const bounded<Values, Dims>& b) {
+  using T = value_t<Values>;
+  using D = dims_t<Values>;
+  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
+  if constexpr (!correct<axis_out_of_range<D, Axis>>)
+    return detail::after_mistake<std::int32_t, D>(b.values);
+  else if constexpr (axis_number<D, Axis> == 0)
+    return argmax<Axis>(detail::padded_with(b, device::below_all<T>()));
+  else
+    return detail::reduced_rows<Dims, detail::axis_mask<Axis>(D::rank)>(argmax<Axis>(b.values), b.count);
+}
+
+WEFT_COLD_END
+}  // namespace weft
+
+#include <weft/ops/bounded_misuse.hpp>
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/bounded.hpp>
+#endif

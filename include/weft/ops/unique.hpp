@@ -1,0 +1,146 @@
+#pragma once
+
+#include <weft/device/first_of_equals.hpp>
+#include <weft/ops/boolean_mask.hpp>
+#include <weft/ops/gather.hpp>
+#include <weft/ops/sort.hpp>
+
+/// The different values among elements. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+/// What boolean_mask does with rows that are known to be different.
+struct unique_op : boolean_mask_op {
+  static constexpr const char* name = "unique";
+  static void gradient(gradient_context& g, const attributes&) {
+    if (g.needs_gradient(0))
+      throw error(error_code::unimplemented, name,
+                  "has no gradient, as in TensorFlow: gather(x, indices) of what x is a table of has one, or "
+                  "stop_gradient(x) says that none is meant");
+  }
+};
+
+WEFT_COLD_BEGIN
+namespace detail {
+
+template <class T>
+class first_appearances_kernel final : public kernel {
+ public:
+  explicit first_appearances_kernel(const prepare_context& p)
+      : sorted_(p.input_slots[0]), order_(p.input_slots[1]), n_(p.inputs[0].extents.elements()), chunks_(n_, n_) {
+    for (std::size_t o = 0; o < 3; ++o) out_[o] = p.output_slots[o];
+  }
+  void run(const kernel_context& f) override {
+    const device::first_of_equals<T> all{
+        reinterpret_cast<const T*>(f.buffers[sorted_]),      reinterpret_cast<const std::int32_t*>(f.buffers[order_]),
+        reinterpret_cast<std::int32_t*>(f.buffers[out_[0]]), reinterpret_cast<bool*>(f.buffers[out_[1]]),
+        reinterpret_cast<std::int32_t*>(f.buffers[out_[2]]), n_};
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (std::size_t k = begin; k < end; ++k) all.find(k);
+    });
+  }
+  std::string describe() const override { return str_cat({"first_appearances of ", n_}); }
+
+ private:
+  std::uint32_t sorted_, order_, out_[3];
+  std::size_t n_;
+  device::chunks chunks_;
+};
+
+}  // namespace detail
+
+/// Inputs: elements in order, and the numbers that they had. Outputs, by these numbers: the number of the first element
+/// that equals it, whether it is that one itself, and, if it is, how many there are.
+template <class T>
+struct first_appearances_op {
+  static constexpr const char* name = "first_appearances";
+  static kernel* prepare(const prepare_context& p) { return new detail::first_appearances_kernel<T>(p); }
+  static bool optional(const node_def&, std::uint32_t output) { return output == 2; }
+};
+
+/// Values that are all different, and of each element the index of its value among them.
+template <class Values, class Indices>
+struct unique_values {
+  Values values;
+  Indices indices;
+};
+/// The same, and how many elements have each value.
+template <class Values, class Indices, class Counts>
+struct counted_values {
+  Values values;
+  Indices indices;
+  Counts counts;
+};
+
+/// The elements are along one axis.
+template <class Dims>
+struct elements_not_along_one_axis : mistake<Dims::rank != 1> {};
+
+/// What is wrong with the operand of unique, if anything is.
+template <class Expr>
+using unique_mistake = first_mistake<elements_not_along_one_axis<dims_t<Expr>>, elements_not_numeric<value_t<Expr>>>;
+
+namespace detail {
+
+template <bool Counted, class Count, class Expr>
+auto find_unique(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  if constexpr (Expr::symbolic) gpu::compile_kernels<first_appearances_op, T>();
+  const auto x = materialize(e);
+  const shape extents = extents_of(x);
+  const auto in_order = sorted<D>(x, 0, -1, direction::ascending);
+  const auto [first, is_first, lengths] = call_operation<first_appearances_op<T>>(
+      std::tuple{typed_result<std::int32_t, D>{extents}, typed_result<bool, D>{extents},
+                 typed_result<std::int32_t, D>{extents}},
+      {}, in_order.values, in_order.indices);
+  const auto found = find_rows(is_first);
+  auto values = take_rows<unique_op, Count, 1>(x, found);
+  auto indices = gather(found.places, first);
+  if constexpr (Counted) {
+    auto counts = take_rows<unique_op, Count, 1>(lengths, found);
+    return counted_values<decltype(values), decltype(indices), decltype(counts)>{values, indices, counts};
+  } else {
+    return unique_values<decltype(values), decltype(indices)>{values, indices};
+  }
+}
+
+}  // namespace detail
+
+/// The different values of `[n]`, in the order of their first appearance, and of each element the index of its value
+/// among them, std::int32_t (tf.unique): `auto [values, indices] = unique(ids)`. In a graph `values` is a bounded value
+/// (ops/bounded.hpp) whose bound is n, and 0 behind its count: rows of a table that it names are there. Over tensors it
+/// has as many elements as there are values. All NaNs are one value, where TensorFlow has as many as there are; -0 and
+/// 0 are one, as which the first one stands. There is no gradient, as in TensorFlow.
+///
+///     auto [ids, indices] = unique(words);
+///     auto vectors = gather(gather(table, ids.values), indices);   // each row of the table is read once
+template <auto Count = dyn<"count">, Expression Expr>
+[[nodiscard]] auto unique(const Expr& e) {
+  static_assert(correct<unique_mistake<Expr>>, "unique: takes one axis of numbers: cast<std::int32_t>(x), reshape");
+  if constexpr (correct<unique_mistake<Expr>>) {
+    return detail::find_unique<false, dims<Count>>(e);
+  } else {
+    auto x = detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+    return unique_values<decltype(x), decltype(x)>{x, x};
+  }
+}
+/// The same, and how many elements have each value, std::int32_t and with the same count (tf.unique_with_counts):
+/// `auto [values, indices, counts] = unique_with_counts(ids)`.
+template <auto Count = dyn<"count">, Expression Expr>
+[[nodiscard]] auto unique_with_counts(const Expr& e) {
+  static_assert(correct<unique_mistake<Expr>>,
+                "unique_with_counts: takes one axis of numbers: cast<std::int32_t>(x), reshape");
+  if constexpr (correct<unique_mistake<Expr>>) {
+    return detail::find_unique<true, dims<Count>>(e);
+  } else {
+    auto x = detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+    return counted_values<decltype(x), decltype(x), decltype(x)>{x, x, x};
+  }
+}
+
+WEFT_COLD_END
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/unique.hpp>
+#endif

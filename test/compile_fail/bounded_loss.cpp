@@ -1,0 +1,17 @@
+// A gradient of a value of which some rows are not real.
+// error: some_rows_are_not_real
+// error: sum\(b\)
+#include <weft/ops/unique.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<8, 3>>(g, "x");
+  auto kept = boolean_mask(x, sum<1>(x) > 0.0f);
+#ifdef WEFT_SHOULD_FAIL
+  auto [dx] = gradients(kept, x);
+#else
+  auto [dx] = gradients(sum(kept), x);
+#endif
+}
