@@ -159,7 +159,7 @@ constexpr auto elements_extent(indices<Index...>) {
   else if constexpr (D::is_static)
     return (extent_at<D, Index>::value * ...);
   else
-    return (as_operand<extent_at<D, Index>::value>() * ...);
+    return (extent_of<D, Index>() * ...);
 }
 template <class D>
 using in_one_row = dims<elements_extent<D>(typename make_indices<D::rank>::type())>;
