@@ -300,7 +300,8 @@ class parameter_store {
       std::byte* numbers = message.data() + at;
       const auto size = static_cast<std::uint64_t>(count);
       std::memcpy(numbers, &size, 8);
-      std::memcpy(numbers += 8, changed_.data(), count * 8);
+      numbers += 8;
+      if (count > 0) std::memcpy(numbers, changed_.data(), count * 8);
       for (std::size_t k = 0; k < count; ++k)
         std::memcpy(numbers + count * 8 + k * row,
                     values_.data() + each.offset + static_cast<std::size_t>(changed_[k]) * row, row);
