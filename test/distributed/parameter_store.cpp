@@ -167,6 +167,10 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
                                        {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
+  // Of rows it is remembered which have changed: as much again, at most.
+  const std::vector<parameter_spec> rows{{"w", element_type::float32, 100, 0, {"gradient_descent", {0.1}}, 10}};
+  BOOST_CHECK_EXCEPTION(parameter_store(rows, 0, 799), error, test::says(error_code::resource_exhausted));
+  BOOST_CHECK_NO_THROW(parameter_store(rows, 0, 800));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program
   // More than there are addresses.
   BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, std::uint64_t{1} << 60), error,

@@ -68,7 +68,7 @@ class parameter_store {
   parameter_store() = default;
 
   /// Holds those of `variables` that belong to `ps_task`, not yet initialised, and room for a mean where it
-  /// `takes_means`.
+  /// `takes_means`, or for what is remembered of rows.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
   /// where there is not the memory.
   parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes,
@@ -86,7 +86,7 @@ class parameter_store {
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
       next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();
-      in_slots += variable.bytes() * (layout.arrays() + (takes_means && !variable.has_rows() ? 1 : 0));
+      in_slots += variable.bytes() * (layout.arrays() + (takes_means || variable.has_rows() ? 1 : 0));
       if (total + in_slots > max_bytes)
         throw error(error_code::resource_exhausted, "parameter_server",
                     "the variables, their slots and the room for gradients need more than the " +
@@ -392,14 +392,18 @@ class parameter_store {
   template <typename T>
   void update_rows(std::size_t variable, const detail::row_list& list) {
     range& each = ranges_[variable];
-    for (std::size_t k = 0; k < list.count; ++k) {
+    for (std::size_t k = 0; k < list.count; ++k)
       update<T>(variable, list.number(k) * each.row_elements, each.row_elements,
                 reinterpret_cast<const T*>(list.rows) + k * each.row_elements, {});
-      each.changed.push_back(static_cast<std::int64_t>(list.number(k)));
-    }
     // When that many have been changed, all values are as good.
     const std::size_t row = each.row_elements * size_of(each.type);
     const std::size_t most = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
+    if (list.count > most) {
+      each.changed_before += each.changed.size() + list.count;
+      each.changed.clear();
+      return;
+    }
+    for (std::size_t k = 0; k < list.count; ++k) each.changed.push_back(static_cast<std::int64_t>(list.number(k)));
     if (each.changed.size() <= 2 * most) return;
     const std::size_t forgotten = each.changed.size() - most;
     each.changed.erase(each.changed.begin(), each.changed.begin() + static_cast<std::ptrdiff_t>(forgotten));

@@ -267,7 +267,8 @@ struct row_numbers_not_integers : mistake<!std::is_same_v<I, std::int32_t> && !s
 
 /// Rows of x along an axis by their numbers (tf.gather, tf.nn.embedding_lookup): of `[n, d]` and numbers `[batch, k]`
 /// along axis 0 `[batch, k, d]`. Numbers are std::int32_t or std::int64_t, and a row may be taken any number of times:
-/// its gradient is then the sum of theirs, in the order of the numbers, and zero for a row that is not taken. Throws
+/// its gradient is then the sum of theirs, in the order of the numbers, and zero for a row that is not taken; of a
+/// variable, `minimize` updates the rows that were taken and no others, where the optimizer allows it. Throws
 /// out_of_range if there is no such row; on a GPU, which cannot, its elements are 0 and nothing is added to it.
 template <int Axis = 0, Expression Expr, Expression Numbers>
 [[nodiscard]] auto gather(const Expr& e, const Numbers& numbers) {
