@@ -634,6 +634,7 @@ struct row_gradient {
   std::vector<float> bias = {1, 1, 1};
   std::vector<std::byte> rows;
   row_gradient(const std::vector<std::int64_t>& numbers, float x) : rows(numbers.size() * (8 + 16)) {
+    if (numbers.empty()) return;
     std::memcpy(rows.data(), numbers.data(), 8 * numbers.size());
     for (std::size_t i = 0; i < 4 * numbers.size(); ++i)
       std::memcpy(rows.data() + 8 * numbers.size() + 4 * i, &x, sizeof x);
