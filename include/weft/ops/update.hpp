@@ -432,7 +432,7 @@ class row_update_kernel final : public kernel {
       lists_.push_back({p.input_slots[i], p.input_slots[i + 1], count, count + p.inputs[i + 1].extents.elements()});
       count = lists_.back().end;
     }
-    chunks_ = device::chunks(count, count * axis_.inner * arrays_.size());
+    chunks_ = device::chunks(count, count * axis_.inner * arrays_.size(), 65536);
   }
 
   void run(const kernel_context& f) override {
