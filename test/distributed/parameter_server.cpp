@@ -612,3 +612,141 @@ BOOST_AUTO_TEST_CASE(a_request_that_stops_in_the_middle_is_given_up) {
   ps.join();
   BOOST_REQUIRE(report.lost.size() == 1u);
 }
+
+namespace {
+
+std::vector<parameter_spec> a_table(std::size_t row_elements = 4) {
+  return {{"bias", element_type::float32, 3, 0, {"gradient_descent", {1.0}}},
+          {"table", element_type::float32, 4000, 0, {"gradient_descent", {1.0}}, row_elements}};
+}
+
+/// One worker's copy of a_table().
+struct table_values {
+  std::vector<float> bias = std::vector<float>(3), table = std::vector<float>(4000);
+  std::vector<const_bytes> in() const { return {std::as_bytes(std::span(bias)), std::as_bytes(std::span(table))}; }
+  std::vector<mutable_bytes> out() {
+    return {std::as_writable_bytes(std::span(bias)), std::as_writable_bytes(std::span(table))};
+  }
+};
+
+/// A gradient of some rows.
+struct row_gradient {
+  std::vector<float> bias = {1, 1, 1};
+  std::vector<std::byte> rows;
+  row_gradient(const std::vector<std::int64_t>& numbers, float x) : rows(numbers.size() * (8 + 16)) {
+    if (numbers.empty()) return;
+    std::memcpy(rows.data(), numbers.data(), 8 * numbers.size());
+    for (std::size_t i = 0; i < 4 * numbers.size(); ++i)
+      std::memcpy(rows.data() + 8 * numbers.size() + 4 * i, &x, sizeof x);
+  }
+  std::vector<const_bytes> in() const { return {std::as_bytes(std::span(bias)), const_bytes(rows)}; }
+};
+
+}  // namespace
+
+// Each worker is told what the others have changed, whatever lies between two of its answers.
+BOOST_AUTO_TEST_CASE_TEMPLATE(rows_travel_alone, T, transports) {
+  constexpr int steps = 60;
+  for (const bool shared : {false, true}) {
+    server_options options;
+    options.shared_memory = shared;
+    all_well(run<T>(1, 2, [&](basic_server<T>& here) {
+      basic_parameter_client<T> client(here, a_table(), consistency::asynchronous, 7, 20s);
+      client.initialise(table_values().in(), 20s);
+      table_values now, elsewhere, all;
+      client.pull(now.out(), 20s);
+      for (int step = 0; step < steps; ++step) {
+        const std::int64_t at = here.index() == 0 ? step % 9 * 100 : 999 - step;
+        // Once in a while many, and sometimes to another place, so that all values are due.
+        std::vector<std::int64_t> numbers{at};
+        for (std::int64_t k = at + 1; step % 20 == 7 && k < 1000; ++k) numbers.push_back(k);
+        table_values& to = step % 13 == 5 ? elsewhere : now;
+        client.push_pull(client.first_step() + step, row_gradient(numbers, 1).in(), to.out(), 20s);
+        if (step % 13 == 5) client.push_pull(client.first_step() + step, row_gradient({}, 1).in(), now.out(), 20s);
+        for (const std::int64_t k : numbers) BOOST_REQUIRE(now.table[static_cast<std::size_t>(4 * k)] <= -1);
+      }
+      if (here.index() == 1) {
+        client.done(20s);
+      } else {  // Once no more come, what was brought in parts is what there is.
+        for (const deadline until = 20s; !until.expired() && all.bias[0] > -2 * steps;) client.pull(all.out(), 20s);
+        BOOST_TEST(all.bias[0] == -2.0f * steps);
+        client.push_pull(client.first_step() + steps, row_gradient({}, 1).in(), elsewhere.out(), 20s);
+        client.pull(all.out(), 20s);
+        BOOST_TEST((elsewhere.table == all.table));
+        float sum = 0, expected = 0;
+        for (const float x : all.table) sum += x;
+        for (int step = 0; step < steps; ++step)
+          for (const std::int64_t first : {step % 9 * 100, 999 - step})
+            expected -= step % 20 == 7 ? 4.0f * static_cast<float>(1000 - first) : 4.0f;
+        BOOST_TEST(sum == expected);
+        client.done(20s);
+      }
+    }, nullptr, options));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_goes_on) {
+  all_well(run<in_process>(1, 2, [](basic_server<in_process>& here) {
+    basic_parameter_client<in_process> client(here, a_table(), consistency::asynchronous, 7, 20s);
+    client.initialise(table_values().in(), 20s);
+    table_values now;
+    if (here.index() == 1) {  // as a worker that does not know how
+      const auto ask = [&](auto& stream, frame_kind kind, const std::vector<std::byte>& payload) -> std::string {
+        frame_header header;
+        header.kind = kind;
+        frame_writer out;
+        out.start(header, const_bytes(payload));
+        frame_reader in;
+        in.expect(std::uint64_t{1 << 20});
+        std::vector<std::byte> answer;
+        for (const deadline until = 5s; !in.complete() && !until.expired();) {
+          out.advance(stream);
+          in.advance(stream);
+          if (in.needs_destination()) {
+            answer.resize(static_cast<std::size_t>(in.header().payload_length));
+            in.payload_to(mutable_bytes(answer));
+          }
+        }
+        if (!in.complete()) return "no answer";
+        return in.header().kind == frame_kind::failure ? detail::read_error(answer, "").sentence() : "";
+      };
+      auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
+      const auto enroll = detail::enroll_message{consistency::asynchronous, 7, a_table()}.bytes();
+      BOOST_TEST(ask(stream, frame_kind::enroll, enroll) == "");
+      const auto gradient = [](std::uint64_t count, const std::vector<std::int64_t>& numbers, std::size_t floats) {
+        std::vector<std::byte> bytes(16 + 8);
+        std::memcpy(bytes.data() + 16, &count, 8);
+        const auto* from = reinterpret_cast<const std::byte*>(numbers.data());
+        bytes.insert(bytes.end(), from, from + 8 * numbers.size());
+        bytes.resize(bytes.size() + 4 * floats);
+        return bytes;
+      };
+      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(1, {1000}, 4)), "the number 1000, and there are 1000");
+      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "number 7 behind 7");
+      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(std::uint64_t{1} << 61, {}, 0)), "has bytes for 0");
+      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes are left behind");
+      BOOST_TEST(ask(stream, frame_kind::push_pull, gradient(1, {3}, 4)) == "");
+      BOOST_CHECK_THROW(ask(stream, frame_kind::push_pull, std::vector<std::byte>(16)), error);  // the connection ends
+      auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
+      BOOST_TEST(ask(another, frame_kind::enroll, enroll) == "");
+      BOOST_CHECK_THROW(ask(another, frame_kind::push_pull, std::vector<std::byte>(16 + 8 + 1001 * 24)), error);
+    } else {
+      const auto refused = [&](const row_gradient& g) {
+        return test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); });
+      };
+      CHECK_SAYS(refused({{5, 4}, 1}), "number 4 behind 5");
+      CHECK_SAYS(refused({{-1}, 1}), "the number -1, and there are 1000");
+      CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "'table' from");
+      CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "(element 12)");
+      client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);
+      BOOST_TEST((now.table[12] == -2 && now.table[283] == -2 && now.table[0] == 0));
+      client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
+      BOOST_TEST(client.was_duplicate());
+      BOOST_TEST((now.table[12] == -2));
+      BOOST_CHECK_EXCEPTION(
+          (basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s)), error,
+          test::says(error_code::failed_precondition, "of rows, or of all elements"));
+    }
+    basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
+  }));
+}

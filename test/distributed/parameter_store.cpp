@@ -167,6 +167,10 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
                                        {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
+  // Of rows it is remembered which have changed: as much again, at most.
+  const std::vector<parameter_spec> rows{{"w", element_type::float32, 100, 0, {"gradient_descent", {0.1}}, 10}};
+  BOOST_CHECK_EXCEPTION(parameter_store(rows, 0, 799), error, test::says(error_code::resource_exhausted));
+  BOOST_CHECK_NO_THROW(parameter_store(rows, 0, 800));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program
   // More than there are addresses.
   BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, std::uint64_t{1} << 60), error,
@@ -216,4 +220,143 @@ BOOST_AUTO_TEST_CASE(sharding_balances_bytes_and_ignores_order) {
   const double mean = (load[0] + load[1] + load[2]) / 3;
   BOOST_TEST(*std::max_element(load.begin(), load.end()) <= 1.1 * mean);
   BOOST_CHECK_THROW(shard_by_bytes(variables, 0), error);
+}
+
+namespace {
+
+/// Rows as they travel: numbers, and floats.
+struct message {
+  std::vector<std::byte> bytes;
+  template <typename... Numbers>
+  message& numbers(Numbers... n) {
+    const std::int64_t all[] = {n...};
+    return put(all, sizeof all);
+  }
+  message& count(std::uint64_t n) { return put(&n, sizeof n); }
+  message& floats(std::initializer_list<float> x) { return put(x.begin(), x.size() * sizeof(float)); }
+  message& put(const void* from, std::size_t size) {
+    const auto* const at = static_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), at, at + size);
+    return *this;
+  }
+};
+
+std::vector<parameter_spec> rows_and_a_whole(const update_rule& rule) {
+  return {{"table", element_type::float32, 8, 0, rule, 2}, {"b", element_type::float32, 1, 0, rule}};
+}
+
+std::vector<float> floats_of(parameter_store& store) {
+  std::vector<float> all(store.bytes() / 4);
+  std::memcpy(all.data(), store.values().data(), store.bytes());
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
+  parameter_store store(rows_and_a_whole({"momentum", {0.5, 0.5}}), 0, 1 << 10, true);
+  std::memset(store.values().data(), 0, store.bytes());
+  BOOST_TEST(store.gradient_bytes() == 4u);
+  BOOST_TEST(store.gradient_payload(false).least == 16u);
+  BOOST_TEST(store.gradient_payload(true).most == 8u + 4 * 16);
+  store.apply(message().floats({1, 0}).count(2).numbers(1, 3).floats({1, 2, 3, 4}).bytes);
+  BOOST_TEST((floats_of(store) == std::vector<float>{0, 0, -0.5f, -1, 0, 0, -1.5f, -2, -0.5f}));
+  parameter_store::knowledge known;
+  store.note(known);
+  store.apply(message().floats({0, 0}).count(1).numbers(3).floats({0, 2}).bytes);  // row 1 has no gradient, and rests
+  const std::vector<float> now{0, 0, -0.5f, -1, 0, 0, -2.25f, -4, -0.75f};
+  BOOST_TEST((floats_of(store) == now));
+  // What has changed since.
+  std::vector<std::byte> changed;
+  BOOST_TEST(store.changed_since(known, changed));
+  BOOST_TEST((changed == message().count(1).numbers(3).floats({-2.25f, -4}).bytes));
+  BOOST_TEST(!store.changed_since({}, changed));
+  // The mean of two workers with different rows, of which the second has three times the examples.
+  const std::vector<parameter_spec> variables = rows_and_a_whole({"gradient_descent", {1.0}});
+  parameter_store mean(variables, 0, 1 << 10, true);
+  std::memset(mean.values().data(), 0, mean.bytes());
+  const auto first = message().floats({4, 0}).count(2).numbers(0, 2).floats({4, 8, 12, 16}).bytes;
+  const auto second = message().floats({8, 0}).count(2).numbers(2, 3).floats({4, 8, -4, -8}).bytes;
+  std::vector<detail::row_list> lists[2];
+  mean.read_rows(first, false, lists[0]);
+  mean.read_rows(second, false, lists[1]);
+  std::vector<parameter_store::contribution> both{{mean.packed(first), 1}, {mean.packed(second), 3}};
+  both[0].gradients.rows = lists[0];
+  both[1].gradients.rows = lists[1];
+  BOOST_TEST(mean.apply_mean(both, {}, nullptr, true));
+  BOOST_TEST((floats_of(mean) == std::vector<float>{-1, -2, 0, 0, -6, -10, 3, 6, -7}));
+  const auto bad = message().floats({0, 0}).count(1).numbers(2).floats({1, INFINITY}).bytes;
+  mean.read_rows(bad, false, lists[1]);
+  both[1] = {mean.packed(bad), 1};
+  both[1].gradients.rows = lists[1];
+  const auto before = floats_of(mean);
+  BOOST_TEST(!mean.apply_mean(both, {}, nullptr, true));
+  BOOST_TEST((floats_of(mean) == before));
+  const auto found = mean.find_nonfinite(both[1].gradients);
+  BOOST_REQUIRE(found.has_value());
+  BOOST_TEST(found->variable == 0u);
+  BOOST_TEST(found->element == 5u);
+}
+
+// What has been changed is forgotten in time; then all values are sent.
+BOOST_AUTO_TEST_CASE(changed_rows_are_those_since_an_answer) {
+  const std::vector<parameter_spec> variables{{"w", element_type::float64, 300, 0, {"gradient_descent", {1.0}}, 3}};
+  parameter_store store(variables, 0, 1 << 20);
+  std::memset(store.values().data(), 0, store.bytes());
+  std::vector<double> copy(300), values(300);
+  parameter_store::knowledge known;
+  std::mt19937 random(3);
+  bool all = false, some = false;
+  for (int round = 0; round < 200; ++round) {
+    for (auto updates = random() % (round % 20 == 0 ? 200 : 4) + 1; updates-- > 0;) {
+      const auto at = static_cast<std::int64_t>(random() % 99);
+      const double x[] = {1, static_cast<double>(round), 2, 3, 4, 5};
+      store.apply(message().count(2).numbers(at, at + 1).put(x, sizeof x).bytes);
+    }
+    std::vector<std::byte> message;
+    std::vector<detail::row_list> lists;
+    if (store.changed_since(known, message)) {
+      detail::read_row_lists(message, variables, detail::wire_order(variables, 0), lists);
+      for (std::size_t k = 0; k < lists[0].count; ++k)
+        std::memcpy(copy.data() + 3 * lists[0].number(k), lists[0].rows + 24 * k, 24);
+      some = true;
+    } else {
+      std::memcpy(copy.data(), store.values().data(), store.bytes());
+      all = true;
+    }
+    store.note(known);
+    std::memcpy(values.data(), store.values().data(), store.bytes());
+    BOOST_REQUIRE((copy == values));
+  }
+  BOOST_TEST((all && some));
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_are_not_what_they_should_be_are_refused_in_words) {
+  parameter_store store(rows_and_a_whole({"gradient_descent", {1.0}}), 0, 1 << 10);
+  std::memset(store.values().data(), 0, store.bytes());
+  const auto refused = [&](const message& rest) {
+    message all;
+    all.floats({1, 0}).put(rest.bytes.data(), rest.bytes.size());
+    return test::failure(error_code::invalid_argument, [&] { store.apply(all.bytes); });
+  };
+  CHECK_SAYS(refused(message()), "ends before the rows of 'table'");
+  CHECK_SAYS(refused(message().floats({0})), "ends before the rows of 'table'");
+  CHECK_SAYS(refused(message().count(2).numbers(0, 1).floats({1, 2})), "says that 2 rows of 'table' follow, and has bytes for 1");
+  CHECK_SAYS(refused(message().count(~std::uint64_t{0})), "says that 18446744073709551615 rows");
+  CHECK_SAYS(refused(message().count(std::uint64_t{1} << 60)), "and has bytes for 0");  // times 16 it is 0
+  CHECK_SAYS(refused(message().count(1).numbers(4).floats({1, 2})), "have the number 4, and there are 4");
+  CHECK_SAYS(refused(message().count(1).numbers(-1).floats({1, 2})), "have the number -1, and there are 4");
+  CHECK_SAYS(refused(message().count(2).numbers(2, 2).floats({1, 2, 3, 4})), "number 2 behind 2; they ascend");
+  CHECK_SAYS(refused(message().count(2).numbers(3, 1).floats({1, 2, 3, 4})), "number 1 behind 3; they ascend");
+  CHECK_SAYS(refused(message().count(5).numbers(0, 1, 2, 3, 3).floats({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})),
+             "are 5, and it has 4");
+  CHECK_SAYS(refused(message().count(1).numbers(1).floats({1, 2, 3})), "4 bytes are left behind");
+  BOOST_TEST((floats_of(store) == std::vector<float>(9)));  // nothing was applied
+  // And in the list of variables.
+  detail::enroll_message said{consistency::asynchronous, 7, rows_and_a_whole({"gradient_descent", {1.0}})};
+  BOOST_TEST((detail::enroll_message::read(said.bytes()).variables == said.variables));
+  for (const std::size_t elements : {std::size_t{3}, std::size_t{16}, ~std::size_t{0}}) {
+    said.variables[0].row_elements = elements;
+    BOOST_CHECK_THROW(detail::enroll_message::read(said.bytes()), error);
+  }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/ops/gather.hpp>
 
 #include "local_cluster.hpp"
 
@@ -673,4 +674,131 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_needs_the_parameter_servers_alone) {
   BOOST_CHECK_NO_THROW(train_one(1, 5s));
   BOOST_TEST(test::seconds_since(start) < 3);
   BOOST_TEST(ps.text() == "2 finished");
+}
+
+namespace {
+
+/// A table of which rows are taken twice, in steps that see a part of them each.
+struct model_of_words {
+  using words = dims<dyn<"batch">, 2>;
+  graph g;
+  node<std::int64_t, words> x;
+  node<std::int32_t, batch> y;
+  variable_node<float, dims<60, 6>> table;
+  node<float> loss;
+  effect train;
+
+  template <class Optimizer, class Place>
+  model_of_words(const Optimizer& optimizer, const Place& place)
+      : g(3),
+        x(placeholder<std::int64_t, words>(g, "x")),
+        y(placeholder<std::int32_t, batch>(g, "y")),
+        table(of(place)),
+        loss(build(place)),
+        train(optimizer.minimize(loss)) {}
+
+  template <class Place>
+  variable_node<float, dims<60, 6>> of(const Place& place) {
+    const device_scope on(g, place);
+    return variable<float, dims<60, 6>>(g, "table", init::uniform{-1, 1});
+  }
+  template <class Place>
+  node<float> build(const Place& place) {
+    const device_scope on(g, place);
+    auto w = variable<float, dims<6, 5>>(g, "w", init::glorot_uniform{});
+    auto b = variable<float, dims<5>>(g, "b", init::zeros{});
+    auto mixed = let(sum<1>(gather(table, x)) * gather(table, y));
+    return let(mean(softmax_cross_entropy(matmul(mixed, w) + b, y)));
+  }
+};
+
+/// Rows 50 to 59 never come, others in some steps alone.
+std::pair<tensor<std::int64_t, model_of_words::words>, classes> words_of(int step, std::int64_t from, std::int64_t to) {
+  tensor<std::int64_t, model_of_words::words> x(shape(to - from, 2));
+  classes y(shape{to - from});
+  for (std::int64_t i = from; i < to; ++i) {
+    x(i - from, 0) = (i * 5 + step * 7) % 50;
+    x(i - from, 1) = i % 3 == 0 ? 11 : (i * i + step) % 50;
+    y(i - from) = static_cast<std::int32_t>((i + step) % 5);
+  }
+  return {x, y};
+}
+
+std::vector<float> values_of(const model_of_words& m, session& s) {
+  std::vector<float> all;
+  for (const char* name : {"table", "w", "b"})
+    for (std::uint32_t n = 0; n < m.g.size(); ++n)
+      if (m.g[n].name == name) {
+        const std::size_t before = all.size();
+        all.resize(before + s.variable_info(n).extents.elements());
+        s.read_variable(n, all.data() + before);
+      }
+  return all;
+}
+
+template <class Optimizer>
+std::vector<float> train_words(const Optimizer& optimizer) {
+  model_of_words m(optimizer, cpu{0});
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  for (int i = 0; i < steps; ++i) {
+    const auto [x, y] = words_of(i, 0, 16);
+    step(x, y);
+  }
+  return values_of(m, s);
+}
+
+/// Two workers, of which the first has `share` of each 16 examples; or one.
+template <class Strategy, class Optimizer, transport T>
+std::vector<float> train_words(Strategy strategy, const Optimizer& optimizer, int ps, T network, std::int64_t share,
+                               const server_options& options = {}) {
+  const int workers = share == 16 ? 1 : 2;
+  std::vector<std::vector<float>> results(2);
+  all_well(test::run_tasks(
+      ps, workers, network,
+      [&](basic_server<T>& here) {
+        model_of_words m(optimizer, replica_device_setter(here.cluster()));
+        replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+        auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+        for (int i = 0; i < steps; ++i) {
+          const auto [x, y] = here.index() == 0 ? words_of(i, 0, share) : words_of(i, share, 16);
+          step(x, y, 20s);
+        }
+        const auto known = values_of(m, s.local());
+        s.refresh(20s);  // all values, where the steps have brought those that had changed
+        if (std::is_same_v<Strategy, parameter_server<synchronous>>)
+          BOOST_TEST(same_bits(known, values_of(m, s.local())));
+        s.finish(20s);
+        results[static_cast<std::size_t>(here.index())] = values_of(m, s.local());
+      },
+      options));
+  if (workers == 2) BOOST_TEST(same_bits(results[0], results[1]));
+  return results[0];
+}
+
+template <class Optimizer>
+void compare_words(const Optimizer& optimizer) {
+  const auto alone = train_words(optimizer);
+  server_options messages;
+  messages.shared_memory = false;
+  // One worker is a single process; but there the product that is the gradient of w makes its descent.
+  const double apart = std::is_same_v<Optimizer, gradient_descent> ? 5e-7 : 0;
+  BOOST_TEST(distance(alone, train_words(parameter_server<asynchronous>{}, optimizer, 1, in_process{}, 16)) <= apart);
+  BOOST_TEST(distance(alone, train_words(parameter_server<synchronous>{}, optimizer, 2, tcp{}, 16)) <= apart);
+  for (const std::int64_t share : {8, 5}) {
+    const auto sync = train_words(parameter_server<synchronous>{}, optimizer, 1, in_process{}, share);
+    BOOST_TEST(distance(sync, alone) < 2e-6);
+    BOOST_TEST(same_bits(sync, train_words(parameter_server<synchronous>{}, optimizer, 1, tcp{}, share)));
+    BOOST_TEST(same_bits(sync, train_words(parameter_server<synchronous>{}, optimizer, 1, tcp{}, share, messages)));
+    // A gradient as a whole has the sum of each gather's rows, rows have the sum of all.
+    BOOST_TEST(distance(sync, train_words(collective{}, optimizer, 0, in_process{}, share)) < 5e-7);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(gradients_that_are_rows_train_as_in_one_process) {
+  compare_words(gradient_descent{.learning_rate = 0.5});
+  compare_words(momentum{.learning_rate = 0.2, .momentum = 0.9});
+  compare_words(adam{.learning_rate = 0.02});
 }

@@ -339,7 +339,8 @@ BOOST_AUTO_TEST_CASE(each_stranger_is_sent_its_own_answer) {
       header.kind = frame_kind::hello;
       auto bytes = encode(header);
       version = (version * 7919 + 1) % 65536;
-      detail::put_little(bytes.data() + 4, static_cast<std::uint16_t>(version == protocol_version ? 5 : version));
+      detail::put_little(bytes.data() + 4,
+                         static_cast<std::uint16_t>(version == protocol_version ? protocol_version + 1 : version));
       const const_bytes all(bytes);
       strangers.back().write_some({&all, 1});
       if (i % 3 == 0) strangers.back().close();

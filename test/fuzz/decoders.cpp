@@ -335,7 +335,7 @@ void offer(input in) {
 void enroll(input in) {
   byte_list bytes;
   if (in.byte() % 2) {
-    bytes = message_of(in, "bqqti[tbqitb]");
+    bytes = message_of(in, "bqqti[tbqqitb]");
   } else {
     // A list that is well-formed, but for one byte of it.
     detail::enroll_message said;
@@ -349,6 +349,8 @@ void enroll(input in) {
       if (what == 255) each.name.assign(4096, static_cast<char>(in.byte()));
       each.type = what % 2 ? element_type::float32 : element_type::float64;
       each.elements = std::uint64_t{in.byte()} << (what / 8 % 8 * 6);
+      if (what % 4 == 1) each.row_elements = each.elements >> (what / 64);
+      if (each.row_elements == 0 || each.elements % each.row_elements != 0) each.row_elements = 0;
       each.ps_task = what % 5 == 0;
       each.rule.name = what % 3 ? "gradient_descent" : "momentum";
       for (unsigned k = 0; k < (what % 3 ? 1u : 2u) + (what % 31 == 0); ++k)
@@ -365,10 +367,60 @@ void enroll(input in) {
   const error_code made = code_of([&] {
     parameter_store store(said.variables, 0, most, said.mode == consistency::synchronous);
     MUST(store.bytes() <= most);
-    MUST(store.shared_layout().bytes >= 2 * store.bytes());
+    MUST(store.shared_layout().bytes >= store.bytes() + store.gradient_bytes());
+    MUST(store.gradient_payload(false).least <= store.gradient_payload(false).most);
     MUST(!store.initialised());
   });
   MUST(is_one_of(made, {ok, error_code::not_found, error_code::invalid_argument, error_code::resource_exhausted}));
+}
+
+// Rows as a worker sends them: from bytes at random, or well-formed but for one byte.
+void rows(input in) {
+  std::vector<parameter_spec> variables{
+      {"wide", element_type::float64, 40, 0, {"gradient_descent", {1.0}}, 4},
+      {"whole", element_type::float32, 3, 0, {"gradient_descent", {1.0}}},
+      {"narrow", element_type::float32, 9, 0, {"momentum", {1.0, 0.5}}, 1},
+  };
+  parameter_store store(variables, 0, 1 << 20, true);
+  std::memset(store.values().data(), 0, store.bytes());
+  byte_list bytes(16);  // "whole", and up to a multiple of 8
+  if (in.byte() % 2) {
+    const const_bytes rest = in.all();
+    bytes.insert(bytes.end(), rest.begin(), rest.end());
+  } else {
+    for (const std::size_t size : {32u, 4u}) {
+      byte_list of_rows;
+      std::uint64_t count = 0;
+      for (std::int64_t number = in.byte() % 4; number < (size == 32 ? 10 : 9) && !in.empty(); ++count) {
+        const auto* const at = reinterpret_cast<const std::byte*>(&number);
+        of_rows.insert(of_rows.end(), at, at + 8);
+        number += 1 + in.byte() % 4;
+      }
+      const auto* const at = reinterpret_cast<const std::byte*>(&count);
+      bytes.insert(bytes.end(), at, at + 8);
+      bytes.insert(bytes.end(), of_rows.begin(), of_rows.end());
+      bytes.resize(bytes.size() + static_cast<std::size_t>(count) * size);
+    }
+    if (in.byte() % 2) bytes[16 + in.number() % (bytes.size() - 16)] = static_cast<std::byte>(in.byte());
+  }
+  std::vector<detail::row_list> lists;
+  const error_code read = code_of([&] { store.read_rows(bytes, false, lists); });
+  MUST(is_one_of(read, {ok, error_code::invalid_argument}));
+  if (read != ok) return;
+  MUST(bytes.size() >= store.gradient_payload(false).least && bytes.size() <= store.gradient_payload(false).most);
+  placed_gradients gradients = store.packed(bytes);
+  gradients.rows = lists;
+  const parameter_store::contribution both[] = {{gradients, 1}, {gradients, 0.5}};
+  store.apply_mean(both, {}, nullptr, true);
+  parameter_store::knowledge known;
+  store.note(known);
+  store.apply(gradients);
+  byte_list changed;
+  if (!store.changed_since(known, changed)) return;
+  const byte_list before(16);
+  byte_list all = before;
+  all.insert(all.end(), changed.begin(), changed.end());
+  MUST(code_of([&] { store.read_rows(all, false, lists); }) == ok);
 }
 
 void once(input in) {
@@ -745,6 +797,7 @@ constexpr target targets[] = {
     {"error", error_message},
     {"offer", offer},
     {"enroll", enroll},
+    {"rows", rows},
     {"once", once},
     {"strangers_to_listener", strangers_to_listener},
     {"strangers_to_dialler", strangers_to_dialler},

@@ -5,6 +5,7 @@
 #include <vector>
 #include <weft/device/gpu/emulated.hpp>
 #include <weft/distributed.hpp>
+#include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
@@ -28,8 +29,9 @@ std::vector<std::vector<float>> train(Strategy strategy, int ps, T network, cons
     auto y = placeholder<std::int32_t, batch>(g, "y");
     auto w = variable<float, dims<12, 4>>(g, "w", init::glorot_uniform{});
     auto b = variable<float, dims<4>>(g, "b", init::zeros{});
-    auto loss = let(mean(softmax_cross_entropy(matmul(x, w) + b, y)));
-    auto update = gradient_descent{.learning_rate = 0.3}.minimize(loss);
+    auto table = variable<float, dims<9, 4>>(g, "table", init::zeros{});
+    auto loss = let(mean(softmax_cross_entropy(matmul(x, w) + b + 0.5f * gather(table, y), y)));
+    auto update = momentum{.learning_rate = 0.3, .momentum = 0.5}.minimize(loss);
     replicated_session s(g, here, strategy, {.threads = 1, .device = device});
     auto step = s.prepare(fetch(loss, update), feed(x, y));
     for (std::int64_t i = 0; i < 6; ++i) {
@@ -42,9 +44,11 @@ std::vector<std::vector<float>> train(Strategy strategy, int ps, T network, cons
     }
     s.finish();
     std::vector<float>& values = results[static_cast<std::size_t>(here.index())];
-    values.resize(12 * 4 + 4);
+    values.resize(12 * 4 + 4 + 9 * 4);
     s.local().read_variable(w.id().node, values.data());
     s.local().read_variable(b.id().node, values.data() + 48);
+    s.local().read_variable(table.id().node, values.data() + 52);
+    BOOST_TEST((values[52] != 0 && values[52 + 9 * 4 - 1] == 0));  // the first is taken, the last is not
   });
   for (const std::string& text : said) BOOST_TEST(text == "");
   return results;

@@ -88,9 +88,12 @@ BOOST_AUTO_TEST_CASE(a_number_that_no_row_has_on_a_gpu) {
   const auto n = placeholder<std::int32_t, dims<4>>(g, "n");
   const auto y = gather(x, n);
   const auto [d] = gradients(sum(y * y), x);
+  const auto train = gradient_descent{0.25}.minimize(sum(y * y));
   session s{g};
   const auto [found, gradient] = s.run(fetch(y, d), with(n, tensor<std::int32_t, dims<4>>{1, 3, -1, 1}));
   check_elements(found, {3, 4, 0, 0, 0, 0, 3, 4});
   check_elements(gradient, {0, 0, 12, 16, 0, 0});
+  static_cast<void>(s.run(fetch(train), with(n, tensor<std::int32_t, dims<4>>{1, 3, -1, 1})));
+  check_elements(s.get(x), {1, 2, 3 - 3, 4 - 4, 5, 6});
 }
 #endif

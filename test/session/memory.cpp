@@ -3,6 +3,7 @@
 #include <new>
 #include <string>
 #include <vector>
+#include <weft/ops/gather.hpp>
 #include <weft/weft.hpp>
 
 #include "counted_allocations.hpp"
@@ -278,4 +279,29 @@ BOOST_AUTO_TEST_CASE(a_session_and_a_tensor_take_the_allocator_that_is_given) {
     return e.code() == error_code::invalid_argument && test::contains(e.what(), "not aligned to 64 bytes");
   });
   BOOST_CHECK_EQUAL(region::blocks, 0u);
+}
+
+// The gradient of rows is rows: a step has no room for one of the variable's extents, and takes none as it goes.
+BOOST_AUTO_TEST_CASE(an_update_of_rows_needs_room_for_rows) {
+  const std::size_t most_before = region::most;
+  region::most = ~std::size_t{0};
+  region::crooked = false;
+  {
+    graph g;
+    const auto w = variable<float, dims<50000, 8>>(g, "w");
+    const auto n = placeholder<std::int32_t, batch>(g);
+    const auto train = momentum{.learning_rate = 0.1}.minimize(sum(square(gather(w, n) - 1.0f)));
+    session s{g, {.threads = 2}, region{}};
+    const std::size_t before = region::bytes;
+    auto step = s.prepare(fetch(train), feed(n));
+    const tensor<std::int32_t, batch> numbers(shape(3000));
+    step(numbers);
+    BOOST_CHECK_LE(region::bytes - before, 4 * 3000 * 8 * sizeof(float));
+    const auto steps = [&] {
+      for (int i = 0; i < 3; ++i) step(numbers);
+    };
+    steps();
+    if (COUNTS_MALLOC) BOOST_CHECK_EQUAL(allocations_of(steps), 0u);
+  }
+  region::most = most_before;
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
+#include <weft/ops/gather.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
@@ -258,6 +259,7 @@ struct adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1;
 
   static constexpr const char* name = "adagrad";
+  static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
 
   template <class V>
@@ -289,4 +291,178 @@ BOOST_AUTO_TEST_CASE(an_optimizer_of_a_program) {
   CHECK_SAYS(
       test::failure(error_code::invalid_argument, [&] { (void)adam{.learning_rate = of_other}.minimize(w * w); }),
       "another graph");
+}
+
+namespace {
+
+// As make_row_values.py has them.
+template <class Batch>
+tensor<std::int32_t, Batch> numbers_of(int step, int which) {
+  const int counts[] = {5, 1, 0, 6};
+  tensor<std::int32_t, Batch> n(shape{counts[(step + which) % 4]});
+  for (int i = 0; i < static_cast<int>(n.elements()); ++i) n.data()[i] = (i * i + step * 3 + which * 2) % 5 + which;
+  return n;
+}
+template <class Rows>
+tensor<float, Rows> weights_of(int step, int which, std::size_t count) {
+  tensor<float, Rows> x(shape(static_cast<std::int64_t>(count), 3));
+  for (int i = 0; i < static_cast<int>(x.elements()); ++i)
+    x.data()[i] = static_cast<float>((step * 31 + i / 3 * 7 + i % 3 * 13 + which * 5) % 17 - 8) / 16;
+  return x;
+}
+
+using table = dims<7, 3>;
+using here = dims<dyn<"here">>;
+using rows_here = dims<dyn<"here">, 3>;
+using there = dims<dyn<"there">>;
+using rows_there = dims<dyn<"there">, 3>;
+
+/// Reads what TensorFlow makes of it, and compares each element of each step: how far they are apart at most, and whether
+/// Weft sums the gradient into a tensor of the variable's extents.
+template <class Optimizer>
+double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gathers, bool dense, bool& sums) {
+  graph g;
+  const auto w = variable<float, table>(g, "w");
+  const auto n = placeholder<std::int32_t, here>(g, "n");
+  const auto m = placeholder<std::int32_t, there>(g, "m");
+  const auto x = placeholder<float, rows_here>(g, "x");
+  const auto y = placeholder<float, rows_there>(g, "y");
+  auto loss = let(sum(gather(w, n) * x));
+  if (gathers > 1) loss = let(loss + sum(gather(w, m) * y));
+  if (dense) loss = let(loss + sum(w) * 0.125f);
+  const auto train = minimize(optimizer, loss);
+  session s(g, {.threads = 2});
+  tensor<float, table> first;
+  for (int i = 0; i < 21; ++i) first.data()[i] = static_cast<float>(i - 10) / 4;
+  s.set(w, first);
+  auto step = s.prepare(fetch(train), feed(n, x, m, y));
+  double most = 0;
+  for (int t = 0; t < 8; ++t) {
+    const auto a = numbers_of<here>(t, 0);
+    const auto b = numbers_of<there>(t, 1);
+    step(a, weights_of<rows_here>(t, 0, a.elements()), b, weights_of<rows_there>(t, 1, b.elements()));
+    const auto values = s.get(w);
+    for (int i = 0; i < 21; ++i) {
+      std::string word;
+      BOOST_REQUIRE((in >> word));
+      most = std::max(most, std::abs(std::strtod(word.c_str(), nullptr) - static_cast<double>(values.data()[i])));
+    }
+  }
+  sums = step.explain().find("scatter_add") != std::string::npos;
+  return most;
+}
+
+}  // namespace
+
+// Of gradients that are rows: a row that a step does not take is left alone, with its slots, by all but Adam.
+BOOST_AUTO_TEST_CASE(rows_are_trained_as_tensorflow_does) {
+  std::ifstream in(TEST_DATA "/train/row_values.txt");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt" << " cannot be read");
+  std::string line, rows, name;
+  std::getline(in, line);
+  int gathers = 0, dense = 0, cases = 0;
+  for (; in >> rows >> name >> gathers >> dense; ++cases) {
+    BOOST_REQUIRE_EQUAL(rows, "rows");
+    bool sums = false;
+    const double apart =
+        name == "adam"       ? distance_by_rows(in, adam{0.25, 0.5, 0.75, 0.125}, gathers, dense != 0, sums)
+        : name == "adagrad"  ? distance_by_rows(in, adagrad{0.25, 0.5}, gathers, dense != 0, sums)
+        : name == "momentum" ? distance_by_rows(in, momentum{0.25, 0.5}, gathers, dense != 0, sums)
+                             : distance_by_rows(in, gradient_descent{0.25}, gathers, dense != 0, sums);
+    // Nothing is rounded but by roots and quotients.
+    BOOST_TEST_CONTEXT(name << " " << gathers << " " << dense) {
+      BOOST_CHECK_LE(apart, name == "adam" || name == "adagrad" ? 1e-6 : 0.0);
+      BOOST_CHECK_EQUAL(sums, dense != 0 || name == "adam");
+    }
+  }
+  BOOST_CHECK_EQUAL(cases, 12);
+}
+
+namespace {
+
+/// A formula that is the same, and does not say that rows may be left alone.
+struct descent_of_all {
+  hyperparameter learning_rate = 0.01;
+  static constexpr const char* name = "descent_of_all";
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V gradient) const {
+    variable -= V(learning_rate) * gradient;
+  }
+};
+
+/// With a slot of one number for all rows: the step's.
+struct slowing_descent {
+  hyperparameter learning_rate = 0.01;
+  static constexpr const char* name = "slowing_descent";
+  static constexpr bool by_rows = true;
+  constexpr auto slots() const { return slot_list{scalar_slot("step"), slot("taken")}; }
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& step) const {
+    step += V(1);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V step, V& taken, V gradient) const {
+    taken += V(1);
+    variable -= V(learning_rate) / step * gradient;
+  }
+};
+
+constexpr std::int64_t many = 9000, width = 33;
+
+template <class Optimizer>
+std::vector<float> train_many(const Optimizer& optimizer, int threads) {
+  graph g(5);
+  const auto w = variable<float, dims<many, width>>(g, "w", init::uniform{-1, 1});
+  const auto n = placeholder<std::int64_t, dims<dyn<"n">, 2>>(g, "n");
+  const auto train = minimize(optimizer, sum(square(gather(w, n))));
+  session s(g, {.threads = threads});
+  auto step = s.prepare(fetch(train), feed(n));
+  for (const std::int64_t count : {1500, 0, 1, 400, 1500}) {
+    tensor<std::int64_t, dims<dyn<"n">, 2>> numbers(shape(count, 2));
+    for (std::int64_t i = 0; i < 2 * count; ++i) numbers.data()[i] = i % 3 == 0 ? 17 : i * 7919 % (i % 2 ? 50 : many);
+    step(numbers);
+  }
+  const auto values = s.get(w);
+  return {values.data(), values.data() + values.elements()};
+}
+
+}  // namespace
+
+// Many of one row, many rows, and chunks of them that threads share.
+BOOST_AUTO_TEST_CASE(rows_have_the_bits_of_the_whole_with_any_number_of_threads) {
+  const auto whole = train_many(descent_of_all{0.001}, 2);
+  for (const int threads : {1, 2, 3}) BOOST_TEST((train_many(gradient_descent{0.001}, threads) == whole));
+  const auto alone = train_many(momentum{0.001, 0.9}, 1);
+  BOOST_TEST((alone != whole));
+  for (const int threads : {2, 3}) BOOST_TEST((train_many(momentum{0.001, 0.9}, threads) == alone));
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_many_gathers_of_columns_and_with_scalar_slots) {
+  graph g;
+  const tensor<float, dims<4, 2>> ones{1, 1, 1, 1, 1, 1, 1, 1};
+  const auto w = variable(g, "w", ones), v = variable(g, "v", ones), u = variable(g, "u", ones);
+  const auto n = placeholder<std::int32_t, dims<>>(g, "n");
+  const auto rate = placeholder<float>(g, "rate");
+  auto loss = let(sum(gather(w, n)));
+  for (int i = 1; i < 12; ++i) loss = let(loss + sum(gather(w, n * 0 + i % 4)));  // 13 lists at most: too many
+  const auto far = minimize(gradient_descent{.learning_rate = rate}, loss);
+  const auto columns = minimize(gradient_descent{.learning_rate = rate}, sum(gather<1>(v, n)));
+  const auto slow = minimize(slowing_descent{.learning_rate = rate}, sum(gather(u, n)));
+  session s(g);
+  const auto [taken] = [&] {
+    for (std::uint32_t i = 0; i < g.size(); ++i)
+      if (g[i].name == "u/taken") return std::tuple{i};
+    return std::tuple{0u};
+  }();
+  s.run(fetch(columns, slow), with(n, 1), with(rate, 0.5f));
+  s.run(fetch(columns, slow), with(n, 1), with(rate, 0.5f));
+  s.run(fetch(slow, far), with(n, 2), with(rate, 0.75f));
+  BOOST_TEST((s.get(v)(2, 0) == 1 && s.get(v)(2, 1) == 0));
+  const auto slowed = s.get(u);
+  BOOST_TEST((slowed(0, 1) == 1 && slowed(1, 0) == 0.25f && slowed(2, 1) == 0.75f && slowed(3, 0) == 1));
+  float times[8];
+  s.read_variable(taken, times);
+  BOOST_TEST((times[0] == 0 && times[3] == 2 && times[4] == 1));
+  const auto w_now = s.get(w);
+  BOOST_TEST((w_now(0, 0) == 1 - 2 * 0.75f && w_now(1, 1) == 1 - 3 * 0.75f && w_now(2, 0) == 1 - 4 * 0.75f));
 }

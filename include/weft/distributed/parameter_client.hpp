@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/row_lists.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/variables.hpp>
 #include <weft/error.hpp>
@@ -31,6 +32,11 @@ namespace weft {
 /// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
 /// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
+///
+/// The gradient of a variable that travels by rows (parameter_spec::row_elements) is given as the numbers of some of
+/// its rows, a std::int64_t each, which ascend, and behind them these rows. What push_pull brings of such a variable
+/// are the rows that have changed since the last answer, where it is to write to the same place as then; pull brings
+/// all. Between the two nobody else writes there.
 ///
 /// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
@@ -61,7 +67,12 @@ class basic_parameter_client {
       link& to = links_[static_cast<std::size_t>(task)];
       to.rank = here.cluster().rank({job, task});
       to.order = detail::wire_order(variables_, task);
-      for (const std::size_t i : to.order) to.bytes += variables_[i].bytes();
+      for (const std::size_t i : to.order) {
+        to.bytes += variables_[i].bytes();
+        if (!variables_[i].has_rows()) to.whole_bytes += variables_[i].bytes();
+      }
+      to.has_rows = detail::least_row_bytes(variables_, to.order) > 0;
+      to.counts.resize(to.order.size());
     }
     for (link& each : links_) all_.push_back(&each);
     enroll_message_ = detail::enroll_message{mode, graph, variables_}.bytes();
@@ -121,13 +132,13 @@ class basic_parameter_client {
   /// invalid_argument for gradients that are not finite, aborted where the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
-    check("push_pull", gradients);
+    check_gradients(gradients);
     check("push_pull", out);
     weight_ = examples;
     if (only_finite_ && links_.size() > 1) check_finite(step, gradients);
     ask(
         "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather_gradients(to, gradients); },
-        [&](link& to) { scatter(to, out); });
+        [&](link& to) { scatter(to, out, true); });
     take_values(out);
     return links_.front().in.header().step;
   }
@@ -154,16 +165,21 @@ class basic_parameter_client {
  private:
   struct link {
     std::size_t rank = 0;
-    std::vector<std::size_t> order;  // variables held there, as they travel
-    std::size_t bytes = 0;
-    std::uint64_t incarnation = 0;  // of the parameter server that has the variables
-    std::int64_t next_step = 0;     // the first one that is new there
+    std::vector<std::size_t> order;          // variables held there, as they travel
+    std::size_t bytes = 0, whole_bytes = 0;  // of all; of those that do not travel by rows
+    bool has_rows = false;                   // some do
+    std::uint64_t incarnation = 0;           // of the parameter server that has the variables
+    std::int64_t next_step = 0;              // the first one that is new there
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
     std::vector<const_bytes> source;
     std::vector<mutable_bytes> target;
-    std::uint32_t flags = 0;  // of the request
+    std::uint32_t flags = 0;            // of the request
+    std::vector<std::uint64_t> counts;  // of rows in it
+    std::vector<std::byte*> known;      // where the values of the last answer on this connection are; empty: nowhere
+    std::vector<std::byte> changed;     // the rows in the answer
+    std::vector<detail::row_list> lists;
     std::vector<std::byte> failure;
     shared_segment segment;
     detail::segment_layout layout;  // of the segment
@@ -183,10 +199,29 @@ class basic_parameter_client {
                         " bytes, the variable " + std::to_string(variables_[i].bytes()));
   }
 
+  void check_gradients(std::span<const const_bytes> given) const {
+    std::vector<const_bytes> whole(given.begin(), given.end());
+    for (std::size_t i = 0; i < given.size() && i < variables_.size(); ++i)
+      if (variables_[i].has_rows()) {
+        detail::read_row_list(given[i], variables_[i]);
+        whole[i] = {given[i].data(), variables_[i].bytes()};
+      }
+    check("push_pull", std::span<const const_bytes>(whole));
+  }
+
   /// One server would refuse an update of which the others have applied their parts.
   void check_finite(std::int64_t step, std::span<const const_bytes> gradients) const {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const auto look = [&]<typename Element>(Element) {
+        if (variables_[i].has_rows()) {
+          const detail::row_list list = detail::read_row_list(gradients[i], variables_[i]);
+          const std::size_t width = variables_[i].row_elements, count = list.count * width;
+          const std::size_t found = detail::first_nonfinite(reinterpret_cast<const Element*>(list.rows), count);
+          if (found < count)
+            throw detail::nonfinite_gradient("push_pull", here_.name(), variables_[i].name,
+                                             list.number(found / width) * width + found % width, step);
+          return;
+        }
         const std::size_t at =
             detail::first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()), variables_[i].elements);
         if (at < variables_[i].elements)
@@ -200,21 +235,63 @@ class basic_parameter_client {
     for (const std::size_t i : to.order) to.source.push_back(from[i]);
   }
   void gather_gradients(link& to, std::span<const const_bytes> from) {
-    if (!to.segment) return gather(to, from);
-    to.flags = in_segment;
-    for (std::size_t k = 0; k < to.order.size(); ++k) move(from[to.order[k]], gradient_place(to, k));
+    if (to.segment) to.flags = in_segment;
+    for (std::size_t k = 0; k < to.order.size(); ++k) {
+      const const_bytes gradient = from[to.order[k]];
+      if (variables_[to.order[k]].has_rows()) continue;
+      if (to.segment)
+        move(gradient, gradient_place(to, k));
+      else
+        to.source.push_back(gradient);
+    }
+    if (!to.has_rows) return;
+    static constexpr std::byte zeros[8] = {};
+    const std::size_t before = to.segment ? 0 : to.whole_bytes;
+    to.source.emplace_back(zeros, detail::rows_begin(before) - before);
+    for (std::size_t k = 0; k < to.order.size(); ++k) {
+      const parameter_spec& what = variables_[to.order[k]];
+      if (!what.has_rows()) continue;
+      to.counts[k] = from[to.order[k]].size() / (8 + what.row_bytes());
+      to.source.push_back(std::as_bytes(std::span(&to.counts[k], 1)));
+      to.source.push_back(from[to.order[k]]);
+    }
   }
-  void scatter(link& from, std::span<const mutable_bytes> into) {
-    if (from.segment)
+  /// `again`: what has changed is enough where the rest is known. What is written is not known any more until all is.
+  void scatter(link& from, std::span<const mutable_bytes> into, bool again = false) {
+    if (from.segment) {
       from.flags = in_segment;
-    else
-      for (const std::size_t i : from.order) from.target.push_back(into[i]);
+      return;
+    }
+    for (const std::size_t i : from.order) from.target.push_back(into[i]);
+    if (!from.has_rows) return;
+    bool known = again && from.known.size() == from.order.size();
+    for (std::size_t k = 0; known && k < from.order.size(); ++k) known = from.known[k] == into[from.order[k]].data();
+    if (known) from.flags = changed_rows;
+    from.known.clear();
   }
-  /// Brings the values that came through shared memory to where they are wanted.
+  /// Brings the values that came through shared memory, and the rows that have changed, to where they are wanted.
   void take_values(std::span<const mutable_bytes> into) {
-    for (link& each : links_)
+    for (link& each : links_) {
       for (std::size_t k = 0; each.segment && k < each.order.size(); ++k)
         move(value_place(each, k), into[each.order[k]]);
+      if (each.segment || !each.has_rows) continue;
+      if (each.in.header().flags & changed_rows) take_rows(each, into);
+      for (const std::size_t i : each.order) each.known.push_back(into[i].data());
+    }
+  }
+  void take_rows(link& from, std::span<const mutable_bytes> into) {
+    try {
+      const std::size_t padding = detail::rows_begin(from.whole_bytes) - from.whole_bytes;
+      detail::read_row_lists(const_bytes(from.changed).subspan(padding), variables_, from.order, from.lists);
+    } catch (const error& problem) {
+      throw error(problem.code(), "push_pull", peer(from) + ": " + problem.sentence());
+    }
+    for (std::size_t k = 0; k < from.order.size(); ++k) {
+      const detail::row_list& list = from.lists[k];
+      const std::size_t row = variables_[from.order[k]].row_bytes();
+      for (std::size_t n = 0; n < list.count; ++n)
+        std::memcpy(into[from.order[k]].data() + list.number(n) * row, list.rows + n * row, row);
+    }
   }
   static void move(const_bytes from, mutable_bytes to) {
     if (from.data() != to.data() && !from.empty()) std::memmove(to.data(), from.data(), from.size());
@@ -224,6 +301,7 @@ class basic_parameter_client {
     return at.segment.bytes().subspan(at.layout.values[k], variables_[at.order[k]].bytes());
   }
   mutable_bytes gradient_place(const link& at, std::size_t k) const {
+    if (variables_[at.order[k]].has_rows()) return {};
     return at.segment.bytes().subspan(at.layout.gradients[k], variables_[at.order[k]].bytes());
   }
 
@@ -240,6 +318,7 @@ class basic_parameter_client {
           throw error(error_code::unavailable, "connect to " + peer(each),
                       peer(each) + " was started again; the variables that it held are gone");
         each.incarnation = opened.incarnation;
+        each.known.clear();
         each.stream = std::move(opened.stream);
         fresh.push_back(&each);
       }
@@ -358,7 +437,7 @@ class basic_parameter_client {
       destination(*each);
       header.flags = each->flags;
       each->out.start(header, each->source, here_.options().checksum);
-      each->in.expect(std::max<std::uint64_t>(each->bytes, detail::max_control_bytes));
+      each->in.expect(std::max<std::uint64_t>(each->bytes + 8 + 8 * each->order.size(), detail::max_control_bytes));
     }
     try {
       drive(operation, until, to_whom);
@@ -422,16 +501,32 @@ class basic_parameter_client {
       each.failure.resize(static_cast<std::size_t>(answer.payload_length));
       return each.in.payload_to(mutable_bytes(each.failure));
     }
+    if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
+        (answer.flags & in_segment) != (each.flags & in_segment) || (answer.flags & changed_rows & ~each.flags) != 0)
+      throw error(error_code::invalid_argument, "", "an answer came that is not to this kind of request");
+    if (answer.flags & changed_rows) return place_rows(each, answer.payload_length);
     std::uint64_t wanted = 0;
     for (const mutable_bytes piece : each.target) wanted += piece.size();
-    if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
-        (answer.flags & in_segment) != each.flags)
-      throw error(error_code::invalid_argument, "", "an answer came that is not to this kind of request");
     if (answer.payload_length != wanted)
       throw error(error_code::invalid_argument, "",
                   "an answer of " + std::to_string(answer.payload_length) + " bytes came where " +
                       std::to_string(wanted) + " were due");
     each.in.payload_to(each.target);
+  }
+
+  /// Whole variables where they belong, the rest where there is room for it.
+  void place_rows(link& each, std::uint64_t bytes) {
+    const std::size_t least = detail::rows_begin(each.whole_bytes);
+    if (bytes < least)
+      throw error(error_code::invalid_argument, "",
+                  "an answer of " + std::to_string(bytes) + " bytes came where " + std::to_string(least) +
+                      " and rows were due");
+    each.changed.resize(static_cast<std::size_t>(bytes) - each.whole_bytes);
+    std::vector<mutable_bytes> pieces;
+    for (std::size_t k = 0; k < each.order.size(); ++k)
+      if (!variables_[each.order[k]].has_rows()) pieces.push_back(each.target[k]);
+    pieces.emplace_back(each.changed);
+    each.in.payload_to(pieces);
   }
 
   /// What a parameter server has answered in the place of what it was asked for.

@@ -65,7 +65,9 @@ class parameter_service {
     std::optional<moment> expires;   // of a parked request
     std::vector<std::byte> message;  // payload of a small request
     std::vector<std::byte> reply;    // payload of a small answer
-    aligned_bytes gradients;         // payload of initialise and push_pull
+    aligned_bytes gradients;         // payload of initialise and push_pull, which may be shorter
+    std::vector<row_list> rows;      // in it
+    parameter_store::knowledge has;  // as of the last answer
     shared_segment segment;          // where gradients and values lie instead, once both have mapped it
     bool has_moved = true;           // since this side looked around
     time_point last_moved{};         // then, or before
@@ -199,7 +201,9 @@ class parameter_service {
   }
 
   void expect_next(worker& from) {
-    from.connection->in.expect(std::max<std::uint64_t>(from.enrolled ? store_.bytes() : 0, max_enroll_bytes));
+    const std::uint64_t longest =
+        from.enrolled ? std::max<std::uint64_t>(store_.bytes(), store_.gradient_payload(false).most) : 0;
+    from.connection->in.expect(std::max(longest, max_enroll_bytes));
   }
 
   // The header is here: decide where the payload goes, and refuse a length that the request cannot have.
@@ -224,21 +228,34 @@ class parameter_service {
         to.in.payload_to(to.message);
         break;
       case frame_kind::initialise:
-      case frame_kind::push_pull:
-        if (uses_segment(to, asked)) {
-          exactly(0);
-          to.in.payload_to(mutable_bytes{});
-          break;
-        }
+        uses_segment(to, asked);
         exactly(store_.bytes());
-        if (to.gradients.size() != store_.bytes()) to.gradients = aligned_bytes(store_.bytes());
-        to.in.payload_to(static_cast<mutable_bytes>(to.gradients));
+        take_payload(to);
         break;
+      case frame_kind::push_pull: {
+        const auto bounds = store_.gradient_payload(uses_segment(to, asked));
+        if (bounds.least == bounds.most) exactly(bounds.least);
+        if (asked.payload_length < bounds.least || asked.payload_length > bounds.most)
+          throw error(error_code::invalid_argument, "parameter_server",
+                      std::to_string(asked.payload_length) + " bytes of gradients came where " +
+                          std::to_string(bounds.least) + " to " + std::to_string(bounds.most) + " can be");
+        take_payload(to);
+        break;
+      }
       default:
         uses_segment(to, asked);
         exactly(0);
         to.in.payload_to(mutable_bytes{});
     }
+  }
+
+  static void take_payload(link& to) {
+    const auto size = static_cast<std::size_t>(to.in.header().payload_length);
+    if (to.gradients.size() < size) {
+      to.gradients = {};
+      to.gradients = aligned_bytes(size);
+    }
+    to.in.payload_to(static_cast<mutable_bytes>(to.gradients).first(size));
   }
 
   void handle(worker& from) {
@@ -318,9 +335,12 @@ class parameter_service {
     return true;
   }
 
-  placed_bytes<const std::byte> gradients_of(const link& from) const {
-    if (from.asked.flags & in_segment) return {from.segment.bytes().data(), store_.shared_layout().gradients};
-    return store_.packed({from.gradients.data(), from.gradients.size()});
+  placed_gradients gradients_of(const link& from) const {
+    if (from.asked.flags & in_segment)
+      return {{from.segment.bytes().data(), store_.shared_layout().gradients}, from.rows};
+    placed_gradients placed = store_.packed({from.gradients.data(), from.gradients.size()});
+    placed.rows = from.rows;
+    return placed;
   }
   placed_bytes<std::byte> copy_for(const link& to) const {
     return {to.segment.bytes().data(), store_.shared_layout().values};
@@ -346,6 +366,9 @@ class parameter_service {
       throw error(error_code::invalid_argument, "parameter_server",
                   "an update has step " + std::to_string(asked.step) + "; steps count from 0");
     if (from.applied.contains(from.incarnation, asked.step)) return answer_values(from, duplicate);
+    link& to = *from.connection;
+    store_.read_rows({to.gradients.data(), static_cast<std::size_t>(asked.payload_length)},
+                     (asked.flags & in_segment) != 0, to.rows);
     if (synchronous()) return contribute(from);
     if (refuses_nonfinite())
       if (const auto found = store_.find_nonfinite(gradients_of(*from.connection))) throw not_finite(from, *found);
@@ -493,19 +516,34 @@ class parameter_service {
 
   // ---- answers ----
 
-  /// `copied`: they are in the worker's segment already, if it has one.
+  /// `copied`: those of whole variables are in the worker's segment already, if it has one.
   void answer_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
     link& with = *to.connection;
     frame_header answer = answer_to(to, frame_kind::values);
     answer.flags = flags;
     if (with.asked.flags & in_segment) {
-      if (!copied) store_.copy_to(copy_for(with));
+      if (copied)
+        store_.copy_rows_to(copy_for(with), with.has);
+      else
+        store_.copy_to(copy_for(with));
+      store_.note(with.has);
       answer.flags |= in_segment;
       with.out.start(answer);
       with.at = phase::answering;
       return;
     }
-    with.out.start(answer, static_cast<const_bytes>(store_.values()), here_.options().checksum);
+    if ((with.asked.flags & changed_rows) && store_.changed_since(with.has, with.reply)) {
+      answer.flags |= changed_rows;
+      pieces_.clear();
+      store_.whole_values(pieces_);
+      static constexpr std::byte zeros[8] = {};
+      pieces_.emplace_back(zeros, rows_begin(store_.gradient_bytes()) - store_.gradient_bytes());
+      pieces_.emplace_back(with.reply);
+      with.out.start(answer, pieces_, here_.options().checksum);
+    } else {
+      with.out.start(answer, static_cast<const_bytes>(store_.values()), here_.options().checksum);
+    }
+    store_.note(with.has);
     with.sends_values = true;
     with.at = phase::answering;
   }
@@ -726,6 +764,7 @@ class parameter_service {
   std::uint32_t unit_weight_ = 0;  // what counts 1
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
+  std::vector<const_bytes> pieces_;
   std::unique_ptr<thread_pool> helpers_;
   std::vector<typename network::wait_item> items_;
 };

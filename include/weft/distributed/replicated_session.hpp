@@ -73,7 +73,11 @@ struct shared_variable {
   std::uint32_t node;    // the variable's
   std::uint32_t update;  // the node that writes it; graph_node::no_node
   value gradient;
-  std::size_t block = 0;  // where its gradient lies in the block of its element type
+  std::size_t block = 0;    // where its gradient lies in the block of its element type
+  sequence<value> lists{};  // of a gradient that is rows: rows and their numbers, in turn
+  std::size_t rows = 0;     // that it has then
+  std::size_t touched = 0;  // of an all-reduce: where the block says of each row whether it has a gradient
+  value touched_rows{};     // what the update takes the numbers of these from
   bool is_averaged() const { return update == graph_node::no_node; }
 };
 
@@ -251,9 +255,13 @@ class replicated_session {
   }
 
   void find_variables() {
+    std::vector<char> of_summed(graph_.size());  // updates of gradients that an all-reduce has summed
+    for (std::uint32_t n = 0; n < graph_.size(); ++n)
+      if (const node_def& what = graph_[n].def; what.op->update_rule && what.attributes.size() > 2)
+        of_summed[static_cast<std::size_t>(what.attributes[2])] = 1;
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       const node_def& what = graph_[n].def;
-      if (!what.op->update_rule) continue;
+      if (!what.op->update_rule || of_summed[n]) continue;
       const std::uint32_t variable = what.inputs[0].node;
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
@@ -265,12 +273,16 @@ class replicated_session {
                         " is a value of the graph; where parameter servers make the updates they are numbers");
       update_rule rule{what.op->update_rule, {}};
       for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
-      share(variable, n, what.inputs.back(), rule);
+      if (what.attributes.size() > 2)
+        share_rows(variable, n, rule);
+      else
+        share(variable, n, what.inputs.back(), rule);
     }
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
                   "the graph trains nothing: minimize(loss) comes before the session");
     trained_ = variables_.size();
+    find_parts();
     find_averaged_and_counters();
     gradients_.resize(variables_.size());
     for (std::size_t i = 0; i < variables_.size(); ++i) {
@@ -298,6 +310,31 @@ class replicated_session {
                       info.extents.elements(), task, rule});
   }
 
+  /// Servers are sent the rows; an all-reduce sums the whole gradient, and beside it which rows have one.
+  void share_rows(std::uint32_t variable, std::uint32_t update, const update_rule& rule) {
+    const node_def& what = graph_[update].def;
+    const auto summed = static_cast<std::uint32_t>(what.attributes[2]);
+    const node_def& of_summed = graph_[summed].def;
+    const std::size_t elements = local_.variable_info(variable).extents.elements();
+    const std::size_t rows = axis_rows(local_.variable_info(variable).extents, 0).extent;
+    const value* const lists = what.inputs.data() + detail::input_of_list(what, 0);
+    const std::size_t before[] = {block_bytes_[0], block_bytes_[1]};
+    share(variable, uses_servers ? update : summed, of_summed.inputs[of_summed.inputs.size() - 2], rule);
+    detail::shared_variable& v = variables_.back();
+    v.lists = sequence<value>(lists, lists + 2 * detail::row_lists(what));
+    v.touched_rows = of_summed.inputs.back();
+    v.rows = rows;
+    if constexpr (uses_servers) {
+      block_bytes_[0] = before[0];
+      block_bytes_[1] = before[1];
+      infos_.back().row_elements = rows > 0 ? elements / rows : 0;
+    } else {
+      const bool wide = infos_.back().type == element_type::float64;
+      v.touched = block_bytes_[wide];
+      block_bytes_[wide] += (rows * size_of(infos_.back().type) + alignment - 1) / alignment * alignment;
+    }
+  }
+
   void find_averaged_and_counters() {
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       if (graph_[n].def.op != &operation_of<variable_op>) continue;
@@ -317,6 +354,91 @@ class replicated_session {
         counters_.push_back({n, info.type == dtype::int64 ? first : static_cast<std::int32_t>(first)});
       }
     }
+  }
+
+  /// What a step fetches of a gradient: all of it or, of rows, one of their lists.
+  struct gradient_part {
+    std::size_t variable;
+    value what;
+    bool whole;
+    std::size_t count = 0;         // elements that came
+    detail::aligned_bytes came{};  // where they are
+  };
+  void find_parts() {
+    for (std::size_t i = 0; i < trained_; ++i) {
+      const detail::shared_variable& v = variables_[i];
+      if (v.lists.empty() || !uses_servers) parts_.push_back({i, v.gradient, true});
+      for (std::size_t k = 0; k < v.lists.size(); ++k)
+        if (uses_servers || k % 2 == 1) parts_.push_back({i, v.lists[k], false});
+    }
+    row_gradients_.resize(trained_);
+    touched_.resize(trained_);
+  }
+  void* place_of_part(std::size_t number, const shape& extents) {
+    gradient_part& part = parts_[number];
+    if (part.whole) return gradients_[part.variable].data();
+    part.count = extents.elements();
+    const std::size_t bytes = part.count * size_of(graph_.info(part.what).type);
+    if (part.came.size() < bytes || part.came.size() == 0) part.came = detail::aligned_bytes(bytes + bytes / 4 + 64);
+    return part.came.data();
+  }
+
+  /// The rows that a step has brought, as they are given to the servers or as an all-reduce takes them.
+  void take_rows() {
+    for (std::size_t p = 0; p < parts_.size();) {
+      const std::size_t i = parts_[p].variable;
+      std::size_t end = p + 1;
+      while (end < parts_.size() && parts_[end].variable == i) ++end;
+      if (!variables_[i].lists.empty()) {
+        if constexpr (uses_servers)
+          pack_rows(i, p, end);
+        else if (infos_[i].type == element_type::float64)
+          note_touched<double>(i, p + 1, end);
+        else
+          note_touched<float>(i, p + 1, end);
+      }
+      p = end;
+    }
+  }
+  void pack_rows(std::size_t i, std::size_t part, std::size_t end) {
+    const std::size_t row = infos_[i].row_bytes();
+    packed_.clear();
+    for (; part < end; part += 2) {
+      const auto* const numbers = reinterpret_cast<const std::int64_t*>(parts_[part + 1].came.data());
+      for (std::size_t k = 0; k < parts_[part + 1].count; ++k)
+        if (numbers[k] >= 0) packed_.emplace_back(numbers[k], parts_[part].came.data() + k * row);
+    }
+    std::sort(packed_.begin(), packed_.end());
+    const std::size_t bytes = packed_.size() * (8 + row);
+    detail::aligned_bytes& to = row_gradients_[i];
+    if (to.size() < bytes) to = detail::aligned_bytes(bytes + bytes / 4);
+    for (std::size_t k = 0; k < packed_.size(); ++k) {
+      __builtin_memcpy(to.data() + 8 * k, &packed_[k].first, 8);
+      __builtin_memcpy(to.data() + 8 * packed_.size() + row * k, packed_[k].second, row);
+    }
+    gradients_[i] = {to.data(), bytes};
+  }
+  template <class Element>
+  void note_touched(std::size_t i, std::size_t part, std::size_t end) {
+    Element* const touched = touched_of<Element>(i);
+    for (std::size_t r = 0; r < variables_[i].rows; ++r) touched[r] = 0;
+    for (; part < end; ++part) {
+      const auto* const numbers = reinterpret_cast<const std::int64_t*>(parts_[part].came.data());
+      for (std::size_t k = 0; k < parts_[part].count; ++k)
+        if (numbers[k] >= 0) touched[numbers[k]] = 1;
+    }
+  }
+  template <class Element>
+  Element* touched_of(std::size_t i) {
+    return reinterpret_cast<Element*>(blocks_[sizeof(Element) == 8].data() + variables_[i].touched);
+  }
+  /// The numbers of the rows that any worker has brought, each in its place.
+  template <class Element>
+  void find_touched(std::size_t i) {
+    const Element* const touched = touched_of<Element>(i);
+    touched_[i].resize(variables_[i].rows);
+    for (std::size_t r = 0; r < variables_[i].rows; ++r)
+      touched_[i][r] = touched[r] > 0 ? static_cast<std::int64_t>(r) : -1;
   }
 
   /// Its value is not where a step reads it: on a GPU, or what steps assign until workers have agreed.
@@ -385,7 +507,8 @@ class replicated_session {
   void place_gradients(deadline_type until) {
     const auto is_wide = [&](std::size_t i) { return infos_[i].type == element_type::float64; };
     bool needed[2] = {false, false};
-    for (std::size_t i = 0; i < variables_.size(); ++i) needed[is_wide(i)] |= gradients_[i].empty();
+    const auto needs_room = [&](std::size_t i) { return gradients_[i].empty() && !infos_[i].has_rows(); };
+    for (std::size_t i = 0; i < variables_.size(); ++i) needed[is_wide(i)] |= needs_room(i);
     for (std::size_t wide = 0; wide < 2; ++wide) {
       if (!needed[wide]) continue;
       if (ring_) blocks_[wide] = ring_->shared_block(block_bytes_[wide], until);
@@ -395,7 +518,7 @@ class replicated_session {
       __builtin_memset(blocks_[wide].data(), 0, block_bytes_[wide]);
     }
     for (std::size_t i = 0; i < variables_.size(); ++i)
-      if (gradients_[i].empty()) gradients_[i] = blocks_[is_wide(i)].subspan(variables_[i].block, infos_[i].bytes());
+      if (needs_room(i)) gradients_[i] = blocks_[is_wide(i)].subspan(variables_[i].block, infos_[i].bytes());
   }
 
   /// Variables that no scope has placed are spread by bytes.
@@ -506,11 +629,17 @@ class replicated_session {
         const detail::shared_variable& v = variables_[i];
         updates.targets.push_back(v.update);
         updates.feeds.push_back(v.gradient);
-        fed_.push_back({nullptr, local_.variable_info(v.node).extents});
+        fed_.push_back({gradients_[i].data(), local_.variable_info(v.node).extents});
+        if (v.lists.empty()) continue;
+        touched_[i].resize(v.rows);
+        updates.feeds.push_back(v.touched_rows);
+        fed_.push_back({touched_[i].data(), shape(static_cast<std::int64_t>(v.rows))});
       }
       apply_.emplace(local_, std::move(updates));
-      for (std::size_t i = 0; i < fed_.size(); ++i) fed_[i].data = gradients_[i].data();
     }
+    for (std::size_t i = 0; i < trained_; ++i)
+      if (!variables_[i].lists.empty())
+        infos_[i].type == element_type::float64 ? find_touched<double>(i) : find_touched<float>(i);
     apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
     for (std::size_t i = trained_; i < variables_.size(); ++i) {
       add(i, base_of(i), gradients_[i], 1);
@@ -530,8 +659,12 @@ class replicated_session {
   mutable_bytes blocks_[2];  // the gradients of float and of double variables, each in one piece
   storage own_blocks_[2];
   std::vector<mutable_bytes> values_, gradients_;
-  std::vector<storage> on_host_;  // values of variables that lie elsewhere, on their way
-  std::vector<storage> bases_;    // of those that are averaged, what the step began with
+  std::vector<gradient_part> parts_;
+  std::vector<detail::aligned_bytes> row_gradients_;  // rows on their way to the servers
+  std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
+  std::vector<std::vector<std::int64_t>> touched_;  // by all workers
+  std::vector<storage> on_host_;                    // values of variables that lie elsewhere, on their way
+  std::vector<storage> bases_;                      // of those that are averaged, what the step began with
   std::vector<const_bytes> const_values_, const_gradients_;
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::optional<typename detail::reducing_group<Strategy, T, Clock>::type> ring_;
@@ -620,8 +753,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
       const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
       constexpr std::size_t own = detail::step_results<F...>::values;
       local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
-        return fetch < own ? results_.place(fetch, extents) : owner_.gradients_[fetch - own].data();
+        return fetch < own ? results_.place(fetch, extents) : owner_.place_of_part(fetch - own, extents);
       });
+      if (trains_) owner_.take_rows();
       if (trains_) owner_.note_additions();
       examples_ = detail::examples_of<P...>(fed);
     }
@@ -657,7 +791,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
       throw error(error_code::unimplemented, "replicated_session",
                   "a step trains " + std::to_string(updates.size()) + " of the " + std::to_string(owner.trained_) +
                       " shared variables; it trains all or none");
-    for (std::size_t i = 0; i < owner.trained_; ++i) r.fetches.push_back(owner.variables_[i].gradient);
+    for (const auto& part : owner.parts_) r.fetches.push_back(part.what);
     return r;
   }
 

@@ -27,8 +27,14 @@ struct parameter_spec {
   std::size_t elements = 0;
   int ps_task = 0;  // which task of the ps job holds it
   update_rule rule;
+  /// Of a variable whose gradient is some of its rows (ops/gather.hpp): the elements of one, by which `elements` can be
+  /// divided. 0: its gradient has all elements.
+  std::size_t row_elements = 0;
 
   std::size_t bytes() const { return elements * size_of(type); }
+  bool has_rows() const { return row_elements != 0; }
+  std::size_t rows() const { return has_rows() ? elements / row_elements : 0; }
+  std::size_t row_bytes() const { return row_elements * size_of(type); }
 
   friend bool operator==(const parameter_spec&, const parameter_spec&) = default;
 };
@@ -85,7 +91,8 @@ inline std::vector<std::size_t> wire_order(std::span<const parameter_spec> varia
 }
 
 /// How one parameter server's variables lie in the segment that it shares with a worker: first the values, then that
-/// worker's gradients, each variable on a cache line of its own and behind a free one. Both sides compute it from the
+/// worker's gradients, each variable on a cache line of its own and behind a free one; gradients that are rows are not
+/// there. Both sides compute it from the
 /// list of variables: the segment itself says nothing about where things are.
 struct segment_layout {
   std::vector<std::size_t> values, gradients;  // offsets, variables in wire order
@@ -97,6 +104,7 @@ struct segment_layout {
     for (auto* offsets : {&values, &gradients})
       for (const std::size_t i : order) {
         offsets->push_back(bytes + line);
+        if (offsets == &gradients && variables[i].has_rows()) continue;  // they travel
         bytes += line + (variables[i].bytes() + line - 1) / line * line;
       }
   }
@@ -117,7 +125,8 @@ struct enroll_message {
     out.number(static_cast<std::uint32_t>(variables.size()));
     for (const parameter_spec& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
-      out.number(static_cast<std::uint64_t>(variable.elements)).number(variable.ps_task).text(variable.rule.name);
+      out.number(static_cast<std::uint64_t>(variable.elements));
+      out.number(static_cast<std::uint64_t>(variable.row_elements)).number(variable.ps_task).text(variable.rule.name);
       out.number(static_cast<std::uint8_t>(variable.rule.parameters.size()));
       for (const double parameter : variable.rule.parameters) out.real(parameter);
     }
@@ -144,6 +153,9 @@ struct enroll_message {
       const auto elements = in.number<std::uint64_t>();
       if (elements > (std::uint64_t{1} << 48)) message_reader::malformed();
       variable.elements = elements;
+      const auto of_row = in.number<std::uint64_t>();
+      if (of_row != 0 && (of_row > elements || elements % of_row != 0)) message_reader::malformed();
+      variable.row_elements = of_row;
       variable.ps_task = in.number<int>();
       variable.rule.name = in.text();
       const auto parameters = in.number<std::uint8_t>();
@@ -174,7 +186,9 @@ struct enroll_message {
                std::to_string(mine.elements) + " at the first worker";
       if (mine != its)
         return "variable '" + mine.name +
-               "' has another element type, parameter server or update rule than at the first worker";
+               "' has another element type, parameter server, update rule or gradient (of rows, or of all elements) "
+               "than "
+               "at the first worker";
     }
     if (other.graph.settings != graph.settings)
       return "its settings are '" + other.graph.settings + "', the first worker's '" + graph.settings + "'";

@@ -84,6 +84,86 @@ class indexed_rows_kernel final : public kernel {
   device::chunks chunks_;
 };
 
+/// Sums of rows that have one number, in the order of the lists and of the numbers in them; each stands where its
+/// number comes first, and elsewhere the number is -1. A chunk has some of these places.
+template <class T>
+class row_sums_kernel final : public kernel {
+ public:
+  explicit row_sums_kernel(const prepare_context& p) : axis_(p.inputs[0].extents, 0) {
+    std::size_t count = 0;
+    for (std::size_t i = 1; i < p.c.inputs.size(); i += 2) {
+      const value_info& numbers = p.inputs[i + 1];
+      lists_.push_back({p.input_slots[i], p.input_slots[i + 1], p.output_slots[i - 1], p.output_slots[i],
+                        numbers.type == dtype::int64, count, count + numbers.extents.elements()});
+      count = lists_.back().end;
+    }
+    chunks_ = device::chunks(count, count * axis_.inner, 65536);
+    if (chunks_.count > 16) chunks_.count = 16;  // each reads all places
+    numbers_.resize(count);
+    first_.resize(count);
+    std::size_t size = 4;
+    while (size < 2 * count) size *= 2, --shift_;
+    table_.resize(size);
+  }
+
+  void run(const kernel_context& f) override {
+    find_first_places(f);
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) { add(f, begin, end); });
+  }
+  std::string describe() const override { return str_cat({"sum_rows ", first_.size(), " of ", axis_.extent, " rows"}); }
+
+ private:
+  struct list {
+    std::uint32_t rows, numbers, sums, places;  // slots; the last two are written
+    bool wide;
+    std::size_t begin, end;  // among all
+  };
+
+  void find_first_places(const kernel_context& f) {
+    __builtin_memset(table_.data(), 0, table_.size() * sizeof(std::size_t));
+    for (const list& l : lists_) {
+      const row_numbers numbers{f.buffers[l.numbers], l.wide};
+      check_row_numbers(numbers, l.end - l.begin, axis_.extent);
+      std::int64_t* const places = reinterpret_cast<std::int64_t*>(f.buffers[l.places]);
+      for (std::size_t k = l.begin; k < l.end; ++k) {
+        numbers_[k] = numbers[k - l.begin];
+        first_[k] = first_place(numbers_[k], k);
+        places[k - l.begin] = first_[k] == k ? numbers_[k] : -1;
+      }
+    }
+  }
+  /// A hash table of places + 1.
+  std::size_t first_place(std::int64_t number, std::size_t here) {
+    std::size_t i = static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u >> shift_;
+    for (; table_[i] != 0; i = (i + 1) & (table_.size() - 1))
+      if (numbers_[table_[i] - 1] == number) return table_[i] - 1;
+    table_[i] = here + 1;
+    return here;
+  }
+
+  void add(const kernel_context& f, std::size_t begin, std::size_t end) const {
+    for (const list& from : lists_)
+      for (std::size_t k = from.begin > begin ? from.begin : begin; k < from.end; ++k) {
+        if (first_[k] < begin || first_[k] >= end) continue;
+        const list* to = lists_.begin();
+        while (first_[k] >= to->end) ++to;
+        const T* const x = reinterpret_cast<const T*>(f.buffers[from.rows]) + (k - from.begin) * axis_.inner;
+        T* const y = reinterpret_cast<T*>(f.buffers[to->sums]) + (first_[k] - to->begin) * axis_.inner;
+        if (first_[k] == k)
+          __builtin_memcpy(y, x, axis_.inner * sizeof(T));
+        else
+          for (std::size_t i = 0; i < axis_.inner; ++i) y[i] += x[i];
+      }
+  }
+
+  axis_rows axis_;
+  sequence<list> lists_;
+  sequence<std::int64_t> numbers_;
+  sequence<std::size_t> first_, table_;
+  unsigned shift_ = 62;
+  device::chunks chunks_;
+};
+
 }  // namespace detail
 
 /// Inputs: x, and numbers of its rows along the axis.
@@ -98,11 +178,31 @@ struct gather_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
+/// Rows of one number added up, and nothing for a number that does not come (tf.unsorted_segment_sum of the rows and
+/// numbers of an IndexedSlices). Inputs: what the rows are of, and any number of lists: rows, and their numbers.
+/// Outputs: for each list the sums that stand in it, and their numbers: a std::int64_t each, -1 where there is none and
+/// the row is not written. On a GPU a number that no row has becomes -1, too.
+template <class T>
+struct sum_rows_op {
+  static constexpr const char* name = "sum_rows";
+
+  static kernel* prepare(const prepare_context& p) { return new detail::row_sums_kernel<T>(p); }
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 0 ? operand_use::extents : operand_use::read;
+  }
+};
+
 /// Its transpose: rows are added up where the numbers say. Inputs: the rows, and the numbers.
 template <class T>
 struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
   using attributes = axis_attribute;
+  static constexpr const operation* row_sums = [] {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // what is trained
+      return &operation_of<sum_rows_op<T>>;
+    else
+      return static_cast<const operation*>(nullptr);
+  }();
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::indexed_rows_kernel<T, true>(p, a.axis);
@@ -167,7 +267,8 @@ struct row_numbers_not_integers : mistake<!std::is_same_v<I, std::int32_t> && !s
 
 /// Rows of x along an axis by their numbers (tf.gather, tf.nn.embedding_lookup): of `[n, d]` and numbers `[batch, k]`
 /// along axis 0 `[batch, k, d]`. Numbers are std::int32_t or std::int64_t, and a row may be taken any number of times:
-/// its gradient is then the sum of theirs, in the order of the numbers, and zero for a row that is not taken. Throws
+/// its gradient is then the sum of theirs, in the order of the numbers, and zero for a row that is not taken; of a
+/// variable, `minimize` updates the rows that were taken and no others, where the optimizer allows it. Throws
 /// out_of_range if there is no such row; on a GPU, which cannot, its elements are 0 and nothing is added to it.
 template <int Axis = 0, Expression Expr, Expression Numbers>
 [[nodiscard]] auto gather(const Expr& e, const Numbers& numbers) {

@@ -131,6 +131,9 @@ struct prepare_context {
 
 class gradient_context;
 
+/// The most lists of rows that one update takes: as many gathers there may be of a variable.
+inline constexpr std::size_t max_row_lists = 8;
+
 /// What part an operation can play in a kernel that does more than one.
 enum class fusion_kind : unsigned char {
   none,
@@ -221,6 +224,9 @@ struct operation {
   /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
   /// the literals. Null for everything else.
   const char* update_rule = nullptr;
+  /// Of what adds rows of input 0 up where the numbers in input 1 say, along the axis in attribute 0: the operation
+  /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
+  const operation* row_sums = nullptr;
   /// Of what takes in what follows it: makes the kernel that does both.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
@@ -292,6 +298,7 @@ constexpr operation declare() {
   if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;
   if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
   if constexpr (requires { Op::update_rule; }) o.update_rule = Op::update_rule;
+  if constexpr (requires { Op::row_sums; }) o.row_sums = Op::row_sums;
   if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;
   return o;
 }

@@ -72,6 +72,7 @@ struct gradient_descent {
 
   static constexpr const char* name = "gradient_descent";
   static constexpr fusion_kind part = fusion_kind::descent;  // a product that is the gradient can make the update too
+  static constexpr bool by_rows = true;
 
   template <class V>
   WEFT_HOST_DEVICE void update(V& variable, V gradient) const {
@@ -93,11 +94,12 @@ struct gradient_descent {
 };
 
 /// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
-/// 1964).
+/// 1964). Rows of a variable that a step does not take (ops/gather.hpp) keep their values and their velocity.
 struct momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 
   static constexpr const char* name = "momentum";
+  static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("momentum")}; }
 
   template <class V>

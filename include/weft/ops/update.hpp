@@ -2,6 +2,8 @@
 
 #include <type_traits>
 
+#include <weft/device/axis_rows.hpp>
+#include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/loop.hpp>
 #include <weft/device/exact.hpp>
 #include <weft/device/kernel.hpp>
@@ -280,7 +282,10 @@ inline constexpr optimizer_layout layout_of{Optimizer::name, hyperparameters_of<
 WEFT_COLD_BEGIN
 
 /// An update in a step. Inputs: the variable, its slots, the hyperparameters that are values of the graph (one bit each
-/// in attribute 0), the gradient. Literals: the other hyperparameters in their places.
+/// in attribute 0), the gradient. Literals: the other hyperparameters in their places. An update by rows has lists in
+/// the gradient's place, as many as attribute 1 says: rows, and their numbers; no number is there twice, and -1 is
+/// none. Attribute 2 is then the node that makes this update of a gradient that others have summed: all rows in one
+/// list, whose numbers are fed, -1 for a row that has none.
 kernel* prepare_update(const prepare_context&, const optimizer_layout&, device::block_function, advance_function);
 /// Throws invalid_argument unless the operands of an update fit.
 void check_update(const prepare_context&, const optimizer_layout&);
@@ -289,35 +294,45 @@ inline std::uint32_t computed_hyperparameters(const node_def& c) {
   return c.attributes.empty() ? 0 : static_cast<std::uint32_t>(c.attributes[0]);
 }
 
+/// How many lists an update by rows takes; 0 of one that takes a gradient as it is.
+inline std::size_t row_lists(const node_def& c) {
+  return c.attributes.size() < 2 ? 0 : static_cast<std::size_t>(c.attributes[1]);
+}
+/// Which of its inputs the rows of a list are; its numbers are the next one.
+inline std::size_t input_of_list(const node_def& c, std::size_t list) {
+  return c.inputs.size() - 2 * (row_lists(c) - list);
+}
+
 #if WEFT_BODIES
 
 WEFT_DECL void check_update(const prepare_context& p, const optimizer_layout& of) {
   for (std::size_t k = 0; k < of.slots; ++k)
     if (!of.is_scalar(k)) check_assigned(p, 1 + k);
-  check_assigned(p, p.c.inputs.size() - 1);
+  if (row_lists(p.c) == 0) return check_assigned(p, p.c.inputs.size() - 1);
+  const axis_rows rows(p.inputs[0].extents, 0);
+  for (std::size_t k = 0; k < row_lists(p.c); ++k) {
+    const shape &x = p.inputs[input_of_list(p.c, k)].extents, &n = p.inputs[input_of_list(p.c, k) + 1].extents;
+    if (x.elements() != n.elements() * rows.inner)
+      throw error(error_code::invalid_argument, p.c.op->name,
+                  {"rows of extents ", to_string(x), " with numbers of ", to_string(n), " do not fit a variable of ",
+                   to_string(p.inputs[0].extents)});
+  }
 }
 
-class update_kernel final : public kernel {
+/// The numbers of each step.
+class step_numbers {
  public:
-  update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
-                advance_function advance)
-      : layout_(of),
-        advance_(advance),
-        type_(p.inputs[0].type),
-        numbers_(p.c.literals),
-        body_(loop_over(p.inputs[0], of.arrays() + 1, block)) {
-    check_update(p, of);
-    const std::uint32_t gradient = p.input_slots[p.c.inputs.size() - 1];
-    arrays_.push_back(p.input_slots[0]);
-    for (std::size_t k = 0; k < of.slots; ++k) (of.is_scalar(k) ? scalars_ : arrays_).push_back(p.input_slots[1 + k]);
-    arrays_.push_back(gradient);
+  step_numbers(const prepare_context& p, const optimizer_layout& of, advance_function advance)
+      : layout_(of), advance_(advance), type_(p.inputs[0].type), numbers_(p.c.literals) {
+    for (std::size_t k = 0; k < of.slots; ++k)
+      if (of.is_scalar(k)) scalars_.push_back(p.input_slots[1 + k]);
     std::size_t next = 1 + of.slots;
     for (std::size_t k = 0; k < of.hyperparameters; ++k)
       if ((computed_hyperparameters(p.c) >> k) & 1) computed_[k] = p.input_slots[next++], any_computed_ |= 1u << k;
   }
 
-  void run(const kernel_context& f) override {
-    std::uint64_t numbers[max_numbers] = {};
+  /// Brings the scalar slots to their values of the step, too.
+  void find(const kernel_context& f, std::uint64_t* numbers) const {
     for (std::size_t k = 0; k < layout_.hyperparameters; ++k) numbers[k] = numbers_[k];
     for (std::size_t k = 0; any_computed_ >> k; ++k)
       if ((any_computed_ >> k) & 1) __builtin_memcpy(numbers + k, f.buffers[computed_[k]], sizeof(double));
@@ -326,30 +341,10 @@ class update_kernel final : public kernel {
     if (!scalars_.empty()) advance_(numbers);
     for (std::size_t k = 0; k < scalars_.size(); ++k)
       set_scalar(f.buffers[scalars_[k]], literal_value<double>(scalars[k]));
-    void* at[device::max_operands];
-    for (std::size_t k = 0; k < arrays_.size(); ++k) at[k] = f.buffers[arrays_[k]];
-    const std::size_t chunks = body_.chunks();
-    const auto chunk = [&](std::size_t c) { body_.run(at, at, numbers, c, chunks); };
-    if (chunks == 1)
-      chunk(0);
-    else
-      f.threads->parallel_for(chunks, chunk);
   }
-  std::string describe() const override { return str_cat({layout_.name, " ", name(type_)}); }
+  std::string describe() const { return str_cat({layout_.name, " ", name(type_)}); }
 
  private:
-  /// Over so many arrays that are written, and the gradient.
-  static device::loop loop_over(const value_info& variable, std::size_t arrays, device::block_function block) {
-    static_assert(max_slots + 2 <= device::max_operands);
-    device::operand operands[max_slots + 2];
-    device::reduce_op how[max_slots + 2];
-    for (std::size_t k = 0; k <= arrays; ++k) {
-      operands[k] = device::broadcast_operand(variable.type, variable.extents, variable.extents);
-      how[k] = device::reduce_op::store;
-    }
-    return device::loop(variable.extents, arrays + 1, operands, arrays, operands, how, nullptr, block, nullptr);
-  }
-
   double scalar(const std::byte* at) const {
     return type_ == dtype::float64 ? *reinterpret_cast<const double*>(at)
                                    : static_cast<double>(*reinterpret_cast<const float*>(at));
@@ -365,13 +360,126 @@ class update_kernel final : public kernel {
   advance_function advance_;
   dtype type_;
   sequence<std::uint64_t> numbers_;
-  sequence<std::uint32_t> arrays_, scalars_;                        // the variable first, the gradient last
+  sequence<std::uint32_t> scalars_;
   std::uint32_t computed_[max_hyperparameters], any_computed_ = 0;  // where they are; one bit for each that is
+};
+
+/// Where the variable is, then the slots that are no scalars.
+inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const optimizer_layout& of) {
+  sequence<std::uint32_t> arrays{p.input_slots[0]};
+  for (std::size_t k = 0; k < of.slots; ++k)
+    if (!of.is_scalar(k)) arrays.push_back(p.input_slots[1 + k]);
+  return arrays;
+}
+
+class update_kernel final : public kernel {
+ public:
+  update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+                advance_function advance)
+      : numbers_(p, of, advance),
+        arrays_(updated_arrays(p, of)),
+        body_(loop_over(p.inputs[0], of.arrays() + 1, block)) {
+    check_update(p, of);
+    arrays_.push_back(p.input_slots[p.c.inputs.size() - 1]);
+  }
+
+  void run(const kernel_context& f) override {
+    std::uint64_t numbers[max_numbers] = {};
+    numbers_.find(f, numbers);
+    void* at[device::max_operands];
+    for (std::size_t k = 0; k < arrays_.size(); ++k) at[k] = f.buffers[arrays_[k]];
+    const std::size_t chunks = body_.chunks();
+    const auto chunk = [&](std::size_t c) { body_.run(at, at, numbers, c, chunks); };
+    if (chunks == 1)
+      chunk(0);
+    else
+      f.threads->parallel_for(chunks, chunk);
+  }
+  std::string describe() const override { return numbers_.describe(); }
+
+ private:
+  /// Over so many arrays that are written, and the gradient.
+  static device::loop loop_over(const value_info& variable, std::size_t arrays, device::block_function block) {
+    static_assert(max_slots + 2 <= device::max_operands);
+    device::operand operands[max_slots + 2];
+    device::reduce_op how[max_slots + 2];
+    for (std::size_t k = 0; k <= arrays; ++k) {
+      operands[k] = device::broadcast_operand(variable.type, variable.extents, variable.extents);
+      how[k] = device::reduce_op::store;
+    }
+    return device::loop(variable.extents, arrays + 1, operands, arrays, operands, how, nullptr, block, nullptr);
+  }
+
+  step_numbers numbers_;
+  sequence<std::uint32_t> arrays_;  // the gradient last
   device::loop body_;
+};
+
+/// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.
+class row_update_kernel final : public kernel {
+ public:
+  row_update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+                    advance_function advance)
+      : numbers_(p, of, advance),
+        arrays_(updated_arrays(p, of)),
+        block_(block),
+        axis_(p.inputs[0].extents, 0),
+        row_bytes_(axis_.inner * size_of(p.inputs[0].type)) {
+    check_update(p, of);
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < row_lists(p.c); ++k) {
+      const std::size_t i = input_of_list(p.c, k);
+      lists_.push_back({p.input_slots[i], p.input_slots[i + 1], count, count + p.inputs[i + 1].extents.elements()});
+      count = lists_.back().end;
+    }
+    chunks_ = device::chunks(count, count * axis_.inner * arrays_.size(), 65536);
+  }
+
+  void run(const kernel_context& f) override {
+    std::uint64_t numbers[max_numbers] = {};
+    numbers_.find(f, numbers);
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (const list& l : lists_)
+        for (std::size_t k = l.begin > begin ? l.begin : begin; k < l.end && k < end; ++k)
+          update(f, numbers, reinterpret_cast<const std::int64_t*>(f.buffers[l.numbers])[k - l.begin],
+                 f.buffers[l.rows] + (k - l.begin) * row_bytes_);
+    });
+  }
+  std::string describe() const override {
+    return str_cat({numbers_.describe(), ", at most ", chunks_.items, " of ", axis_.extent, " rows"});
+  }
+
+ private:
+  struct list {
+    std::uint32_t rows, numbers;  // slots
+    std::size_t begin, end;       // among all
+  };
+
+  void update(const kernel_context& f, const std::uint64_t* numbers, std::int64_t row, const std::byte* gradient) {
+    if (row < 0) return;
+    if (row >= static_cast<std::int64_t>(axis_.extent))
+      throw error(error_code::out_of_range, "minimize",
+                  {"a gradient is of row ", row, ", and there are ", axis_.extent, " rows"});
+    const void* in[max_slots + 2] = {};
+    void* out[max_slots + 2];
+    for (std::size_t k = 0; k < arrays_.size(); ++k)
+      out[k] = f.buffers[arrays_[k]] + static_cast<std::size_t>(row) * row_bytes_;
+    in[arrays_.size()] = gradient;
+    block_(in, out, axis_.inner, numbers);
+  }
+
+  step_numbers numbers_;
+  sequence<std::uint32_t> arrays_;
+  sequence<list> lists_;
+  device::block_function block_;
+  axis_rows axis_;
+  std::size_t row_bytes_;
+  device::chunks chunks_;
 };
 
 WEFT_DECL kernel* prepare_update(const prepare_context& p, const optimizer_layout& of, device::block_function block,
                                  advance_function advance) {
+  if (row_lists(p.c) > 0) return new row_update_kernel(p, of, block, advance);
   return new update_kernel(p, of, block, advance);
 }
 
@@ -403,6 +511,17 @@ struct update_op {
     return operand <= detail::slots_of<Optimizer> ? operand_use::update : operand_use::read;
   }
 };
+namespace detail {
+/// Whether a row of a variable that has no gradient is left as it is, its slots too: the optimizer says so.
+template <class Optimizer>
+inline constexpr bool updates_by_rows = [] {
+  if constexpr (requires { Optimizer::by_rows; })
+    return Optimizer::by_rows;
+  else
+    return false;
+}();
+}  // namespace detail
+
 template <class Optimizer>
 struct update_ops {
   template <class T>

@@ -23,6 +23,7 @@ struct update_definition {
   std::size_t slot_count;
   const hyperparameter* hyperparameters;
   std::size_t hyperparameter_count;
+  bool by_rows;
 };
 
 effect record_minimize(graph&, symbol loss, const char* name, const update_definition&, sequence<symbol> variables);
@@ -52,8 +53,23 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   return {node, 0};
 }
 
-inline symbol record_update(graph& g, const update_definition& how, symbol variable, symbol gradient) {
-  const graph::device_scope beside(g, g[variable.id().node].device);
+/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
+/// lists of them.
+inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, const operation*& sums) {
+  const node_def& c = g[gradient.node].def;
+  if (c.op->row_sums && c.attributes[0] == 0) {
+    sums = c.op->row_sums;
+    lists.append(c.inputs.data(), 2);
+    return lists.size() <= 2 * max_row_lists;
+  }
+  const dtype type = g.info(gradient).type;
+  return c.detail && c.detail == g.kernels(primitive::add, type, type) && g.info(c.inputs[0]) == g.info(gradient) &&
+         g.info(c.inputs[1]) == g.info(gradient) && find_rows(g, c.inputs[0], lists, sums) &&
+         find_rows(g, c.inputs[1], lists, sums);
+}
+
+/// The inputs of an update but for the gradient, and what else there is to it.
+inline node_def update_without_gradient(graph& g, const update_definition& how, symbol variable) {
   node_def c;
   c.op = how.op;
   c.inputs = {variable.id()};
@@ -69,8 +85,39 @@ inline symbol record_update(graph& g, const update_definition& how, symbol varia
     c.inputs.push_back(h.node().id());
   }
   if (computed) c.attributes = {computed};
-  c.inputs.push_back(gradient.id());
   c.outputs = {variable.info()};
+  return c;
+}
+
+inline symbol record_update(graph& g, const update_definition& how, symbol variable, symbol gradient) {
+  const graph::device_scope beside(g, g[variable.id().node].device);
+  node_def c = update_without_gradient(g, how, variable);
+  sequence<value> lists;
+  const operation* sums = nullptr;
+  if (!how.by_rows || !find_rows(g, gradient.id(), lists, sums)) {
+    c.inputs.push_back(gradient.id());
+    return g.record(static_cast<node_def&&>(c));
+  }
+  // The same of a gradient that others have summed, for who feeds it: no step runs it otherwise.
+  const std::int64_t computed = computed_hyperparameters(c);
+  node_def summed = c;
+  node_def touched;
+  touched.op = &operation_of<placeholder_op>;
+  touched.outputs = {{dtype::int64, shape(variable.extents()[0])}};
+  summed.inputs.push_back(gradient.id());
+  summed.inputs.push_back({g.add(static_cast<node_def&&>(touched), g[variable.id().node].name + "/touched"), 0});
+  summed.attributes = {computed, 1};
+  const std::uint32_t of_summed = g.add(static_cast<node_def&&>(summed), g[variable.id().node].name + "/summed");
+
+  node_def by_number;
+  by_number.op = sums;
+  by_number.inputs = {variable.id()};
+  by_number.inputs.append(lists.data(), lists.size());
+  for (std::size_t k = 0; k < lists.size(); ++k)
+    by_number.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});
+  const std::uint32_t node = g.record(static_cast<node_def&&>(by_number)).id().node;
+  for (std::uint32_t k = 0; k < lists.size(); ++k) c.inputs.push_back({node, k});
+  c.attributes = {computed, static_cast<std::int64_t>(lists.size() / 2), static_cast<std::int64_t>(of_summed)};
   return g.record(static_cast<node_def&&>(c));
 }
 
@@ -119,8 +166,12 @@ effect train(const Optimizer& optimizer, const Expr& loss, const V&... variables
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     use_gradient_primitives<T>(g);
-    update_definition how{&operation_of<update_op<Optimizer, T>>, nullptr, slots_of<Optimizer>,
-                          reinterpret_cast<const hyperparameter*>(&optimizer), hyperparameters_of<Optimizer>};
+    update_definition how{&operation_of<update_op<Optimizer, T>>,
+                          nullptr,
+                          slots_of<Optimizer>,
+                          reinterpret_cast<const hyperparameter*>(&optimizer),
+                          hyperparameters_of<Optimizer>,
+                          updates_by_rows<Optimizer>};
     if constexpr (slots_of<Optimizer> != 0) {
       const auto list = optimizer.slots();
       how.slots = list.all;

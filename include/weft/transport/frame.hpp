@@ -43,7 +43,9 @@ enum frame_flags : std::uint32_t {
   duplicate = 2,        // an answer: this update had been applied before, it was not applied again
   in_segment = 4,       // the gradients, or the values, lie in the segment that both have mapped; they do not follow
   only_finite = 8,      // an answer: gradients that are not finite are refused
-  known_frame_flags = 15,
+  changed_rows = 16,    // a request: of variables that travel by rows, those are enough that have changed since this
+                        // connection's last answer; an answer: they are what follows
+  known_frame_flags = 31,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -63,7 +65,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 4;
+inline constexpr std::uint16_t protocol_version = 5;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/map.hpp>
 #include <weft/ops/gpu/fused.hpp>
@@ -77,6 +78,11 @@ struct update_body {
     run_groups(at, weft::detail::slot_indices<Optimizer>(), typename weft::detail::make_indices<arrays>::type());
   }
 
+  /// One element alone.
+  WEFT_HOST_DEVICE void update_element(std::uint32_t i, T upstream) const {
+    update_one(i, upstream, weft::detail::slot_indices<Optimizer>());
+  }
+
  private:
   using V = exact<T>;
 
@@ -117,6 +123,16 @@ struct update_body {
     }
   }
 
+  template <std::size_t... Slot>
+  WEFT_HOST_DEVICE void update_one(std::uint32_t i, T upstream, weft::detail::indices<Slot...>) const {
+    V variable(array[0][i]);
+    const V gradient_here(upstream);
+    V s[slots + 1] = {(is_scalar<Slot> ? load_scalar<Slot>() : V(array[array_of<Slot>][i]))..., V(0)};
+    numbers.optimizer().update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., gradient_here);
+    array[0][i] = variable.value();
+    (put<Slot>(i, s[Slot]), ...);
+  }
+
   // Constants and no functions, which a kernel could not call.
   template <std::size_t Slot>
   static constexpr bool is_scalar = weft::detail::is_scalar<Optimizer, Slot>;
@@ -137,12 +153,41 @@ struct update_body {
   WEFT_HOST_DEVICE static void keep(T (&x)[arrays][Count], int lane, V value) {
     if constexpr (!is_scalar<Slot>) x[array_of<Slot>][lane] = value.value();
   }
+  template <std::size_t Slot>
+  WEFT_HOST_DEVICE void put(std::uint32_t i, V value) const {
+    if constexpr (!is_scalar<Slot>) array[array_of<Slot>][i] = value.value();
+  }
+};
+
+/// One element at a time, of the rows that have numbers.
+template <class Optimizer, class T>
+struct row_update_body {
+  using whole = update_body<Optimizer, T, 1>;
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  std::uint32_t elements, rows;  ///< of the gradient; of the variable
+  divisor inner;
+  const std::int64_t* number;
+  whole of;  ///< its arrays, gradient and numbers
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) {
+      const std::uint32_t k = inner.divide(i);
+      const std::int64_t row = number[k];
+      if (row >= 0 && row < static_cast<std::int64_t>(rows))
+        of.update_element(static_cast<std::uint32_t>(row) * inner.extent + i - k * inner.extent, of.gradient[i]);
+    }
+  }
 };
 
 WEFT_STRICT_END
 
 struct update_codes {
-  function advance, elements;
+  function advance, elements, rows;
 };
 template <class Optimizer, class T>
 const update_codes& compiled_optimizer() {
@@ -151,6 +196,8 @@ const update_codes& compiled_optimizer() {
     if constexpr (update_numbers<Optimizer, T>::scalars != 0)
       c.advance = function_of<advance_body<Optimizer, T>>("advance");
     c.elements = function_of<update_body<Optimizer, T, 16 / sizeof(T)>>(Optimizer::name);
+    if constexpr (weft::detail::updates_by_rows<Optimizer>)
+      c.rows = function_of<row_update_body<Optimizer, T>>(Optimizer::name);
     return c;
   }();
   return codes;
@@ -173,12 +220,34 @@ inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, co
 }
 /// Where the variable is, and the other slots.
 inline void point_arrays(launch_kernel::launch& l, const prepare_context& p, const weft::detail::optimizer_layout& of,
-                         std::size_t arrays) {
+                         std::size_t arrays, std::size_t alignment) {
   for (std::size_t i = 0; i <= of.slots; ++i)
     if (i == 0 || !of.is_scalar(i - 1)) {
-      l.point(arrays, p.input_slots[i], 16);
+      l.point(arrays, p.input_slots[i], alignment);
       arrays += sizeof(void*);
     }
+}
+
+template <class Optimizer, class T>
+void add_row_updates(launch_kernel& k, const prepare_context& p, const function& code,
+                     const update_numbers<Optimizer, T>& numbers) {
+  const weft::detail::optimizer_layout& layout = weft::detail::layout_of<Optimizer>;
+  const axis_rows rows(p.inputs[0].extents, 0);
+  for (std::size_t i = 0; i < weft::detail::row_lists(p.c); ++i) {
+    const std::size_t list = weft::detail::input_of_list(p.c, i);
+    check_size(p.c.op->name, p.inputs[list].extents);
+    row_update_body<Optimizer, T> body{};
+    body.elements = static_cast<std::uint32_t>(p.inputs[list].extents.elements());
+    if (body.elements == 0) continue;
+    body.rows = static_cast<std::uint32_t>(rows.extent);
+    body.inner = divisor(static_cast<std::uint32_t>(rows.inner));
+    body.of.numbers = numbers;
+    auto& l = add_body(k, body, code, blocks_for(body.elements, 1));
+    point_numbers(l, p, layout, offset_in(body, body.of.numbers.computed), offset_in(body, body.of.numbers.scalar));
+    point_arrays(l, p, layout, offset_in(body, body.of.array), 1);
+    l.point(offset_in(body, body.of.gradient), p.input_slots[list]);
+    l.point(offset_in(body, body.number), p.input_slots[list + 1]);
+  }
 }
 
 template <class Optimizer, class T>
@@ -201,6 +270,11 @@ kernel* prepare_update(const prepare_context& p, device&) {
                   offset_in(body, body.numbers.scalar));
   }
   if (n == 0) return k.release();
+  if constexpr (weft::detail::updates_by_rows<Optimizer>)
+    if (weft::detail::row_lists(p.c) > 0) {
+      add_row_updates<Optimizer, T>(*k, p, codes.rows, numbers);
+      return k.release();
+    }
   body_type body{};
   body.elements = static_cast<std::uint32_t>(n);
   body.numbers = numbers;
@@ -208,7 +282,7 @@ kernel* prepare_update(const prepare_context& p, device&) {
   l.aligned_code = codes.elements;
   l.aligned_blocks = blocks_for((n + lanes - 1) / lanes, body_type::unroll);
   point_numbers(l, p, layout, offset_in(body, body.numbers.computed), offset_in(body, body.numbers.scalar));
-  point_arrays(l, p, layout, offset_in(body, body.array));
+  point_arrays(l, p, layout, offset_in(body, body.array), 16);
   l.point(offset_in(body, body.gradient), p.input_slots[p.c.inputs.size() - 1], 16);
   return k.release();
 }
