@@ -5,8 +5,10 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
@@ -661,12 +663,21 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_needs_the_parameter_servers_alone) {
     train_one(0, 20s);
     return "trained";
   });
+  // The parameter server has heard of it before it dies, or would wait for it.
+  int met[2];
+  BOOST_REQUIRE(::pipe(met) == 0);
   test::process third([&]() -> std::string {
     server here(cluster, "worker", 2);
+    here.members().wait_for(basic_deadline<std::chrono::steady_clock>(20s),
+                            [](const task_id& task) { return task.job == "ps"; });
+    static_cast<void>(!::write(met[1], "", 1));
     std::this_thread::sleep_for(20s);
     return "not killed";
   });
   BOOST_TEST(first.text() == "trained");
+  ::pollfd ready{met[0], POLLIN, 0};
+  BOOST_REQUIRE_EQUAL(::poll(&ready, 1, 20'000), 1);
+  for (const int end : met) ::close(end);
   third.signal(SIGKILL);
   third.text();
   std::this_thread::sleep_for(300ms);
