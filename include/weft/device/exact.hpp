@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include <weft/device/cpu/math.hpp>
 
 namespace weft {
