@@ -1,4 +1,4 @@
-// The larger of two by max.
+// An integer behind a tensor is taken for an axis, a fraction or a number before it is not.
 // error: axis_is_not_a_template_argument
 // error: <int>
 // error: max: axes are template arguments: max<1>\(x\); maximum\(x
@@ -11,6 +11,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto y = max(x, 0);
 #else
-  auto y = maximum(x, 0);
+  auto y = maximum(x, 0) + max(x, 0.f) + max(0, x) + min(1.5, x);
 #endif
 }

@@ -63,6 +63,7 @@ BOOST_AUTO_TEST_CASE(numbers_as_operands) {
       "pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
   unary("pow(2, x)", [](auto x) { return pow(2.0, x); });
   unary("maximum(x, 0.3)", [](auto x) { return maximum(x, 0.3); });
+  unary("max(x, 0.3) * min(1, x)", [](auto x) { return max(x, 0.3) * min(1, x); });
   unary("select(x > 0.1, x, 0.5)", [](auto x) { return select(x > 0.1, square(x), 0.5); });
 }
 

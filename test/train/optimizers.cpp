@@ -269,7 +269,43 @@ struct adagrad {
   }
 };
 
+/// The same with numbers and hyperparameters as they are, which become elements where they meet some.
+struct plainly_written {
+  hyperparameter learning_rate = 0.01, decay = 0.1;
+
+  static constexpr const char* name = "plainly_written";
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V gradient) const {
+    const V rate = learning_rate;
+    variable *= 1 - 0.3 * V(decay) * (gradient > 0 ? V(1) : V(2));
+    variable -= rate * gradient / (decay + max(abs(gradient), 0.1));
+  }
+};
+struct written_out {
+  hyperparameter learning_rate = 0.01, decay = 0.1;
+
+  static constexpr const char* name = "written_out";
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V gradient) const {
+    variable *= V(1) - V(0.3) * V(decay) * (gradient > V(0) ? V(1) : V(2));
+    variable -= V(learning_rate) * gradient / (V(decay) + max(abs(gradient), V(0.1)));
+  }
+};
+
+template <class T>
+void check_plainly_written() {
+  const auto plain = train<T>(plainly_written{.learning_rate = 0.7}, 3);
+  const auto explicitly = train<T>(written_out{.learning_rate = 0.7}, 3);
+  for (std::size_t t = 0; t < 3; ++t)
+    for (int i = 0; i < 4; ++i) BOOST_TEST(plain[t](i) == explicitly[t](i));
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(numbers_in_a_formula_become_elements) {
+  check_plainly_written<float>();
+  check_plainly_written<double>();
+}
 
 BOOST_AUTO_TEST_CASE(an_optimizer_of_a_program) {
   const auto values = train<double>(adagrad{.learning_rate = 0.5, .initial_accumulator_value = 0.25}, 5);

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <type_traits>
+
 #include <weft/device/cpu/math.hpp>
 
 namespace weft {
 
 /// A number whose sums, products, quotients and roots are rounded one by one: no compiler makes a fused multiply-add of
-/// them, so a formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. Operands are
-/// of one type: `V(0.5) * x`, where V is the type of x.
+/// them, so a formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. A number
+/// becomes one of the type that it meets: `0.5 * x` is `V(0.5) * x`, where V is the type of x.
 ///
 /// On a CPU the loop around it must be one of ops/update.hpp, which tell g++ so.
 template <class T>
@@ -14,7 +16,7 @@ class exact {
  public:
   exact() = default;
   template <class Num>
-  WEFT_HOST_DEVICE WEFT_INLINE explicit exact(Num x) : value_(static_cast<T>(x)) {}
+  WEFT_HOST_DEVICE WEFT_INLINE explicit(!std::is_arithmetic_v<Num>) exact(Num x) : value_(static_cast<T>(x)) {}
 
   WEFT_HOST_DEVICE WEFT_INLINE T value() const { return value_; }
 
@@ -47,6 +49,8 @@ class exact {
   friend WEFT_HOST_DEVICE WEFT_INLINE exact abs(exact a) { return a.value_ < T(0) ? -a : a; }
   /// The larger one; the second where one is not a number.
   friend WEFT_HOST_DEVICE WEFT_INLINE exact max(exact a, exact b) { return a.value_ > b.value_ ? a : b; }
+  /// The smaller one; the second where one is not a number.
+  friend WEFT_HOST_DEVICE WEFT_INLINE exact min(exact a, exact b) { return a.value_ < b.value_ ? a : b; }
   friend WEFT_HOST_DEVICE WEFT_INLINE exact sqrt(exact a) {
 #if defined(__CUDA_ARCH__)
     if constexpr (sizeof(T) == 4)

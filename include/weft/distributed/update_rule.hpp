@@ -71,13 +71,18 @@ class update_rules {
  public:
   /// Throws weft::error (already_exists) for a name that is taken.
   template <class Optimizer>
-  static void add() {
+  static auto add() {
     static_assert(
         correct<optimizer_mistake<Optimizer>>,
-        "an optimizer's members are hyperparameters, at most 16; it has at most 8 slots; its update takes the "
-        "variable, its slots in their order and the gradient, its advance its scalar slots: "
+        "an optimizer's members are hyperparameters, at most 16; it has a name, and at most 8 slots; its update "
+        "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
         "docs/optimizers.md");
-    if constexpr (correct<optimizer_mistake<Optimizer>>) add(detail::implementation_of<Optimizer>());
+    if constexpr (correct<optimizer_mistake<Optimizer>>) {
+      if (false)
+        detail::use_formula<Optimizer, exact<float>>({}, nullptr, detail::slot_indices<Optimizer>(),
+                                                     detail::scalar_indices<Optimizer>());
+      add(detail::implementation_of<Optimizer>());
+    }
   }
 
   /// Throws weft::error: not_found with the names that there are, invalid_argument for a wrong number of parameters.

@@ -13,6 +13,8 @@ struct dependence {
   dependence() = default;
   WEFT_HOST_DEVICE constexpr dependence(double) {}
   WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, int) : mask(bits) {}
+  /// A formula that branches is refused for symbols.
+  WEFT_HOST_DEVICE constexpr explicit operator bool() const { return true; }
 };
 
 namespace detail {

@@ -52,6 +52,28 @@ inline constexpr bool symbolic_operand<X> = X::symbolic;
 template <class Op, class T, bool Symbolic, int Operands>
 struct operation_without_gradient : mistake<Symbolic && !detail::has_gradient<Op, T, Operands>(T{})> {};
 
+namespace detail {
+
+template <class Op, class T>
+constexpr auto result_of() {
+  if constexpr (requires { Op::predicate; })
+    return bool{};
+  else
+    return T{};
+}
+
+template <class Op, class T>
+using result_type = decltype(result_of<Op, T>());
+
+/// Whether a user's formula is used for symbols. elementwise() uses it first, so that what is wrong in it is said of
+/// the call that names the operation.
+template <class Op, class T, bool Symbolic, int Operands>
+inline constexpr bool is_differentiated =
+    Symbolic && skeleton::may_differentiate<Op> && is_differentiable<result_type<Op, T>> &&
+    correct<operation_without_gradient<Op, T, Symbolic, Operands>>;
+
+}  // namespace detail
+
 /// Whether `a + b` and its like compile.
 template <class A, class B>
 concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
@@ -169,17 +191,6 @@ auto make_expression(const Expr&... e) {
     return result(e...);
 }
 
-template <class Op, class T>
-constexpr auto result_of() {
-  if constexpr (requires { Op::predicate; })
-    return bool{};
-  else
-    return T{};
-}
-
-template <class Op, class T>
-using result_type = decltype(result_of<Op, T>());
-
 }  // namespace detail
 
 /// A fraction meets integers, which cannot hold it.
@@ -249,7 +260,12 @@ template <class Op, Expression X>
                 "elementwise: the operation has no kernel for this device");
   static_assert(correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>,
                 "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
-  return detail::unary<Op>(x);
+  if constexpr (detail::is_differentiated<Op, value_t<X>, X::symbolic, 1>)
+    if (symbol x; false) static_cast<void>(Op::gradient(x, x, Op::apply(x)));
+  if constexpr (correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>)
+    return detail::unary<Op>(x);
+  else
+    return detail::after_mistake<detail::result_type<Op, value_t<X>>, dims_t<X>>(x);
 }
 
 /// Applies an operation of two operands, which broadcast against each other from the last axis on.
@@ -264,7 +280,12 @@ template <class Op, Operand A, Operand B>
   constexpr bool symbolic = detail::symbolic_operand<A> || detail::symbolic_operand<B>;
   static_assert(correct<operation_without_gradient<Op, T, symbolic, 2>>,
                 "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
-  return detail::binary<Op>(a, b);
+  if constexpr (detail::is_differentiated<Op, T, symbolic, 2>)
+    if (symbol x; false) static_cast<void>(Op::gradient_a(x, x, x, Op::gradient_b(x, x, x, Op::apply(x, x))));
+  if constexpr (correct<operation_without_gradient<Op, T, symbolic, 2>>)
+    return detail::binary<Op>(a, b);
+  else
+    return detail::after_mistake<detail::result_type<Op, T>, detail::operand_dims<A>>(a, b);
 }
 
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
@@ -409,6 +430,15 @@ WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
 #undef WEFT_FUNCTION_1
 #undef WEFT_FUNCTION_2
 
+namespace detail {
+
+/// An integer behind a tensor or a node is taken for an axis (ops/reduce.hpp).
+template <class A, class B>
+concept operands_of_max = (Expression<A> && (Expression<B> || std::is_floating_point_v<B>)) ||
+                          (Number<A> && Expression<B>);
+
+}  // namespace detail
+
 // max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
 template <Expression T>
 [[nodiscard]] auto max(const T& a, const T& b) {
@@ -416,7 +446,8 @@ template <Expression T>
                 "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
-template <Expression A, Expression B>
+template <Operand A, Operand B>
+  requires detail::operands_of_max<A, B>
 [[nodiscard]] auto max(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
                 "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
@@ -428,7 +459,8 @@ template <Expression T>
                 "min: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::minimum>(a, b);
 }
-template <Expression A, Expression B>
+template <Operand A, Operand B>
+  requires detail::operands_of_max<A, B>
 [[nodiscard]] auto min(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
                 "min: needs extents that broadcast and numbers of one type: cast<T>(x)");

@@ -23,6 +23,8 @@ template <class Dims>
 struct option_is_not_a_template_argument : mistake<true> {};
 template <class... Type>
 struct type_is_not_an_element_type : mistake<true> {};
+template <class Num>
+struct converted_value_is_a_number : mistake<true> {};
 
 /// The factors of a matrix product are matrices.
 template <class A, class B>
@@ -133,6 +135,12 @@ requires(sizeof...(To) == 0 || !(Element<To> && ...)) auto cast(const X& x) {
   static_assert(correct<type_is_not_an_element_type<To...>>,
                 "cast: the element type is a template argument: cast<float>(x)");
   return detail::same_after_mistake(x);
+}
+template <class To, Number Num>
+To cast(Num) {
+  static_assert(correct<converted_value_is_a_number<Num>>,
+                "cast: it converts a tensor or a node; static_cast<T>(x) converts a number");
+  return To();
 }
 template <Expression Expr, class... More>
 auto one_hot(const Expr& e, detail::anything, const More&...) {

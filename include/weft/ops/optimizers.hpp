@@ -55,14 +55,19 @@ effect train(const Optimizer&, const Expr& loss, const V&... variables);
 }  // namespace detail
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
-/// those that are named alone. Throws invalid_argument if the loss does not depend on one of them.
+/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them.
 template <class Optimizer, class Expr, class... V>
-[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
-  static_assert(correct<optimizer_mistake<Optimizer>>,
-                "an optimizer's members are hyperparameters, at most 16; it has at most 8 slots; its update takes the "
-                "variable, its slots in their order and the gradient, its advance its scalar slots: "
-                "docs/optimizers.md");
+[[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+  static_assert(
+      correct<optimizer_mistake<Optimizer>>,
+      "an optimizer's members are hyperparameters, at most 16; it has a name, and at most 8 slots; its update "
+      "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
+      "docs/optimizers.md");
   static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+  if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>)
+    if (false)
+      detail::use_formula<Optimizer, exact<value_t<Expr>>>(optimizer, nullptr, detail::slot_indices<Optimizer>(),
+                                                           detail::scalar_indices<Optimizer>());
   return detail::train(optimizer, loss, variables...);
 }
 

@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/tensor/mistake.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -19,6 +20,10 @@ struct primitive_table;
 
 /// The elementwise operations that gradients are written in, one kernel each (ops/formulas.hpp).
 enum class primitive : unsigned char;
+
+/// A formula of a graph is written before its values are there.
+template <class>
+struct formula_branches : mistake<true> {};
 
 /// Where operations are recorded; a graph is one.
 class op_builder {
@@ -59,6 +64,11 @@ class symbol {
   symbol() = default;
   WEFT_HOST_DEVICE constexpr symbol(double number) : number_(number) {}
   symbol(op_builder* where, value what) : where_(where), value_(what) {}
+  template <class To>
+  requires std::is_same_v<To, bool> explicit operator To() const {
+    static_assert(correct<formula_branches<To>>, "a formula has no `if` and no `?:`: math::select(condition, a, b)");
+    return {};
+  }
 
   op_builder* builder() const { return where_; }
   value id() const { return value_; }

@@ -19,6 +19,23 @@ namespace weft {
 template <class Dims>
 struct hyperparameter_is_not_scalar : mistake<Dims::rank != 0> {};
 
+/// In an optimizer's formula hyperparameters and constants meet each other, before one is of the type that it is
+/// rounded to.
+template <class T>
+struct number_has_no_type : mistake<true> {};
+
+namespace detail {
+
+struct untyped_number {
+  template <class T>
+  constexpr operator exact<T>() const {
+    static_assert(correct<number_has_no_type<T>>, "hyperparameters and constants alone: V(1) - beta, V(2) * beta");
+    return exact<T>(0);
+  }
+};
+
+}  // namespace detail
+
 /// A number that governs an optimizer: known when the graph is written or, of a scalar of the graph, in each step.
 class hyperparameter {
  public:
@@ -38,10 +55,62 @@ class hyperparameter {
   // In a formula it always is a number.
   WEFT_HOST_DEVICE constexpr explicit operator double() const { return value_.number(); }
   WEFT_HOST_DEVICE constexpr explicit operator float() const { return static_cast<float>(value_.number()); }
+  template <class T>
+  WEFT_HOST_DEVICE WEFT_INLINE operator exact<T>() const {
+    return exact<T>(static_cast<T>(*this));
+  }
+#define WEFT_UNTYPED(name) \
+  friend constexpr detail::untyped_number name(const hyperparameter&, const hyperparameter&) { return {}; }
+  WEFT_UNTYPED(operator+)
+  WEFT_UNTYPED(operator-)
+  WEFT_UNTYPED(operator*)
+  WEFT_UNTYPED(operator/)
+#undef WEFT_UNTYPED
 
  private:
   symbol value_;
 };
+
+/// An optimizer's formula uses a function that processors, compilers and GPUs do not round alike.
+template <class T>
+struct function_not_exact : mistake<true> {};
+
+// What a formula may use are friends of `exact`. Other functions of elementwise operations are refused, as `exp(x)` and
+// as `math::exp(x)`: each by itself, for compilers show what a macro expands to.
+namespace detail::refused {
+
+#define WEFT_EXACT                                                                                                    \
+  "an optimizer's formula is made of + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons: all processors " \
+  "round these alike"
+// clang-format off
+template <class T> exact<T> abs(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> sign(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> floor(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> sqrt(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> exp(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> log(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> tanh(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> sigmoid(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> erf(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> sin(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> cos(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T, class... More> exact<T> pow(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T, class... More> exact<T> maximum(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T, class... More> exact<T> minimum(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> square(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> relu(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+template <class T> exact<T> softplus(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
+// clang-format on
+#undef WEFT_EXACT
+
+}  // namespace detail::refused
+
+#define WEFT_FUNCTION(name, operands) using weft::detail::refused::name;
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
+namespace math {
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
+}
+#undef WEFT_FUNCTION
 
 /// What an optimizer remembers between steps, in a variable of its own: a number beside each element of the variable
 /// that it trains, or one for all of them.
@@ -146,6 +215,13 @@ template <class Optimizer>
 constexpr bool has_update(...) {
   return false;
 }
+template <class Optimizer>
+constexpr bool has_name() {
+  if constexpr (requires { Optimizer::name; })
+    return std::is_convertible_v<decltype(Optimizer::name), const char*>;
+  else
+    return false;
+}
 template <class Optimizer, std::size_t... Scalar>
 constexpr auto has_advance(indices<Scalar...>, const Optimizer* o)
     -> decltype(o->advance(scalar_operand<Scalar>()...), true) {
@@ -168,6 +244,9 @@ struct optimizer_members_are_not_hyperparameters
     : mistake<!detail::is_made_of_hyperparameters<Optimizer>(detail::parameter_indices<Optimizer>())> {};
 
 template <class Optimizer>
+struct optimizer_has_no_name : mistake<!detail::has_name<Optimizer>()> {};
+
+template <class Optimizer>
 struct optimizer_is_too_large : mistake<(detail::slots_of<Optimizer> > detail::max_slots) ||
                                         (detail::hyperparameters_of<Optimizer> > detail::max_hyperparameters)> {};
 
@@ -187,9 +266,17 @@ struct optimizer_has_no_fitting_advance
 template <class Optimizer>
 using optimizer_mistake =
     first_mistake<optimizer_members_are_not_hyperparameters<Optimizer>, optimizer_is_too_large<Optimizer>,
-                  optimizer_has_no_fitting_update<Optimizer>, optimizer_has_no_fitting_advance<Optimizer>>;
+                  optimizer_has_no_name<Optimizer>, optimizer_has_no_fitting_update<Optimizer>,
+                  optimizer_has_no_fitting_advance<Optimizer>>;
 
 namespace detail {
+
+/// Uses the formula, so that what is wrong in it is said of the call that names the optimizer.
+template <class Optimizer, class V, std::size_t... Slot, std::size_t... Scalar>
+auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>) {
+  if constexpr (sizeof...(Scalar) != 0) o.advance(x[Scalar]...);
+  o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x);
+}
 
 // The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.
 
