@@ -2,7 +2,7 @@
 // error: function_not_exact
 // error: made of \+ - \* /, sqrt\(x\), abs\(x\), max\(x, y\), min\(x, y\) and comparisons
 // error: optimizer_function\.cpp:15:
-// max-lines: 9
+// max-lines: 12
 #include <weft/weft.hpp>
 using namespace weft;
 

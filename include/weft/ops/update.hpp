@@ -76,35 +76,25 @@ template <class T>
 struct function_not_exact : mistake<true> {};
 
 // What a formula may use are friends of `exact`. Other functions of elementwise operations are refused, as `exp(x)` and
-// as `math::exp(x)`: each by itself, for compilers show what a macro expands to.
+// as `math::exp(x)`.
+namespace detail {
+template <class T>
+exact<T> refuse_function(exact<T> x) {
+  static_assert(correct<function_not_exact<T>>,
+                "an optimizer's formula is made of + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons: all "
+                "processors round these alike");
+  return x;
+}
+}  // namespace detail
+#define WEFT_REFUSED(name, operands)            \
+  template <class T, class... More>             \
+  exact<T> name(exact<T> x, const More&...) {   \
+    return refuse_function(x);                  \
+  }
 namespace detail::refused {
-
-#define WEFT_EXACT                                                                                                    \
-  "an optimizer's formula is made of + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons: all processors " \
-  "round these alike"
-// clang-format off
-template <class T> exact<T> abs(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> sign(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> floor(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> sqrt(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> exp(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> log(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> tanh(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> sigmoid(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> erf(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> sin(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> cos(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T, class... More> exact<T> pow(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T, class... More> exact<T> maximum(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T, class... More> exact<T> minimum(exact<T> x, const More&...) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> square(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> relu(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-template <class T> exact<T> softplus(exact<T> x) { static_assert(correct<function_not_exact<T>>, WEFT_EXACT); return x; }
-// clang-format on
-#undef WEFT_EXACT
-
-}  // namespace detail::refused
-
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_REFUSED, WEFT_REFUSED)
+}
+#undef WEFT_REFUSED
 #define WEFT_FUNCTION(name, operands) using weft::detail::refused::name;
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
 namespace math {
