@@ -49,6 +49,35 @@ void all_well(const std::vector<std::string>& problems) {
   for (const std::string& each : problems) BOOST_TEST(each == "");
 }
 
+
+struct answered {
+  frame_kind kind = frame_kind::heartbeat;  // which nobody answers with: none came
+  std::vector<std::byte> payload;
+};
+
+/// Sends one frame and waits for the answer, as a peer that knows of nothing else.
+template <class Stream>
+answered ask(Stream& stream, frame_kind kind, std::uint32_t flags, const std::vector<std::byte>& payload) {
+  frame_header header;
+  header.kind = kind;
+  header.flags = flags;
+  frame_writer out;
+  out.start(header, const_bytes(payload));
+  frame_reader in;
+  in.expect(std::uint64_t{1 << 20});
+  answered got;
+  for (const deadline until = 5s; !in.complete() && !until.expired();) {
+    out.advance(stream);
+    in.advance(stream);
+    if (in.needs_destination()) {
+      got.payload.resize(static_cast<std::size_t>(in.header().payload_length));
+      in.payload_to(mutable_bytes(got.payload));
+    }
+  }
+  if (in.complete()) got.kind = in.header().kind;
+  return got;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(asynchronous_updates_are_applied_once_each, T, transports) {
@@ -222,48 +251,28 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
   });
   {
     server here(cluster, "worker", 1);
-    const auto ask = [&](tcp::stream& stream, frame_kind kind, std::uint32_t flags,
-                         const std::vector<std::byte>& payload) {
-      frame_header header;
-      header.kind = kind;
-      header.flags = flags;
-      frame_writer out;
-      out.start(header, const_bytes(payload));
-      frame_reader in;
-      in.expect(std::uint64_t{1 << 20});
-      std::vector<std::byte> answer;
-      for (const deadline until = 5s; !in.complete() && !until.expired();) {
-        out.advance(stream);
-        in.advance(stream);
-        if (in.needs_destination()) {
-          answer.resize(static_cast<std::size_t>(in.header().payload_length));
-          in.payload_to(mutable_bytes(answer));
-        }
-      }
-      return in.complete() ? in.header().kind : frame_kind::heartbeat;
-    };
     const auto enroll = detail::enroll_message{consistency::asynchronous, 7, two_variables(1)}.bytes();
     const std::vector<parameter_spec> variables = two_variables(1);
     const auto order = detail::wire_order(variables, 0);
     const detail::segment_layout layout(variables, order);
     const auto open = [&] {
       tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
-      BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll) == frame_kind::acknowledge);
+      BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll).kind == frame_kind::acknowledge);
       return stream;
     };
     {
       tcp::stream stream = open();
       const auto small = shared_segment::create(layout.bytes - 64), right = shared_segment::create(layout.bytes);
       shared_offer lie = small.offer();
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)).kind == frame_kind::failure);
       lie.bytes = layout.bytes;
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)).kind == frame_kind::failure);
       lie = right.offer();
       lie.nonce[0] ^= 1;
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)) == frame_kind::failure);
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, std::vector<std::byte>(7)) == frame_kind::failure);
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(right.offer())) == frame_kind::acknowledge);
-      BOOST_CHECK(ask(stream, frame_kind::pull, in_segment, {}) == frame_kind::values);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)).kind == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, std::vector<std::byte>(7)).kind == frame_kind::failure);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(right.offer())).kind == frame_kind::acknowledge);
+      BOOST_CHECK(ask(stream, frame_kind::pull, in_segment, {}).kind == frame_kind::values);
     }
     {
       tcp::stream stream = open();
@@ -691,28 +700,14 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
     client.initialise(table_values().in(), 20s);
     table_values now;
     if (here.index() == 1) {  // as a worker that does not know how
-      const auto ask = [&](auto& stream, frame_kind kind, const std::vector<std::byte>& payload) -> std::string {
-        frame_header header;
-        header.kind = kind;
-        frame_writer out;
-        out.start(header, const_bytes(payload));
-        frame_reader in;
-        in.expect(std::uint64_t{1 << 20});
-        std::vector<std::byte> answer;
-        for (const deadline until = 5s; !in.complete() && !until.expired();) {
-          out.advance(stream);
-          in.advance(stream);
-          if (in.needs_destination()) {
-            answer.resize(static_cast<std::size_t>(in.header().payload_length));
-            in.payload_to(mutable_bytes(answer));
-          }
-        }
-        if (!in.complete()) return "no answer";
-        return in.header().kind == frame_kind::failure ? detail::read_error(answer, "").sentence() : "";
+      const auto refusal = [](auto& stream, frame_kind kind, const std::vector<std::byte>& payload) -> std::string {
+        const answered got = ask(stream, kind, 0, payload);
+        if (got.kind == frame_kind::heartbeat) return "no answer";
+        return got.kind == frame_kind::failure ? detail::read_error(got.payload, "").sentence() : "";
       };
       auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       const auto enroll = detail::enroll_message{consistency::asynchronous, 7, a_table()}.bytes();
-      BOOST_TEST(ask(stream, frame_kind::enroll, enroll) == "");
+      BOOST_TEST(refusal(stream, frame_kind::enroll, enroll) == "");
       const auto gradient = [](std::uint64_t count, const std::vector<std::int64_t>& numbers, std::size_t floats) {
         std::vector<std::byte> bytes(16 + 8);
         std::memcpy(bytes.data() + 16, &count, 8);
@@ -721,15 +716,15 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
         bytes.resize(bytes.size() + 4 * floats);
         return bytes;
       };
-      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(1, {1000}, 4)), "the number 1000, and there are 1000");
-      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "number 7 behind 7");
-      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(std::uint64_t{1} << 61, {}, 0)), "has bytes for 0");
-      CHECK_SAYS(ask(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes are left behind");
-      BOOST_TEST(ask(stream, frame_kind::push_pull, gradient(1, {3}, 4)) == "");
-      BOOST_CHECK_THROW(ask(stream, frame_kind::push_pull, std::vector<std::byte>(16)), error);  // the connection ends
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {1000}, 4)), "the number 1000, and there are 1000");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "number 7 behind 7");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(std::uint64_t{1} << 61, {}, 0)), "has bytes for 0");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes are left behind");
+      BOOST_TEST(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)) == "");
+      BOOST_CHECK_THROW(refusal(stream, frame_kind::push_pull, std::vector<std::byte>(16)), error);  // the connection ends
       auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
-      BOOST_TEST(ask(another, frame_kind::enroll, enroll) == "");
-      BOOST_CHECK_THROW(ask(another, frame_kind::push_pull, std::vector<std::byte>(16 + 8 + 1001 * 24)), error);
+      BOOST_TEST(refusal(another, frame_kind::enroll, enroll) == "");
+      BOOST_CHECK_THROW(refusal(another, frame_kind::push_pull, std::vector<std::byte>(16 + 8 + 1001 * 24)), error);
     } else {
       const auto refused = [&](const row_gradient& g) {
         return test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); });

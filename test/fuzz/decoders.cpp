@@ -684,7 +684,8 @@ void read_idx_as(const_bytes bytes, bool plain) {
     for (const std::size_t extent : array.extents) elements *= extent;
     MUST(elements == array.values.size());
   }
-  if (!plain) return;
+  const bool gzip_by_itself = bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
+  if (!plain || gzip_by_itself) return;
   if (code == ok) {
     byte_list again{std::byte{0}, std::byte{0}, static_cast<std::byte>(data::detail::idx_code<T>),
                     static_cast<std::byte>(array.extents.size())};

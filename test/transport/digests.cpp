@@ -41,9 +41,9 @@ BOOST_AUTO_TEST_CASE(hardware_and_tables_agree_at_every_block_edge) {
   std::mt19937 random(1);
   std::vector<std::byte> bytes(40'000);
   for (std::byte& each : bytes) each = static_cast<std::byte>(random());
-  for (const std::size_t edge : {0, 8, 256, 768, 1536, 4096, 12'288, 24'576, 36'864})
+  for (const std::size_t edge : {0u, 8u, 256u, 768u, 1536u, 4096u, 12'288u, 24'576u, 36'864u})
     for (std::size_t size = edge < 9 ? 0 : edge - 9; size < edge + 10; ++size)
-      for (const std::size_t offset : {0, 1, 7}) {
+      for (const std::size_t offset : {0u, 1u, 7u}) {
         const auto piece = std::span(bytes).subspan(offset, size);
         BOOST_REQUIRE_EQUAL(weft::crc32c(piece), portable(piece));
       }
