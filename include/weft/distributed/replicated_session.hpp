@@ -300,11 +300,12 @@ class replicated_session {
     }
   }
 
-  void share(std::uint32_t variable, std::uint32_t update, value gradient, const update_rule& rule) {
+  /// `in_block`: its gradient lies in the block of its element type.
+  void share(std::uint32_t variable, std::uint32_t update, value gradient, const update_rule& rule,
+             bool in_block = true) {
     const value_info info = local_.variable_info(variable);
     const bool wide = info.type == dtype::float64;
-    variables_.push_back({variable, update, gradient, block_bytes_[wide]});
-    block_bytes_[wide] += (info.bytes() + alignment - 1) / alignment * alignment;
+    variables_.push_back({variable, update, gradient, in_block ? room_in_block(wide, info.bytes()) : 0});
     const int task = graph_[variable].device.has_job() ? std::max(0, graph_[variable].device.task) : -1;
     infos_.push_back({graph_[variable].name, wide ? element_type::float64 : element_type::float32,
                       info.extents.elements(), task, rule});
@@ -315,24 +316,24 @@ class replicated_session {
     const node_def& what = graph_[update].def;
     const auto summed = static_cast<std::uint32_t>(what.attributes[2]);
     const node_def& of_summed = graph_[summed].def;
-    const std::size_t elements = local_.variable_info(variable).extents.elements();
-    const std::size_t rows = axis_rows(local_.variable_info(variable).extents, 0).extent;
+    const axis_rows rows(local_.variable_info(variable).extents, 0);
     const value* const lists = what.inputs.data() + detail::input_of_list(what, 0);
-    const std::size_t before[] = {block_bytes_[0], block_bytes_[1]};
-    share(variable, uses_servers ? update : summed, of_summed.inputs[of_summed.inputs.size() - 2], rule);
+    share(variable, uses_servers ? update : summed, of_summed.inputs[of_summed.inputs.size() - 2], rule, !uses_servers);
     detail::shared_variable& v = variables_.back();
     v.lists = sequence<value>(lists, lists + 2 * detail::row_lists(what));
     v.touched_rows = of_summed.inputs.back();
-    v.rows = rows;
-    if constexpr (uses_servers) {
-      block_bytes_[0] = before[0];
-      block_bytes_[1] = before[1];
-      infos_.back().row_elements = rows > 0 ? elements / rows : 0;
-    } else {
-      const bool wide = infos_.back().type == element_type::float64;
-      v.touched = block_bytes_[wide];
-      block_bytes_[wide] += (rows * size_of(infos_.back().type) + alignment - 1) / alignment * alignment;
-    }
+    v.rows = rows.extent;
+    const element_type type = infos_.back().type;
+    if constexpr (uses_servers)
+      infos_.back().row_elements = rows.extent > 0 ? rows.inner : 0;
+    else
+      v.touched = room_in_block(type == element_type::float64, rows.extent * size_of(type));
+  }
+
+  std::size_t room_in_block(bool wide, std::size_t bytes) {
+    const std::size_t begin = block_bytes_[wide];
+    block_bytes_[wide] += (bytes + alignment - 1) / alignment * alignment;
+    return begin;
   }
 
   void find_averaged_and_counters() {
@@ -755,8 +756,10 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
       local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
         return fetch < own ? results_.place(fetch, extents) : owner_.place_of_part(fetch - own, extents);
       });
-      if (trains_) owner_.take_rows();
-      if (trains_) owner_.note_additions();
+      if (trains_) {
+        owner_.take_rows();
+        owner_.note_additions();
+      }
       examples_ = detail::examples_of<P...>(fed);
     }
     return results_.get();

@@ -92,8 +92,7 @@ inline std::vector<std::size_t> wire_order(std::span<const parameter_spec> varia
 
 /// How one parameter server's variables lie in the segment that it shares with a worker: first the values, then that
 /// worker's gradients, each variable on a cache line of its own and behind a free one; gradients that are rows are not
-/// there. Both sides compute it from the
-/// list of variables: the segment itself says nothing about where things are.
+/// there. Both sides compute it from the list of variables: the segment itself says nothing about where things are.
 struct segment_layout {
   std::vector<std::size_t> values, gradients;  // offsets, variables in wire order
   std::size_t bytes = 0;
@@ -187,8 +186,7 @@ struct enroll_message {
       if (mine != its)
         return "variable '" + mine.name +
                "' has another element type, parameter server, update rule or gradient (of rows, or of all elements) "
-               "than "
-               "at the first worker";
+               "than at the first worker";
     }
     if (other.graph.settings != graph.settings)
       return "its settings are '" + other.graph.settings + "', the first worker's '" + graph.settings + "'";

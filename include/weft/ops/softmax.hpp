@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/softmax.hpp>
 #include <weft/device/softmax.hpp>
@@ -14,21 +15,15 @@
 namespace weft {
 namespace detail {
 
-/// All rows along the last axis, those of no elements too: a loss has one number for each.
-inline std::size_t leading_rows(shape s) {
-  s[s.rank - 1] = 1;
-  return s.elements();
-}
-
 template <softmax_kind Kind, class T, class Label>
 class softmax_kernel final : public kernel {
   static constexpr bool has_labels = Kind >= softmax_kind::cross_entropy;
 
  public:
   explicit softmax_kernel(const prepare_context& p) : name_(p.c.op->name) {
-    const shape& s = p.inputs[0].extents;
-    columns_ = static_cast<std::size_t>(s[s.rank - 1]);
-    rows_ = leading_rows(s);
+    const axis_rows r(p.inputs[0].extents, p.inputs[0].extents.rank - 1);
+    columns_ = r.extent;
+    rows_ = r.outer;
     chunks_ = {rows_, rows_ * columns_};
     scratch_.resize(chunks_.count * columns_);
     for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];

@@ -588,7 +588,9 @@ struct update_op {
     return operand <= detail::slots_of<Optimizer> ? operand_use::update : operand_use::read;
   }
 };
+
 namespace detail {
+
 /// Whether a row of a variable that has no gradient is left as it is, its slots too: the optimizer says so.
 template <class Optimizer>
 inline constexpr bool updates_by_rows = [] {
@@ -597,6 +599,7 @@ inline constexpr bool updates_by_rows = [] {
   else
     return false;
 }();
+
 }  // namespace detail
 
 template <class Optimizer>

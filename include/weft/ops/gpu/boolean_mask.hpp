@@ -1,11 +1,11 @@
 #pragma once
 
 #include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/unsigned_of.hpp>
 #include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/gpu/fused.hpp>
+#include <weft/ops/gpu/gather.hpp>
 #include <weft/ops/gpu/install.hpp>
 
 /// Rows where a mask is true, prepared for a GPU.
@@ -53,51 +53,18 @@ inline kernel* prepare_mask_rows(const prepare_context& p, device&) {
   return k;
 }
 
-/// Rows of words: what their elements are is no matter.
-template <class Word>
-struct masked_rows_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
-  const Word* x;
-  Word* y;
-  const std::int32_t* numbers;
-  divisor inner;             ///< words of a row
-  std::uint32_t rows, work;  ///< rows of x; words of the result
-
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < work; i += at.blocks * threads) {
-      const std::uint32_t row = inner.divide(i), from = static_cast<std::uint32_t>(numbers[row]);
-      y[i] = from < rows ? x[from * inner.extent + (i - row * inner.extent)] : Word();
-    }
-  }
-};
-
+/// As gather, of words: what their elements are is no matter.
 template <std::size_t Bytes>
 kernel* prepare_masked_rows_of(const prepare_context& p, std::size_t row_rank) {
-  using body = masked_rows_body<unsigned_of<Bytes>>;
+  using body = gather_body<unsigned_of<Bytes>>;
   static const function code = function_of<body>("boolean_mask");
-  const weft::detail::row_layout from(p.inputs[0].extents, row_rank), to(p.outputs[0].extents, row_rank);
-  const std::size_t words = to.elements * size_of(p.inputs[0].type) / Bytes;
-  auto* k = new launch_kernel(str_cat({p.c.op->name, " ", to.rows, " of ", from.rows, " rows"}));
+  const weft::detail::row_layout from(p.inputs[0].extents, row_rank);
   body b{};
-  b.work = static_cast<std::uint32_t>(to.rows * words);
-  if (b.work == 0) return k;
-  b.rows = static_cast<std::uint32_t>(from.rows);
-  b.inner = divisor(static_cast<std::uint32_t>(words));
-  auto& l = add_body(*k, b, code, blocks_for(b.work, 1));
-  l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.numbers), p.input_slots[1]);
-  l.point(offset_in(b, b.y), p.output_slots[0]);
-  return k;
+  b.work = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
+  return make_indexed_rows(p, b, shape(from.rows, from.elements), 0, blocks_for(b.work, 1), 1, code);
 }
 
 inline kernel* prepare_masked_rows(const prepare_context& p, device&) {
-  check_size(p.c.op->name, p.inputs[0].extents);
-  check_size(p.c.op->name, p.outputs[0].extents);
   const std::size_t row_rank = attributes_of<boolean_mask_op>(p.c).row_rank;
   switch (size_of(p.inputs[0].type)) {
     case 1:

@@ -73,18 +73,24 @@ struct scatter_add_body : indexed_rows_arguments<T> {
   }
 };
 
-/// The lists of rows that are added up by their numbers.
-struct number_lists {
-  std::uint32_t count, all, rows;          ///< lists; numbers in them; rows there are
-  std::uint32_t wide;                      ///< one bit for each list
+/// Lists of rows, one behind the other.
+struct row_lists {
+  std::uint32_t all;                       ///< rows in them
   std::uint32_t begin[max_row_lists + 1];  ///< of each list among all
-  const void* numbers[max_row_lists];
 
   WEFT_HOST_DEVICE std::uint32_t list_of(std::uint32_t k) const {
     std::uint32_t l = 0;
     while (k >= begin[l + 1]) ++l;
     return l;
   }
+};
+
+/// The numbers by which rows in lists are added up.
+struct number_lists : row_lists {
+  std::uint32_t rows;  ///< that there are
+  std::uint32_t wide;  ///< one bit for each list
+  const void* numbers[max_row_lists];
+
   /// -1: no row has it.
   WEFT_HOST_DEVICE std::int64_t number(std::uint32_t k) const {
     const std::uint32_t l = list_of(k);
@@ -127,8 +133,8 @@ struct sum_rows_body {
   using block_memory = nothing;
   using thread_memory = nothing;
 
-  std::uint32_t work, count, all;
-  std::uint32_t begin[max_row_lists + 1];
+  row_lists lists;
+  std::uint32_t work;
   divisor inner;
   const T* x[max_row_lists];
   T* sums[max_row_lists];
@@ -138,23 +144,19 @@ struct sum_rows_body {
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
     for (std::uint32_t i = at.block * threads + at.thread; i < work; i += at.blocks * threads) {
-      const std::uint32_t k = inner.divide(i), column = i - k * inner.extent, l = list_of(k);
-      if (places[l][k - begin[l]] < 0) continue;
+      const std::uint32_t k = inner.divide(i), column = i - k * inner.extent, l = lists.list_of(k);
+      const std::uint32_t here = k - lists.begin[l];
+      if (places[l][here] < 0) continue;
       T sum = row(k)[column];
-      for (std::uint32_t j = next[k]; j < all; j = next[j]) sum = static_cast<T>(sum + row(j)[column]);
-      sums[l][(k - begin[l]) * inner.extent + column] = sum;
+      for (std::uint32_t j = next[k]; j < lists.all; j = next[j]) sum = static_cast<T>(sum + row(j)[column]);
+      sums[l][here * inner.extent + column] = sum;
     }
   }
 
  private:
-  WEFT_HOST_DEVICE std::uint32_t list_of(std::uint32_t k) const {
-    std::uint32_t l = 0;
-    while (k >= begin[l + 1]) ++l;
-    return l;
-  }
   WEFT_HOST_DEVICE const T* row(std::uint32_t k) const {
-    const std::uint32_t l = list_of(k);
-    return x[l] + (k - begin[l]) * inner.extent;
+    const std::uint32_t l = lists.list_of(k);
+    return x[l] + (k - lists.begin[l]) * inner.extent;
   }
 };
 
@@ -217,20 +219,20 @@ kernel* prepare_sum_rows(const prepare_context& p, device& d) {
     check_size("sum_rows", p.inputs[2 * i + 1].extents);
     all += p.inputs[2 * i + 2].extents.elements();
     check_size("sum_rows", shape(static_cast<std::int64_t>(all * rows.inner)));
-    first.of.begin[i + 1] = sums.begin[i + 1] = static_cast<std::uint32_t>(all);
+    first.of.begin[i + 1] = static_cast<std::uint32_t>(all);
   }
   owned<launch_kernel> k(new launch_kernel(str_cat({"sum_rows ", all, " of ", rows.extent, " rows"})));
   if (all * rows.inner == 0) return k.release();
   device_memory next(p.memory ? *p.memory : d, all * sizeof(std::uint32_t), "workspace of sum_rows");
   first.next = reinterpret_cast<std::uint32_t*>(next.data());
-  first.of.count = static_cast<std::uint32_t>(lists);
-  first.of.all = sums.all = static_cast<std::uint32_t>(all);
+  first.of.all = static_cast<std::uint32_t>(all);
   first.of.rows = static_cast<std::uint32_t>(rows.extent);
   auto& f = add_body(*k, first, find, (all + first.threads - 1) / first.threads);
   for (std::size_t i = 0; i < lists; ++i) {
     f.point(offset_in(first, first.of.numbers[i]), p.input_slots[2 * i + 2]);
     f.point(offset_in(first, first.places[i]), p.output_slots[2 * i + 1]);
   }
+  sums.lists = first.of;
   sums.next = first.next;
   sums.inner = divisor(static_cast<std::uint32_t>(rows.inner));
   sums.work = static_cast<std::uint32_t>(all * rows.inner);

@@ -17,8 +17,9 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   const shape& s = p.inputs[0].extents;
   check_size(p.c.op->name, s);
   body_type body{};
-  body.columns = static_cast<std::uint32_t>(s[s.rank - 1]);
-  body.rows = static_cast<std::uint32_t>(weft::detail::leading_rows(s));
+  const axis_rows r(s, s.rank - 1);
+  body.columns = static_cast<std::uint32_t>(r.extent);
+  body.rows = static_cast<std::uint32_t>(r.outer);
   body.lanes_log = softmax_lanes_log(body.columns);
   body.wide_labels = p.c.inputs.size() > 1 && p.inputs[1].type == dtype::int64;
   auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(body.rows) + "x" +

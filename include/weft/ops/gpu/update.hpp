@@ -75,22 +75,29 @@ struct update_body {
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    run_groups(at, weft::detail::slot_indices<Optimizer>(), typename weft::detail::make_indices<arrays>::type());
+    run_groups(at, typename weft::detail::make_indices<arrays>::type());
   }
 
-  /// One element alone.
+  /// One element alone, of a group of one.
   WEFT_HOST_DEVICE void update_element(std::uint32_t i, T upstream) const {
-    update_one(i, upstream, weft::detail::slot_indices<Optimizer>());
+    static_assert(Count == 1);
+    T x[arrays][1];
+    for (std::size_t a = 0; a < arrays; ++a) x[a][0] = array[a][i];
+    update_lane(numbers.optimizer(), load_scalars(weft::detail::slot_indices<Optimizer>()), x, 0, upstream,
+                weft::detail::slot_indices<Optimizer>());
+    for (std::size_t a = 0; a < arrays; ++a) array[a][i] = x[a][0];
   }
 
  private:
   using V = exact<T>;
+  struct scalar_slots {
+    V value[slots + 1];
+  };
 
-  template <std::size_t... Slot, std::size_t... Array>
-  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Slot...>,
-                                   weft::detail::indices<Array...>) const {
+  template <std::size_t... Array>
+  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Array...>) const {
     const Optimizer optimizer = numbers.optimizer();
-    const V scalar[slots + 1] = {load_scalar<Slot>()..., V(0)};
+    const scalar_slots scalar = load_scalars(weft::detail::slot_indices<Optimizer>());
     const std::uint32_t groups = (elements + Count - 1) / Count;
     for (std::uint32_t base = at.block * threads * unroll + at.thread; base < groups;
          base += at.blocks * threads * unroll) {
@@ -110,27 +117,26 @@ struct update_body {
       for (int u = 0; u < unroll; ++u) {
         const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
         if (first >= elements) break;
-        for (int lane = 0; lane < Count; ++lane) {
-          V variable(x[u][0][lane]);
-          const V upstream(g[u][lane]);
-          V s[slots + 1] = {(is_scalar<Slot> ? scalar[Slot] : V(x[u][array_of<Slot>][lane]))..., V(0)};
-          optimizer.update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., upstream);
-          x[u][0][lane] = variable.value();
-          (keep<Slot>(x[u], lane, s[Slot]), ...);
-        }
+        for (int lane = 0; lane < Count; ++lane)
+          update_lane(optimizer, scalar, x[u], lane, g[u][lane], weft::detail::slot_indices<Optimizer>());
         (store_group(x[u][Array], array[Array] + first, elements - first), ...);
       }
     }
   }
 
   template <std::size_t... Slot>
-  WEFT_HOST_DEVICE void update_one(std::uint32_t i, T upstream, weft::detail::indices<Slot...>) const {
-    V variable(array[0][i]);
+  WEFT_HOST_DEVICE scalar_slots load_scalars(weft::detail::indices<Slot...>) const {
+    return {{load_scalar<Slot>()..., V(0)}};
+  }
+  template <std::size_t... Slot>
+  WEFT_HOST_DEVICE static void update_lane(const Optimizer& optimizer, const scalar_slots& scalar, T (&x)[arrays][Count],
+                                           int lane, T upstream, weft::detail::indices<Slot...>) {
+    V variable(x[0][lane]);
     const V gradient_here(upstream);
-    V s[slots + 1] = {(is_scalar<Slot> ? load_scalar<Slot>() : V(array[array_of<Slot>][i]))..., V(0)};
-    numbers.optimizer().update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., gradient_here);
-    array[0][i] = variable.value();
-    (put<Slot>(i, s[Slot]), ...);
+    V s[slots + 1] = {(is_scalar<Slot> ? scalar.value[Slot] : V(x[array_of<Slot>][lane]))..., V(0)};
+    optimizer.update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., gradient_here);
+    x[0][lane] = variable.value();
+    (keep<Slot>(x, lane, s[Slot]), ...);
   }
 
   // Constants and no functions, which a kernel could not call.
@@ -152,10 +158,6 @@ struct update_body {
   template <std::size_t Slot>
   WEFT_HOST_DEVICE static void keep(T (&x)[arrays][Count], int lane, V value) {
     if constexpr (!is_scalar<Slot>) x[array_of<Slot>][lane] = value.value();
-  }
-  template <std::size_t Slot>
-  WEFT_HOST_DEVICE void put(std::uint32_t i, V value) const {
-    if constexpr (!is_scalar<Slot>) array[array_of<Slot>][i] = value.value();
   }
 };
 
