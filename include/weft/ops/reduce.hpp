@@ -107,7 +107,8 @@ auto reduce(const Expr& e) {
 
 }  // namespace detail
 
-/// Sum over the given axes, or over all (tf.reduce_sum). Fuses the expression that it sums.
+/// Sum over the given axes, or over all (tf.reduce_sum). Fuses the expression that it sums. It has the element type of
+/// what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are summed.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto sum(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>, "sum: axes are template arguments: sum<1>(x)");
