@@ -3,7 +3,8 @@
 What a header forgets to include is the same whichever compiler says so: one is asked about each header alone, which takes
 minutes, the others about all together. A header that another one includes before anything else is alone there.
 Clang reads what many headers include in precompiled form, where that is all the same: a header that includes another one,
-by itself or through others, sees no more of it that way, and the precompiled one was alone when it was compiled.
+by itself or through others, sees no more of it that way, and the precompiled one was alone when it was compiled. What such
+a header includes first is not alone there.
 
 Headers that need CUDA's are passed over unless a flag is -DWEFT_HAS_CUDA=1.
 
@@ -21,18 +22,27 @@ root, how, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 
-# Each includes a good deal more than the one before it.
+# What many headers include. Of two the later one includes more.
 PRECOMPILED = ["weft/device/kernel.hpp", "weft/ops/operation.hpp", "weft/ops/lowering.hpp", "weft/graph/graph.hpp",
                "weft/distributed/messages.hpp", "weft/transport/tcp.hpp", "weft/distributed/parameter_client.hpp"]
+SYNTAX = ["-fsyntax-only", "-x", "c++"]
 
 
-def check(listed, *more):
+def check(listed, how_to=SYNTAX):
     # As included files: a header given as the main file is warned about for its #pragma once.
     source = "".join(f"#include <{header.relative_to(root)}>\n" for header in listed)
-    what = more or ["-fsyntax-only", "-x", "c++"]
-    run = subprocess.run([compiler, *flags, *warnings, *what, "-"], input=source, text=True,
+    run = subprocess.run([compiler, *flags, *warnings, *how_to, "-"], input=source, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return listed, run
+
+
+def includes(text):
+    return re.findall(r'^\s*#\s*include\s*<([^>]+)>', text, re.M)
+
+
+def sure_includes(header):
+    """What it includes whatever is defined, in order."""
+    return includes(header.read_text().split("#if")[0])
 
 
 CUDA = {"cuda_runtime_api.h", "cublasLt.h", "cudnn.h", "nccl.h"}
@@ -44,52 +54,51 @@ def needs_cuda(header):
     name = str(header.relative_to(root))
     if name not in names:
         names[name] = False                               # until known, for headers that include each other
-        included = re.findall(r'^\s*#\s*include\s*<([^>]+)>', header.read_text(), re.M)
-        names[name] = any(i in CUDA or ((root / i).is_file() and needs_cuda(root / i)) for i in included)
+        names[name] = any(i in CUDA or ((root / i).is_file() and needs_cuda(root / i))
+                          for i in includes(header.read_text()))
     return names[name]
-
-
-def first_include(header):
-    found = re.search(r'^\s*#\s*include\s*<([^>]+)>', header.read_text().split("#if")[0], re.M)
-    return found and root / found.group(1)
 
 
 reached = {}
 
 
-def reach(name):
-    """What a header of Weft includes whatever is defined, itself or through others."""
-    if name not in reached:
-        reached[name] = set()                                 # until known, for headers that include each other
-        text = (root / name).read_text().split("#if")[0]
-        for included in re.findall(r'^\s*#\s*include\s*<(weft/[^>]+)>', text, re.M):
-            reached[name] = reached[name] | {included} | reach(included)
-    return reached[name]
+def reach(header):
+    """The headers of Weft that it includes whatever is defined, itself or through others."""
+    if header not in reached:
+        reached[header] = set()                               # until known, for headers that include each other
+        for included in [root / name for name in sure_includes(header) if name.startswith("weft/")]:
+            reached[header] = reached[header] | {included} | reach(included)
+    return reached[header]
 
 
-def alone(header, folder):
-    """Checks one header with the largest precompiled one that it includes."""
-    last = [name for name in PRECOMPILED if name in reach(str(header.relative_to(root))) and file_of(name, folder).exists()]
-    return check([header], *(["-fsyntax-only", "-x", "c++", "-include-pch", file_of(last[-1], folder)] if last else []))
+def check_alone(headers):
+    large = [root / name for name in PRECOMPILED] if "clang" in pathlib.Path(compiler).name else []
+    included = {header: [each for each in large if each in reach(header)][-1:] for header in headers}
+    from_nothing = [header for header in headers if header in large or not included[header]]
+    covered = {root / name for header in from_nothing for name in sure_includes(header)[:1]} | set(large)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        def file_of(header):
+            return pathlib.Path(folder) / str(header.relative_to(root)).replace("/", "_")
 
+        def precompile(header):
+            return check([header], ["-Xclang", "-fpch-instantiate-templates", "-x", "c++-header", "-o", file_of(header)])
 
-def file_of(name, folder):
-    return pathlib.Path(folder) / name.replace("/", "_")
+        def check_one(header):
+            ready = [file_of(each) for each in included.get(header, []) if file_of(each).exists()]
+            return check([header], SYNTAX + [flag for file in ready for flag in ("-include-pch", file)])
+
+        return [*pool.map(precompile, large),
+                *pool.map(check_one, [header for header in headers if header not in covered] + source)]
 
 
 has_cuda = "-DWEFT_HAS_CUDA=1" in flags
 headers = [header for header in sorted(root.rglob("*.hpp"))
            if header.name != "source.hpp" and (has_cuda or not needs_cuda(header))]
 source = [root / "weft/source.hpp"]  # comes before all others
-with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-    if how == "alone":
-        names_first = PRECOMPILED if "clang" in pathlib.Path(compiler).name else []
-        precompiled = [root / name for name in names_first if (root / name) in headers]
-        begins = {first_include(header) for header in headers} | set(precompiled)
-        runs = list(pool.map(lambda header: check([header], "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header",
-                                                  "-o", file_of(str(header.relative_to(root)), folder)), precompiled))
-        runs += pool.map(lambda header: alone(header, folder), [h for h in headers if h not in begins] + source)
-    else:
+if how == "alone":
+    runs = check_alone(headers)
+else:
+    with ThreadPoolExecutor(2) as pool:
         runs = list(pool.map(check, [source + headers, headers[::-1]]))
 failed = [(listed, run.stdout) for listed, run in runs if run.returncode]
 for listed, output in failed:
