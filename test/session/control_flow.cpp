@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 #include <weft/control_flow.hpp>
-#include <weft/graph/random.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/session/trace.hpp>
 #include <weft/weft.hpp>
@@ -577,15 +576,6 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
                return let(x * 2.0);
              }),
              "bodies run where their node does");
-  CHECK_SAYS(
-      failure(error_code::unimplemented,
-              [&] {
-                static_cast<void>(cond(
-                    sum(x) > 0.,
-                    [](auto x) { return x + random_uniform<double, vec>(*static_cast<graph*>(x.erased().builder())); },
-                    same, x));
-              }),
-      "not drawn in a body");
   const auto of_other = placeholder<double, vec>(other, "y");
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] {

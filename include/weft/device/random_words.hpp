@@ -23,6 +23,14 @@ struct random_source {
 
 inline constexpr std::size_t blocks_in_group = 32;
 
+/// A position made of another one and a key, by the finalizer of SplitMix64 (Steele et al., OOPSLA 2014).
+WEFT_HOST_DEVICE constexpr std::uint64_t fold_in(std::uint64_t key, std::uint64_t position) {
+  std::uint64_t x = position + (key | 1) * 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
 /// So many elements take their words from one group of blocks.
 template <int Words>
 inline constexpr std::size_t elements_in_group = 4 / Words* blocks_in_group;

@@ -8,6 +8,7 @@
 #include <weft/ops/bodies.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
+#include <weft/ops/random_position.hpp>
 
 /// How bodies of nodes are recorded: functions called with parameters of a graph of their own. See cond and while_loop.
 namespace weft {
@@ -93,7 +94,11 @@ class body_recorder {
   template <class F, class... Parameters>
   auto record(const F& f, const Parameters&... like) {
     const auto made = std::tuple<Parameters...>{Parameters(parameter(like.erased().info()))...};
-    const auto results = std::apply(f, made);
+    return record_results(std::apply(f, made));
+  }
+  /// What it returned.
+  template <class Results>
+  Results record_results(const Results& results) {
     each_result(results, [&](const auto& r) {
       result(r);
       return 0;
@@ -116,18 +121,27 @@ class body_recorder {
 /// Copies what a body's results are computed from into another graph; `parameters` are in place of its own.
 sequence<symbol> copy_body(const graph_body&, graph& to, const sequence<symbol>& parameters);
 
-/// Of each node of a body, whether a result depends on it.
-sequence<char> nodes_reached(const graph_body&);
+/// Of each node of a body, whether a result depends on it: on its value or, unless `values_alone`, on its extents.
+sequence<char> nodes_reached(const graph_body&, bool values_alone = false);
 
-/// A parameter more for a body that is written in symbols.
-symbol add_parameter(graph_body&, const value_info&);
-
-inline symbol add_parameter(graph_body& b, const value_info& info) {
+/// What is to be a parameter of a body that is written in symbols.
+inline symbol make_parameter(graph_body& b, const value_info& info) {
   node_def c;
   c.op = &operation_of<placeholder_op>;
   c.outputs = {info};
-  b.parameters.push_back({b.nodes.add(static_cast<node_def&&>(c), "parameter"), 0});
+  return {&b.nodes, {b.nodes.add(static_cast<node_def&&>(c), "parameter"), 0}};
+}
+/// A parameter more.
+inline symbol add_parameter(graph_body& b, const value_info& info) {
+  b.parameters.push_back(make_parameter(b, info).id());
   return {&b.nodes, b.parameters.back()};
+}
+
+/// Whether a body draws random numbers. It has their position for a parameter then.
+inline bool draws(const graph_body& b) {
+  for (std::uint32_t n = 0; n < b.nodes.size(); ++n)
+    if (b.nodes[n].def.op == &operation_of<random_position_op>) return true;
+  return false;
 }
 
 inline symbol body_recorder::parameter(const value_info& info) { return add_parameter(body(), info); }
@@ -158,12 +172,14 @@ inline void body_recorder::check() const {
   }
 }
 
-inline sequence<char> nodes_reached(const graph_body& b) {
+inline sequence<char> nodes_reached(const graph_body& b, bool values_alone) {
   sequence<char> reached(b.nodes.size(), 0);
   for (const value& r : b.results) reached[r.node] = 1;
-  for (auto n = static_cast<std::uint32_t>(b.nodes.size()); n-- > 0;)
-    if (reached[n])
-      for (const value& in : b.nodes[n].def.inputs) reached[in.node] = 1;
+  for (auto n = static_cast<std::uint32_t>(b.nodes.size()); n-- > 0;) {
+    const node_def& c = b.nodes[n].def;
+    for (std::size_t k = 0; reached[n] && k < c.inputs.size(); ++k)
+      if (!values_alone || !c.op->use || c.op->use(c, k) != operand_use::extents) reached[c.inputs[k].node] = 1;
+  }
   return reached;
 }
 

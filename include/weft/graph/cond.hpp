@@ -122,6 +122,11 @@ auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, co
       entered);
   for (const value& r : first.body().results) c.outputs.push_back(first.body().nodes.info(r));
   c.bodies = {first.number(), second.number()};
+  if (draws(first.body()) || draws(second.body())) {
+    c.inputs.push_back(record_random_position(where).id());
+    for (graph_body* const b : {&first.body(), &second.body()})
+      b->parameters.push_back(record_random_position(b->nodes).id());
+  }
   return outputs_as(where.record(static_cast<node_def&&>(c)), results);
 }
 
@@ -161,8 +166,8 @@ using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X
 /// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its
 /// own; a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of
 /// them, and both return the same elements and extents; so does cond. What it reads of the graph is passed to it as an
-/// operand. It writes no variable, draws no random number, and has no device of its own: it runs where the node does,
-/// for which the predicate is brought to the host. Gradients pass through the branch that was taken; its values are
+/// operand. It writes no variable, and has no device of its own: it runs where the node does, for which the predicate is
+/// brought to the host. Gradients pass through the branch that was taken; its values are
 /// computed again for them. Over tensors one function is called, at once.
 template <class Predicate, class Then, class Else, class... X>
 [[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {

@@ -329,17 +329,21 @@ class graph final : public op_builder {
     return node;
   }
 
+  /// Whatever reads a value reads another one, of the same elements and extents, that was made before.
+  void read_instead(value of, value other) {
+    for (graph_node& n : nodes_)
+      for (value& in : n.def.inputs)
+        if (in == of) in = other;
+  }
+
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
   std::uint64_t random_key(const std::uint64_t* seed) override {
-    if (is_body())
-      throw error(error_code::unimplemented, "random numbers",
-                  "are not drawn in a body of cond or while_loop: draw them outside, and pass them as an operand");
     detail::hasher h;
-    h.add(seed_);
+    h.add(whole().seed_);
     h.add(std::uint64_t{seed != nullptr});
-    h.add(seed ? *seed : random_operations_++);
+    h.add(seed ? *seed : whole().random_operations_++);
     return h.result();
   }
 

@@ -210,6 +210,7 @@ struct scatter_add_op {
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.needs_gradient(0)) g.set_gradient(0, record<gather_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
   }
+  static bool stacks(const node_def& c) { return attributes_of<scatter_add_op>(c).axis == 0; }
 };
 
 template <class T>

@@ -92,6 +92,11 @@ struct matmul_op {
     return prepare_fused(p, t, {p.output_slots[0]});
   }
   static void gradient(gradient_context& g, const attributes& t) { detail::matmul_gradient(g, t); }
+  /// As the gradient of a factor is that all others are multiplied with.
+  static bool stacks(const node_def& c) {
+    const auto t = attributes_of<matmul_op>(c);
+    return t.transpose_a && !t.transpose_b && c.outputs[0].extents.rank == 2;
+  }
 };
 
 namespace detail {

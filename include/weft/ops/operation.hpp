@@ -227,6 +227,8 @@ struct operation {
   /// Of what adds rows of input 0 up where the numbers in input 1 say, along the axis in attribute 0: the operation
   /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
   const operation* row_sums = nullptr;
+  /// Whether the sum of many such calls is one call, of their operands stacked along a new first axis; null: it is not.
+  bool (*stacks)(const node_def&) = nullptr;
   /// Of what takes in what follows it: makes the kernel that does both.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
@@ -299,6 +301,7 @@ constexpr operation declare() {
   if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
   if constexpr (requires { Op::update_rule; }) o.update_rule = Op::update_rule;
   if constexpr (requires { Op::row_sums; }) o.row_sums = Op::row_sums;
+  if constexpr (requires { &Op::stacks; }) o.stacks = Op::stacks;
   if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;
   return o;
 }
