@@ -1,5 +1,6 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
-set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow oracle.oracle
+set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow
+                 session.control_flow_scan oracle.oracle
                  oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.bounded ops.composition_gradients
                  ops.copies ops.dropout ops.elementwise_gradients ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
                  ops.storage_types train.minimize train.optimizers)

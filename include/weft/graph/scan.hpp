@@ -1,0 +1,425 @@
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include <weft/graph/loop.hpp>
+
+/// A loop over the rows of arrays. Included by <weft/control_flow.hpp>.
+namespace weft {
+
+struct scan_options {
+  bool reverse = false;  ///< from the last row to the first; what is stacked stands where its row does
+};
+
+/// What each iteration reads a row of: `rows(x)`.
+template <Expression X>
+struct scanned_rows {
+  X value;
+};
+/// An operand of scan of which each iteration is given one row: of `[T, ...]` row t, `[...]`.
+template <Expression X>
+[[nodiscard]] auto rows(const X& x) {
+  return scanned_rows<X>{x};
+}
+
+/// A scan goes over the rows of at least one operand, `rows(x)`: they say how often it runs.
+template <class... Operands>
+struct scan_has_no_rows : mistake<true> {};
+
+/// A scalar has no rows.
+template <class Dims>
+struct scalar_has_no_rows : mistake<(Dims::rank == 0)> {};
+
+namespace detail {
+constexpr bool same_count_of_rows(const shape& a, const shape& b) {
+  return a.rank == 0 || b.rank == 0 || a[0] == b[0];
+}
+}  // namespace detail
+
+/// What is scanned together has equally many rows.
+template <class A, class B>
+struct scanned_extents_differ : mistake<!detail::same_count_of_rows(A::spec, B::spec)> {};
+
+WEFT_COLD_BEGIN
+namespace detail {
+
+/// What an operand is, and the type of the parameter that it becomes.
+template <class X>
+struct scan_operand {
+  using expression = X;
+  static constexpr bool is_carry = true, is_rows = false;
+};
+template <class X>
+struct scan_operand<loop_invariant<X>> {
+  using expression = X;
+  static constexpr bool is_carry = false, is_rows = false;
+};
+template <class X>
+struct scan_operand<scanned_rows<X>> {
+  using expression = X;
+  static constexpr bool is_carry = false, is_rows = true;
+};
+template <class X>
+using scan_expression = typename scan_operand<X>::expression;
+
+template <class X>
+const auto& scan_value(const X& x) {
+  if constexpr (Expression<X>)
+    return x;
+  else
+    return x.value;
+}
+
+template <class Rows, class Indices>
+struct row_dims_at;
+template <class Rows, std::size_t... Index>
+struct row_dims_at<Rows, indices<Index...>> {
+  using type = dims<extent_at<Rows, Index + 1>::value...>;
+};
+template <class Rows>
+using row_dims = typename row_dims_at<Rows, typename make_indices<Rows::rank - 1>::type>::type;
+
+/// [T, ...] of the results [...] of each iteration, T being the first extent of what is scanned.
+template <class Rows, class Row>
+struct stacked_dims_of;
+template <class Rows, auto... Extents>
+struct stacked_dims_of<Rows, dims<Extents...>> {
+  using type = dims<extent_at<Rows, 0>::value, Extents...>;
+};
+template <class Rows, class Row>
+using stacked_dims = typename stacked_dims_of<Rows, typename Row::dims_type>::type;
+
+template <bool Symbolic, class X, bool IsRows>
+struct scan_parameter_of {
+  using type = parameter<Symbolic, X>;
+};
+template <class X>
+struct scan_parameter_of<true, X, true> {
+  using type = node<value_t<X>, row_dims<typename dims_t<X>::dims_type>, device_t<X>>;
+};
+template <class X>
+struct scan_parameter_of<false, X, true> {
+  using type = tensor<value_t<X>, row_dims<typename dims_t<X>::dims_type>, device_t<X>>;
+};
+template <bool Symbolic, class X>
+using scan_parameter = typename scan_parameter_of<Symbolic, scan_expression<X>, scan_operand<X>::is_rows>::type;
+
+/// The dims of the first operand that is scanned.
+template <class X, class... More>
+constexpr auto first_scanned() {
+  if constexpr (scan_operand<X>::is_rows)
+    return std::type_identity<typename dims_t<scan_expression<X>>::dims_type>{};
+  else
+    return first_scanned<More...>();
+}
+template <class... X>
+using scanned_dims = typename decltype(first_scanned<X...>())::type;
+
+template <class R>
+struct as_tuple_of_results {
+  using type = std::tuple<R>;
+};
+template <class... R>
+struct as_tuple_of_results<std::tuple<R...>> {
+  using type = std::tuple<R...>;
+};
+template <class X>
+auto as_tuple(const X& results) {
+  if constexpr (Expression<X>)
+    return std::tuple<X>(results);
+  else
+    return results;
+}
+template <class Tuple>
+auto one_or_tuple(const Tuple& t) {
+  if constexpr (std::tuple_size_v<Tuple> == 1)
+    return std::get<0>(t);
+  else
+    return t;
+}
+
+/// Those of a tuple from `Begin` on, `Count` of them, each by `f`.
+template <std::size_t Begin, std::size_t Count, class Tuple, class F>
+auto part_of(const Tuple& t, const F& f) {
+  return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
+    return std::tuple{f(std::get<Begin + Index>(t), Index)...};
+  }
+  (std::make_index_sequence<Count>());
+}
+
+// ---- what is wrong ----
+
+template <class... X>
+struct carries_of {
+  using type = decltype(std::tuple_cat(
+      std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>(
+          std::declval<std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>>())...));
+};
+
+template <class Carries, class Results, class Indices>
+struct leading_results;
+template <class... C, class Results, std::size_t... Index>
+struct leading_results<std::tuple<C...>, Results, std::index_sequence<Index...>> {
+  using mistake =
+      loop_variables_change<std::tuple<typename typed_as<C>::type...>,
+                            std::tuple<typename typed_as<std::tuple_element_t<Index, Results>>::type...>>;
+};
+
+template <class Rows, class Carries, class... R>
+constexpr auto find_result_mistake(std::tuple<R...> (*)()) {
+  constexpr std::size_t carries = std::tuple_size_v<Carries>;
+  constexpr std::size_t compared = sizeof...(R) < carries ? sizeof...(R) : carries;
+  using variables = typename leading_results<Carries, std::tuple<R...>, std::make_index_sequence<compared>>::mistake;
+  if constexpr (!correct<variables>)
+    return variables{};
+  else
+    return first_mistake<extents_are_not_valid<stacked_dims<Rows, dims_t<R>>>...>{};
+}
+
+template <class Body, class... X>
+constexpr auto find_body_of_scan_mistake() {
+  constexpr bool symbolic = (scan_expression<X>::symbolic || ...);
+  if constexpr (!is_body_of<Body, scan_parameter<symbolic, X>...>) {
+    return body_takes_other_parameters<scan_parameter<symbolic, X>...>{};
+  } else {
+    using result = result_of_body<Body, scan_parameter<symbolic, X>...>;
+    if constexpr (!correct<result_is_not_an_expression<result>>)
+      return result_is_not_an_expression<result>{};
+    else
+      return find_result_mistake<scanned_dims<X...>, typename carries_of<X...>::type>(
+          static_cast<typename as_tuple_of_results<result>::type (*)()>(nullptr));
+  }
+}
+template <class X>
+constexpr bool is_scan_operand() {
+  return Expression<scan_expression<X>>;
+}
+template <class Rows, class X>
+constexpr auto find_rows_mistake() {
+  if constexpr (scan_operand<X>::is_rows)
+    return first_mistake<scalar_has_no_rows<dims_t<scan_expression<X>>>,
+                         scanned_extents_differ<Rows, dims_t<scan_expression<X>>>>{};
+  else
+    return scalar_has_no_rows<dims<1>>{};
+}
+template <class Body, class... X>
+constexpr auto find_scan_mistake() {
+  if constexpr (!(is_scan_operand<X>() && ...)) {
+    return operands_are_not_expressions<X...>{};
+  } else if constexpr (!(scan_operand<X>::is_rows || ...)) {
+    return scan_has_no_rows<X...>{};
+  } else {
+    using mistake = first_mistake<decltype(find_rows_mistake<scanned_dims<X...>, X>())...>;
+    if constexpr (!correct<mistake>)
+      return mistake{};
+    else
+      return find_body_of_scan_mistake<Body, X...>();
+  }
+}
+
+// ---- in a graph ----
+
+template <class X, class Node>
+auto parameter_of_scan(body_recorder& b, const Node& entered) {
+  const value_info& info = entered.erased().info();
+  return scan_parameter<true, X>(b.parameter(scan_operand<X>::is_rows ? row_of(info) : info));
+}
+
+template <class Body, class... X, class... Operands>
+auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), const Operands&... operands) {
+  using rows_dims = scanned_dims<X...>;
+  graph& where = graph_around(operands...);
+  constexpr int kind[] = {scan_operand<X>::is_carry ? 0 : scan_operand<X>::is_rows ? 1 : 2 ...};
+  constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
+  const auto in_order = [&](const sequence<value>& all) {
+    sequence<value> ordered;
+    for (const int wanted : {0, 1, 2})
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (kind[i] == wanted) ordered.push_back(all[i]);
+    return ordered;
+  };
+  const auto entered = std::tuple{enter(where, operands)...};
+  node_def c;
+  body_recorder made(where, "body");
+  const auto results = std::apply(
+      [&](const auto&... x) {
+        c.inputs = in_order({x.id()...});
+        const std::tuple<scan_parameter<true, X>...> parameters{parameter_of_scan<X>(made, x)...};
+        return made.record_results(std::apply(body, parameters));
+      },
+      entered);
+  made.body().parameters = in_order(made.body().parameters);
+  const std::size_t stacked = made.body().results.size() - carries;
+  for (std::size_t r = 0; r < carries + stacked; ++r) {
+    const value_info& info = made.body().nodes.info(made.body().results[r]);
+    c.outputs.push_back(r < carries ? where.info(c.inputs[r]) : rows_of(rows_dims::spec[0], info));
+  }
+  c.bodies = {made.number()};
+  constexpr std::size_t scanned = (std::size_t{scan_operand<X>::is_rows} + ... + 0);
+  const symbol loop = record_loop(where, static_cast<node_def&&>(c),
+                                  {rows_dims::spec[0], carries, scanned, stacked, false, false, false, o.reverse, 0});
+  const loop_signature s(where[loop.id().node].def);
+  const auto tuple = as_tuple(results);
+  const auto last = part_of<0, carries>(tuple, [&]<class R>(const R&, std::size_t j) {
+    return make_node<value_t<R>, dims_t<R>, device_t<R>>(output_of(loop, static_cast<std::uint32_t>(j)));
+  });
+  const auto all = part_of<carries, std::tuple_size_v<decltype(tuple)> - carries>(
+      tuple, [&]<class R>(const R&, std::size_t r) {
+        return make_node<value_t<R>, stacked_dims<rows_dims, dims_t<R>>, device_t<R>>(
+            output_of(loop, static_cast<std::uint32_t>(s.row_out(r))));
+      });
+  return one_or_tuple(std::tuple_cat(last, all));
+}
+
+// ---- over tensors ----
+
+inline shape stacked_extents(std::int64_t count, const shape& row) {
+  shape to(count);
+  for (std::size_t i = 0; i < row.rank; ++i) to.push_back(row[i] < 0 ? 0 : row[i]);  // unknown where nothing ran
+  return to;
+}
+
+/// The row of a tensor that an iteration reads, or the tensor.
+template <class X, class T>
+auto row_or_all(const T& all, std::int64_t row) {
+  if constexpr (scan_operand<X>::is_rows) {
+    shape extents;
+    for (std::size_t i = 1; i < all.extents().rank; ++i) extents.push_back(all.extents()[i]);
+    scan_parameter<false, X> to(extents);
+    const std::size_t elements = extents.elements();
+    if (elements > 0)
+      __builtin_memcpy(to.data(), all.data() + static_cast<std::size_t>(row) * elements,
+                       elements * sizeof(value_t<T>));
+    return to;
+  } else {
+    return all;
+  }
+}
+
+template <class X, class T>
+std::int64_t count_of_rows(const T& all) {
+  if constexpr (scan_operand<X>::is_rows)
+    return all.extents()[0];
+  else
+    return -1;
+}
+
+/// How many of the operands before one are carried.
+template <class... X>
+constexpr std::size_t carries_before(std::size_t operand) {
+  constexpr bool carry[] = {scan_operand<X>::is_carry...};
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < operand; ++i) before += carry[i];
+  return before;
+}
+
+template <class Body, class... X, std::size_t... Index>
+auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), std::index_sequence<Index...>,
+              std::tuple<parameter<false, scan_expression<X>>...> now) {
+  using rows_dims = scanned_dims<X...>;
+  constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
+  constexpr bool carry[] = {scan_operand<X>::is_carry...};
+  using results = typename as_tuple_of_results<typename typed_as<result_of_body<Body, scan_parameter<false, X>...>>::type>::type;
+  constexpr std::size_t stacked = std::tuple_size_v<results> - carries;
+  std::int64_t count = -1;
+  for (const std::int64_t n : {count_of_rows<X>(std::get<Index>(now))...}) {
+    if (n >= 0 && count >= 0 && n != count)
+      throw error(error_code::invalid_argument, "scan",
+                  {"has operands of ", count, " and of ", n, " rows: they have equally many"});
+    if (n >= 0) count = n;
+  }
+  auto all = [&]<std::size_t... R>(std::index_sequence<R...>) {
+    return std::tuple{tensor<value_t<std::tuple_element_t<carries + R, results>>,
+                             stacked_dims<rows_dims, dims_t<std::tuple_element_t<carries + R, results>>>>(
+        stacked_extents(count, dims_t<std::tuple_element_t<carries + R, results>>::spec))...};
+  }
+  (std::make_index_sequence<stacked>());
+  for (std::int64_t n = 0; n < count; ++n) {
+    const std::int64_t row = o.reverse ? count - 1 - n : n;
+    const auto next = as_tuple(each_result(body(row_or_all<X>(std::get<Index>(now), row)...),
+                                           [](const auto& x) { return eval(x); }));
+    const auto assign = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+      if constexpr (carry[At]) std::get<At>(now) = std::get<carries_before<X...>(At)>(next);
+    };
+    (assign(std::integral_constant<std::size_t, Index>()), ...);
+    const auto keep = [&]<std::size_t R>(std::integral_constant<std::size_t, R>) {
+      const auto& from = std::get<carries + R>(next);
+      auto& to = std::get<R>(all);
+      if (n == 0) to = std::remove_cvref_t<decltype(to)>(stacked_extents(count, from.extents()));
+      const std::size_t elements = from.elements();
+      if (elements > 0)
+        __builtin_memcpy(to.data() + static_cast<std::size_t>(row) * elements, from.data(),
+                         elements * sizeof(value_t<std::remove_cvref_t<decltype(from)>>));
+    };
+    [&]<std::size_t... R>(std::index_sequence<R...>) { (keep(std::integral_constant<std::size_t, R>()), ...); }
+    (std::make_index_sequence<stacked>());
+  }
+  return one_or_tuple(std::tuple_cat([&] {
+    if constexpr (scan_operand<X>::is_carry)
+      return std::tuple(std::get<Index>(now));
+    else
+      return std::tuple<>();
+  }()...,
+                                     all));
+}
+
+}  // namespace detail
+
+/// What is wrong with a call of scan, if anything is.
+template <class Body, class... X>
+using scan_mistake = decltype(detail::find_scan_mistake<Body, X...>());
+
+namespace detail {
+
+template <class Body, class... X>
+auto call_scan(const Body& body, const scan_options& options, const X&... operands) {
+  if constexpr (!correct<scan_mistake<Body, X...>>) {
+    return after_mistake<float, dims<>>(operands...);
+  } else {
+    using operand_types = std::tuple<X...> (*)();
+    if constexpr ((scan_expression<X>::symbolic || ...))
+      return record_scan(body, options, operand_types(), materialize(scan_value(operands))...);
+    else
+      return run_scan(body, options, operand_types(), std::index_sequence_for<X...>(),
+                      std::tuple{materialize(scan_value(operands))...});
+  }
+}
+
+}  // namespace detail
+
+/// Calls a body once for each row of arrays, in their order, with what it returned for the row before (jax.lax.scan,
+/// tf.scan):
+///
+///     auto [last, all] = scan([](auto h, auto x, auto w) {
+///                               auto next = let(tanh(x + matmul(h, w)));
+///                               return std::tuple{next, next};
+///                             }, h0, rows(xs), invariant(w));
+///
+/// `rows(xs)`, [T, ...], is given to it row by row, [...]; an operand that is neither rows nor `invariant(w)` is
+/// carried: its first value, and then what the body returns in its place, of the same elements and extents. The body
+/// returns the carries in their order, and behind them whatever else is to be stacked; scan returns the last carries
+/// and, [T, ...] each, what was stacked. T is a number or a name, the same for all rows. `{.reverse = true}` goes from
+/// the last row to the first.
+///
+/// The body is called once, when the graph is written, and recorded as a graph of its own; for what it cannot do see
+/// cond. Time and memory are linear in T, those of gradients too, which are of any order and pass to all operands. The
+/// carries of every iteration are kept for them, [T, ...]; all else is computed again. Over tensors it runs at once.
+template <class Body, class... X>
+[[nodiscard]] auto scan(const Body& body, const scan_options& options, const X&... operands) {
+  static_assert(correct<scan_mistake<Body, X...>>,
+                "scan: takes a body, which returns what it carries and then what is stacked, and rows(x) to go over");
+  return detail::call_scan(body, options, operands...);
+}
+
+/// The same from the first row to the last.
+template <class Body, class First, class... X>
+requires(!std::is_same_v<First, scan_options>)
+    [[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {
+  static_assert(correct<scan_mistake<Body, First, X...>>,
+                "scan: takes a body, which returns what it carries and then what is stacked, and rows(x) to go over");
+  return detail::call_scan(body, scan_options(), first, operands...);
+}
+
+WEFT_COLD_END
+}  // namespace weft
