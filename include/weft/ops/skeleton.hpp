@@ -102,8 +102,10 @@ struct apply<Op, T, A> {
     if constexpr (taken_whole<C, apply>) {
       return {{}, eval(c)};
     } else {
-      const auto a = A::forward(c);
-      return {a, value_in<C, T>(Op::apply(a.y))};
+      // In place: compilers keep a copied tape in memory, and loops over it without vectors.
+      tape<C> t{A::forward(c), {}};
+      t.y = value_in<C, T>(Op::apply(t.a.y));
+      return t;
     }
   }
   template <class C, class Sink>
@@ -135,9 +137,9 @@ struct apply<Op, T, A, B> {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, eval(c)};
     } else {
-      const auto a = A::forward(c);
-      const auto b = B::forward(c);
-      return {a, b, value_in<C, T>(Op::apply(a.y, b.y))};
+      tape<C> t{A::forward(c), B::forward(c), {}};
+      t.y = value_in<C, T>(Op::apply(t.a.y, t.b.y));
+      return t;
     }
   }
   template <class C, class Sink>
@@ -174,10 +176,9 @@ struct apply<Op, T, P, A, B> {
     if constexpr (taken_whole<C, apply>) {
       return {{}, {}, {}, eval(c)};
     } else {
-      const auto p = P::forward(c);
-      const auto a = A::forward(c);
-      const auto b = B::forward(c);
-      return {p, a, b, value_in<C, T>(Op::apply(p.y, a.y, b.y))};
+      tape<C> t{P::forward(c), A::forward(c), B::forward(c), {}};
+      t.y = value_in<C, T>(Op::apply(t.p.y, t.a.y, t.b.y));
+      return t;
     }
   }
   template <class C, class Sink>
