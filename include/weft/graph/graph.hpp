@@ -329,12 +329,8 @@ class graph final : public op_builder {
     return node;
   }
 
-  /// Whatever reads a value reads another one, of the same elements and extents, that was made before.
-  void read_instead(value of, value other) {
-    for (graph_node& n : nodes_)
-      for (value& in : n.def.inputs)
-        if (in == of) in = other;
-  }
+  /// For who rewrites a body: what a node computes, of values that were made before it.
+  node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
 
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }

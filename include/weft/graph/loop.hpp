@@ -3,7 +3,9 @@
 #include <utility>
 
 #include <weft/graph/bodies.hpp>
+#include <weft/ops/copies.hpp>
 #include <weft/ops/fold_in.hpp>
+#include <weft/ops/matmul.hpp>
 
 /// The operation that while_loop and scan record, and its gradient.
 namespace weft {
@@ -320,6 +322,13 @@ class loop_gradient {
     sequence<operand> products;  // before what reads them
     for (std::size_t r = of_.rows_written - of_.products; r < of_.rows_written; ++r)
       products.push_back({parameter(row_of(g_.c.outputs[of_.row_out(r)])), g_.output(of_.row_out(r))});
+    for (std::size_t i = of_.invariant_in(0); i < g_.c.inputs.size(); ++i) {
+      const value_info& v = input_info(i);
+      transposed_.push_back(v.type == dtype::float32 && v.extents.rank == 2
+                                ? parameter({v.type, shape(v.extents[1], v.extents[0])})
+                                : symbol());
+      invariants_.push_back({operand_of(i), g_.input(i)});
+    }
     const sequence<symbol> results = copy_body(where_.body(g_.c.bodies.back()), made_.nodes, operands_);
     sequence<symbol> from, upstream, wanted;
     for (std::size_t j = 0; j < of_.variables; ++j) {
@@ -339,7 +348,7 @@ class loop_gradient {
       if (is_wanted(i)) wanted.push_back(operand_of(i));
     const sequence<symbol> gradients = made_.nodes.differentiate(from, upstream, wanted);
     for (std::size_t k = 0; k < products.size(); ++k) {
-      made_.nodes.read_instead(results[of_.row_out(of_.rows_written - of_.products + k)].id(), products[k].inside.id());
+      read_instead(results[of_.row_out(of_.rows_written - of_.products + k)].id(), products[k].inside.id());
       rows_.push_back(products[k]);
     }
     gradients_.resize(g_.c.inputs.size());
@@ -348,6 +357,29 @@ class loop_gradient {
     for (std::size_t j = 0; j < of_.variables; ++j)
       rows_.push_back({operands_[j], g_.output(of_.kept_out(j))});
     for (std::size_t r = 0; r < of_.rows_read; ++r) rows_.push_back({operand_of(of_.row_in(r)), g_.input(of_.row_in(r))});
+    transpose_invariants();
+  }
+  void read_instead(value of, value other) {
+    for (std::uint32_t n = 0; n < made_.nodes.size(); ++n)
+      for (value& in : made_.nodes.rewrite(n).inputs)
+        if (in == of) in = other;
+  }
+  /// A product by an invariant that is taken transposed takes longer: it is transposed once, outside.
+  void transpose_invariants() {
+    for (std::size_t k = 0; k < transposed_.size(); ++k) {
+      const std::size_t i = of_.invariant_in(0) + k;
+      bool any = false;
+      for (std::uint32_t n = 0; n < made_.nodes.size() && !transposed_[k].is_number(); ++n) {
+        node_def& c = made_.nodes.rewrite(n);
+        if (c.op != &operation_of<matmul_op<float>> || !(c.inputs[1] == operand_of(i).id())) continue;
+        const auto t = attributes_of<matmul_op<float>>(c);
+        if (t.transpose_a || !t.transpose_b) continue;
+        c.inputs[1] = transposed_[k].id();
+        c.attributes = words_of(matmul_attributes{false, false});
+        any = true;
+      }
+      if (any) invariants_.push_back({transposed_[k], record_transpose(g_.input(i), {1, 0})});
+    }
   }
   bool is_row(std::size_t i) const { return i >= of_.row_in(0) && i < of_.invariant_in(0); }
   bool is_wanted(std::size_t i) const {
@@ -442,7 +474,7 @@ class loop_gradient {
     const std::size_t before = back_.inputs.size();
     for (const operand& o : rows_) give(o);
     a.rows_read = back_.inputs.size() - before;
-    for (std::size_t i = of_.invariant_in(0); i < g_.c.inputs.size(); ++i) give({operand_of(i), g_.input(i)});
+    for (const operand& o : invariants_) give(o);
     back_.bodies = {number_};
     const symbol result =
         a.variables + a.rows_written > 0 ? record_loop(where_, static_cast<node_def&&>(back_), a) : symbol();
@@ -468,7 +500,8 @@ class loop_gradient {
   graph_body& made_;
   sequence<symbol> operands_, gradients_;     // of each input behind the count, and of each input
   sequence<symbol> upstream_;                 // of each floating variable
-  sequence<operand> rows_;                    // that an iteration may read
+  sequence<operand> rows_, invariants_;       // that an iteration may read
+  sequence<symbol> transposed_;               // of each invariant, a parameter for it, where it is a matrix
   sequence<value> written_;
   sequence<std::size_t> variable_of_;         // the input whose gradient a variable is
   sequence<std::pair<std::size_t, std::size_t>> row_of_;
