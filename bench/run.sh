@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models overhead planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops overhead planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -121,6 +121,14 @@ suite_models() {
     peer torch model_step.py lenet $case --channels-last --seconds $((${#quick} ? 2 : 8))
     peer torch model_step.py lenet $case --seconds $((${#quick} ? 2 : 8))
   done
+}
+
+# An LSTM, and reading the rows of an array in a loop with its gradient.
+suite_loops() {
+  weft lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
+  peer torch model_step.py lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
+  weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
+  weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }

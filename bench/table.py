@@ -63,6 +63,8 @@ WANTED = [
     Wanted("step", lambda asked: asked.get("model") == "deep_mlp", times=6, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "train", times=1.8, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
+    Wanted("loops", lambda asked: asked["model"] == "lstm", times=1, peer="torch"),
+    Wanted("loops", lambda asked: asked["model"].startswith("rows"), unit="ms", most=40),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
     Wanted("planner", planned(lanes=1), unit="ms", most=150),

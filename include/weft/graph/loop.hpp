@@ -543,6 +543,12 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
 
 namespace detail {
 
+/// The kernels for GPUs that gradients of loops need beside those of their bodies: they transpose matrices.
+template <class... X>
+void compile_loop_kernels() {
+  if constexpr ((std::is_same_v<value_t<X>, float> || ...)) gpu::compile_kernels<gpu::moves, float>();
+}
+
 template <class X>
 inline constexpr bool is_invariant = false;
 template <class X>

@@ -229,6 +229,7 @@ auto parameter_of_scan(body_recorder& b, const Node& entered) {
 template <class Body, class... X, class... Operands>
 auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), const Operands&... operands) {
   using rows_dims = scanned_dims<X...>;
+  compile_loop_kernels<Operands...>();
   graph& where = graph_around(operands...);
   constexpr int kind[] = {scan_operand<X>::is_carry ? 0 : scan_operand<X>::is_rows ? 1 : 2 ...};
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);

@@ -121,6 +121,7 @@ struct condition_of_first {
 template <class Condition, class Body, class... X, class... Operands>
 auto record_while(const Condition& condition, const Body& body, const loop_options& o, std::tuple<X...> (*)(),
                   const Operands&... operands) {
+  compile_loop_kernels<Operands...>();
   graph& where = graph_around(operands...);
   constexpr bool invariant[] = {is_invariant<X>...};
   const auto variables_first = [&](const sequence<value>& all) {
