@@ -9,10 +9,10 @@ int main() {
   auto x = placeholder<float, dims<4>>(g, "x");
   auto n = placeholder<int>(g, "n");
 #ifdef WEFT_SHOULD_FAIL
-  auto [i, y] = while_loop([](auto i, auto, auto n) { return i < n; },
-                           [](auto i, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), x);
+  auto y = while_loop([](auto i, auto, auto n) { return i < n; },
+                       [](auto i, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), x);
 #else
-  auto [i, y] = while_loop([](auto i, auto n) { return i < n; },
+  auto y = while_loop([](auto i, auto n) { return i < n; },
                            [](auto i, auto, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), invariant(n), x);
 #endif
 }
