@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(training_needs_less_than_all_values) {
 BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {
   random_stream random(1, 1);
   for (std::uint64_t round = 0; round < 50; ++round) {
-    memory_plan plan;
+    plan::memory_plan plan;
     struct piece {
       std::size_t offset, bytes;
     };

@@ -10,8 +10,9 @@ namespace weft {
 /// is given. It runs on one lane, where the node does.
 class bound_body final : public prepared_body {
  public:
-  bound_body(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
-    const std::uint32_t own = p.arena_of(p.home.gpu ? p.home.ordinal + 1 : 0, program::space_of(p.home));
+  bound_body(const plan::program& p, gpu::owned<plan::binding> b)
+      : p_(p), b_(static_cast<gpu::owned<plan::binding>&&>(b)) {
+    const std::uint32_t own = p.arena_of(p.home.gpu ? p.home.ordinal + 1 : 0, plan::program::space_of(p.home));
     for (std::uint32_t a = 0; a < b_->arena_bytes.size(); ++a)
       if (a == own)
         bytes_ = b_->arena_bytes[a];
@@ -33,12 +34,12 @@ class bound_body final : public prepared_body {
       throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
     }
     for (std::size_t k = 0; k < b_->fetched.size(); ++k)
-      if (const binding::fetched_operand& r = b_->fetched[k]; !r.to_caller)
+      if (const plan::binding::fetched_operand& r = b_->fetched[k]; !r.to_caller)
         kernel_with_bodies::copy(f, results[k], b_->addresses[r.buffer], r.bytes);
   }
 
   std::size_t bytes() const override { return bytes_; }
-  std::size_t memory_bytes() const override { return sizeof(binding) + b_->memory_bytes(); }
+  std::size_t memory_bytes() const override { return sizeof(plan::binding) + b_->memory_bytes(); }
 
   void describe(std::string& text, std::size_t spaces) const override {
     for (std::size_t i = 0; i < b_->kernels.size(); ++i) {
@@ -52,13 +53,13 @@ class bound_body final : public prepared_body {
   void move_to(std::byte* memory) {
     const auto moved = reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(memory_);
     for (std::uint32_t i = 0; i < p_.buffers.size(); ++i)
-      if (p_.buffers[i].kind == buffer_kind::arena)
+      if (p_.buffers[i].kind == plan::buffer_kind::arena)
         b_->addresses[i] = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(b_->addresses[i]) + moved);
     memory_ = memory;
   }
 
-  const program& p_;
-  gpu::owned<binding> b_;
+  const plan::program& p_;
+  gpu::owned<plan::binding> b_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -67,21 +68,21 @@ class bound_body final : public prepared_body {
 class bodies_of_step final : public step_bodies {
  public:
   explicit bodies_of_step(step_plan& s) : s_(s) {
-    const program& p = *s.program_;
+    const plan::program& p = *s.program_;
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
-      const instruction& in = p.instructions[i];
+      const plan::instruction& in = p.instructions[i];
       if (in.copies || p.def(in.node).bodies.empty()) continue;
       node_bodies of;
       of.instruction = i;
       // A CPU's threads are given when it runs.
-      const device_number on = in.on.gpu ? in.on : device_number{};
+      const plan::device_number on = in.on.gpu ? in.on : plan::device_number{};
       for (const std::uint32_t b : p.def(in.node).bodies)
         of.plans.push_back(gpu::owned(new step_plan(s.s_, p.g.body(b), on)));
       all_.push_back(static_cast<node_bodies&&>(of));
     }
   }
 
-  void bind(binding& b, const binding* like) override {
+  void bind(plan::binding& b, const plan::binding* like) override {
     for (std::size_t k = 0; k < all_.size(); ++k) {
       node_bodies& of = all_[k];
       of.made = {};
@@ -104,14 +105,14 @@ class bodies_of_step final : public step_bodies {
 
  private:
   struct node_bodies {
-    std::uint32_t instruction = none;
+    std::uint32_t instruction = plan::none;
     sequence<gpu::owned<step_plan>> plans;
     prepared_bodies made = {};  // for the binding that is made
   };
 
   /// Returns the bytes that it needs: its own, and those of whichever body runs.
   std::size_t bind_node(node_bodies& of, std::uint32_t n, const extent_bindings& known) const {
-    const program& p = *s_.program_;
+    const plan::program& p = *s_.program_;
     const operation& op = p.op(n);
     sequence<value_info> operands;
     const std::size_t own = op.workspace_bytes ? op.workspace_bytes(s_.context_of(n, operands)) : 0;
@@ -127,12 +128,12 @@ class bodies_of_step final : public step_bodies {
   }
 
   static gpu::owned<prepared_body> bind_body(step_plan& body, extent_bindings known) {
-    const program& p = *body.program_;
-    sequence<detail::fed_value> fed;
+    const plan::program& p = *body.program_;
+    sequence<plan::fed_value> fed;
     for (const value& v : p.request.feeds)
       fed.push_back({nullptr, known.resolve(p.g, p.g[v.node].name, p.g.info(v).extents)});
     auto made = body.make_binding(fed.data(), known, nullptr);
-    return gpu::owned<prepared_body>(new bound_body(*body.program_, static_cast<gpu::owned<binding>&&>(made)));
+    return gpu::owned<prepared_body>(new bound_body(*body.program_, static_cast<gpu::owned<plan::binding>&&>(made)));
   }
 
   step_plan& s_;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <weft/device/cpu/thread_pool.hpp>
-#include <weft/session/binding.hpp>
+#include <weft/plan/binding.hpp>
 #include <weft/session/session_resources.hpp>
 
 WEFT_COLD_BEGIN
@@ -20,13 +20,13 @@ inline std::uint64_t nanoseconds() {
 }
 
 /// "matmul" or, of two nodes that run as one, "matmul and map".
-inline std::string name_of(const program& p, const instruction& i) {
-  if (i.leader == none) return p.name(i.node);
+inline std::string name_of(const plan::program& p, const plan::instruction& i) {
+  if (i.leader == plan::none) return p.name(i.node);
   return str_cat({p.name(i.leader), " and ", p.name(i.node)});
 }
 
 /// "cpu:0" or, where a device has several lanes, "cpu:0.1".
-inline std::string lane_name(const program& p, const instruction& i) {
+inline std::string lane_name(const plan::program& p, const plan::instruction& i) {
   std::string name = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
   if (p.lanes_per_device > 1) append(name, {".", i.lane % p.lanes_per_device});
   return name;
@@ -46,13 +46,14 @@ struct step_times {
 /// what another lane computes waits until that lane has come so far.
 class cpu_executor {
  public:
-  explicit cpu_executor(const program& p) : p_(p), progress_(p.lanes.size()), position_(p.instructions.size(), 0) {
+  explicit cpu_executor(const plan::program& p)
+      : p_(p), progress_(p.lanes.size()), position_(p.instructions.size(), 0) {
     for (const auto& lane : p.lanes)
       for (std::uint32_t k = 0; k < lane.size(); ++k) position_[lane[k]] = k + 1;
   }
 
   /// `times`: where to measure; null: not at all.
-  void run(const binding& b, const session_resources& s, step_times* times) {
+  void run(const plan::binding& b, const session_resources& s, step_times* times) {
     if (p_.lanes.size() == 1 || detail::inside_parallel_for) return run_in_order(b, *s.pools[0], times);
     for (lane_progress& l : progress_) l.done = 0;
     failed_ = false;
@@ -76,9 +77,9 @@ class cpu_executor {
   };
 
   // The loop around kernels is compiled in full: small steps are mostly this.
-  void run_in_order(const binding& b, thread_pool& threads, step_times* times);
+  void run_in_order(const plan::binding& b, thread_pool& threads, step_times* times);
 
-  void run_lane(std::size_t lane, const binding& b, thread_pool& threads, step_times* times) {
+  void run_lane(std::size_t lane, const plan::binding& b, thread_pool& threads, step_times* times) {
     const kernel_context f{b.addresses.data(), &threads};
     std::uint32_t done = 0;
     for (const std::uint32_t i : p_.lanes[lane]) {
@@ -106,7 +107,7 @@ class cpu_executor {
     return true;
   }
 
-  void run_measured(const binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
+  void run_measured(const plan::binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
     if (times) times->of[i].began = detail::nanoseconds();
     try {
       b.kernels[i]->run(f);
@@ -116,7 +117,7 @@ class cpu_executor {
     if (times) times->of[i].ended = detail::nanoseconds();
   }
 
-  const program& p_;
+  const plan::program& p_;
   sequence<lane_progress> progress_;
   sequence<std::uint32_t> position_;  // of each instruction in its lane, counted from 1
   bool failed_ = false;
@@ -124,7 +125,7 @@ class cpu_executor {
 
 WEFT_COLD_END
 
-inline void cpu_executor::run_in_order(const binding& b, thread_pool& threads, step_times* times) {
+inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times) {
   const kernel_context f{b.addresses.data(), &threads};
   if (times) {
     for (std::uint32_t i = 0; i < b.kernels.size(); ++i) run_measured(b, i, f, times);

@@ -3,17 +3,17 @@
 #include <string>
 #include <utility>
 
-#include <weft/session/binding.hpp>
-#include <weft/session/binding_cache.hpp>
-#include <weft/session/buffers.hpp>
+#include <weft/plan/binding.hpp>
+#include <weft/plan/binding_cache.hpp>
+#include <weft/plan/buffers.hpp>
+#include <weft/plan/fusion.hpp>
+#include <weft/plan/gpu_support.hpp>
+#include <weft/plan/instructions.hpp>
+#include <weft/plan/lanes.hpp>
+#include <weft/plan/liveness.hpp>
+#include <weft/plan/ordering.hpp>
+#include <weft/plan/prune.hpp>
 #include <weft/session/executor.hpp>
-#include <weft/session/fusion.hpp>
-#include <weft/session/gpu_support.hpp>
-#include <weft/session/instructions.hpp>
-#include <weft/session/lanes.hpp>
-#include <weft/session/liveness.hpp>
-#include <weft/session/ordering.hpp>
-#include <weft/session/prune.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -25,7 +25,7 @@ class step_bodies {
  public:
   virtual ~step_bodies() = default;
   /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see step_plan.
-  virtual void bind(binding&, const binding* like) = 0;
+  virtual void bind(plan::binding&, const plan::binding* like) = 0;
   /// Of a node that was bound.
   virtual prepared_bodies* of(std::uint32_t node) = 0;
 };
@@ -42,21 +42,21 @@ inline step_bodies* (*new_step_bodies)(step_plan&) = nullptr;
 /// the same.
 class step_plan {
  public:
-  step_plan(const session_resources& s, const graph& g, step_request request) : s_(s) {
+  step_plan(const session_resources& s, const graph& g, plan::step_request request) : s_(s) {
     start_program(g, std::move(request), false, {});
   }
   /// Of a body of a node, which runs on this device with what the kernel of that node is given: memory, and the queue
   /// or the threads.
-  step_plan(const session_resources& s, const graph_body& body, device_number on) : s_(s) {
+  step_plan(const session_resources& s, const graph_body& body, plan::device_number on) : s_(s) {
     start_program(body.nodes, {body.results, {}, body.parameters}, true, on);
   }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
 
   /// The binding for what is fed, which is made if there is none.
-  binding& bind(const detail::fed_value* fed);
+  plan::binding& bind(const plan::fed_value* fed);
 
-  void run(binding& b, step_times* times) {
+  void run(plan::binding& b, step_times* times) {
     check_initialized();
     if (gpu_)
       gpu_->run(*program_, b, *s_.pools[0], times);
@@ -67,19 +67,19 @@ class step_plan {
   }
   /// Whether nothing is left to do but to run kernels on CPUs.
   bool runs_kernels_alone() const;
-  void run_kernels(const binding& b);
+  void run_kernels(const plan::binding& b);
 
   void report(const step_times& times, step_observer& to) const {
     for (std::size_t i = 0; i < times.of.size(); ++i)
       if (times.of[i].ended) {
-        const instruction& in = program_->instructions[i];
+        const plan::instruction& in = program_->instructions[i];
         to.kernel_ran(detail::lane_name(*program_, in), detail::name_of(*program_, in),
                       current_->kernels[i]->describe(), times.of[i].began, times.of[i].ended);
       }
     to.step_ended();
   }
 
-  const step_request& request() const { return program_->request; }
+  const plan::step_request& request() const { return program_->request; }
 
   // ---- what it is, for tests and `explain` ----
 
@@ -90,7 +90,7 @@ class step_plan {
     for (const std::size_t b : current_->arena_bytes) bytes += b;
     return bytes;
   }
-  const binding* current() const { return current_; }
+  const plan::binding* current() const { return current_; }
   std::string describe() const;
   /// Where each operation runs, in TensorFlow's form.
   std::string placement_log() const;
@@ -98,22 +98,23 @@ class step_plan {
  private:
   friend class bodies_of_step;
 
-  binding& choose_binding(const detail::fed_value* fed);
-  gpu::owned<binding> make_binding(const detail::fed_value* fed, const extent_bindings& known, const binding* like);
-  void bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const;
+  plan::binding& choose_binding(const plan::fed_value* fed);
+  gpu::owned<plan::binding> make_binding(const plan::fed_value* fed, const extent_bindings& known,
+                                         const plan::binding* like);
+  void bind_extents(plan::binding& b, const plan::fed_value* fed, const extent_bindings& before) const;
   void list_extents(std::uint32_t from);
-  void resolve(binding& b);
-  void start_program(const graph& g, step_request request, bool is_body, device_number home);
-  void make_program(binding& b);
+  void resolve(plan::binding& b);
+  void start_program(const graph& g, plan::step_request request, bool is_body, plan::device_number home);
+  void make_program(plan::binding& b);
   void list_bodies();
-  void assign_addresses(binding& b);
-  void reserve(const binding& b);
-  void prepare_kernels(binding& b, const binding* like);
-  void refresh(binding& b);
+  void assign_addresses(plan::binding& b);
+  void reserve(const plan::binding& b);
+  void prepare_kernels(plan::binding& b, const plan::binding* like);
+  void refresh(plan::binding& b);
 
   prepare_context context_of(std::uint32_t n, sequence<value_info>& operands) const;
   kernel* prepare(std::uint32_t n, const prepare_context& c, const product_fusion* fusion = nullptr) const;
-  kernel* prepare(const instruction& i);
+  kernel* prepare(const plan::instruction& i);
   void check_initialized();
   void note_effects();
   /// Of a buffer in the binding that ran last.
@@ -124,12 +125,12 @@ class step_plan {
   }
 
   const session_resources& s_;
-  gpu::owned<program> program_;
+  gpu::owned<plan::program> program_;
   gpu::owned<step_bodies> bodies_;  // null where no node has any
-  gpu::owned<gpu_step> gpu_;        // null where no GPU takes part
+  gpu::owned<plan::gpu_step> gpu_;  // null where no GPU takes part
   gpu::owned<cpu_executor> executor_;
-  gpu::owned<operand_table> operands_;
-  gpu::owned<program_extents> extents_;
+  gpu::owned<plan::operand_table> operands_;
+  gpu::owned<plan::program_extents> extents_;
   sequence<value_info> infos_;  // of each buffer, for the binding that is made
   struct named_extents {
     shape declared;
@@ -143,19 +144,19 @@ class step_plan {
   sequence<std::byte*> bases_;
   sequence<std::size_t> block_bytes_;
   bool checked_ = false, kernels_alone_ = false;
-  bool has_effects_ = true;  // on what the session knows
-  binding_cache bindings_;   // gone before what it lies in
-  binding* current_ = nullptr;
+  bool has_effects_ = true;       // on what the session knows
+  plan::binding_cache bindings_;  // gone before what it lies in
+  plan::binding* current_ = nullptr;
 };
 
 WEFT_COLD_END
 
 // What each step goes through is compiled in full.
-inline binding& step_plan::bind(const detail::fed_value* fed) {
+inline plan::binding& step_plan::bind(const plan::fed_value* fed) {
   return current_ && current_->is_for(fed) ? *current_ : choose_binding(fed);
 }
 inline bool step_plan::runs_kernels_alone() const { return kernels_alone_; }
-inline void step_plan::run_kernels(const binding& b) { executor_->run(b, s_, nullptr); }
+inline void step_plan::run_kernels(const plan::binding& b) { executor_->run(b, s_, nullptr); }
 
 WEFT_COLD_BEGIN
 
@@ -176,45 +177,46 @@ class copy_kernel final : public kernel {
 
 }  // namespace detail
 
-WEFT_DECL binding& step_plan::choose_binding(const detail::fed_value* fed) {
-  const std::uint64_t hash = binding_cache::hash_of(fed, program_->request.feeds.size());
-  const binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
-  binding* b = bindings_.find(fed, hash);
+WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
+  const std::uint64_t hash = plan::binding_cache::hash_of(fed, program_->request.feeds.size());
+  const plan::binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
+  plan::binding* b = bindings_.find(fed, hash);
   if (!b) {
     auto made = make_binding(fed, s_.extents, before ? before : bindings_.newest());
     made->hash = hash;
     b = made.get();
-    bindings_.add(static_cast<gpu::owned<binding>&&>(made));
+    bindings_.add(static_cast<gpu::owned<plan::binding>&&>(made));
   }
   refresh(*b);
   current_ = b;
   return *b;
 }
 
-WEFT_DECL void step_plan::start_program(const graph& g, step_request request, bool is_body, device_number home) {
-  program_ = gpu::owned(new program(g, std::move(request)));
+WEFT_DECL void step_plan::start_program(const graph& g, plan::step_request request, bool is_body,
+                                        plan::device_number home) {
+  program_ = gpu::owned(new plan::program(g, std::move(request)));
   program_->is_body = is_body;
   program_->home = home;
-  prune(*program_);
-  ordering::of(*program_);
+  plan::prune(*program_);
+  plan::ordering::of(*program_);
 }
 
 /// `known`: values that named extents have already. `like`: a binding whose kernels serve where the extents are the
 /// same.
-WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* fed, const extent_bindings& known,
-                                                      const binding* like) {
-  auto made = gpu::owned(new binding);
+WEFT_DECL gpu::owned<plan::binding> step_plan::make_binding(const plan::fed_value* fed, const extent_bindings& known,
+                                                            const plan::binding* like) {
+  auto made = gpu::owned(new plan::binding);
   bind_extents(*made, fed, known);
   if (executor_)
     resolve(*made);
   else
     make_program(*made);
-  const program& p = *program_;
+  const plan::program& p = *program_;
   for (std::size_t i = 0; i < p.request.feeds.size(); ++i) made->fed.push_back({fed[i].extents, p.feed_buffers[i]});
   for (std::size_t i = 0; i < p.request.fetches.size(); ++i) {
     const value_info& v = infos_[p.buffer_of(p.request.fetches[i])];
     const std::uint32_t b = p.fetch_buffers[i];
-    made->fetched.push_back({v.extents, v.bytes(), b, p.buffers[b].kind == buffer_kind::caller});
+    made->fetched.push_back({v.extents, v.bytes(), b, p.buffers[b].kind == plan::buffer_kind::caller});
   }
   for (const std::int64_t code : extents_->names()) {
     const std::int64_t* const value = made->extents.compute(p.g, code);
@@ -228,7 +230,8 @@ WEFT_DECL gpu::owned<binding> step_plan::make_binding(const detail::fed_value* f
 }
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
-WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed, const extent_bindings& before) const {
+WEFT_DECL void step_plan::bind_extents(plan::binding& b, const plan::fed_value* fed,
+                                       const extent_bindings& before) const {
   const graph& g = program_->g;
   b.extents = before;
   sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
@@ -270,7 +273,7 @@ WEFT_DECL void step_plan::bind_extents(binding& b, const detail::fed_value* fed,
 /// Notes which buffers, from this number on, have extents that are known at run time only. Few sets of names are many
 /// buffers'.
 WEFT_DECL void step_plan::list_extents(std::uint32_t from) {
-  const program& p = *program_;
+  const plan::program& p = *program_;
   infos_.resize(p.buffers.size());
   const auto list = [&](std::uint32_t b, std::uint32_t runs) {
     infos_[b] = p.buffers[b].declared;
@@ -278,30 +281,30 @@ WEFT_DECL void step_plan::list_extents(std::uint32_t from) {
     bool named = false;
     for (std::size_t a = 0; a < declared.rank; ++a) named = named || declared[a] < 0;
     if (!named) {
-      if (runs != none) detail::checked_bytes(p.name(runs).c_str(), declared, sizeof(double));
+      if (runs != plan::none) detail::checked_bytes(p.name(runs).c_str(), declared, sizeof(double));
       return;
     }
     constexpr std::size_t compared = 16;
     auto e = static_cast<std::uint32_t>(named_extents_.size());
     for (std::uint32_t i = e; i-- > 0 && i + compared >= named_extents_.size();)
       if (named_extents_[i].declared == declared) e = i;
-    if (e == named_extents_.size()) named_extents_.push_back({declared, none});
-    if (named_extents_[e].needed_by == none) named_extents_[e].needed_by = runs;
+    if (e == named_extents_.size()) named_extents_.push_back({declared, plan::none});
+    if (named_extents_[e].needed_by == plan::none) named_extents_[e].needed_by = runs;
     named_buffers_.push_back({b, e});
   };
   std::uint32_t copies = from;
   for (std::uint32_t n = 0; from == 0 && n < p.nodes.size(); ++n) {
     const std::size_t outputs = p.def(n).outputs.size();
     for (copies = p.nodes[n].first_buffer; copies < p.nodes[n].first_buffer + outputs; ++copies)
-      list(copies, p.nodes[n].runs ? n : none);
+      list(copies, p.nodes[n].runs ? n : plan::none);
   }
-  for (; copies < p.buffers.size(); ++copies) list(copies, none);
+  for (; copies < p.buffers.size(); ++copies) list(copies, plan::none);
 }
 
 /// Gives buffers their extents. Those of values that are not computed may be asked for all the same; an unknown one is
 /// an error only if it is used.
-WEFT_DECL void step_plan::resolve(binding& b) {
-  const program& p = *program_;
+WEFT_DECL void step_plan::resolve(plan::binding& b) {
+  const plan::program& p = *program_;
   const auto known = [&](const shape& s) {
     for (std::size_t i = 0; i < s.rank; ++i)
       if (s[i] < 0 && !b.extents.compute(p.g, s[i])) return false;
@@ -309,7 +312,7 @@ WEFT_DECL void step_plan::resolve(binding& b) {
   };
   for (named_extents& e : named_extents_) {
     e.now = e.declared;
-    if (e.needed_by != none)
+    if (e.needed_by != plan::none)
       e.now = b.extents.resolve(p.g, p.name(e.needed_by), e.declared);
     else if (known(e.declared))
       e.now = b.extents.resolve(p.g, "a copy", e.declared);
@@ -317,19 +320,19 @@ WEFT_DECL void step_plan::resolve(binding& b) {
   for (const auto& [buffer, e] : named_buffers_) infos_[buffer].extents = named_extents_[e].now;
 }
 
-WEFT_DECL void step_plan::make_program(binding& b) {
+WEFT_DECL void step_plan::make_program(plan::binding& b) {
   struct restart {  // the passes change what they find
     step_plan* plan;
     ~restart() {
       if (!plan) return;
-      const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(plan->program_);
+      const gpu::owned<plan::program> made = static_cast<gpu::owned<plan::program>&&>(plan->program_);
       plan->start_program(made->g, made->request, made->is_body, made->home);
       plan->gpu_ = {};
       plan->executor_ = {};
     }
   } unless_made{this};
-  program& p = *program_;
-  place(p, [&](std::uint32_t n) {
+  plan::program& p = *program_;
+  plan::place(p, [&](std::uint32_t n) {
     if (p.is_body) return p.home;
     const operation* const o = p.g[n].def.op;
     if (o == &operation_of<variable_op>) return s_.variables[n].where;
@@ -341,37 +344,37 @@ WEFT_DECL void step_plan::make_program(binding& b) {
   p.cpus = p.is_body ? 1 : s_.pools.size();
   p.lanes_per_device = p.gpus || p.is_body ? 1 : s_.lanes_per_device;  // one thread drives the GPUs, and does it all
   if (p.gpus) gpu_ = gpu::owned(s_.gpus->new_step());
-  number_buffers(p);
+  plan::number_buffers(p);
   infos_.clear();
   named_extents_.clear();
   named_buffers_.clear();
   list_extents(0);
   resolve(b);
-  fusion::of(p);
+  plan::fusion::of(p);
   if (gpu_) gpu_->assign_layouts(p, infos_.data());
-  instruction_list::of(p);
+  plan::instruction_list::of(p);
   if (gpu_) gpu_->insert_copies(p);
-  in_place_assignment::of(p);
+  plan::in_place_assignment::of(p);
   list_extents(static_cast<std::uint32_t>(infos_.size()));
   resolve(b);
-  assign_lanes(p, [&](std::uint32_t i) -> const value_info& { return infos_[i]; });
-  liveness::of(p);
+  plan::assign_lanes(p, [&](std::uint32_t i) -> const value_info& { return infos_[i]; });
+  plan::liveness::of(p);
   if (gpu_)
     gpu_->list_stages(p);
   else
-    add_dependencies(p);
-  operands_ = gpu::owned(new operand_table(p));
-  extents_ = gpu::owned(new program_extents(p, *operands_, s_.extents));
+    plan::add_dependencies(p);
+  operands_ = gpu::owned(new plan::operand_table(p));
+  extents_ = gpu::owned(new plan::program_extents(p, *operands_, s_.extents));
   list_bodies();
   executor_ = gpu::owned(new cpu_executor(p));
   unless_made.plan = nullptr;
 }
 
 WEFT_DECL void step_plan::list_bodies() {
-  const program& p = *program_;
+  const plan::program& p = *program_;
   bodies_ = {};
   bool any = false;
-  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
+  for (const plan::instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
   if (!any) return;
   if (!new_step_bodies)
     throw error(error_code::failed_precondition, "prepare",
@@ -379,15 +382,15 @@ WEFT_DECL void step_plan::list_bodies() {
   bodies_ = gpu::owned(new_step_bodies(*this));
 }
 
-WEFT_DECL void step_plan::assign_addresses(binding& b) {
-  const program& p = *program_;
-  const buffer_assignment assigned(p, infos_.data());
+WEFT_DECL void step_plan::assign_addresses(plan::binding& b) {
+  const plan::program& p = *program_;
+  const plan::buffer_assignment assigned(p, infos_.data());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
   b.addresses.resize(p.buffers.size());
   if (!p.is_body) reserve(b);
   b.bases = bases_;
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena)
+    if (p.buffers[i].kind == plan::buffer_kind::arena)
       b.addresses[i] = p.is_body ? reinterpret_cast<std::byte*>(assigned.offset(i))
                                  : bases_[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
@@ -398,15 +401,15 @@ WEFT_DECL void step_plan::assign_addresses(binding& b) {
 }
 
 /// Makes the arenas large enough.
-WEFT_DECL void step_plan::reserve(const binding& b) {
-  const program& p = *program_;
+WEFT_DECL void step_plan::reserve(const plan::binding& b) {
+  const plan::program& p = *program_;
   blocks_.resize(p.arenas.size());
   bases_.resize(p.arenas.size());
   block_bytes_.resize(p.arenas.size());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) {
     if (b.arena_bytes[a] <= block_bytes_[a]) continue;
     block_bytes_[a] = 0;
-    if (p.arenas[a].kind == arena_info::kind_type::host) {
+    if (p.arenas[a].kind == plan::arena_info::kind_type::host) {
       blocks_[a] = {};
       blocks_[a] = storage(b.arena_bytes[a], s_.memory);
       bases_[a] = blocks_[a].data();
@@ -418,12 +421,12 @@ WEFT_DECL void step_plan::reserve(const binding& b) {
 }
 
 /// A block may have moved since a binding was last used: another one needed more of it.
-WEFT_DECL void step_plan::refresh(binding& b) {
+WEFT_DECL void step_plan::refresh(plan::binding& b) {
   reserve(b);
   if (b.bases == bases_) return;
-  const program& p = *program_;
+  const plan::program& p = *program_;
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena)
+    if (p.buffers[i].kind == plan::buffer_kind::arena)
       b.addresses[i] = bases_[p.buffers[i].arena] + (b.addresses[i] - b.bases[p.buffers[i].arena]);
   b.bases = bases_;
   if (gpu_) gpu_->rebind(b);
@@ -450,15 +453,15 @@ WEFT_DECL kernel* step_plan::prepare(std::uint32_t n, const prepare_context& c, 
   return op.prepare_cpu(c);
 }
 
-WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
-  const program& p = *program_;
+WEFT_DECL kernel* step_plan::prepare(const plan::instruction& i) {
+  const plan::program& p = *program_;
   if (i.copies) {
     if (i.on.gpu) return gpu_->prepare_copy(p, i, infos_.data());
     return new detail::copy_kernel(i.reads[0], i.writes[0], infos_[i.writes[0]].bytes());
   }
   prepare_context own = context_of(i.node, of_node_);
   if (bodies_) own.bodies = bodies_->of(i.node);
-  if (i.leader == none) return prepare(i.node, own);
+  if (i.leader == plan::none) return prepare(i.node, own);
   const prepare_context leading = context_of(i.leader, of_leader_);
   product_fusion fusion;
   if (p.op(i.node).part == fusion_kind::descent)
@@ -469,7 +472,7 @@ WEFT_DECL kernel* step_plan::prepare(const instruction& i) {
 }
 
 /// `like`: a binding whose kernels serve where the extents are the same.
-WEFT_DECL void step_plan::prepare_kernels(binding& b, const binding* like) {
+WEFT_DECL void step_plan::prepare_kernels(plan::binding& b, const plan::binding* like) {
   const auto count = static_cast<std::uint32_t>(program_->instructions.size());
   b.kernels.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i)
@@ -482,16 +485,16 @@ WEFT_DECL void step_plan::prepare_kernels(binding& b, const binding* like) {
 /// Throws failed_precondition if a variable that the step reads has no value.
 WEFT_DECL void step_plan::check_initialized() {
   if (checked_) return;
-  const program& p = *program_;
+  const plan::program& p = *program_;
   const auto check = [&](value v) {
     const std::uint32_t n = p.variable_behind(v);
-    if (n != none && !s_.variables[p.nodes[n].number].initialized)
+    if (n != plan::none && !s_.variables[p.nodes[n].number].initialized)
       throw error(error_code::failed_precondition, p.name(n),
                   "the variable is read but has no value: give it an initializer, or assign it first");
   };
   for (std::uint32_t n = 0; n < p.running; ++n)
     for (std::size_t i = 0; i < p.def(n).inputs.size(); ++i)
-      if (program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
+      if (plan::program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
   for (const value& v : p.request.fetches) check(v);
   checked_ = true;
 }
@@ -507,7 +510,7 @@ WEFT_DECL void step_plan::note_effects() {
 // ---- explain ----
 
 WEFT_DECL std::string step_plan::placement_log() const {
-  const program& p = *program_;
+  const plan::program& p = *program_;
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
     if (p.computes(n) || p.def(n).op == &operation_of<variable_op>)
@@ -517,7 +520,7 @@ WEFT_DECL std::string step_plan::placement_log() const {
 }
 
 WEFT_DECL std::string step_plan::describe() const {
-  const program& p = *program_;
+  const plan::program& p = *program_;
   std::string text;
   if (!current_) {
     text = "not planned yet, since its extents are not known before the first call; nodes in order:\n";
@@ -526,20 +529,20 @@ WEFT_DECL std::string step_plan::describe() const {
   }
   std::size_t fused = 0, forwarded = 0, separate = 0, assigned = 0, copies = 0;
   for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
-    const instruction& in = p.instructions[i];
+    const plan::instruction& in = p.instructions[i];
     append(text, {i, "  ", detail::lane_name(p, in), "  ", p.name(in.node), "  ", current_->kernels[i]->describe()});
-    if (in.assigned != none) append(text, {" into ", p.name(in.assigned)});
+    if (in.assigned != plan::none) append(text, {" into ", p.name(in.assigned)});
     if (!in.dependencies.empty()) {
       text += "  waits for";
       for (const std::uint32_t w : in.dependencies) append(text, {" ", w});
     }
     text += "\n";
     current_->kernels[i]->describe_bodies(text, 6);
-    fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
+    fused += in.leader != plan::none, assigned += in.assigned != plan::none, copies += in.copies;
   }
   for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
-    if (p.buffers[b].kind == buffer_kind::arena) separate += bytes_of(b);
-    forwarded += p.buffers[b].forwarded_from != none;
+    if (p.buffers[b].kind == plan::buffer_kind::arena) separate += bytes_of(b);
+    forwarded += p.buffers[b].forwarded_from != plan::none;
   }
   if (gpu_) gpu_->describe(p, *current_, text);
   for (std::uint32_t n = 0; n < p.running; ++n)

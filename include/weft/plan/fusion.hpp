@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Chooses which nodes run as one kernel with the node before them, which reads as `leader` and `follower`:
 ///
@@ -58,15 +58,13 @@ class fusion {
     if (p_.def(n).inputs.size() != 2) return none;  // its rate is computed in the step
     const value gradient = p_.def(n).inputs[1];
     const std::uint32_t m = p_.index_of(gradient);
-    const bool possible = p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on &&
-                          !reads_variable(m);
+    const bool possible =
+        p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on && !reads_variable(m);
     return possible ? m : none;
   }
 
   /// Computed in the step, and for one reader.
-  bool is_private(value v) const {
-    return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1;
-  }
+  bool is_private(value v) const { return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1; }
   bool is_computed_after(value v, std::uint32_t than) const {
     const std::uint32_t n = p_.computed_by(v);
     return p_.computes(n) && n > than;
@@ -93,6 +91,6 @@ class fusion {
   sequence<std::uint32_t> uses_;  // of each root buffer; what is fetched counts as read by others
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <weft/session/fusion.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/fusion.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Lists what runs: the step's nodes in order, those that run as one as one, and copies of values that are needed after
 /// they are overwritten.
@@ -166,6 +166,6 @@ class in_place_assignment {
   sequence<pair> omitted_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

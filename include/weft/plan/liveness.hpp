@@ -1,10 +1,10 @@
 #pragma once
 
-#include <weft/session/fusion.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/fusion.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Finds from which instruction to which each buffer is needed, which are the caller's own memory, and which results
 /// are written over an operand that nobody needs any more.
@@ -83,6 +83,6 @@ class liveness {
   sequence<char> forwarded_, shared_;  // its place goes to another buffer; lanes share it
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Puts the nodes of a pruned program into the order in which they run.
 ///
@@ -15,8 +15,7 @@ class ordering {
   static void of(program& p) { ordering(p).run(); }
 
  private:
-  explicit ordering(program& p)
-      : p_(p), after_(p.nodes.size()), waits_(p.nodes.size(), 0), seen_(p.nodes.size(), 0) {}
+  explicit ordering(program& p) : p_(p), after_(p.nodes.size()), waits_(p.nodes.size(), 0), seen_(p.nodes.size(), 0) {}
 
   void run() {
     const auto count = static_cast<std::uint32_t>(p_.nodes.size());
@@ -218,6 +217,6 @@ class ordering {
   bool any_writer_ = false;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -5,12 +5,12 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
-#include <weft/session/device_number.hpp>
+#include <weft/plan/device_number.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
@@ -28,12 +28,12 @@ struct step_node {
   bool runs = false;         ///< false: it is fed, or only its extents are asked for
   bool fed = false;
   device_number on;
-  std::uint32_t first_buffer = 0;   ///< of its first output; the others follow
-  std::uint32_t follower = none;    ///< the node that runs with it, on what it computes
-  std::uint32_t leader = none;      ///< the node whose result it takes in
-  std::uint32_t snapshot = none;    ///< of a variable whose old value is copied before the step: the copy's buffer
-  std::uint32_t workspace = none;   ///< of one with bodies: the buffer for what it and they need while they run
-  bool reads_snapshots = false;     ///< the old value of a variable, after a write of it
+  std::uint32_t first_buffer = 0;  ///< of its first output; the others follow
+  std::uint32_t follower = none;   ///< the node that runs with it, on what it computes
+  std::uint32_t leader = none;     ///< the node whose result it takes in
+  std::uint32_t snapshot = none;   ///< of a variable whose old value is copied before the step: the copy's buffer
+  std::uint32_t workspace = none;  ///< of one with bodies: the buffer for what it and they need while they run
+  bool reads_snapshots = false;    ///< the old value of a variable, after a write of it
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
 
@@ -50,8 +50,8 @@ enum class buffer_kind : unsigned char {
 
 /// A place for one value, or for several of which one is there after the other.
 struct step_buffer {
-  value_info declared;      ///< extents may be names
-  std::uint32_t root = 0;   ///< the buffer whose place it has; its own number where it has one itself
+  value_info declared;     ///< extents may be names
+  std::uint32_t root = 0;  ///< the buffer whose place it has; its own number where it has one itself
   buffer_kind kind = buffer_kind::unused;
   image_layout layout = image_layout::channels_last;
   std::uint32_t space = 0;  ///< whose memory it is in: 0 the host's, else that of the GPU before this number
@@ -94,12 +94,12 @@ struct program {
   device_number home;    ///< where what is fed and fetched lies
 
   // prune, order
-  sequence<step_node> nodes;       ///< first those that run, in order
-  std::uint32_t running = 0;       ///< how many run
+  sequence<step_node> nodes;  ///< first those that run, in order
+  std::uint32_t running = 0;  ///< how many run
   /// Nodes of the graph that have the session's position in its random numbers, where it is read: one for each device
   /// scope in which some are drawn.
   sequence<std::uint32_t> positions;
-  sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
+  sequence<std::uint32_t> index;                 ///< in `nodes`, of each node of the graph
   sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {
@@ -133,8 +133,8 @@ struct program {
   /// Whether a kernel runs for it.
   bool computes(std::uint32_t n) const {
     const operation* o = def(n).op;
-    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> && o != &operation_of<placeholder_op> &&
-           o != &operation_of<group_op> && !o->alias;
+    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> &&
+           o != &operation_of<placeholder_op> && o != &operation_of<group_op> && !o->alias;
   }
   static bool reads(const node_def& c, std::size_t input) {
     if (!c.op->use) return true;
@@ -200,6 +200,6 @@ inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
   return false;
 }
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -2,20 +2,18 @@
 
 #include <weft/device/gpu/device.hpp>
 #include <weft/graph/extent_bindings.hpp>
-#include <weft/session/memory_plan.hpp>
-#include <weft/session/operand_table.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/memory_plan.hpp>
+#include <weft/plan/operand_table.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// A value on its way into a step: where its elements are, and their extents.
-namespace detail {
 struct fed_value {
   const void* data;
   shape extents;
 };
-}  // namespace detail
 
 /// What a GPU keeps for a binding; see gpu_step.
 class gpu_binding {
@@ -57,19 +55,19 @@ struct binding {
     for (const kernel_handle& k : kernels) held += 1024 + k->memory_bytes();
     return held;
   }
-  bool is_for(const detail::fed_value* given) const;
-  void feed(const detail::fed_value* given);
+  bool is_for(const fed_value* given) const;
+  void feed(const fed_value* given);
 };
 
 WEFT_COLD_END
 
 // What each step goes through is compiled in full.
-inline bool binding::is_for(const detail::fed_value* given) const {
+inline bool binding::is_for(const fed_value* given) const {
   for (std::size_t i = 0; i < fed.size(); ++i)
     if (!(fed[i].extents == given[i].extents)) return false;
   return true;
 }
-inline void binding::feed(const detail::fed_value* given) {
+inline void binding::feed(const fed_value* given) {
   for (std::size_t i = 0; i < fed.size(); ++i)
     addresses[fed[i].buffer] = static_cast<std::byte*>(const_cast<void*>(given[i].data));
 }
@@ -162,6 +160,6 @@ class buffer_assignment {
   sequence<std::size_t> offsets_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// What kernels are prepared from, found once for all extents: of each node that computes the buffers that its operands
 /// are, and the slots where its kernel finds them, which may be copies. Inputs come first, then outputs.
@@ -54,6 +54,6 @@ class operand_table {
   sequence<std::uint32_t> slots_, buffers_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END
