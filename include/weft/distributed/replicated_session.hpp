@@ -494,7 +494,7 @@ class replicated_session {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const auto place = servers_->place_of(i);
       if (!place.memory) continue;
-      variable_state& state = local_.state_of(variables_[i].node);
+      plan::variable_state& state = local_.state_of(variables_[i].node);
       __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
       if (!lies_elsewhere(i)) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
       values_[i] = place.value;

@@ -26,10 +26,13 @@ struct gpu_options {
 
 struct prepare_context;
 struct product_fusion;
-struct step_times;
 struct value_info;
 class kernel;
 class thread_pool;
+
+namespace detail {
+struct step_times;
+}
 
 namespace plan {
 
@@ -56,7 +59,7 @@ class gpu_step {
   /// When its addresses have changed.
   virtual void rebind(binding&) = 0;
   /// Runs it. `times`: where to measure; null: not at all.
-  virtual void run(const program&, binding&, thread_pool&, step_times* times) = 0;
+  virtual void run(const program&, binding&, thread_pool&, detail::step_times* times) = 0;
   virtual void describe(const program&, const binding&, std::string& text) const = 0;
 };
 

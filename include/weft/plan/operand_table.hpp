@@ -9,6 +9,7 @@ namespace weft::plan {
 /// are, and the slots where its kernel finds them, which may be copies. Inputs come first, then outputs.
 class operand_table {
  public:
+  operand_table() = default;
   explicit operand_table(const program& p) : of_(p.running) {
     for (const instruction& i : p.instructions) {
       if (i.copies) continue;
@@ -53,6 +54,8 @@ class operand_table {
   sequence<range> of_;
   sequence<std::uint32_t> slots_, buffers_;
 };
+
+inline operand_table list_operands(const program& p) { return operand_table(p); }
 
 }  // namespace weft::plan
 

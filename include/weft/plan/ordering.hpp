@@ -10,11 +10,10 @@ namespace weft::plan {
 /// A node that writes a variable runs after every node that reads the variable's old value, and otherwise as soon as it
 /// can, so that gradients are given back early. A node that needs the old value after the write reads a snapshot of it.
 /// Writers of one variable keep the order in which they were written down.
+inline void order(program&);
+
 class ordering {
  public:
-  static void of(program& p) { ordering(p).run(); }
-
- private:
   explicit ordering(program& p) : p_(p), after_(p.nodes.size()), waits_(p.nodes.size(), 0), seen_(p.nodes.size(), 0) {}
 
   void run() {
@@ -32,6 +31,7 @@ class ordering {
     sort();
   }
 
+ private:
   void edge(std::uint32_t first, std::uint32_t second) {
     if (first == second || !p_.nodes[first].runs || !p_.nodes[second].runs) return;
     after_[first].push_back(second);
@@ -216,6 +216,8 @@ class ordering {
   std::uint32_t search_ = 0;
   bool any_writer_ = false;
 };
+
+inline void order(program& p) { ordering(p).run(); }
 
 }  // namespace weft::plan
 

@@ -126,6 +126,17 @@ struct program {
   const node_def& def(std::uint32_t n) const { return g[nodes[n].number].def; }
   const operation& op(std::uint32_t n) const { return *def(n).op; }
   const std::string& name(std::uint32_t n) const { return node_of(n).name; }
+  /// "matmul" or, of two nodes that run as one, "matmul and map".
+  std::string name(const instruction& i) const {
+    if (i.leader == none) return name(i.node);
+    return str_cat({name(i.leader), " and ", name(i.node)});
+  }
+  /// "cpu:0" or, where a device has several lanes, "cpu:0.1".
+  std::string lane_name(const instruction& i) const {
+    std::string text = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
+    if (lanes_per_device > 1) append(text, {".", i.lane % lanes_per_device});
+    return text;
+  }
   std::uint32_t index_of(value v) const { return index[v.node]; }
   std::uint32_t buffer_of(value v) const { return nodes[index[v.node]].first_buffer + v.output; }
   std::uint32_t root_of(value v) const { return buffers[buffer_of(v)].root; }
@@ -140,6 +151,14 @@ struct program {
     if (!c.op->use) return true;
     const operand_use use = c.op->use(c, input);
     return use == operand_use::read || use == operand_use::update;
+  }
+  /// Whether a node may write its first output over an operand of the same extents.
+  bool works_in_place(std::uint32_t n) const {
+    const node_def& c = def(n);
+    if (!c.op->in_place) return false;
+    sequence<value_info> inputs;
+    for (const value& v : c.inputs) inputs.push_back(g.info(v));
+    return c.op->in_place(c, inputs.data(), c.outputs[0]);
   }
   static bool writes(const node_def& c, std::size_t input) {
     if (!c.op->writes) return false;

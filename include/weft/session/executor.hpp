@@ -9,30 +9,13 @@
 #include <weft/session/session_resources.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
-
-namespace detail {
+namespace weft::detail {
 
 inline std::uint64_t nanoseconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_nsec);
 }
-
-/// "matmul" or, of two nodes that run as one, "matmul and map".
-inline std::string name_of(const plan::program& p, const plan::instruction& i) {
-  if (i.leader == plan::none) return p.name(i.node);
-  return str_cat({p.name(i.leader), " and ", p.name(i.node)});
-}
-
-/// "cpu:0" or, where a device has several lanes, "cpu:0.1".
-inline std::string lane_name(const plan::program& p, const plan::instruction& i) {
-  std::string name = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
-  if (p.lanes_per_device > 1) append(name, {".", i.lane % p.lanes_per_device});
-  return name;
-}
-
-}  // namespace detail
 
 /// When each instruction of a step ran.
 struct step_times {
@@ -54,19 +37,19 @@ class cpu_executor {
 
   /// `times`: where to measure; null: not at all.
   void run(const plan::binding& b, const session_resources& s, step_times* times) {
-    if (p_.lanes.size() == 1 || detail::inside_parallel_for) return run_in_order(b, *s.pools[0], times);
+    if (p_.lanes.size() == 1 || inside_parallel_for) return run_in_order(b, *s.pools[0], times);
     for (lane_progress& l : progress_) l.done = 0;
     failed_ = false;
     s.lane_threads->parallel_for(p_.lanes.size(), [&](std::size_t lane) {
       // Inside a device the intra-op threads are its own: they may be used although this thread already shares work.
-      const bool outer = detail::inside_parallel_for;
-      detail::inside_parallel_for = false;
+      const bool outer = inside_parallel_for;
+      inside_parallel_for = false;
       struct restore {
         bool to;
-        ~restore() { detail::inside_parallel_for = to; }
+        ~restore() { inside_parallel_for = to; }
       } guard{outer};
       const std::size_t device = lane / p_.lanes_per_device;
-      const detail::stay_on_cores here(s.cores[device]);
+      const stay_on_cores here(s.cores[device]);
       run_lane(lane, b, *s.pools[device], times);
     });
   }
@@ -100,7 +83,7 @@ class cpu_executor {
     for (unsigned spins = 0; __atomic_load_n(&other.done, __ATOMIC_ACQUIRE) < position_[i]; ++spins) {
       if (__atomic_load_n(&failed_, __ATOMIC_ACQUIRE)) return false;
       if (spins < 1000)
-        detail::cpu_relax();
+        cpu_relax();
       else
         sched_yield();
     }
@@ -108,13 +91,13 @@ class cpu_executor {
   }
 
   void run_measured(const plan::binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
-    if (times) times->of[i].began = detail::nanoseconds();
+    if (times) times->of[i].began = nanoseconds();
     try {
       b.kernels[i]->run(f);
     } catch (const error& e) {
-      throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
+      throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
     }
-    if (times) times->of[i].ended = detail::nanoseconds();
+    if (times) times->of[i].ended = nanoseconds();
   }
 
   const plan::program& p_;
@@ -135,8 +118,8 @@ inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& thre
   try {
     for (const auto count = static_cast<std::uint32_t>(b.kernels.size()); i < count; ++i) b.kernels[i]->run(f);
   } catch (const error& e) {
-    throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
+    throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
   }
 }
 
-}  // namespace weft
+}  // namespace weft::detail

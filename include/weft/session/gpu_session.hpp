@@ -90,7 +90,7 @@ class session_gpu_step final : public plan::gpu_step {
     for (auto& s : static_cast<stages_of_binding&>(*b.on_gpus).stages) s.recorded = {};
   }
 
-  void run(const plan::program& p, plan::binding& b, thread_pool& threads, step_times* times) override {
+  void run(const plan::program& p, plan::binding& b, thread_pool& threads, detail::step_times* times) override {
     executor_.run(p, b, threads, times);
   }
   void describe(const plan::program& p, const plan::binding& b, std::string& text) const override {

@@ -287,7 +287,7 @@ class prepared_step {
   void run(const plan::fed_value* fed, Place place);
 
   std::string explain() const { return plan_->describe(); }
-  const step_plan& plan() const { return *plan_; }
+  const detail::step_plan& plan() const { return *plan_; }
   const plan::step_request& request() const { return plan_->request(); }
 
  private:
@@ -296,7 +296,7 @@ class prepared_step {
   void execute_observed(plan::binding&);
 
   session* owner_;
-  gpu::owned<step_plan> plan_;
+  gpu::owned<detail::step_plan> plan_;
   bool logged_ = false;
 };
 
@@ -603,15 +603,15 @@ class session {
   /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n) {
-    check_random_number("set_step_number", n, random_state::steps);
-    random_.position = random_.stream() * random_state::steps + n;
+    check_random_number("set_step_number", n, plan::random_state::steps);
+    random_.position = random_.stream() * plan::random_state::steps + n;
   }
   /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
   /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
   /// 0 <= n < 2^15.
   void set_random_stream(std::int64_t n) {
-    check_random_number("set_random_stream", n, random_state::streams);
-    random_.position = n * random_state::steps + random_.step();
+    check_random_number("set_random_stream", n, plan::random_state::streams);
+    random_.position = n * plan::random_state::steps + random_.step();
   }
 
   const graph& of() const { return graph_; }
@@ -624,18 +624,18 @@ class session {
   // ---- for the layers above: variables by node number ----
 
   /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
-  variable_state& state_of(std::uint32_t node) {
+  plan::variable_state& state_of(std::uint32_t node) {
     adopt_new_variables();
     return variables_[node];
   }
   /// A variable's value on its way to the host, and back, wherever it lies.
   void read_variable(std::uint32_t node, void* to) {
-    const variable_state& v = state_of(node);
+    const plan::variable_state& v = state_of(node);
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
     gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
   }
   void write_variable(std::uint32_t node, const void* from) {
-    variable_state& v = state_of(node);
+    plan::variable_state& v = state_of(node);
     v.initialized = true;
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
     gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
@@ -680,10 +680,10 @@ class session {
   gpu::owned<thread_pool> lanes_;
   sequence<sequence<int>> cores_;  // of a device each, if threads stay on them
   extent_bindings extents_;
-  sequence<variable_state> variables_;
+  sequence<plan::variable_state> variables_;
   step_observer* observer_ = nullptr;
-  random_state random_;
-  session_resources resources_;
+  plan::random_state random_;
+  detail::session_resources resources_;
 };
 
 #if WEFT_BODIES
@@ -695,9 +695,11 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
       gpus_(plan::new_gpu_support ? plan::new_gpu_support(options_.gpu) : nullptr),
       place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
              options_.allow_soft_placement),
-      resources_{
-          place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
-          pools_, nullptr,    cores_,   random_} {
+      resources_{{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.devices),
+                  static_cast<std::size_t>(options_.inter_op_threads), random_},
+                 pools_,
+                 nullptr,
+                 cores_} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
@@ -733,7 +735,7 @@ WEFT_DECL void session::adopt_new_variables() {
 
 WEFT_DECL void session::initialize_variable(std::uint32_t n) {
   const value_info info = variable_info(n);
-  variable_state& v = variables_[n];
+  plan::variable_state& v = variables_[n];
   v.where = place_.of(n);
   storage first(info.bytes(), memory_);
   v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
@@ -767,7 +769,7 @@ WEFT_DECL std::uint32_t session::variable_to_read(const symbol& variable) {
 
 WEFT_DECL prepared_step::prepared_step(session& s, plan::step_request request) : owner_(&s) {
   s.adopt_new_variables();
-  plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
+  plan_ = gpu::owned(new detail::step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
 WEFT_DECL void prepared_step::refuse_moved() {
@@ -778,7 +780,7 @@ WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
     std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
   step_observer* const observer = owner_->observer_;
   if (!observer) return plan_->run(b, nullptr);
-  step_times times;
+  detail::step_times times;
   times.of.resize(plan_->kernels());
   plan_->run(b, &times);
   plan_->report(times, *observer);
