@@ -7,4 +7,4 @@
 #include <weft/graph/cond.hpp>
 #include <weft/graph/scan.hpp>
 #include <weft/graph/while_loop.hpp>
-#include <weft/session/bodies.hpp>
+#include <weft/plan/subgraphs.hpp>

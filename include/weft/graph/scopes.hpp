@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <weft/graph/graph.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
+/// layer_1/. Where variables are reused, in the order in which it is entered there.
+class graph::name_scope {
+ public:
+  name_scope(graph& g, const std::string& name)
+      : graph_(g), length_(g.prefix_.size()), variables_length_(g.variables_.prefix.size()) {
+    const std::string full = g.free_name(name);
+    g.take_name(full);
+    g.prefix_ = full + "/";
+    g.variables_.prefix = g.variables_.mode == reuse::no ? g.prefix_ : g.variables_.enter(name);
+  }
+  ~name_scope() {
+    graph_.prefix_.resize(length_);
+    graph_.variables_.prefix.resize(variables_length_);
+  }
+  name_scope(const name_scope&) = delete;
+  name_scope& operator=(const name_scope&) = delete;
+
+ private:
+  graph& graph_;
+  std::size_t length_, variables_length_;
+};
+
+/// Prefixes the names of nodes made while it lives as they are given, entered again too, and says what a variable is
+/// whose name is taken (tf.variable_scope): with reuse::yes or reuse::automatic it is the one that has the name, if
+/// that has the same elements and extents. So a function that makes a model can be called twice, and means one model:
+///
+///     const auto trained = [&] { variable_scope first(g, "model"); return model(g, x); }();
+///     const auto tested = [&] { variable_scope again(g, "model", reuse::yes); return model(g, images); }();
+///
+/// Scopes in one that reuses do so too.
+class graph::variable_scope {
+ public:
+  variable_scope(graph& g, const std::string& name, reuse mode = reuse::no) : variable_scope(g, mode) {
+    g.variables_.prefix += name + "/";
+    g.prefix_ = g.variables_.prefix;
+    const std::string full(g.prefix_, 0, g.prefix_.size() - 1);
+    if (g.find_name(full) == detail::index_set::none) g.take_name(full);
+  }
+  /// The scope that is entered already, with reuse.
+  variable_scope(graph& g, reuse mode) : graph_(g), prefix_(g.prefix_), outer_(g.variables_) {
+    if (mode != reuse::no) g.variables_.mode = mode;
+    g.variables_.entered.clear();
+  }
+  ~variable_scope() {
+    graph_.prefix_ = std::move(prefix_);
+    graph_.variables_ = std::move(outer_);
+  }
+  variable_scope(const variable_scope&) = delete;
+  variable_scope& operator=(const variable_scope&) = delete;
+
+ private:
+  graph& graph_;
+  std::string prefix_;
+  variable_names outer_;
+};
+
+/// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is
+/// asked for each node: `device_spec f(const placement_query&)`.
+class graph::device_scope {
+ public:
+  device_scope(graph& g, const device_spec& where) : graph_(g) {
+    g.places_.push_back({where, nullptr, nullptr, graph_node::no_node});
+  }
+  /// Where the node is that computes the value, whatever scopes are around this one.
+  device_scope(graph& g, value beside) : graph_(g) {
+    g.places_.push_back({g.nodes_[beside.node].device, nullptr, nullptr, beside.node});
+  }
+  template <class F>
+  requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
+  device_scope(graph& g, const F& function)
+      : graph_(g), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
+    g.places_.push_back(
+        {{},
+         [](const void* f, const placement_query& q) -> device_spec { return (*static_cast<const F*>(f))(q); },
+         state_,
+         graph_node::no_node});
+  }
+  template <std::size_t Count>
+  device_scope(graph& g, const char (&)[Count]) : device_scope(g, device_spec()) {
+    static_assert(correct<device_is_not_a_device_spec<char[Count]>>,
+                  "device_scope: write \"/device:CPU:0\"_device, cpu{0} or cuda{0}");
+  }
+  ~device_scope() {
+    graph_.places_.pop_back();
+    if (destroy_) destroy_(state_);
+  }
+  device_scope(const device_scope&) = delete;
+  device_scope& operator=(const device_scope&) = delete;
+
+ private:
+  graph& graph_;
+  void* state_ = nullptr;
+  void (*destroy_)(void*) = nullptr;
+};
+
+inline value graph::with_name(value v, const char* name) {
+  graph_node& n = nodes_[v.node];
+  if (n.named && n.name == prefix_ + name) return v;
+  if (n.named || v.output != 0) {
+    node_def def;
+    def.op = &operation_of<identity_op>;
+    def.inputs = {v};
+    def.outputs = {info(v)};
+    const device_scope beside(*this, n.device);
+    return {add(std::move(def), name), 0};
+  }
+  n.name = free_name(name);
+  n.named = true;
+  take_name(n.name);
+  return v;
+}
+
+using name_scope = graph::name_scope;
+using variable_scope = graph::variable_scope;
+using device_scope = graph::device_scope;
+
+/// A device scope to keep: `auto on_gpu = with_device(g, cuda{0});`
+template <class Where>
+[[nodiscard]] device_scope with_device(graph& g, const Where& where) {
+  return device_scope(g, where);
+}
+
+/// A scope for what is to run where `n` does, whatever scopes are around it (tf.colocate_with). If one of them has no
+/// kernel for a GPU, soft placement moves them all.
+template <class Node>
+[[nodiscard]] device_scope colocate_with(graph& g, const Node& n) {
+  return device_scope(g, n.id());
+}
+
+}  // namespace weft
+WEFT_COLD_END
+
+#include <weft/graph/reverse_mode.hpp>
