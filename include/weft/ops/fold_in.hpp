@@ -1,7 +1,6 @@
 #pragma once
 
-#include <weft/device/kernel.hpp>
-#include <weft/device/random_words.hpp>
+#include <weft/ops/cpu/fold_in.hpp>
 #include <weft/ops/random_position.hpp>
 
 /// Positions in random numbers made of others, for what draws several times in a step.
@@ -15,21 +14,7 @@ struct fold_in_op {
     attribute<std::uint64_t> key;
   };
 
-  class fold_kernel final : public kernel {
-   public:
-    fold_kernel(const prepare_context& p, std::uint64_t key)
-        : from_(p.input_slots[0]), to_(p.output_slots[0]), key_(key) {}
-    void run(const kernel_context& f) override {
-      const std::uint64_t here = *reinterpret_cast<const std::uint64_t*>(f.buffers[from_]);
-      *reinterpret_cast<std::uint64_t*>(f.buffers[to_]) = device::fold_in(key_, here);
-    }
-    std::string describe() const override { return name; }
-
-   private:
-    std::uint32_t from_, to_;
-    std::uint64_t key_;
-  };
-  static kernel* prepare(const prepare_context& p, const attributes& a) { return new fold_kernel(p, a.key); }
+  static kernel* prepare(const prepare_context& p, const attributes& a) { return new detail::fold_in_kernel(p, a.key); }
 };
 
 namespace detail {
