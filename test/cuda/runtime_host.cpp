@@ -542,7 +542,7 @@ BOOST_AUTO_TEST_CASE(what_is_fed_in_page_locked_memory_is_read_where_it_lies) {
   for (int i = 0; i < 3; ++i) run(a, b), run(b, a), run(c, a), run(c, c);
   run(a, b);
   BOOST_CHECK_EQUAL(m.cuda.count("cudaStreamBeginCapture"), 1u);
-  BOOST_CHECK(test::contains(step.explain(), "fed values read where they lie: 2 of 2"));
+  BOOST_CHECK(test::contains(step.explain(), "fed values read in place: 2 of 2"));
   const std::size_t before = m.cuda.log.size();
   run(a, b);
   const std::vector<std::string> calls(m.cuda.log.begin() + static_cast<std::ptrdiff_t>(before), m.cuda.log.end());

@@ -171,7 +171,8 @@ auto feed(const P&... p) {
     return feed_list<>{};
 }
 
-/// A node and the value that it gets in one `run`. It refers to the value, so it is written inside the call.
+/// A node and the value that it gets in one `run`. It holds a copy, and tensors share their storage; only the memory of
+/// a tensor_view must outlive it.
 template <class P, class X>
 struct fed_pair {
   P placeholder;

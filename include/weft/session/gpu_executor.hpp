@@ -370,7 +370,7 @@ inline void gpu_executor::describe(const plan::program& p, const plan::binding& 
   }
   std::size_t in_place = 0;
   for (const auto& f : state.feeds) in_place += f.in_place;
-  if (in_place) append(text, {"fed values read where they lie: ", in_place, " of ", state.feeds.size(), "\n"});
+  if (in_place) append(text, {"fed values read in place: ", in_place, " of ", state.feeds.size(), "\n"});
   for (const std::uint32_t g : used_gpus_)
     if (const std::size_t bytes = gpus_.at(g).queue().workspace_bytes())
       append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});

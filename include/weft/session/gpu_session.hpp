@@ -55,7 +55,7 @@ class session_gpu_step final : public plan::gpu_step {
     if (!how || !how->prepare)  // what writes a variable has no choice of its own
       throw error(error_code::unimplemented, p.name(n),
                   {p.op(n).name, " writes a variable on ", to_string(p.nodes[n].on),
-                   " and has no kernel for a GPU here: compile the file that writes it down with a CUDA compiler, or "
+                   " and has no kernel for a GPU here: compile the file that records it with a CUDA compiler, or "
                    "place the variable on a CPU"});
     session_gpu& on = gpus_.at(p.nodes[n].on.ordinal);
     prepare_context counted = c;

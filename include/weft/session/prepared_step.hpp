@@ -229,7 +229,7 @@ WEFT_COLD_BEGIN
 #if WEFT_BODIES
 
 WEFT_DECL void prepared_step::refuse_moved() {
-  throw error(error_code::failed_precondition, "step", "was moved to another one, which runs in its place");
+  throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");
 }
 WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
   if (session_->log_device_placement && !logged_) std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;

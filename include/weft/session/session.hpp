@@ -163,8 +163,8 @@ class session {
     return run(detail::meant_fetches(e));
   }
 
-  /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
-  /// device". What soft placement did not have to move, a step's `explain` leaves out.
+  /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, since the node
+  /// names no device". What soft placement did not have to move, a step's `explain` leaves out.
   template <class Expr>
     requires(is_node<Expr>)
   std::string explain(const Expr& node) const {
@@ -232,12 +232,14 @@ class session {
 
  private:
   static void check_random_number(const char* what, std::int64_t n, std::int64_t end) {
-    if (n < 0 || n >= end) throw error(error_code::invalid_argument, what, {n, " is not in [0, ", end, ")"});
+    if (n < 0 || n >= end)
+      throw error(error_code::invalid_argument, what, {"the number must be in [0, ", end, "), but is ", n});
   }
 
   void check_graph(const symbol& s) const {
     if (s.builder() != &graph_)
-      throw error(error_code::invalid_argument, "session", "a fetched or fed value belongs to another graph");
+      throw error(error_code::invalid_argument, "session",
+                  "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
   }
 
   /// The values that the graph gives to named extents. One that this session has used stays as it was.
@@ -283,9 +285,9 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
                  options_.log_device_placement} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
-                {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
-                 options_.inter_op_threads, ": there is at least one device and one thread between operations, and no ",
-                 "negative number of threads"});
+                {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ",
+                 options_.devices, ", inter_op_threads = ", options_.inter_op_threads, ", threads = ",
+                 options_.threads});
   const sequence<int> cores = available_cores();
   const auto devices = static_cast<std::size_t>(options_.devices);
   for (std::size_t d = 0; d < devices; ++d) {
@@ -335,7 +337,8 @@ WEFT_DECL void session::set_variable(const symbol& variable, const plan::fed_val
   const shape extents = variable_info(n).extents;
   if (!(value.extents == extents))
     throw error(error_code::invalid_argument, graph_[n].name,
-                {"a value of extents ", to_string(value.extents), " is set, the variable has ", to_string(extents)});
+                {"the variable has extents ", to_string(extents), ", but the value that is set has ",
+                 to_string(value.extents)});
   write_variable(n, value.data);
 }
 
@@ -344,7 +347,7 @@ WEFT_DECL std::uint32_t session::variable_to_read(const symbol& variable) {
   const std::uint32_t n = variable.id().node;
   if (!state_of(n).initialized)
     throw error(error_code::failed_precondition, graph_[n].name,
-                "the variable has no value yet: set() writes one, or a step that assigns to it");
+                "the variable has no value yet: call set(), or run a step that assigns to it");
   return n;
 }
 
