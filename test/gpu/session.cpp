@@ -520,7 +520,7 @@ BOOST_AUTO_TEST_CASE(a_step_finds_the_page_locked_memory_and_the_queues_of_an_ea
 
 BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
   gpu::emulated_platform gpus;
-  pinned_memory memory(gpus.device(0));
+  detail::pinned_memory memory(gpus.device(0));
   { const pinned_block once(memory, 100'000); }
   gpus.fail_allocation(1);
   const pinned_block next(memory, 1000);
@@ -531,7 +531,7 @@ BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
 BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
   for (const bool grows : {true, false}) {
     gpu::emulated_platform gpus;
-    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    detail::gpu_memory memory(gpus.device(0), 1 << 20, grows);
     {
       const gpu::device_memory other(memory, 100, "other");
       const auto q = gpus.device(0).make_queue(&memory);
@@ -653,7 +653,7 @@ BOOST_AUTO_TEST_CASE(what_a_step_gives_back_serves_the_next_one_and_is_given_awa
 BOOST_AUTO_TEST_CASE(a_session_knows_what_it_may_still_hold) {
   gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
   for (const bool grows : {true, false}) {
-    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    detail::gpu_memory memory(gpus.device(0), 1 << 20, grows);
     BOOST_TEST(memory.free_bytes() == 1u << 20);
     const gpu::device_memory some(memory, 100, "some");
     BOOST_TEST(memory.free_bytes() == (1u << 20) - 256);

@@ -12,7 +12,7 @@
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::detail {
 
 /// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists who holds
 /// it.
@@ -264,6 +264,6 @@ class session_gpus final : public plan::gpu_devices {
   sequence<session_gpu*> open_;
 };
 
-}  // namespace weft
+}  // namespace weft::detail
 
 WEFT_COLD_END
