@@ -196,3 +196,32 @@ BOOST_AUTO_TEST_CASE(gradients_pass_through_narrow_types) {
   };
   check(weft::half{}), check(bfloat16{});
 }
+
+// The products before an element may leave a float's range where the products of all others do not.
+template <class D>
+void check_products_of_others(const tensor<float, D>& x, const std::vector<double>& expected) {
+  graph g;
+  const auto fed = placeholder<float, D>(g);
+  const auto [dx] = gradients(prod(fed), fed);
+  session s{g};
+  const auto found = s.eval(dx, with(fed, x));
+  for (std::size_t i = 0; i < x.elements(); ++i)
+    BOOST_CHECK_LE(std::abs(wide(found.data()[i]) - expected[i]), 1e-5 * std::abs(expected[i]));
+}
+
+BOOST_AUTO_TEST_CASE(products_of_others_leave_the_range_on_the_way) {
+  tensor<float, dims<5>> row{1e30f, 1e30f, 5, 1e-30f, 1e-30f};
+  check_products_of_others(row, {5e-30, 5e-30, 1, 5e30, 5e30});
+  tensor<float, dims<5>> inverse{1e-30f, 1e-30f, 5, 1e30f, 1e30f};
+  check_products_of_others(inverse, {5e30, 5e30, 1, 5e-30, 5e-30});
+  // Rows are neighbouring axes taken as one: no row's own product is kept in float.
+  tensor<float, dims<2, 3>> matrix{1e30f, 1e30f, 5, 1e-30f, 1e-30f, 2};
+  check_products_of_others(matrix, {1e-29, 1e-29, 2, 1e31, 1e31, 5});
+}
+
+BOOST_AUTO_TEST_CASE(products_of_others_along_separate_axes) {
+  gradient_check check;
+  const auto x = check.input<dims<2, 3, 2, 2>>(0.5, 2);
+  check("outer and inner", prod<0, 2, 3>(x), 2);
+  check("two pairs", prod<0, 1, 3>(x), 2);
+}

@@ -6,14 +6,16 @@
 
 namespace weft {
 
-/// A tensor as rows along one axis: element `k` of row (o, i) lies at `(o * extent + k) * inner + i`.
+/// A tensor as rows along one axis, or along neighbouring axes taken as one: element `k` of row (o, i) lies at `(o * extent + k) * inner + i`.
 struct axis_rows {
   std::size_t outer = 1, extent = 1, inner = 1;
 
   axis_rows() = default;
-  axis_rows(const shape& s, std::size_t axis) {
+  axis_rows(const shape& s, std::size_t axis) : axis_rows(s, axis, axis + 1) {}
+  /// Along axes [begin, end).
+  axis_rows(const shape& s, std::size_t begin, std::size_t end) {
     for (std::size_t i = 0; i < s.rank; ++i)
-      (i < axis ? outer : i == axis ? extent : inner) *= static_cast<std::size_t>(s[i]);
+      (i < begin ? outer : i < end ? extent : inner) *= static_cast<std::size_t>(s[i]);
   }
   std::size_t rows() const { return outer * inner; }
 

@@ -2,6 +2,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/cpu/fill.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/reshape.hpp>
@@ -272,25 +273,10 @@ WEFT_DECL std::uint64_t element_bits(double number, dtype type) {
   }
 }
 
-class fill_kernel final : public kernel {
- public:
-  explicit fill_kernel(const prepare_context& p)
-      : out_(p.output_slots[0]),
-        size_(size_of(p.outputs[0].type)),
-        elements_(p.outputs[0].extents.elements()),
-        number_(literal_value<double>(p.c.literals[0])),
-        element_(element_bits(number_, p.outputs[0].type)) {}
-  void run(const kernel_context& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
-  std::string describe() const override { return str_cat({"fill with ", std::to_string(number_)}); }
-
- private:
-  std::uint32_t out_;
-  std::size_t size_, elements_;
-  double number_;
-  std::uint64_t element_;
-};
-
-WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) { return new fill_kernel(p); }
+WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) {
+  const double number = literal_value<double>(p.c.literals[0]);
+  return new fill_kernel(p, number, element_bits(number, p.outputs[0].type));
+}
 
 WEFT_DECL bool stores_every_element(const node_def& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;
@@ -325,11 +311,11 @@ double formula_of_numbers(const symbol* x) {
 /// An operator between numbers alone, or a conversion; the functions of `math` see to theirs themselves.
 inline double operator_of_numbers(primitive p, const symbol* x) {
   switch (p) {
-#define WEFT_CASE(name, operands) \
-  case primitive::name:           \
-    return formula_of_numbers<formula::name>(x);
+  #define WEFT_CASE(name, operands) \
+    case primitive::name:           \
+      return formula_of_numbers<formula::name>(x);
     WEFT_FORMULAS(WEFT_CASE, WEFT_NO_ROW, WEFT_NO_ROW)
-#undef WEFT_CASE
+  #undef WEFT_CASE
     default:
       return x[0].number();
   }
@@ -512,8 +498,14 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
 // The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
 // are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
 // less the other; of three or more, the product of the others is taken as 0 once and for all.
-WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t axis) {
-  const std::int64_t along = std::int64_t{1} << axis;
+/// The products of all other elements of each row along axes [begin, end) of x.
+inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const fused_reduction& product) {
+  return record_call(*product.others, &x, 1, {x.info(), {exclusive_product_type(x.type()), x.extents()}},
+                     {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)}, product.plain);
+}
+
+WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
+  const std::int64_t along = (std::int64_t{1} << end) - (std::int64_t{1} << begin);
   const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
   const auto arguments = arguments_of(g, 1, true);
   const symbol x = arguments[0];
@@ -546,17 +538,20 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
   symbol dx;
   if (how == device::reduce_op::product) {
-    // The product of the other elements: along the last axis, times that of the other rows' products, axis by axis.
+    // The product of the other elements: along the last axes, times that of the other rows' products. Neighbouring
+    // axes are one row, so that no product of a part of it is rounded, or leaves the type's range.
     const auto& product = *static_cast<const fused_reduction*>(g.c.detail);
+    const auto is_reduced = [&](std::size_t axis) { return ((reduced >> axis) & 1) != 0; };
     symbol products = x, others = symbol(1);
-    for (std::size_t axis = x.extents().rank; axis-- > 0;) {
-      const std::int64_t along = std::int64_t{1} << axis;
-      if ((reduced & along) == 0) continue;
-      others =
-          record_call(*product.others, {products}, products.info(), {static_cast<std::int64_t>(axis)}, product.plain) *
-          others;
-      if ((reduced & (along - 1)) == 0) break;
+    for (std::size_t end = x.extents().rank; end > 0; --end) {
+      if (!is_reduced(end - 1)) continue;
+      std::size_t begin = end - 1;
+      while (begin > 0 && is_reduced(begin - 1)) --begin;
+      const std::int64_t along = (std::int64_t{1} << end) - (std::int64_t{1} << begin);
+      others = record_others(products, begin, end, product) * others;
+      if ((reduced & ((std::int64_t{1} << begin) - 1)) == 0) break;
       products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
+      end = begin + 1;
     }
     dx = up * others;
   } else {  // equal maxima share the gradient, as in TensorFlow

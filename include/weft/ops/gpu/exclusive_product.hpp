@@ -8,7 +8,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Products of the others, prepared for a GPU: a row for each thread.
+/// Products of the other elements, prepared for a GPU: a row for each thread.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -16,7 +16,9 @@ namespace detail {
 
 template <class T>
 struct exclusive_product_by_threads : row_places {
+  using product = weft::device::exclusive_product_of<T>;
   const T* x;
+  product* before;
   T* y;
 
   static constexpr unsigned threads = 256;
@@ -26,20 +28,19 @@ struct exclusive_product_by_threads : row_places {
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    using product = weft::device::exclusive_product_of<T>;
     const std::uint32_t row = at.block * threads + at.thread;
     if (row >= rows) return;
     const std::uint32_t start = start_of(row);
     product all = 1;
     for (std::uint32_t p = 0; p < extent; ++p) {
       const std::uint32_t i = start + p * inner.extent;
-      y[i] = static_cast<T>(all);
+      before[i] = all;
       all *= static_cast<product>(x[i]);
     }
     all = 1;
     for (std::uint32_t p = extent; p-- > 0;) {
       const std::uint32_t i = start + p * inner.extent;
-      y[i] = static_cast<T>(static_cast<product>(y[i]) * all);
+      y[i] = static_cast<T>(before[i] * all);
       all *= static_cast<product>(x[i]);
     }
   }
@@ -48,17 +49,19 @@ struct exclusive_product_by_threads : row_places {
 template <class T>
 kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   using body = exclusive_product_by_threads<T>;
-  static const function code = function_of<body>("products of the others");
+  static const function code = function_of<body>("products of the other elements");
   const shape& s = p.inputs[0].extents;
   check_size("exclusive_product", s);
-  owned<launch_kernel> k(new launch_kernel("products of the others of " + to_string(s)));
+  owned<launch_kernel> k(new launch_kernel("products of the other elements of " + to_string(s)));
   if (s.elements() == 0) return k.release();
-  const axis_rows r(s, attributes_of<weft::detail::exclusive_product_op<T>>(p.c).axis);
+  const auto a = attributes_of<weft::detail::exclusive_product_op<T>>(p.c);
+  const axis_rows r(s, a.begin, a.end);
   body b{};
   static_cast<row_places&>(b) = row_places(r);
   auto& l = add_body(*k, b, code, (r.rows() + body::threads - 1) / body::threads);
   l.point(offset_in(b, b.x), p.input_slots[0]);
   l.point(offset_in(b, b.y), p.output_slots[0]);
+  l.point(offset_in(b, b.before), p.output_slots[1]);
   return k.release();
 }
 
