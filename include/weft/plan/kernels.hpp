@@ -53,7 +53,9 @@ class kernel_preparation {
     const operation& op = p_.op(n);
     if (p_.nodes[n].on.gpu) return step_.gpus->prepare(p_, n, c, fusion);
     if (fusion) return op.prepare_fused(c, *fusion);
-    if (!op.prepare_cpu) throw error(error_code::unimplemented, p_.name(n), {op.name, " has no kernel for the CPU"});
+    if (!op.prepare_cpu)
+      throw error(error_code::unimplemented, p_.name(n),
+                  {op.name, " has no kernel for a CPU: place the node on a GPU"});
     return op.prepare_cpu(c);
   }
 

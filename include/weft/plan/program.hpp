@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/plan/device_number.hpp>
+#include <weft/plan/index.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
@@ -18,9 +19,6 @@ struct step_request {
   sequence<std::uint32_t> targets;
   sequence<value> feeds;
 };
-
-/// Stands for no node, buffer, instruction or lane.
-inline constexpr std::uint32_t none = ~std::uint32_t{0};
 
 /// A node of the graph as a part of a step. Its index in `program::nodes` is its number there.
 struct step_node {
@@ -212,12 +210,6 @@ struct program {
     return b.root;
   }
 };
-
-inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
-  for (const std::uint32_t y : list)
-    if (x == y) return true;
-  return false;
-}
 
 }  // namespace weft::plan
 
