@@ -1,5 +1,5 @@
 // A condition takes more parameters than there are operands.
-// error: body_takes_other_parameters
+// error: subgraph_takes_other_parameters
 // error: dims<4>
 #include <weft/control_flow.hpp>
 using namespace weft;

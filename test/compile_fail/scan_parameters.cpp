@@ -1,5 +1,5 @@
 // The body of a scan takes no parameter for what it carries.
-// error: body_takes_other_parameters
+// error: subgraph_takes_other_parameters
 #include <weft/control_flow.hpp>
 using namespace weft;
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <weft/graph/bodies.hpp>
+#include <weft/graph/subgraphs.hpp>
 #include <weft/ops/copies.hpp>
 #include <weft/ops/fold_in.hpp>
 #include <weft/ops/matmul.hpp>
@@ -36,7 +36,7 @@ WEFT_COLD_BEGIN
 /// iterations; where max_iterations is a named extent, nothing at all, [max_iterations], which tells it. Of iterations
 /// that did not run the rows that were written are zeros, those that were kept hold anything.
 ///
-/// bodies: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
+/// subgraphs: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
 /// and invariants, which yields the variables and the rows to write.
 ///
 /// So the gradient of a loop is one, in the other direction, without a condition: its variables are the gradients of
@@ -57,7 +57,7 @@ struct loop_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-// It has kernels for GPUs in every file: these launch those of their bodies.
+// It has kernels for GPUs in every file: these launch those of their subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<loop_op>{
     nullptr, [](const prepare_context& p, gpu::device&) { return loop_op::prepare(p, attributes_of<loop_op>(p.c)); }};
@@ -102,9 +102,9 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
 /// GPUs' kernels take 16 bytes at a time. Of rows that lie otherwise they have a copy, in the loop's own memory.
 inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
 
-class loop_kernel_with_bodies final : public kernel_with_bodies {
+class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
  public:
-  loop_kernel_with_bodies(const prepare_context& p, const loop_op::attributes& a) : kernel_with_bodies(p), s_(a) {
+  loop_kernel_with_subgraphs(const prepare_context& p, const loop_op::attributes& a) : kernel_with_subgraphs(p), s_(a) {
     for (std::size_t j = 0; j < s_.variables; ++j) bytes_.push_back(p.outputs[j].bytes());
     for (std::size_t r = 0; r < s_.rows_read; ++r) read_bytes_.push_back(row_of(p.inputs[s_.row_in(r)]).bytes());
     for (std::size_t r = 0; r < s_.rows_written; ++r)
@@ -156,7 +156,7 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
     for (std::byte* const at : now_) parameters_.push_back(at);
     add_invariants(f);
     std::byte* const decision = memory(f);
-    run_body(f, 0, parameters_.data(), &decision);
+    run_subgraph(f, 0, parameters_.data(), &decision);
     return read<bool>(f, decision);
   }
 
@@ -193,7 +193,7 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
       std::byte* const mine = take(written_bytes_[r]);
       results_[s_.variables + r] = written(r) && !is_staged(written_bytes_[r]) ? written(r) : mine;
     }
-    run_body(f, s_.conditional ? 1 : 0, parameters_.data(), results_.data());
+    run_subgraph(f, s_.conditional ? 1 : 0, parameters_.data(), results_.data());
     for (std::size_t r = 0; r < s_.rows_written; ++r)
       if (std::byte* const from = results_[s_.variables + r]; written(r) && from != written(r))
         copy(f, written(r), from, written_bytes_[r]);
@@ -222,15 +222,15 @@ inline bool can_be_kept(const value_info& variable, std::int64_t count) {
 inline void add_random_position(graph& where, node_def& c, loop_op::attributes& a) {
   const std::uint64_t* const no_seed = nullptr;
   bool any = false;
-  for (const std::uint32_t b : c.bodies) any = any || draws(where.body(b));
+  for (const std::uint32_t b : c.subgraphs) any = any || draws(where.subgraph_at(b));
   if (!any) return;
   const std::uint64_t key = where.random_key(no_seed);
   const loop_signature s(a);
-  for (const std::uint32_t b : c.bodies) {
-    graph_body& body = where.body(b);
+  for (const std::uint32_t b : c.subgraphs) {
+    subgraph& body = where.subgraph_at(b);
     const symbol position = record_random_position(body.nodes);
     body.parameters.insert(s.variables, position.id());
-    if (b == c.bodies.back()) body.results.insert(s.variables, record_fold_in(position, key).id());
+    if (b == c.subgraphs.back()) body.results.insert(s.variables, record_fold_in(position, key).id());
   }
   c.inputs.insert(s.variable_in(s.variables), record_fold_in(record_random_position(where), key).id());
   c.outputs.insert(s.variables, {dtype::int64, {}});
@@ -240,7 +240,7 @@ inline void add_random_position(graph& where, node_def& c, loop_op::attributes& 
 /// What a gradient would rather read than compute again: products or, of one that a single expression reads, which its
 /// kernel takes in, that expression.
 inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
-  graph_body& body = where.body(c.bodies.back());
+  subgraph& body = where.subgraph_at(c.subgraphs.back());
   const graph& nodes = body.nodes;
   const sequence<char> reached = nodes_reached(body, true);
   sequence<std::uint32_t> readers(nodes.size(), 0), reader(nodes.size(), 0);
@@ -262,7 +262,7 @@ inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
   }
 }
 
-/// The node of a loop: its inputs, bodies, and the outputs that its bodies yield are there.
+/// The node of a loop: its inputs, subgraphs, and the outputs that its subgraphs yield are there.
 inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
   add_random_position(where, c, a);
   if (loop_signature(a).is_bounded()) add_products(where, c, a);
@@ -286,8 +286,8 @@ class loop_gradient {
       : g_(g),
         of_(a),
         where_(*static_cast<graph*>(g.output(0).builder())),
-        number_(where_.add_body("gradient")),
-        made_(where_.body(number_)) {}
+        number_(where_.add_subgraph("gradient")),
+        made_(where_.subgraph_at(number_)) {}
 
   void record() {
     differentiate();
@@ -329,7 +329,7 @@ class loop_gradient {
                                 : symbol());
       invariants_.push_back({operand_of(i), g_.input(i)});
     }
-    const sequence<symbol> results = copy_body(where_.body(g_.c.bodies.back()), made_.nodes, operands_);
+    const sequence<symbol> results = copy_subgraph(where_.subgraph_at(g_.c.subgraphs.back()), made_.nodes, operands_);
     sequence<symbol> from, upstream, wanted;
     for (std::size_t j = 0; j < of_.variables; ++j) {
       if (!is_floating(g_.c.outputs[j].type)) continue;
@@ -475,7 +475,7 @@ class loop_gradient {
     for (const operand& o : rows_) give(o);
     a.rows_read = back_.inputs.size() - before;
     for (const operand& o : invariants_) give(o);
-    back_.bodies = {number_};
+    back_.subgraphs = {number_};
     const symbol result =
         a.variables + a.rows_written > 0 ? record_loop(where_, static_cast<node_def&&>(back_), a) : symbol();
     const auto row = [&](std::size_t r) {
@@ -497,7 +497,7 @@ class loop_gradient {
   const loop_signature of_;
   graph& where_;
   const std::uint32_t number_;
-  graph_body& made_;
+  subgraph& made_;
   sequence<symbol> operands_, gradients_;     // of each input behind the count, and of each input
   sequence<symbol> upstream_;                 // of each floating variable
   sequence<operand> rows_, invariants_;       // that an iteration may read
@@ -516,7 +516,7 @@ inline bool loop_op::optional(const node_def& c, std::uint32_t output) {
 }
 
 inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
-  return new detail::loop_kernel_with_bodies(p, a);
+  return new detail::loop_kernel_with_subgraphs(p, a);
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const detail::loop_signature s(p.c);
@@ -543,7 +543,7 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
 
 namespace detail {
 
-/// The kernels for GPUs that gradients of loops need beside those of their bodies: they transpose matrices.
+/// The kernels for GPUs that gradients of loops need beside those of their subgraphs: they transpose matrices.
 template <class... X>
 void compile_loop_kernels() {
   if constexpr ((std::is_same_v<value_t<X>, float> || ...)) gpu::compile_kernels<gpu::moves, float>();

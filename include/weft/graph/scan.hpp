@@ -180,10 +180,10 @@ constexpr auto find_result_mistake(std::tuple<R...> (*)()) {
 template <class Body, class... X>
 constexpr auto find_body_of_scan_mistake() {
   constexpr bool symbolic = (scan_expression<X>::symbolic || ...);
-  if constexpr (!is_body_of<Body, scan_parameter<symbolic, X>...>) {
-    return body_takes_other_parameters<scan_parameter<symbolic, X>...>{};
+  if constexpr (!is_subgraph_of<Body, scan_parameter<symbolic, X>...>) {
+    return subgraph_takes_other_parameters<scan_parameter<symbolic, X>...>{};
   } else {
-    using result = result_of_body<Body, scan_parameter<symbolic, X>...>;
+    using result = result_of_subgraph<Body, scan_parameter<symbolic, X>...>;
     if constexpr (!correct<result_is_not_an_expression<result>>)
       return result_is_not_an_expression<result>{};
     else
@@ -221,7 +221,7 @@ constexpr auto find_scan_mistake() {
 // ---- in a graph ----
 
 template <class X, class Node>
-auto parameter_of_scan(body_recorder& b, const Node& entered) {
+auto parameter_of_scan(subgraph_recorder& b, const Node& entered) {
   const value_info& info = entered.erased().info();
   return scan_parameter<true, X>(b.parameter(scan_operand<X>::is_rows ? row_of(info) : info));
 }
@@ -242,7 +242,7 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
   };
   const auto entered = std::tuple{enter(where, operands)...};
   node_def c;
-  body_recorder made(where, "body");
+  subgraph_recorder made(where, "body");
   const auto results = std::apply(
       [&](const auto&... x) {
         c.inputs = in_order({x.id()...});
@@ -250,13 +250,13 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
         return made.record_results(std::apply(body, parameters));
       },
       entered);
-  made.body().parameters = in_order(made.body().parameters);
-  const std::size_t stacked = made.body().results.size() - carries;
+  made.made().parameters = in_order(made.made().parameters);
+  const std::size_t stacked = made.made().results.size() - carries;
   for (std::size_t r = 0; r < carries + stacked; ++r) {
-    const value_info& info = made.body().nodes.info(made.body().results[r]);
+    const value_info& info = made.made().nodes.info(made.made().results[r]);
     c.outputs.push_back(r < carries ? where.info(c.inputs[r]) : rows_of(rows_dims::spec[0], info));
   }
-  c.bodies = {made.number()};
+  c.subgraphs = {made.number()};
   constexpr std::size_t scanned = (std::size_t{scan_operand<X>::is_rows} + ... + 0);
   const symbol loop = record_loop(where, static_cast<node_def&&>(c),
                                   {rows_dims::spec[0], carries, scanned, stacked, false, false, false, o.reverse, 0});
@@ -321,7 +321,7 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
   using rows_dims = scanned_dims<X...>;
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
   constexpr bool carry[] = {scan_operand<X>::is_carry...};
-  using results = typename as_tuple_of_results<typename typed_as<result_of_body<Body, scan_parameter<false, X>...>>::type>::type;
+  using results = typename as_tuple_of_results<typename typed_as<result_of_subgraph<Body, scan_parameter<false, X>...>>::type>::type;
   constexpr std::size_t stacked = std::tuple_size_v<results> - carries;
   std::int64_t count = -1;
   for (const std::int64_t n : {count_of_rows<X>(std::get<Index>(now))...}) {

@@ -91,7 +91,7 @@ inline void check_loop(const iteration_bound& most, bool is_run) {
 /// How many of these a condition takes, the first ones; none if it takes neither all of them nor less.
 template <class Condition, class... Parameters, std::size_t... Index>
 constexpr bool takes_first(std::index_sequence<Index...>) {
-  return is_body_of<Condition, std::tuple_element_t<Index, std::tuple<Parameters...>>...>;
+  return is_subgraph_of<Condition, std::tuple_element_t<Index, std::tuple<Parameters...>>...>;
 }
 template <class Condition, class... Parameters>
 constexpr std::size_t parameters_of_condition() {
@@ -136,7 +136,7 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
   if (most.name()) where.remember_name(most.value(), most.name());
   const loop_op::attributes a{most.value(), (std::size_t{!is_invariant<X>} + ...), 0, 0, true, false, false, false, 0};
   node_def c;
-  body_recorder first(where, "condition"), second(where, "body");
+  subgraph_recorder first(where, "condition"), second(where, "body");
   const auto results = std::apply(
       [&](const auto&... x) {
         c.inputs = variables_first({x.id()...});
@@ -144,9 +144,9 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
         return second.record(body, x...);
       },
       std::tuple{enter(where, operands)...});
-  for (graph_body* const b : {&first.body(), &second.body()}) b->parameters = variables_first(b->parameters);
+  for (subgraph* const b : {&first.made(), &second.made()}) b->parameters = variables_first(b->parameters);
   for (std::size_t j = 0; j < a.variables; ++j) c.outputs.push_back(where.info(c.inputs[j]));
-  c.bodies = {first.number(), second.number()};
+  c.subgraphs = {first.number(), second.number()};
   return outputs_as(record_loop(where, static_cast<node_def&&>(c), a), results);
 }
 
@@ -177,11 +177,11 @@ auto run_while(const Condition& condition, const Body& body, const loop_options&
 
 template <class Variables, class Condition, class Body, class... Parameters>
 constexpr auto find_body_mistake() {
-  if constexpr (parameters_of_condition<Condition, Parameters...>() == 0 || !is_body_of<Body, Parameters...>) {
-    return body_takes_other_parameters<Parameters...>{};
+  if constexpr (parameters_of_condition<Condition, Parameters...>() == 0 || !is_subgraph_of<Body, Parameters...>) {
+    return subgraph_takes_other_parameters<Parameters...>{};
   } else {
-    using result = result_of_body<Body, Parameters...>;
-    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_body<condition_of_first<Condition>, Parameters...>>,
+    using result = result_of_subgraph<Body, Parameters...>;
+    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_subgraph<condition_of_first<Condition>, Parameters...>>,
                                   result_is_not_an_expression<result>>;
     if constexpr (!correct<mistake>)
       return mistake{};
@@ -238,7 +238,7 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 /// bool, the body an expression for each variable, or a std::tuple of them, of the variable's elements and extents; the
 /// loop's results are the variables' last values, those of the first kind if the condition does not hold at all. What
 /// else they read of the graph is passed as `invariant(w)`, and stands where it is convenient. A bound stops the loop
-/// (tf's maximum_iterations). For what bodies cannot do see cond.
+/// (tf's maximum_iterations). For what subgraphs cannot do see cond.
 ///
 /// Gradients pass through loops with a bound, to variables and invariants. The values of variables that they need are
 /// kept, of each iteration: [max_iterations, ...] of each; all else is computed again. Over tensors it runs at once.
