@@ -114,17 +114,17 @@ class placement {
 
   /// Of a node and what is colocated with it: one that has no kernel for a GPU; no_node if all have.
   std::uint32_t without_kernel(std::uint32_t n) const {
-    if (!has_kernel(graph_[n].def) || !bodies_have_kernels(graph_[n].def)) return n;
+    if (!has_kernel(graph_[n].def) || !subgraphs_have_kernels(graph_[n].def)) return n;
     for (const std::uint32_t c : graph_.colocated())
       if (first_of_group(c) == n && !has_kernel(graph_[c].def)) return c;
     return graph_node::no_node;
   }
 
-  __attribute__((noinline)) bool bodies_have_kernels(const node_def& what) const {
-    for (const std::uint32_t b : what.bodies) {
-      const graph& body = graph_.body(b).nodes;
-      for (std::uint32_t n = 0; n < body.size(); ++n)
-        if (!has_kernel(body[n].def) || !bodies_have_kernels(body[n].def)) return false;
+  __attribute__((noinline)) bool subgraphs_have_kernels(const node_def& what) const {
+    for (const std::uint32_t b : what.subgraphs) {
+      const graph& nodes = graph_.subgraph_at(b).nodes;
+      for (std::uint32_t n = 0; n < nodes.size(); ++n)
+        if (!has_kernel(nodes[n].def) || !subgraphs_have_kernels(nodes[n].def)) return false;
     }
     return true;
   }

@@ -30,7 +30,7 @@ struct step_node {
   std::uint32_t follower = none;   ///< the node that runs with it, on what it computes
   std::uint32_t leader = none;     ///< the node whose result it takes in
   std::uint32_t snapshot = none;   ///< of a variable whose old value is copied before the step: the copy's buffer
-  std::uint32_t workspace = none;  ///< of one with bodies: the buffer for what it and they need while they run
+  std::uint32_t workspace = none;  ///< of one with subgraphs: the buffer for what it and they need while they run
   bool reads_snapshots = false;    ///< the old value of a variable, after a write of it
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
@@ -88,8 +88,8 @@ struct program {
 
   const graph& g;
   step_request request;
-  bool is_body = false;  ///< of a node
-  device_number home;    ///< where what is fed and fetched lies
+  bool is_subgraph = false;  ///< of a node
+  device_number home;        ///< where what is fed and fetched lies
 
   // prune, order
   sequence<step_node> nodes;  ///< first those that run, in order

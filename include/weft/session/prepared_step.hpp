@@ -226,7 +226,7 @@ std::string explain(const step<Fetches, Feeds>& s) {
 
 WEFT_COLD_BEGIN
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");

@@ -268,7 +268,7 @@ class session {
   detail::session_resources resources_;
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
     : graph_(g),
