@@ -225,7 +225,7 @@ class graph final : public op_builder {
   }
   const fused_reduction* sums(dtype type) const override {
     for (const primitive_table* table : whole().primitives_)
-      if (table->type == type) return table->sum;
+      if (table->type == type) return table->sum ? table->sum() : nullptr;
     return nullptr;
   }
 
