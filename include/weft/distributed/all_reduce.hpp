@@ -303,13 +303,19 @@ class basic_all_reduce {
       std::swap(leaving, coming);
       try {
         const shared_offer offer = detail::read_offer(leaving);
-        if (failures == 0) segments[(rank_ + size_ - round) % size_] = shared_segment::open(offer, bytes);
+        if (failures != 0) continue;
+        shared_segment its = shared_segment::open(offer, bytes);
+        // A rank that offers what another has offered would be read as what both bring.
+        if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
+          failures = 1;
+        segments[(rank_ + size_ - round) % size_] = std::move(its);
       } catch (const error&) {
         failures = 1;
       }
     }
+    const bool failed = failures != 0;  // here, whatever others make of it
     recursive_doubling_again(std::span(&failures, 1), until);
-    if (failures != 0) return {};
+    if (failed || failures != 0) return {};
     segments[rank_].withdraw();
     return segments;
   }
