@@ -1,5 +1,5 @@
 // The body of a loop takes no parameter for an invariant.
-// error: body_takes_other_parameters
+// error: subgraph_takes_other_parameters
 // error: dims<2, 2>
 #include <weft/control_flow.hpp>
 using namespace weft;

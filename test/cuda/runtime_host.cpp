@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(a_full_card_is_an_error_with_a_table_of_who_holds_it) {
   auto& d = m.device();
   std::string text;
   {
-    gpu_memory memory(d, std::size_t{1} << 30, true);
+    detail::gpu_memory memory(d, std::size_t{1} << 30, true);
     const gpu::device_memory first(memory, std::size_t{700} << 20, "hidden/weights"), small(memory, 1000, "bias");
     const gpu::device_memory others(d, std::size_t{200} << 20, "others");
     const auto next = [&] { gpu::device_memory(memory, std::size_t{200} << 20, "a step's intermediate values"); };
@@ -326,13 +326,14 @@ BOOST_AUTO_TEST_CASE(a_full_card_is_an_error_with_a_table_of_who_holds_it) {
   BOOST_CHECK(code_of([&] { gpu::device_memory(d, std::size_t{2} << 30, "all"); }, &text) ==
               error_code::resource_exhausted);
   BOOST_CHECK(test::contains(text, "no room for 2147483648 bytes on GPU 0"));
-  BOOST_CHECK(code_of([&] { gpu_memory(d, std::size_t{2} << 30, false); }, &text) == error_code::resource_exhausted);
+  BOOST_CHECK(code_of([&] { detail::gpu_memory(d, std::size_t{2} << 30, false); }, &text) ==
+              error_code::resource_exhausted);
 }
 
 BOOST_AUTO_TEST_CASE(a_share_taken_at_once_goes_back_at_once) {
   one m;
   {
-    gpu_memory memory(m.d, 1 << 20, false);
+    detail::gpu_memory memory(m.d, 1 << 20, false);
     BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 1u << 20);
     const gpu::device_memory some(memory, 1000, "some");
     m.q->clear(some.data(), 1000);
@@ -542,7 +543,7 @@ BOOST_AUTO_TEST_CASE(what_is_fed_in_page_locked_memory_is_read_where_it_lies) {
   for (int i = 0; i < 3; ++i) run(a, b), run(b, a), run(c, a), run(c, c);
   run(a, b);
   BOOST_CHECK_EQUAL(m.cuda.count("cudaStreamBeginCapture"), 1u);
-  BOOST_CHECK(test::contains(step.explain(), "fed values read where they lie: 2 of 2"));
+  BOOST_CHECK(test::contains(step.explain(), "fed values read in place: 2 of 2"));
   const std::size_t before = m.cuda.log.size();
   run(a, b);
   const std::vector<std::string> calls(m.cuda.log.begin() + static_cast<std::ptrdiff_t>(before), m.cuda.log.end());

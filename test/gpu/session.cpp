@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_dropout_runs_on_the_gpu_that_its_scope_names) {
   }();
   session s{g, on_gpu}, host{g, on_cpu};
   CHECK_SAYS(s.explain(beside), "on /device:GPU:0");
-  CHECK_SAYS(s.explain(asked), "on /device:GPU:0: it was asked for");
+  CHECK_SAYS(s.explain(asked), "on /device:GPU:0: the node names it");
   const auto [a, b] = s.run(fetch(beside, asked));
   const auto c = host.eval(beside);
   BOOST_TEST(std::vector<float>(a.begin(), a.end()) == std::vector<float>(c.begin(), c.end()));
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(what_is_colocated_with_a_variable_runs_on_its_gpu) {
   auto beside = colocate_with(g, v);
   auto y = let(v * 2.0f, "y");
   session s{g, {.threads = 1}};
-  BOOST_TEST(s.explain(y) == "y on /device:GPU:0: what it is colocated with is there");
+  BOOST_TEST(s.explain(y) == "y on /device:GPU:0: the node that it is colocated with is there");
   BOOST_TEST(s.eval(y).data()[2] == 2);
 }
 
@@ -381,9 +381,9 @@ BOOST_AUTO_TEST_CASE(what_is_colocated_stays_together) {
   const auto [sum, o, a] = step(in);
   BOOST_TEST(sum.data()[1] == 3);
   BOOST_TEST(o.data()[2] == 30);
-  BOOST_TEST(s.explain(twice) == "scaled on /device:CPU:0: what it is colocated with is there");
-  BOOST_TEST(s.explain(v) == "v on /device:CPU:0: what is colocated with it has no kernel for a GPU");
-  BOOST_TEST(s.explain(away) == "away on /device:CPU:0: it was asked for");
+  BOOST_TEST(s.explain(twice) == "scaled on /device:CPU:0: the node that it is colocated with is there");
+  BOOST_TEST(s.explain(v) == "v on /device:CPU:0: a node colocated with it has no kernel for a GPU");
+  BOOST_TEST(s.explain(away) == "away on /device:CPU:0: the node names it");
 }
 
 BOOST_AUTO_TEST_CASE(an_operation_without_a_kernel_beside_what_was_asked_to_be_on_a_gpu_is_an_error_or_soft) {
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(an_operation_without_a_kernel_beside_what_was_asked_to_be_o
   const tensor<float, dims<3>> in{1, 2, 3};
   CHECK_SAYS(failure(error_code::unimplemented, [&] { hard.run(fetch(z), with(x, in)); }), "tenfold");
   BOOST_TEST(soft.run(fetch(z), with(x, in)).data()[2] == 40);
-  BOOST_TEST(soft.explain(y) == "y on /device:CPU:0: what is colocated with it has no kernel for a GPU");
+  BOOST_TEST(soft.explain(y) == "y on /device:CPU:0: a node colocated with it has no kernel for a GPU");
 }
 
 BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
@@ -520,7 +520,7 @@ BOOST_AUTO_TEST_CASE(a_step_finds_the_page_locked_memory_and_the_queues_of_an_ea
 
 BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
   gpu::emulated_platform gpus;
-  pinned_memory memory(gpus.device(0));
+  detail::pinned_memory memory(gpus.device(0));
   { const pinned_block once(memory, 100'000); }
   gpus.fail_allocation(1);
   const pinned_block next(memory, 1000);
@@ -531,7 +531,7 @@ BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
 BOOST_AUTO_TEST_CASE(workspaces_of_libraries_count_as_memory_of_the_session) {
   for (const bool grows : {true, false}) {
     gpu::emulated_platform gpus;
-    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    detail::gpu_memory memory(gpus.device(0), 1 << 20, grows);
     {
       const gpu::device_memory other(memory, 100, "other");
       const auto q = gpus.device(0).make_queue(&memory);
@@ -653,7 +653,7 @@ BOOST_AUTO_TEST_CASE(what_a_step_gives_back_serves_the_next_one_and_is_given_awa
 BOOST_AUTO_TEST_CASE(a_session_knows_what_it_may_still_hold) {
   gpu::emulated_platform gpus({.memory_bytes = 4 << 20});
   for (const bool grows : {true, false}) {
-    gpu_memory memory(gpus.device(0), 1 << 20, grows);
+    detail::gpu_memory memory(gpus.device(0), 1 << 20, grows);
     BOOST_TEST(memory.free_bytes() == 1u << 20);
     const gpu::device_memory some(memory, 100, "some");
     BOOST_TEST(memory.free_bytes() == (1u << 20) - 256);

@@ -571,12 +571,12 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
                static_cast<void>(assign(v, tensor<double, vec>{1, 2, 3}));
                return x;
              }),
-             "writes a variable in a body: return the value, and assign it outside");
+             "writes a variable in a subgraph: return the value, and assign it outside");
   CHECK_SAYS(refused([&](auto x) {
                const auto there = with_device(g, cpu{0});
                return let(x * 2.0);
              }),
-             "bodies run where their node does");
+             "subgraphs run where their node runs");
   CHECK_SAYS(
       failure(error_code::unimplemented,
               [&] {
@@ -585,7 +585,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
                     [](auto x) { return x + random_uniform<double, vec>(*static_cast<graph*>(x.erased().builder())); },
                     same, x));
               }),
-      "not drawn in a body");
+      "not drawn in a subgraph");
   const auto of_other = placeholder<double, vec>(other, "y");
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] {

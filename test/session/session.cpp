@@ -511,11 +511,11 @@ BOOST_AUTO_TEST_CASE(where_a_node_runs_and_why) {
   auto step = s.prepare(fetch(moved));
   step();
   const std::string why =
-      "moved on /device:CPU:0: it was asked to be on a CPU device, and there is none of that number";
+      "moved on /device:CPU:0: the CPU device that the node names does not exist";
   CHECK_SAYS(explain(step), why);
   BOOST_TEST(s.explain(moved) == why);
   session wide{g, {.threads = 1, .devices = 6}};
-  BOOST_TEST(wide.explain(moved) == "moved on /device:CPU:5: it was asked for");
+  BOOST_TEST(wide.explain(moved) == "moved on /device:CPU:5: the node names it");
 }
 
 namespace {
@@ -814,7 +814,7 @@ BOOST_AUTO_TEST_CASE(variables_are_set_and_got_without_a_step) {
   s.set(open, vector(shape(2), {4, 5}));
   BOOST_TEST(s.get(open)(1) == 5);
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(open, vector(shape(3))); }),
-             "open: a value of extents [3] is set, the variable has [2]");
+             "open: the variable has extents [2], but the value that is set has [3]");
   graph h;
   const auto other = variable<float, dims<3>>(h, "v");
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(other, numbers); }), "another graph");

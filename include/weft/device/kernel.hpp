@@ -37,7 +37,7 @@ class kernel {
   /// One line for `explain`: the routine, and what it fuses.
   virtual std::string describe() const = 0;
   /// Lines for what it runs in its turn, each behind so many spaces.
-  virtual void describe_bodies(std::string& /*text*/, std::size_t /*spaces*/) const {}
+  virtual void describe_subgraphs(std::string& /*text*/, std::size_t /*spaces*/) const {}
 
  private:
   friend class kernel_handle;

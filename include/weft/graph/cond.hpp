@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/graph/bodies.hpp>
+#include <weft/graph/subgraphs.hpp>
 
 /// A branch of a step. Included by <weft/control_flow.hpp>.
 namespace weft {
@@ -11,7 +11,7 @@ struct branches_differ : mistake<!std::is_same_v<Then, Else>> {};
 
 WEFT_COLD_BEGIN
 
-/// Inputs: the predicate, then the operands of both bodies. Runs the first if it is true, else the second.
+/// Inputs: the predicate, then the operands of both subgraphs. Runs the first if it is true, else the second.
 struct cond_op {
   static constexpr const char* name = "cond";
   static kernel* prepare(const prepare_context&);
@@ -20,16 +20,16 @@ struct cond_op {
 
 namespace detail {
 
-class cond_kernel final : public kernel_with_bodies {
+class cond_kernel final : public kernel_with_subgraphs {
  public:
   explicit cond_kernel(const prepare_context& p)
-      : kernel_with_bodies(p), parameters_(inputs_.size() - 1), results_(outputs_.size()) {}
+      : kernel_with_subgraphs(p), parameters_(inputs_.size() - 1), results_(outputs_.size()) {}
 
   void run(const kernel_context& f) override {
     const bool taken = read<bool>(f, f.buffers[inputs_[0]]);
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = f.buffers[inputs_[i + 1]];
     for (std::size_t i = 0; i < results_.size(); ++i) results_[i] = f.buffers[outputs_[i]];
-    run_body(f, taken ? 0 : 1, parameters_.data(), results_.data());
+    run_subgraph(f, taken ? 0 : 1, parameters_.data(), results_.data());
   }
   std::string describe() const override {
     return str_cat({"cond of ", parameters_.size(), parameters_.size() == 1 ? " operand" : " operands"});
@@ -43,7 +43,7 @@ class cond_kernel final : public kernel_with_bodies {
 
 inline kernel* cond_op::prepare(const prepare_context& p) { return new detail::cond_kernel(p); }
 
-// It has a kernel for GPUs in every file: it launches those of its bodies.
+// It has a kernel for GPUs in every file: it launches those of its subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<cond_op>{
     nullptr, [](const prepare_context& p, gpu::device&) { return cond_op::prepare(p); }};
@@ -58,14 +58,14 @@ inline void cond_op::gradient(gradient_context& g) {
     if (g.has_upstream(o)) c.inputs.push_back(g.upstream(o).id());
   sequence<symbol> gradients[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    c.bodies.push_back(where.add_body(where.body(g.c.bodies[k]).name));
-    graph_body& made = where.body(c.bodies[k]);
+    c.subgraphs.push_back(where.add_subgraph(where.subgraph_at(g.c.subgraphs[k]).name));
+    subgraph& made = where.subgraph_at(c.subgraphs[k]);
     sequence<symbol> operands, wanted, from, upstream;
     for (std::size_t i = 1; i < g.c.inputs.size(); ++i) {
       operands.push_back(detail::add_parameter(made, g.input(i).info()));
       if (g.needs_gradient(i)) wanted.push_back(operands.back());
     }
-    const sequence<symbol> results = detail::copy_body(where.body(g.c.bodies[k]), made.nodes, operands);
+    const sequence<symbol> results = detail::copy_subgraph(where.subgraph_at(g.c.subgraphs[k]), made.nodes, operands);
     for (std::uint32_t o = 0; o < results.size(); ++o)
       if (g.has_upstream(o)) {
         from.push_back(results[o]);
@@ -80,7 +80,7 @@ inline void cond_op::gradient(gradient_context& g) {
       reached.push_back(i);
       c.outputs.push_back(g.input(i).info());
       for (std::size_t k = 0; k < 2; ++k) {
-        graph_body& made = where.body(c.bodies[k]);
+        subgraph& made = where.subgraph_at(c.subgraphs[k]);
         const symbol d = gradients[k][w];
         made.results.push_back((d.is_number() ? detail::record_fill(made.nodes, 0, g.input(i).info()) : d).id());
       }
@@ -89,7 +89,7 @@ inline void cond_op::gradient(gradient_context& g) {
   }
   if (reached.empty()) return;
   // What neither branch needs for it is not kept for it.
-  graph_body &then = where.body(c.bodies[0]), &otherwise = where.body(c.bodies[1]);
+  subgraph &then = where.subgraph_at(c.subgraphs[0]), &otherwise = where.subgraph_at(c.subgraphs[1]);
   const sequence<char> first_needs = detail::nodes_reached(then), second_needs = detail::nodes_reached(otherwise);
   for (std::size_t i = then.parameters.size(); i-- > 0;) {
     if (first_needs[then.parameters[i].node] || second_needs[otherwise.parameters[i].node]) continue;
@@ -111,7 +111,7 @@ auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, co
   node_def c;
   c.op = &operation_of<cond_op>;
   c.inputs = {predicate.id()};
-  body_recorder first(where, "then"), second(where, "else");
+  subgraph_recorder first(where, "then"), second(where, "else");
   const auto results = std::apply(
       [&](const auto&... x) {
         (c.inputs.push_back(x.id()), ...);
@@ -120,18 +120,18 @@ auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, co
         return r;
       },
       entered);
-  for (const value& r : first.body().results) c.outputs.push_back(first.body().nodes.info(r));
-  c.bodies = {first.number(), second.number()};
+  for (const value& r : first.made().results) c.outputs.push_back(first.made().nodes.info(r));
+  c.subgraphs = {first.number(), second.number()};
   return outputs_as(where.record(static_cast<node_def&&>(c)), results);
 }
 
 template <class Then, class Else, class... Parameters>
 constexpr auto find_branch_mistake() {
-  if constexpr (!is_body_of<Then, Parameters...> || !is_body_of<Else, Parameters...>) {
-    return body_takes_other_parameters<Parameters...>{};
+  if constexpr (!is_subgraph_of<Then, Parameters...> || !is_subgraph_of<Else, Parameters...>) {
+    return subgraph_takes_other_parameters<Parameters...>{};
   } else {
-    using then_result = result_of_body<Then, Parameters...>;
-    using else_result = result_of_body<Else, Parameters...>;
+    using then_result = result_of_subgraph<Then, Parameters...>;
+    using else_result = result_of_subgraph<Else, Parameters...>;
     using mistake = first_mistake<result_is_not_an_expression<then_result>, result_is_not_an_expression<else_result>>;
     if constexpr (!correct<mistake>)
       return mistake{};

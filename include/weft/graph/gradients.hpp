@@ -28,7 +28,7 @@ namespace detail {
 
 sequence<symbol> gradients(symbol y, const sequence<symbol>& xs);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   for (const symbol& x : xs) {

@@ -24,7 +24,7 @@ enum class reuse : unsigned char {
   automatic  ///< those that are there, else made (tf.AUTO_REUSE)
 };
 
-struct graph_body;
+struct subgraph;
 
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
@@ -96,16 +96,16 @@ class graph final : public op_builder {
       __atomic_fetch_add(&growing_runs_, 1, __ATOMIC_RELAXED);
   }
 
-  // ---- bodies of nodes: graphs of their own, which know the names of extents and the kernels of the whole ----
+  // ---- subgraphs of nodes: graphs of their own, which know the names of extents and the kernels of the whole ----
 
-  /// The graph itself or, of a body, the one in which it lies, however deep.
+  /// The graph itself or, of a subgraph, the one in which it lies, however deep.
   graph& whole() { return whole_ ? *whole_ : *this; }
   const graph& whole() const { return whole_ ? *whole_ : *this; }
-  bool is_body() const { return whole_ != nullptr; }
+  bool is_subgraph() const { return whole_ != nullptr; }
   /// A new one. The name is for messages and prints.
-  std::uint32_t add_body(const char* name);
-  graph_body& body(std::uint32_t number) { return *whole().bodies_[number]; }
-  const graph_body& body(std::uint32_t number) const { return *whole().bodies_[number]; }
+  std::uint32_t add_subgraph(const char* name);
+  subgraph& subgraph_at(std::uint32_t number) { return *whole().subgraphs_[number]; }
+  const subgraph& subgraph_at(std::uint32_t number) const { return *whole().subgraphs_[number]; }
 
   // ---- recording ----
 
@@ -154,13 +154,13 @@ class graph final : public op_builder {
     for (const value& v : def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
     for (auto a : def.attributes) h.add(static_cast<std::uint64_t>(a));
     for (auto l : def.literals) h.add(l);
-    for (auto b : def.bodies) h.add(b);
+    for (auto b : def.subgraphs) h.add(b);
     for (const auto& o : def.outputs) h.add(o);
     const auto same = [&](std::uint32_t n) {
       const node_def& other = nodes_[n].def;
       return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
              other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-             other.bodies == def.bodies && nodes_[n].device == here.device && nodes_[n].beside == here.beside;
+             other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
@@ -193,9 +193,9 @@ class graph final : public op_builder {
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
 
   std::uint64_t random_key(const std::uint64_t* seed) override {
-    if (is_body())
+    if (is_subgraph())
       throw error(error_code::unimplemented, "random numbers",
-                  "are not drawn in a body of cond or while_loop: draw them outside, and pass them as an operand");
+                  "are not drawn in a subgraph of cond or while_loop: draw them outside, and pass them as an operand");
     detail::hasher h;
     h.add(seed_);
     h.add(std::uint64_t{seed != nullptr});
@@ -243,7 +243,7 @@ class graph final : public op_builder {
   std::uint64_t hash() const;
 
  private:
-  friend struct graph_body;
+  friend struct subgraph;
   explicit graph(graph* whole) : whole_(whole), outer_places_(whole->places_.size()) {}
 
   std::uint64_t hash_nodes() const {
@@ -257,7 +257,7 @@ class graph final : public op_builder {
       for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
       for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
       for (auto l : n.def.literals) h.add(l);
-      for (auto b : n.def.bodies) h.add(b);
+      for (auto b : n.def.subgraphs) h.add(b);
       for (const auto& o : n.def.outputs) h.add(o);
     }
     for (const auto& [code, size] : extents_)
@@ -329,7 +329,7 @@ class graph final : public op_builder {
                 d);
       if (p.beside != graph_node::no_node) break;
     }
-    if (is_body() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
+    if (is_subgraph() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
       throw error(
           error_code::invalid_argument, name,
           "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
@@ -380,38 +380,38 @@ class graph final : public op_builder {
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
   sequence<const primitive_table*> primitives_;
-  graph* whole_ = nullptr;        // of a body
+  graph* whole_ = nullptr;        // of a subgraph
   std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
-  sequence<graph_body*> bodies_;
+  sequence<subgraph*> subgraphs_;
 };
 
-/// A body of a node.
-struct graph_body {
-  explicit graph_body(graph& whole, const char* called) : nodes(&whole), name(called) {}
+/// A subgraph of a node.
+struct subgraph {
+  explicit subgraph(graph& whole, const char* called) : nodes(&whole), name(called) {}
 
   graph nodes;
   const char* name;
   sequence<value> parameters, results;
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL graph::~graph() {
-  for (graph_body* b : bodies_) delete b;
+  for (subgraph* b : subgraphs_) delete b;
 }
 
-WEFT_DECL std::uint32_t graph::add_body(const char* name) {
+WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {
   graph& all = whole();
-  all.bodies_.reserve(all.bodies_.size() + 1);
-  all.bodies_.push_back(new graph_body(all, name));
-  return static_cast<std::uint32_t>(all.bodies_.size() - 1);
+  all.subgraphs_.reserve(all.subgraphs_.size() + 1);
+  all.subgraphs_.push_back(new subgraph(all, name));
+  return static_cast<std::uint32_t>(all.subgraphs_.size() - 1);
 }
 
 WEFT_DECL std::uint64_t graph::hash() const {
   detail::hasher h;
   h.add(hash_nodes());
-  for (const graph_body* b : bodies_) h.add(b->nodes.hash_nodes());
-  return bodies_.empty() ? hash_nodes() : h.result();
+  for (const subgraph* b : subgraphs_) h.add(b->nodes.hash_nodes());
+  return subgraphs_.empty() ? hash_nodes() : h.result();
 }
 
 WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared,

@@ -96,7 +96,7 @@ inline void remember_names(graph& g, const shape& spec, const char* const* names
 
 symbol record_leaf(graph&, const operation&, std::string_view name, dtype, const shape&, const char* const* names);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_leaf(graph& g, const operation& op, std::string_view name, dtype type, const shape& spec,
                              const char* const* names) {
@@ -133,7 +133,7 @@ symbol record_variable(graph&, std::string_view name, dtype, shape, const char* 
 symbol record_variable(graph&, std::string_view name, dtype, const shape&, const char* const* names, const void* data,
                        std::size_t bytes, variable_kind);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 /// Throws invalid_argument if elements of an integer type, or bool, do not hold the numbers of a first value.
 inline void check_first_value(std::string_view name, dtype type, const initializer& first) {

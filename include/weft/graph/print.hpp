@@ -129,7 +129,7 @@ inline void print_values(std::string& text, const sequence<value>& values) {
 
 inline void print_nodes(std::string& text, const graph& g, const std::string& indent);
 
-inline void print_body(std::string& text, const graph_body& b, const std::string& indent) {
+inline void print_subgraph(std::string& text, const subgraph& b, const std::string& indent) {
   append(text, {indent, b.name, "("});
   print_values(text, b.parameters);
   text += "):\n";
@@ -149,13 +149,13 @@ inline void print_nodes(std::string& text, const graph& g, const std::string& in
     const std::string device = to_string(n.device);
     if (!device.empty()) append(text, {" on ", device});
     text += "\n";
-    for (const std::uint32_t b : n.def.bodies) print_body(text, g.body(b), indent + "  ");
+    for (const std::uint32_t b : n.def.subgraphs) print_subgraph(text, g.subgraph_at(b), indent + "  ");
   }
 }
 
 }  // namespace detail
 
-/// One line for each node: number, name, operation, operands, type, device; of a node with bodies theirs follow.
+/// One line for each node: number, name, operation, operands, type, device; of a node with subgraphs theirs follow.
 inline std::string to_string(const graph& g) {
   std::string text;
   detail::print_nodes(text, g, "");

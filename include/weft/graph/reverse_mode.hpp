@@ -4,7 +4,7 @@
 
 #include <weft/graph/scopes.hpp>
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 WEFT_COLD_BEGIN
 namespace weft {
 

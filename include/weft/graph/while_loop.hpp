@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <weft/graph/bodies.hpp>
+#include <weft/graph/subgraphs.hpp>
 
 /// A loop in a step. Included by <weft/control_flow.hpp>.
 namespace weft {
@@ -43,7 +43,7 @@ WEFT_COLD_BEGIN
 /// the variables' values before each iteration, [max_iterations, ...]; where there is a condition, the number of
 /// iterations. Rows of iterations that did not run hold anything.
 ///
-/// bodies: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
+/// subgraphs: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
 /// and invariants, which yields the variables and the rows to write.
 ///
 /// So the gradient of a loop is one, in the other direction, without a condition: its variables are the gradients of
@@ -65,7 +65,7 @@ struct loop_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-// It has kernels for GPUs in every file: these launch those of their bodies.
+// It has kernels for GPUs in every file: these launch those of their subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<loop_op>{
     nullptr, [](const prepare_context& p, gpu::device&) { return loop_op::prepare(p, attributes_of<loop_op>(p.c)); }};
@@ -90,10 +90,10 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
 /// GPUs' kernels take 16 bytes at a time. Of rows that lie otherwise they have a copy, in the loop's own memory.
 inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
 
-class loop_kernel_with_bodies final : public kernel_with_bodies {
+class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
  public:
-  loop_kernel_with_bodies(const prepare_context& p, const loop_op::attributes& a)
-      : kernel_with_bodies(p), a_(a), first_(a.conditional ? 0 : 1) {
+  loop_kernel_with_subgraphs(const prepare_context& p, const loop_op::attributes& a)
+      : kernel_with_subgraphs(p), a_(a), first_(a.conditional ? 0 : 1) {
     for (std::size_t j = 0; j < a.variables; ++j) bytes_.push_back(p.inputs[first_ + j].bytes());
     for (std::size_t r = 0; r < a.rows_read; ++r)
       read_bytes_.push_back(row_of(p.inputs[first_ + a.variables + r]).bytes());
@@ -136,7 +136,7 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
     for (std::byte* const at : now_) parameters_.push_back(at);
     add_invariants(f);
     std::byte* const decision = memory(f);
-    run_body(f, 0, parameters_.data(), &decision);
+    run_subgraph(f, 0, parameters_.data(), &decision);
     return read<bool>(f, decision);
   }
 
@@ -167,7 +167,7 @@ class loop_kernel_with_bodies final : public kernel_with_bodies {
     const auto written = [&](std::size_t r) { return f.buffers[outputs_[a_.variables + r]] + row * written_bytes_[r]; };
     for (std::size_t r = 0; r < a_.rows_written; ++r)
       results_[a_.variables + r] = staged(written(r), written_bytes_[r]);
-    run_body(f, a_.conditional ? 1 : 0, parameters_.data(), results_.data());
+    run_subgraph(f, a_.conditional ? 1 : 0, parameters_.data(), results_.data());
     for (std::size_t r = 0; r < a_.rows_written; ++r)
       if (std::byte* const from = results_[a_.variables + r]; from != written(r))
         copy(f, written(r), from, written_bytes_[r]);
@@ -191,7 +191,7 @@ inline bool can_be_kept(const value_info& variable, std::int64_t count) {
   return fits;
 }
 
-/// A loop, of bodies that are written.
+/// A loop, of subgraphs that are written.
 inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
   const std::size_t first = a.conditional ? 0 : 1;
   a.kept = a.max_iterations >= 0;
@@ -211,7 +211,7 @@ inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
 }  // namespace detail
 
 inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
-  return new detail::loop_kernel_with_bodies(p, a);
+  return new detail::loop_kernel_with_subgraphs(p, a);
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const auto a = attributes_of<loop_op>(p.c);
@@ -238,9 +238,9 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
   const std::size_t first = a.conditional ? 0 : 1, rows = first + a.variables, invariants = rows + a.rows_read,
                     first_kept = a.variables + a.rows_written;
   node_def c;
-  c.bodies = {where.add_body("gradient")};
-  graph_body& made = where.body(c.bodies[0]);
-  const graph_body& body = where.body(g.c.bodies.back());
+  c.subgraphs = {where.add_subgraph("gradient")};
+  subgraph& made = where.subgraph_at(c.subgraphs[0]);
+  const subgraph& body = where.subgraph_at(g.c.subgraphs.back());
 
   // What an iteration computes, and its gradient.
   sequence<symbol> operands;
@@ -248,7 +248,7 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
     const value_info& info = g.input(i).info();
     operands.push_back(detail::add_parameter(made, i >= rows && i < invariants ? detail::row_of(info) : info));
   }
-  const sequence<symbol> results = detail::copy_body(body, made.nodes, operands);
+  const sequence<symbol> results = detail::copy_subgraph(body, made.nodes, operands);
   const auto parameter_like = [&](std::size_t output) {
     const value_info& info = g.c.outputs[output];
     return detail::add_parameter(made, output < a.variables ? info : detail::row_of(info));
@@ -386,7 +386,7 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
   };
   loop_op::attributes a{o.max_iterations, (std::size_t{!is_invariant<X>} + ...), 0, 0, true, false, false};
   node_def c;
-  body_recorder first(where, "condition"), second(where, "body");
+  subgraph_recorder first(where, "condition"), second(where, "body");
   const auto results = std::apply(
       [&](const auto&... x) {
         c.inputs = variables_first({x.id()...});
@@ -394,9 +394,9 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
         return second.record(body, x...);
       },
       std::tuple{enter(where, operands)...});
-  for (graph_body* const b : {&first.body(), &second.body()}) b->parameters = variables_first(b->parameters);
+  for (subgraph* const b : {&first.made(), &second.made()}) b->parameters = variables_first(b->parameters);
   for (std::size_t j = 0; j < a.variables; ++j) c.outputs.push_back(where.info(c.inputs[j]));
-  c.bodies = {first.number(), second.number()};
+  c.subgraphs = {first.number(), second.number()};
   return outputs_as(record_loop(where, static_cast<node_def&&>(c), a), results);
 }
 
@@ -426,11 +426,11 @@ auto run_while(const Condition& condition, const Body& body, const loop_options&
 
 template <class Variables, class Condition, class Body, class... Parameters>
 constexpr auto find_body_mistake() {
-  if constexpr (!is_body_of<Condition, Parameters...> || !is_body_of<Body, Parameters...>) {
-    return body_takes_other_parameters<Parameters...>{};
+  if constexpr (!is_subgraph_of<Condition, Parameters...> || !is_subgraph_of<Body, Parameters...>) {
+    return subgraph_takes_other_parameters<Parameters...>{};
   } else {
-    using result = result_of_body<Body, Parameters...>;
-    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_body<Condition, Parameters...>>,
+    using result = result_of_subgraph<Body, Parameters...>;
+    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_subgraph<Condition, Parameters...>>,
                                   result_is_not_an_expression<result>>;
     if constexpr (!correct<mistake>)
       return mistake{};
@@ -486,7 +486,7 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 /// of their own. The condition returns a scalar of bool, the body an expression for each variable, or a std::tuple of
 /// them, of the variable's elements and extents; the loop's results are the variables' last values, those of the first
 /// kind if the condition does not hold at all. What else they read of the graph is passed as `invariant(w)`. A bound
-/// stops the loop (tf's maximum_iterations). For what bodies cannot do see cond.
+/// stops the loop (tf's maximum_iterations). For what subgraphs cannot do see cond.
 ///
 /// Gradients pass through loops with a bound, to variables and invariants. The values of variables that they need are
 /// kept, of each iteration: [max_iterations, ...] of each; all else is computed again. Over tensors it runs at once.

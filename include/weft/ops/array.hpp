@@ -62,7 +62,7 @@ WEFT_INSTANTIATE(kernel* prepare_declared<argmax_op<float>>(const prepare_contex
 
 namespace detail {
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void check_indices(const prepare_context& p, std::size_t axis) {
   const std::int64_t extent = p.inputs[0].extents[axis];

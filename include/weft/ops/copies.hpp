@@ -130,7 +130,7 @@ struct split_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 namespace detail {
 

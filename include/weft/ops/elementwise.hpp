@@ -82,7 +82,7 @@ namespace detail {
 
 [[noreturn]] void refuse_number(bool negative, std::uint64_t magnitude, dtype);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void refuse_number(bool negative, std::uint64_t magnitude, dtype type) {
   throw error(error_code::invalid_argument, "expression",

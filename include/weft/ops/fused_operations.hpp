@@ -116,7 +116,7 @@ struct fill_op {
 
 }  // namespace detail
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 namespace detail {
 

@@ -88,7 +88,7 @@ struct graph_leaves {
 symbol record_fused(const graph_leaves&, const operation&, const void* detail, const value_info& output,
                     sequence<std::int64_t> attributes);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
                               sequence<std::int64_t> attributes) {
@@ -204,7 +204,7 @@ struct iteration_space {
 
 void eager_map(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void eager_map(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
   const shape& extents = space.extents;

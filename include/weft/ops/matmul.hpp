@@ -31,7 +31,7 @@ struct matmul_attributes {
 symbol record_product(const operation&, symbol a, symbol b, const shape& extents, const matmul_attributes&);
 void matmul_gradient(gradient_context&, const matmul_attributes&);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const shape& extents,
                                 const matmul_attributes& t) {

@@ -44,8 +44,8 @@ struct node_def {
   sequence<value> inputs;
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
-  sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
-  sequence<std::uint32_t> bodies;    ///< graphs of its own, by their numbers among the graph's bodies
+  sequence<std::uint64_t> literals;   ///< numbers in an expression, by their bits
+  sequence<std::uint32_t> subgraphs;  ///< graphs of its own, by their numbers among the graph's subgraphs
 };
 
 namespace detail {
@@ -136,7 +136,7 @@ enum class operand_use : unsigned char {
   update,   ///< a variable: reads and writes it
 };
 
-struct prepared_bodies;
+struct prepared_subgraphs;
 
 /// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
 struct prepare_context {
@@ -147,7 +147,7 @@ struct prepare_context {
   const std::uint32_t* output_slots;
   gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
   image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
-  prepared_bodies* bodies = nullptr;                  ///< of a node that has some (ops/bodies.hpp); taken over
+  prepared_subgraphs* subgraphs = nullptr;            ///< of a node that has some (ops/subgraphs.hpp); taken over
 };
 
 class gradient_context;
@@ -229,7 +229,7 @@ struct operation {
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
   /// Whether an output is computed only if somebody reads it. Its address is null otherwise.
   bool (*optional)(const node_def&, std::uint32_t output) = nullptr;
-  /// Of what has bodies: the memory that it needs itself while it runs, in bytes.
+  /// Of what has subgraphs: the memory that it needs itself while it runs, in bytes.
   std::size_t (*workspace_bytes)(const prepare_context&) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;

@@ -34,7 +34,7 @@ struct stop_gradient_op {
 
 namespace detail {
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_reshape(symbol x, const shape& extents) {
   return x.extents() == extents ? x : record_call(operation_of<reshape_op>, {x}, {x.type(), extents});

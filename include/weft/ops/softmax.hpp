@@ -16,7 +16,7 @@ WEFT_COLD_BEGIN
 symbol sum_last(symbol);
 symbol softmax_gradient(symbol y, symbol upstream);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol sum_last(symbol x) {
   const std::int64_t last = std::int64_t{1} << (x.extents().rank - 1);

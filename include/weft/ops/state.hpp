@@ -49,7 +49,7 @@ WEFT_COLD_BEGIN
 void check_assigned(const prepare_context&, std::size_t k);
 kernel* prepare_add(const prepare_context&, device::block_function);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))

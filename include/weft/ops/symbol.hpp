@@ -136,7 +136,7 @@ symbol record_call(const operation&, const symbol* operands, std::size_t count, 
 /// An output of the node that another output belongs to.
 inline symbol output_of(symbol x, std::uint32_t output) { return {x.builder(), {x.id().node, output}}; }
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_call(const operation& op, std::initializer_list<symbol> operands, const value_info& output,
                              sequence<std::int64_t> attributes, const void* detail) {

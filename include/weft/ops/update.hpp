@@ -380,7 +380,7 @@ inline std::size_t input_of_list(const node_def& c, std::size_t list) {
   return c.inputs.size() - 2 * (row_lists(c) - list);
 }
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void check_update(const prepare_context& p, const optimizer_layout& of) {
   for (std::size_t k = 0; k < of.slots; ++k)

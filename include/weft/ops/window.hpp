@@ -99,7 +99,7 @@ inline convolution_shape convolution_of(const window_attributes& a, const shape&
           a.dilation_width, a.pad_top, a.pad_bottom, a.pad_left,      a.pad_right};
 }
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                                    std::int64_t filters, const window_options& o) {

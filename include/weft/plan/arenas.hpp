@@ -57,7 +57,7 @@ class arena_memory {
   sequence<std::size_t> block_bytes_;
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void arena_memory::reserve(const program& p, const environment& session, gpu_step* gpus, const binding& b) {
   blocks_.resize(p.arenas.size());

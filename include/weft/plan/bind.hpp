@@ -16,7 +16,7 @@ namespace weft::plan {
 /// same; null: none.
 gpu::owned<binding> bind(compiled_step&, const fed_value* fed, const extent_bindings& known, const binding* like);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 /// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
 WEFT_DECL void bind_extents(const program& p, binding& b, const fed_value* fed, const extent_bindings& before) {
@@ -63,12 +63,12 @@ WEFT_DECL void assign_addresses(compiled_step& step, binding& b) {
   const buffer_assignment assigned(p, step.infos.data());
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
   b.addresses.resize(p.buffers.size());
-  if (!p.is_body) step.arenas.reserve(p, session, step.gpus.get(), b);
+  if (!p.is_subgraph) step.arenas.reserve(p, session, step.gpus.get(), b);
   b.bases = step.arenas.bases();
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
     if (p.buffers[i].kind == buffer_kind::arena)
-      b.addresses[i] = p.is_body ? reinterpret_cast<std::byte*>(assigned.offset(i))
-                                 : b.bases[p.buffers[i].arena] + assigned.offset(i);
+      b.addresses[i] = p.is_subgraph ? reinterpret_cast<std::byte*>(assigned.offset(i))
+                                     : b.bases[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = session.variables[p.nodes[n].number].address();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();

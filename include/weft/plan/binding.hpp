@@ -44,7 +44,7 @@ struct binding {
   sequence<std::byte*> addresses;   ///< of each buffer
   sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
   sequence<std::size_t> arena_bytes;
-  sequence<std::size_t> workspaces;  ///< bytes that each node with bodies needs while it runs
+  sequence<std::size_t> workspaces;  ///< bytes that each node with subgraphs needs while it runs
   gpu::owned<gpu_binding> on_gpus;
 
   /// About what it holds: kernels are shared, but counted for each.

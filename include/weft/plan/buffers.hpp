@@ -46,9 +46,9 @@ inline void number_buffers(program& p) {
     if (c.op->alias || c.op->writes) p.buffers[p.nodes[n].first_buffer].root = p.root_of(c.inputs[0]);
   }
   for (std::uint32_t n = 0; n < p.running; ++n) {
-    if (p.def(n).bodies.empty()) continue;
+    if (p.def(n).subgraphs.empty()) continue;
     step_buffer b;
-    b.declared = {dtype::uint8, {}};  // its size is known when the bodies are bound
+    b.declared = {dtype::uint8, {}};  // its size is known when the subgraphs are bound
     b.root = static_cast<std::uint32_t>(p.buffers.size());
     p.nodes[n].workspace = b.root;
     p.buffers.push_back(b);

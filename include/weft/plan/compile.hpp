@@ -28,7 +28,7 @@ void compile(compiled_step&, extent_bindings& known);
 
 /// The passes that look at the graph alone: a program whose nodes are those that the request needs, in their order.
 /// `home`: where what is fed and fetched lies.
-gpu::owned<program> schedule(const graph&, step_request, bool is_body, device_number home);
+gpu::owned<program> schedule(const graph&, step_request, bool is_subgraph, device_number home);
 
 /// The subgraphs of a step's nodes. Programs without any do not pay for them: subgraphs.hpp is behind this.
 class step_subgraphs {
@@ -37,7 +37,7 @@ class step_subgraphs {
   /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see bind().
   virtual void bind(binding&, const binding* like) = 0;
   /// Of a node that was bound.
-  virtual prepared_bodies* of(std::uint32_t node) = 0;
+  virtual prepared_subgraphs* of(std::uint32_t node) = 0;
 };
 
 /// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
@@ -50,8 +50,8 @@ struct compiled_step {
       : session(s), made(schedule(g, std::move(request), false, {})) {}
   /// Of a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and the
   /// queue or the threads.
-  compiled_step(const environment& s, const graph_body& body, device_number on)
-      : session(s), made(schedule(body.nodes, {body.results, {}, body.parameters}, true, on)) {}
+  compiled_step(const environment& s, const subgraph& of, device_number on)
+      : session(s), made(schedule(of.nodes, {of.results, {}, of.parameters}, true, on)) {}
   compiled_step(const compiled_step&) = delete;
   compiled_step& operator=(const compiled_step&) = delete;
 
@@ -66,11 +66,11 @@ struct compiled_step {
   arena_memory arenas;
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
-WEFT_DECL gpu::owned<program> schedule(const graph& g, step_request request, bool is_body, device_number home) {
+WEFT_DECL gpu::owned<program> schedule(const graph& g, step_request request, bool is_subgraph, device_number home) {
   auto made = gpu::owned(new program(g, std::move(request)));
-  made->is_body = is_body;
+  made->is_subgraph = is_subgraph;
   made->home = home;
   prune(*made);
   order(*made);
@@ -81,11 +81,11 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   const program& p = *step.made;
   step.subgraphs = {};
   bool any = false;
-  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
+  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).subgraphs.empty());
   if (!any) return;
   if (!new_step_subgraphs)
     throw error(error_code::failed_precondition, "prepare",
-                "a step with cond or while_loop needs what <weft/control_flow.hpp> includes");
+                "a step with cond or while_loop needs a file of the program that includes <weft/control_flow.hpp>");
   step.subgraphs = gpu::owned(new_step_subgraphs(step));
 }
 
@@ -95,14 +95,14 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
     ~restart() {
       if (!step) return;
       const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(step->made);
-      step->made = schedule(made->g, made->request, made->is_body, made->home);
+      step->made = schedule(made->g, made->request, made->is_subgraph, made->home);
       step->gpus = {};
     }
   } unless_compiled{&step};
   const environment& session = step.session;
   program& p = *step.made;
   place(p, [&](std::uint32_t n) {
-    if (p.is_body) return p.home;
+    if (p.is_subgraph) return p.home;
     const operation* const o = p.g[n].def.op;
     if (o == &operation_of<variable_op>) return session.variables[n].where;
     if (!o->writes) return session.place.of(n);
@@ -110,9 +110,9 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
     while (p.g[n].def.op->alias);
     return session.variables[n].where;
   });
-  p.cpus = p.is_body ? 1 : session.cpus;
+  p.cpus = p.is_subgraph ? 1 : session.cpus;
   p.lanes_per_device =
-      p.gpus || p.is_body ? 1 : session.lanes_per_device;  // one thread drives the GPUs, and does it all
+      p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // one thread drives the GPUs, and does it all
   if (p.gpus) step.gpus = gpu::owned(session.gpus->new_step());
   number_buffers(p);
   step.infos.clear();

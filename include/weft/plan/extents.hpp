@@ -27,7 +27,7 @@ class program_extents {
       for (const std::uint32_t n : {in.node, in.leader}) {
         if (n == none || in.copies) continue;
         for (std::size_t k = 0; k < operands.count(n); ++k) add(operands.buffers(n)[k]);
-        add_bodies(p.g, p.def(n), add_extents);
+        add_subgraphs(p.g, p.def(n), add_extents);
       }
     }
   }
@@ -43,12 +43,12 @@ class program_extents {
 
  private:
   template <class Add>
-  __attribute__((noinline)) static void add_bodies(const graph& g, const node_def& c, const Add& add) {
-    for (const std::uint32_t b : c.bodies) {
-      const graph& body = g.body(b).nodes;
-      for (std::uint32_t n = 0; n < body.size(); ++n) {
-        for (const value_info& v : body[n].def.outputs) add(v.extents);
-        add_bodies(g, body[n].def, add);
+  __attribute__((noinline)) static void add_subgraphs(const graph& g, const node_def& c, const Add& add) {
+    for (const std::uint32_t b : c.subgraphs) {
+      const graph& nodes = g.subgraph_at(b).nodes;
+      for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+        for (const value_info& v : nodes[n].def.outputs) add(v.extents);
+        add_subgraphs(g, nodes[n].def, add);
       }
     }
   }
@@ -98,7 +98,7 @@ class buffer_extents {
   sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // and the number of their extents
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL void buffer_extents::list(const program& p) {
   const auto from = static_cast<std::uint32_t>(infos_.size());

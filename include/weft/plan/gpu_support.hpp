@@ -79,7 +79,9 @@ class gpu_support {
 inline gpu_support* (*new_gpu_support)(const gpu_options&) = nullptr;
 
 /// Why there is no GPU, as a sentence's end.
-inline std::string (*no_gpu_reason)() = [] { return std::string("this program knows none: include <weft/cuda.hpp>"); };
+inline std::string (*no_gpu_reason)() = [] {
+  return std::string("this program contains no GPU code: include <weft/cuda.hpp>");
+};
 
 }  // namespace plan
 }  // namespace weft

@@ -14,7 +14,7 @@ void prepare_kernels(const compiled_step&, binding&, const binding* like);
 /// The call that a node's kernel is made from; `operands` has room for what is known of them.
 prepare_context context_of(const compiled_step&, std::uint32_t n, sequence<value_info>& operands);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 class snapshot_kernel final : public kernel {
  public:
@@ -37,7 +37,7 @@ class kernel_preparation {
       return new snapshot_kernel(i.reads[0], i.writes[0], step_.infos[i.writes[0]].bytes());
     }
     prepare_context own = context_of(step_, i.node, of_node_);
-    if (step_.subgraphs) own.bodies = step_.subgraphs->of(i.node);
+    if (step_.subgraphs) own.subgraphs = step_.subgraphs->of(i.node);
     if (i.leader == none) return prepare(i.node, own);
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;
@@ -53,7 +53,9 @@ class kernel_preparation {
     const operation& op = p_.op(n);
     if (p_.nodes[n].on.gpu) return step_.gpus->prepare(p_, n, c, fusion);
     if (fusion) return op.prepare_fused(c, *fusion);
-    if (!op.prepare_cpu) throw error(error_code::unimplemented, p_.name(n), {op.name, " has no kernel for the CPU"});
+    if (!op.prepare_cpu)
+      throw error(error_code::unimplemented, p_.name(n),
+                  {op.name, " has no kernel for a CPU: place the node on a GPU"});
     return op.prepare_cpu(c);
   }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/plan/index.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -20,13 +21,13 @@ class layout_choice {
 
   /// A kernel that takes either, and how many seconds it takes less with channels first; returns its number.
   std::uint32_t add_kernel(double gain) {
-    first_value_.push_back(no_value);
+    first_value_.push_back(none);
     gain_.push_back(gain);
     return static_cast<std::uint32_t>(gain_.size() - 1);
   }
   /// The kernel reads or writes the value.
   void uses(std::uint32_t kernel, std::uint32_t value) {
-    if (first_value_[kernel] == no_value) first_value_[kernel] = value;
+    if (first_value_[kernel] == none) first_value_[kernel] = value;
     parent_[root(value)] = root(first_value_[kernel]);
   }
   /// What has its images channels last whatever happens reads or writes the value; a copy of it takes so many seconds.
@@ -37,16 +38,14 @@ class layout_choice {
     sequence<double> balance(parent_.size(), 0);
     for (std::uint32_t v = 0; v < parent_.size(); ++v) balance[root(v)] -= seconds_[v];
     for (std::size_t k = 0; k < gain_.size(); ++k)
-      if (first_value_[k] != no_value) balance[root(first_value_[k])] += gain_[k];
+      if (first_value_[k] != none) balance[root(first_value_[k])] += gain_[k];
     sequence<bool> first(gain_.size(), false);
     for (std::size_t k = 0; k < gain_.size(); ++k)
-      first[k] = first_value_[k] != no_value && balance[root(first_value_[k])] > 0;
+      first[k] = first_value_[k] != none && balance[root(first_value_[k])] > 0;
     return first;
   }
 
  private:
-  static constexpr std::uint32_t no_value = ~std::uint32_t{0};
-
   std::uint32_t root(std::uint32_t v) const {
     while (parent_[v] != v) v = parent_[v];
     return v;

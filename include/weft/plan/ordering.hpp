@@ -58,8 +58,9 @@ class ordering {
   std::uint32_t written_variable(std::uint32_t writer, value v) const {
     const std::uint32_t variable = p_.variable_behind(v);
     if (variable == none)
-      throw error(error_code::invalid_argument, p_.name(writer),
-                  {"writes ", p_.name(p_.computed_by(v)), ", which is fed in the same step"});
+      throw error(
+          error_code::invalid_argument, p_.name(writer),
+          {"writes ", p_.name(p_.computed_by(v)), ", which is fed in the same step: feed it or write it, not both"});
     return variable;
   }
 
@@ -79,7 +80,8 @@ class ordering {
         mark_all_after(next);
         if (seen_[n] == search_)
           throw error(error_code::unimplemented, p_.name(n),
-                      {"reads the value of ", p_.name(variable), " after a write and runs after another write"});
+                      {"reads the value of ", p_.name(variable),
+                       " after a write and runs after another write: read it before that one"});
         edge(n, next);
       }
     }
@@ -154,7 +156,8 @@ class ordering {
         if (--waits_[next] == 0) add(next);
     }
     if (order.size() != wanted)
-      throw error(error_code::invalid_argument, "prepare", "control dependencies form a cycle");
+      throw error(error_code::invalid_argument, "prepare",
+                  "the control dependencies of the step form a cycle: remove one of them");
     p_.running = wanted;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n)
       if (!p_.nodes[n].runs) order.push_back(n);

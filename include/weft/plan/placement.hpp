@@ -40,7 +40,7 @@ class placement {
            !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
   }
 
-  /// "on /device:GPU:0: it was asked for"
+  /// "on /device:GPU:0: the node names it"
   std::string explain(std::uint32_t n) const {
     const char* rule;
     const device_number d = decide(n, rule);
@@ -66,26 +66,26 @@ class placement {
     }
     if (graph_[n].beside != graph_node::no_node) {
       const device_number d = decide(first_of_group(n), rule);
-      rule = "what it is colocated with is there";
+      rule = "the node that it is colocated with is there";
       return d;
     }
     const device_spec& asked = graph_[n].device;
     const bool own = !asked.has_kind();
     const device_spec& want = own ? preferred_ : asked;
-    rule = own ? "the session's own choice, for it names no device" : "it was asked for";
+    rule = own ? "the session's own choice, since the node names no device" : "the node names it";
     if (is_of_kind(want, cuda::name)) {
       const std::uint32_t ordinal = number_of(want);
       const std::size_t gpus = count();
       if (ordinal >= gpus) {
-        rule = "it was asked to be on a GPU, and there is none of that number";
+        rule = "the GPU that the node names does not exist";
         if (soft_) return {};
         throw error(error_code::invalid_argument, graph_[n].name,
-                    {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s)", gpus == 0 ? ": " : "",
-                     gpus == 0 ? no_gpu_reason() : std::string()});
+                    {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s): ",
+                     gpus == 0 ? no_gpu_reason() : std::string("name one of them, or set allow_soft_placement")});
       }
       const std::uint32_t without = without_kernel(n);
       if (without == graph_node::no_node) return {true, ordinal};
-      rule = without == n ? "there is no kernel of it for a GPU" : "what is colocated with it has no kernel for a GPU";
+      rule = without == n ? "it has no kernel for a GPU" : "a node colocated with it has no kernel for a GPU";
       if (own || soft_) return {};
       throw error(error_code::unimplemented, graph_[without].name,
                   {graph_[without].def.op->name, " is placed on ", to_string(want),
@@ -93,15 +93,16 @@ class placement {
                    "session_options::allow_soft_placement runs the rest on the CPU"});
     }
     if (want.has_kind() && !is_of_kind(want, cpu::name))
-      throw error(error_code::unimplemented, graph_[n].name,
-                  {"is placed on ", to_string(want), "; a session has CPU devices and GPUs"});
+      throw error(
+          error_code::unimplemented, graph_[n].name,
+          {"is placed on ", to_string(want), ", but a session has CPU devices and GPUs only: name cpu{n} or cuda{n}"});
     const std::uint32_t ordinal = number_of(want);
     if (ordinal >= cpus_) {
-      rule = "it was asked to be on a CPU device, and there is none of that number";
+      rule = "the CPU device that the node names does not exist";
       if (soft_) return {};
       throw error(error_code::invalid_argument, graph_[n].name,
                   {"is placed on ", to_string(want), ", but the session has ", cpus_,
-                   " CPU device(s): session_options::devices says how many"});
+                   " CPU device(s): set session_options::devices"});
     }
     return {false, ordinal};
   }
@@ -113,17 +114,17 @@ class placement {
 
   /// Of a node and what is colocated with it: one that has no kernel for a GPU; no_node if all have.
   std::uint32_t without_kernel(std::uint32_t n) const {
-    if (!has_kernel(graph_[n].def) || !bodies_have_kernels(graph_[n].def)) return n;
+    if (!has_kernel(graph_[n].def) || !subgraphs_have_kernels(graph_[n].def)) return n;
     for (const std::uint32_t c : graph_.colocated())
       if (first_of_group(c) == n && !has_kernel(graph_[c].def)) return c;
     return graph_node::no_node;
   }
 
-  __attribute__((noinline)) bool bodies_have_kernels(const node_def& what) const {
-    for (const std::uint32_t b : what.bodies) {
-      const graph& body = graph_.body(b).nodes;
-      for (std::uint32_t n = 0; n < body.size(); ++n)
-        if (!has_kernel(body[n].def) || !bodies_have_kernels(body[n].def)) return false;
+  __attribute__((noinline)) bool subgraphs_have_kernels(const node_def& what) const {
+    for (const std::uint32_t b : what.subgraphs) {
+      const graph& nodes = graph_.subgraph_at(b).nodes;
+      for (std::uint32_t n = 0; n < nodes.size(); ++n)
+        if (!has_kernel(nodes[n].def) || !subgraphs_have_kernels(nodes[n].def)) return false;
     }
     return true;
   }

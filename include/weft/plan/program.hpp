@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/plan/device_number.hpp>
+#include <weft/plan/index.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
@@ -19,9 +20,6 @@ struct step_request {
   sequence<value> feeds;
 };
 
-/// Stands for no node, buffer, instruction or lane.
-inline constexpr std::uint32_t none = ~std::uint32_t{0};
-
 /// A node of the graph as a part of a step. Its index in `program::nodes` is its number there.
 struct step_node {
   std::uint32_t number = 0;  ///< in the graph
@@ -32,7 +30,7 @@ struct step_node {
   std::uint32_t follower = none;   ///< the node that runs with it, on what it computes
   std::uint32_t leader = none;     ///< the node whose result it takes in
   std::uint32_t snapshot = none;   ///< of a variable whose old value is copied before the step: the copy's buffer
-  std::uint32_t workspace = none;  ///< of one with bodies: the buffer for what it and they need while they run
+  std::uint32_t workspace = none;  ///< of one with subgraphs: the buffer for what it and they need while they run
   bool reads_snapshots = false;    ///< the old value of a variable, after a write of it
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
@@ -90,8 +88,8 @@ struct program {
 
   const graph& g;
   step_request request;
-  bool is_body = false;  ///< of a node
-  device_number home;    ///< where what is fed and fetched lies
+  bool is_subgraph = false;  ///< of a node
+  device_number home;        ///< where what is fed and fetched lies
 
   // prune, order
   sequence<step_node> nodes;  ///< first those that run, in order
@@ -212,12 +210,6 @@ struct program {
     return b.root;
   }
 };
-
-inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
-  for (const std::uint32_t y : list)
-    if (x == y) return true;
-  return false;
-}
 
 }  // namespace weft::plan
 

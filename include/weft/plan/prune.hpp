@@ -35,13 +35,14 @@ inline void prune(program& p) {
     if (state[v.node] != fed || g[v.node].def.outputs.size() == 1) return need(v.node);
     for (const value& f : p.request.feeds)
       if (f == v) return;
-    throw error(error_code::unimplemented, g[v.node].name, "one of its outputs is fed and another one is needed");
+    throw error(error_code::unimplemented, g[v.node].name,
+                "one of its outputs is fed and another one is needed: feed all that the step needs");
   };
   for (std::size_t i = 0; i < p.request.feeds.size(); ++i) {
     const value v = p.request.feeds[i];
     for (std::size_t j = 0; j < i; ++j)
       if (v == p.request.feeds[j])
-        throw error(error_code::invalid_argument, g[v.node].name, "is fed twice, and can have one value");
+        throw error(error_code::invalid_argument, g[v.node].name, "is fed twice: feed each node once");
     state[v.node] = fed;
   }
   for (const value& v : p.request.fetches) need_value(v);
@@ -52,7 +53,7 @@ inline void prune(program& p) {
     if (node.def.op == &operation_of<placeholder_op>)
       throw error(error_code::invalid_argument, node.name,
                   {"the placeholder of ", name(node.def.outputs[0].type), " ", g.to_string(node.def.outputs[0].extents),
-                   " is needed but not fed"});
+                   " is needed but not fed: add it to feed() or with()"});
     for (std::size_t i = 0; i < node.def.inputs.size(); ++i)
       if (program::reads(node.def, i) || program::writes(node.def, i))
         need_value(node.def.inputs[i]);

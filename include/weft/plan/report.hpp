@@ -22,7 +22,7 @@ inline std::size_t arena_bytes(const binding& b) {
   return bytes;
 }
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL std::string describe(const compiled_step& step, const binding* current, std::size_t bindings) {
   const program& p = *step.made;
@@ -42,7 +42,7 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
       for (const std::uint32_t w : in.dependencies) append(text, {" ", w});
     }
     text += "\n";
-    current->kernels[i]->describe_bodies(text, 6);
+    current->kernels[i]->describe_subgraphs(text, 6);
     fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
   }
   extent_bindings known = current->extents;

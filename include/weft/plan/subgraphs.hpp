@@ -1,14 +1,14 @@
 #pragma once
 
-#include <weft/ops/bodies.hpp>
+#include <weft/ops/subgraphs.hpp>
 #include <weft/plan/bind.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A binding of a node's body. Its addresses count from 0 until it first runs, and move with the memory that the node
-/// is given. It runs on one lane, where the node does.
-class bound_subgraph final : public prepared_body {
+/// A binding of a node's subgraph. Its addresses count from 0 until it first runs, and move with the memory that the
+/// node is given. It runs on one lane, where the node does.
+class bound_subgraph final : public prepared_subgraph {
  public:
   bound_subgraph(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
     const std::uint32_t own = p.arena_of(p.home.gpu ? p.home.ordinal + 1 : 0, program::space_of(p.home));
@@ -16,7 +16,7 @@ class bound_subgraph final : public prepared_body {
       if (a == own)
         bytes_ = b_->arena_bytes[a];
       else if (b_->arena_bytes[a] != 0)
-        throw error(error_code::internal, "body", "a body needs memory of another device");
+        throw error(error_code::internal, "subgraph", "a subgraph needs memory of another device");
   }
 
   void run(const kernel_context& f, std::byte* memory, std::byte* const* parameters,
@@ -34,7 +34,7 @@ class bound_subgraph final : public prepared_body {
     }
     for (std::size_t k = 0; k < b_->fetched.size(); ++k)
       if (const binding::fetched_operand& r = b_->fetched[k]; !r.to_caller)
-        kernel_with_bodies::copy(f, results[k], b_->addresses[r.buffer], r.bytes);
+        kernel_with_subgraphs::copy(f, results[k], b_->addresses[r.buffer], r.bytes);
   }
 
   std::size_t bytes() const override { return bytes_; }
@@ -43,7 +43,7 @@ class bound_subgraph final : public prepared_body {
   void describe(std::string& text, std::size_t spaces) const override {
     for (std::size_t i = 0; i < b_->kernels.size(); ++i) {
       append(text, {std::string(spaces, ' '), p_.name(p_.instructions[i]), "  ", b_->kernels[i]->describe(), "\n"});
-      b_->kernels[i]->describe_bodies(text, spaces + 2);
+      b_->kernels[i]->describe_subgraphs(text, spaces + 2);
     }
   }
 
@@ -69,13 +69,13 @@ class compiled_subgraphs final : public step_subgraphs {
     const program& p = *step.made;
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
-      if (in.copies || p.def(in.node).bodies.empty()) continue;
+      if (in.copies || p.def(in.node).subgraphs.empty()) continue;
       of_node of;
       of.instruction = i;
       // A CPU's threads are given when it runs.
       const device_number on = in.on.gpu ? in.on : device_number{};
-      for (const std::uint32_t b : p.def(in.node).bodies)
-        of.steps.push_back(gpu::owned(new compiled_step(step.session, p.g.body(b), on)));
+      for (const std::uint32_t b : p.def(in.node).subgraphs)
+        of.steps.push_back(gpu::owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
       all_.push_back(static_cast<of_node&&>(of));
     }
   }
@@ -96,7 +96,7 @@ class compiled_subgraphs final : public step_subgraphs {
     }
   }
 
-  prepared_bodies* of(std::uint32_t node) override {
+  prepared_subgraphs* of(std::uint32_t node) override {
     for (of_node& of : all_)
       if (step_.made->instructions[of.instruction].node == node) return &of.made;
     return nullptr;
@@ -106,7 +106,7 @@ class compiled_subgraphs final : public step_subgraphs {
   struct of_node {
     std::uint32_t instruction = none;
     sequence<gpu::owned<compiled_step>> steps;
-    prepared_bodies made = {};  // for the binding that is made
+    prepared_subgraphs made = {};  // for the binding that is made
   };
 
   /// Returns the bytes that it needs: its own, and those of whichever subgraph runs.
@@ -120,19 +120,19 @@ class compiled_subgraphs final : public step_subgraphs {
     std::size_t most = 0;
     for (std::size_t i = 0; i < of.steps.size(); ++i) {
       of.made.all.push_back(bind_subgraph(*of.steps[i], known));
-      of.made.names.push_back(p.g.body(p.def(n).bodies[i]).name);
+      of.made.names.push_back(p.g.subgraph_at(p.def(n).subgraphs[i]).name);
       if (of.made.all[i]->bytes() > most) most = of.made.all[i]->bytes();
     }
     return of.made.own_bytes + most;
   }
 
-  static gpu::owned<prepared_body> bind_subgraph(compiled_step& step, extent_bindings known) {
+  static gpu::owned<prepared_subgraph> bind_subgraph(compiled_step& step, extent_bindings known) {
     sequence<fed_value> fed;
     const program& p = *step.made;
     for (const value& v : p.request.feeds)
       fed.push_back({nullptr, known.resolve(p.g, p.g[v.node].name, p.g.info(v).extents)});
     auto made = plan::bind(step, fed.data(), known, nullptr);
-    return gpu::owned<prepared_body>(new bound_subgraph(*step.made, static_cast<gpu::owned<binding>&&>(made)));
+    return gpu::owned<prepared_subgraph>(new bound_subgraph(*step.made, static_cast<gpu::owned<binding>&&>(made)));
   }
 
   compiled_step& step_;

@@ -9,7 +9,7 @@
 #include <weft/session/gpu_memory.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::detail {
 
 /// Instructions [first, last) that follow one another on one device.
 struct gpu_stage {
@@ -99,7 +99,7 @@ class gpu_executor {
     return gpu::owned<plan::gpu_binding>(made);
   }
 
-  void run(const plan::program& p, plan::binding& b, thread_pool& threads, detail::step_times* times) {
+  void run(const plan::program& p, plan::binding& b, thread_pool& threads, step_times* times) {
     auto& state = static_cast<stages_of_binding&>(*b.on_gpus);
     const placed_feeds placed(*this, b, state);
     stage_feeds(b, state, threads);
@@ -251,7 +251,7 @@ class gpu_executor {
   }
 
   void run_stage(const plan::program& p, const plan::binding& b, std::size_t number, stages_of_binding& all,
-                 const kernel_context& host, detail::step_times* times) {
+                 const kernel_context& host, step_times* times) {
     const gpu_stage& s = stages_[number];
     stages_of_binding::stage& state = all.stages[number];
     for (const std::uint32_t g : s.waits) {
@@ -314,7 +314,7 @@ class gpu_executor {
   /// The queues for copies begin after all earlier work of the GPU; join_queues() ends the one for kernels after them.
   void fill_queues(const plan::program& p, const plan::binding& b, const gpu_stage& s,
                    const stages_of_binding::stage& state, const sequence<sequence<std::uint32_t>>& dependencies,
-                   session_gpu& g, bool one_by_one, detail::step_times* times) {
+                   session_gpu& g, bool one_by_one, step_times* times) {
     for (const gpu_work w : {gpu_work::upload, gpu_work::download})
       if (state.uses[w]) g.queue(w).wait_for(g.queue());
     for (std::uint32_t i = s.first; i < s.last; ++i) {
@@ -330,15 +330,15 @@ class gpu_executor {
   }
 
   static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, const kernel_context& f,
-                              detail::step_times* times, gpu::queue* wait_for = nullptr) {
-    if (times) times->of[i].began = detail::nanoseconds();
+                              step_times* times, gpu::queue* wait_for = nullptr) {
+    if (times) times->of[i].began = nanoseconds();
     try {
       b.kernels[i]->run(f);
       if (wait_for) wait_for->synchronize();
     } catch (const error& e) {
       throw error(e.code(), p.name(p.instructions[i]), e.sentence());
     }
-    if (times) times->of[i].ended = detail::nanoseconds();
+    if (times) times->of[i].ended = nanoseconds();
   }
 
   void describe_overlaps(const plan::program& p, const gpu_stage& s,
@@ -370,7 +370,7 @@ inline void gpu_executor::describe(const plan::program& p, const plan::binding& 
   }
   std::size_t in_place = 0;
   for (const auto& f : state.feeds) in_place += f.in_place;
-  if (in_place) append(text, {"fed values read where they lie: ", in_place, " of ", state.feeds.size(), "\n"});
+  if (in_place) append(text, {"fed values read in place: ", in_place, " of ", state.feeds.size(), "\n"});
   for (const std::uint32_t g : used_gpus_)
     if (const std::size_t bytes = gpus_.at(g).queue().workspace_bytes())
       append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});
@@ -403,6 +403,6 @@ inline void gpu_executor::describe_overlaps(const plan::program& p, const gpu_st
   }
 }
 
-}  // namespace weft
+}  // namespace weft::detail
 
 WEFT_COLD_END

@@ -12,7 +12,7 @@
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::detail {
 
 /// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists who holds
 /// it.
@@ -30,9 +30,10 @@ class gpu_memory final : public gpu::allocator {
     }
     region_ = device_.allocate(limit_);
     if (!region_)
-      throw error(error_code::resource_exhausted, name(),
-                  {"cannot take ", limit_,
-                   " bytes at once: others hold memory of this GPU; lower memory_fraction or set allow_growth"});
+      throw error(
+          error_code::resource_exhausted, name(),
+          {"cannot allocate ", limit_,
+           " bytes at once: other processes hold memory of this GPU; lower memory_fraction or set allow_growth"});
   }
   gpu_memory(const gpu_memory&) = delete;
   gpu_memory& operator=(const gpu_memory&) = delete;
@@ -158,7 +159,7 @@ class pinned_memory {
     }
     if (!at)
       throw error(error_code::resource_exhausted, "session",
-                  {"there are no ", bytes, " bytes of page-locked memory for copies to and from a GPU"});
+                  {"cannot allocate ", bytes, " bytes of page-locked memory for copies to and from a GPU"});
     blocks_.push_back({at, bytes, true});
     return at;
   }
@@ -227,7 +228,7 @@ class session_gpus final : public plan::gpu_devices {
  public:
   explicit session_gpus(const gpu_options& how) : options_(how) {
     if (!(how.memory_fraction > 0 && how.memory_fraction <= 1))
-      throw error(error_code::invalid_argument, "session", "memory_fraction is greater than 0 and at most 1");
+      throw error(error_code::invalid_argument, "session", "memory_fraction must be greater than 0 and at most 1");
   }
   session_gpus(const session_gpus&) = delete;
   session_gpus& operator=(const session_gpus&) = delete;
@@ -263,6 +264,6 @@ class session_gpus final : public plan::gpu_devices {
   sequence<session_gpu*> open_;
 };
 
-}  // namespace weft
+}  // namespace weft::detail
 
 WEFT_COLD_END

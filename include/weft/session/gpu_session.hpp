@@ -13,7 +13,7 @@
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::detail {
 
 /// The passes and the memory that GPUs add to a step, and the executor that runs it.
 class session_gpu_step final : public plan::gpu_step {
@@ -55,7 +55,7 @@ class session_gpu_step final : public plan::gpu_step {
     if (!how || !how->prepare)  // what writes a variable has no choice of its own
       throw error(error_code::unimplemented, p.name(n),
                   {p.op(n).name, " writes a variable on ", to_string(p.nodes[n].on),
-                   " and has no kernel for a GPU here: compile the file that writes it down with a CUDA compiler, or "
+                   " and has no kernel for a GPU here: compile the file that records it with a CUDA compiler, or "
                    "place the variable on a CPU"});
     session_gpu& on = gpus_.at(p.nodes[n].on.ordinal);
     prepare_context counted = c;
@@ -90,7 +90,7 @@ class session_gpu_step final : public plan::gpu_step {
     for (auto& s : static_cast<stages_of_binding&>(*b.on_gpus).stages) s.recorded = {};
   }
 
-  void run(const plan::program& p, plan::binding& b, thread_pool& threads, detail::step_times* times) override {
+  void run(const plan::program& p, plan::binding& b, thread_pool& threads, step_times* times) override {
     executor_.run(p, b, threads, times);
   }
   void describe(const plan::program& p, const plan::binding& b, std::string& text) const override {
@@ -172,8 +172,6 @@ class gpu_session final : public plan::gpu_support {
   sequence<gpu::device_memory> variables_;
 };
 
-namespace detail {
-
 inline std::string reason_of_platform() {
   return gpu::installed_platform ? gpu::installed_platform->reason()
                                  : std::string("no platform is installed: include <weft/cuda.hpp>");
@@ -185,7 +183,6 @@ inline const bool sessions_know_gpus = [] {
   return true;
 }();
 
-}  // namespace detail
-}  // namespace weft
+}  // namespace weft::detail
 
 WEFT_COLD_END

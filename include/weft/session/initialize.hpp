@@ -4,6 +4,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/tensor/random.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -78,7 +79,8 @@ inline bool initialize(const initializer& init, const value_info& info, std::uin
   if (init.kind == initializer::kind_type::value) {
     if (init.data.bytes() != info.bytes())
       throw error(error_code::invalid_argument, name,
-                  "the first value has another number of elements than the variable");
+                  {"the initial value must have as many elements as the variable, ", n, ", but has ",
+                   init.data.bytes() / size_of(info.type)});
     __builtin_memcpy(to, init.data.data(), info.bytes());
     return true;
   }

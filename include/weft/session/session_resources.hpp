@@ -28,6 +28,8 @@ struct session_resources : plan::environment {
   const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
   thread_pool* lane_threads;                       ///< one for each lane, where there are several
   const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
+  bool log_device_placement;
+  step_observer* observer = nullptr;
 };
 
 }  // namespace detail

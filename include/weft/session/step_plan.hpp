@@ -84,7 +84,7 @@ inline void step_plan::run_kernels(const plan::binding& b) { executor_->run(b, s
 
 WEFT_COLD_BEGIN
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   const std::uint64_t hash = plan::binding_cache::hash_of(fed, request().feeds.size());

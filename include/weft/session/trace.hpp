@@ -27,7 +27,9 @@ class trace final : private step_observer {
  public:
   /// Throws failed_precondition if another one records this session already.
   explicit trace(session& s) : session_(s) {
-    if (s.observer()) throw error(error_code::failed_precondition, "trace", "the session's steps are recorded already");
+    if (s.observer())
+      throw error(error_code::failed_precondition, "trace",
+                  "another trace records this session already: destroy that one first");
     s.observe(this);
   }
   trace(const trace&) = delete;
@@ -65,10 +67,10 @@ class trace final : private step_observer {
   void write(const std::string& path) const {
     const std::string text = json();
     std::FILE* const file = std::fopen(path.c_str(), "w");
-    if (!file) throw error(error_code::not_found, "trace", {path, " cannot be opened: ", std::strerror(errno)});
+    if (!file) throw error(error_code::not_found, "trace", {"cannot open ", path, ": ", std::strerror(errno)});
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (std::fclose(file) != 0 || !written)
-      throw error(error_code::unavailable, "trace", {path, " cannot be written: ", std::strerror(errno)});
+      throw error(error_code::unavailable, "trace", {"cannot write ", path, ": ", std::strerror(errno)});
   }
 
  private:

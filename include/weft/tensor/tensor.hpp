@@ -52,7 +52,7 @@ storage storage_of(const char* what, const shape& extents, std::size_t element,
 /// Throws out_of_range unless there is an element of these indices, one for each axis.
 void check_indices(const shape& extents, const std::int64_t* indices);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 [[noreturn]] inline void shape_mismatch(const char* what, const shape& declared, const char* const* names,
                                         const shape& given) {

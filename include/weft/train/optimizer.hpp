@@ -28,7 +28,7 @@ struct update_definition {
 
 effect record_minimize(graph&, symbol loss, const char* name, const update_definition&, sequence<symbol> variables);
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_DECL effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
   node_def c;

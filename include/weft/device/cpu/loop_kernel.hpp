@@ -166,7 +166,7 @@ class loop_kernel final : public kernel {
   const arithmetic* divided_arithmetic_ = nullptr;
 };
 
-#if WEFT_BODIES
+#if WEFT_DEFINITIONS
 
 WEFT_COLD_END
 

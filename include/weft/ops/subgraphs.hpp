@@ -6,10 +6,10 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A body of a node, a graph of its own, prepared for known extents on the node's device.
-class prepared_body {
+/// A subgraph of a node, a graph of its own, prepared for known extents on the node's device.
+class prepared_subgraph {
  public:
-  virtual ~prepared_body() = default;
+  virtual ~prepared_subgraph() = default;
   /// Runs it on parameters that lie at these addresses, and leaves its results at those, which overlap with none of
   /// them. `memory`: bytes() of it, for as long as this runs.
   virtual void run(const kernel_context&, std::byte* memory, std::byte* const* parameters,
@@ -21,31 +21,31 @@ class prepared_body {
 };
 
 /// All of a node's. Its kernel runs one at a time.
-struct prepared_bodies {
-  sequence<gpu::owned<prepared_body>> all;
+struct prepared_subgraphs {
+  sequence<gpu::owned<prepared_subgraph>> all;
   sequence<const char*> names;
-  std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever body runs
+  std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever subgraph runs
   std::size_t own_bytes = 0;      ///< of the first
 };
 
-/// The kernel of a node with bodies.
-class kernel_with_bodies : public kernel {
+/// The kernel of a node with subgraphs.
+class kernel_with_subgraphs : public kernel {
  public:
-  explicit kernel_with_bodies(const prepare_context& p)
-      : bodies_(static_cast<prepared_bodies&&>(*p.bodies)),
+  explicit kernel_with_subgraphs(const prepare_context& p)
+      : subgraphs_(static_cast<prepared_subgraphs&&>(*p.subgraphs)),
         inputs_(p.input_slots, p.input_slots + p.c.inputs.size()),
         outputs_(p.output_slots, p.output_slots + p.c.outputs.size()) {}
 
   std::size_t memory_bytes() const override {
     std::size_t held = 0;
-    for (const auto& b : bodies_.all) held += b->memory_bytes();
+    for (const auto& b : subgraphs_.all) held += b->memory_bytes();
     return held;
   }
   bool recordable() const override { return false; }
-  void describe_bodies(std::string& text, std::size_t spaces) const override {
-    for (std::size_t b = 0; b < bodies_.all.size(); ++b) {
-      append(text, {std::string(spaces, ' '), bodies_.names[b], ":\n"});
-      bodies_.all[b]->describe(text, spaces + 2);
+  void describe_subgraphs(std::string& text, std::size_t spaces) const override {
+    for (std::size_t b = 0; b < subgraphs_.all.size(); ++b) {
+      append(text, {std::string(spaces, ' '), subgraphs_.names[b], ":\n"});
+      subgraphs_.all[b]->describe(text, spaces + 2);
     }
   }
 
@@ -58,9 +58,10 @@ class kernel_with_bodies : public kernel {
   }
 
  protected:
-  std::byte* memory(const kernel_context& f) const { return f.buffers[bodies_.memory_slot]; }
-  void run_body(const kernel_context& f, std::size_t body, std::byte* const* parameters, std::byte* const* results) {
-    bodies_.all[body]->run(f, memory(f) + bodies_.own_bytes, parameters, results);
+  std::byte* memory(const kernel_context& f) const { return f.buffers[subgraphs_.memory_slot]; }
+  void run_subgraph(const kernel_context& f, std::size_t which, std::byte* const* parameters,
+                    std::byte* const* results) {
+    subgraphs_.all[which]->run(f, memory(f) + subgraphs_.own_bytes, parameters, results);
   }
 
   /// A value that the host decides by. A GPU is waited for.
@@ -72,7 +73,7 @@ class kernel_with_bodies : public kernel {
     return x;
   }
 
-  prepared_bodies bodies_;
+  prepared_subgraphs subgraphs_;
   sequence<std::uint32_t> inputs_, outputs_;  // slots
 };
 

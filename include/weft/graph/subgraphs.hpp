@@ -5,11 +5,11 @@
 #include <utility>
 
 #include <weft/graph/graph.hpp>
-#include <weft/ops/bodies.hpp>
+#include <weft/ops/subgraphs.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// How bodies of nodes are recorded: functions called with parameters of a graph of their own. See cond and while_loop.
+/// How subgraphs of nodes are recorded: functions called with parameters of a graph of their own. See cond, while_loop.
 namespace weft {
 
 /// What decides is one bool.
@@ -23,11 +23,11 @@ struct predicate_is_not_a_scalar_bool<Predicate>
 template <class... Operands>
 struct operands_are_not_expressions : mistake<!(Expression<Operands> && ...)> {};
 
-/// A body has a parameter for each operand.
+/// A subgraph has a parameter for each operand.
 template <class... Parameters>
-struct body_takes_other_parameters : mistake<true> {};
+struct subgraph_takes_other_parameters : mistake<true> {};
 
-/// A body returns an expression or a std::tuple of them; a number is tensor<float>(1).
+/// A subgraph returns an expression or a std::tuple of them; a number is tensor<float>(1).
 template <class Result>
 struct result_is_not_an_expression : mistake<!Expression<Result>> {};
 template <class... Results>
@@ -48,17 +48,18 @@ struct typed_as<std::tuple<X...>> {
 template <class X>
 struct typed_as<std::tuple<X>> : typed_as<X> {};
 
-/// What a body sees of an operand.
+/// What a subgraph sees of an operand.
 template <bool Symbolic, class X>
 using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
                                      tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
 
 template <class F, class... Parameters>
-inline constexpr bool is_body_of = requires(const F& f, const Parameters&... p) {
+inline constexpr bool is_subgraph_of = requires(const F& f, const Parameters&... p) {
   f(p...);
 };
 template <class F, class... Parameters>
-using result_of_body = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
+using result_of_subgraph =
+    std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
 
 template <class F, class X>
 auto each_result(const X& results, const F& f) {
@@ -68,14 +69,14 @@ auto each_result(const X& results, const F& f) {
     return std::apply([&](const auto&... r) { return std::tuple{f(r)...}; }, results);
 }
 
-/// A body that is being recorded.
-class body_recorder {
+/// A subgraph that is being recorded.
+class subgraph_recorder {
  public:
-  body_recorder(graph& around, const char* name)
-      : around_(around), first_(around.size()), number_(around.add_body(name)) {}
+  subgraph_recorder(graph& around, const char* name)
+      : around_(around), first_(around.size()), number_(around.add_subgraph(name)) {}
 
   std::uint32_t number() const { return number_; }
-  graph_body& body() const { return around_.body(number_); }
+  subgraph& made() const { return around_.subgraph_at(number_); }
 
   symbol parameter(const value_info& info);
   template <class P>
@@ -86,7 +87,7 @@ class body_recorder {
       result_of(constant_of(eval(r)));
   }
   void result_of(symbol);
-  /// Throws if a body does what none can.
+  /// Throws if a subgraph does what none can.
   void check() const;
 
   /// Calls a function with a parameter for each of these values.
@@ -105,24 +106,24 @@ class body_recorder {
  private:
   template <class T>
   symbol constant_of(const T& t) {
-    return body().nodes.record_constant(t.data(), {dtype_of<value_t<T>>, dims_t<T>::spec}, t.extents());
+    return made().nodes.record_constant(t.data(), {dtype_of<value_t<T>>, dims_t<T>::spec}, t.extents());
   }
 
   graph& around_;
-  std::size_t first_;  // of the nodes that the function may have recorded around the body
+  std::size_t first_;  // of the nodes that the function may have recorded around the subgraph
   std::uint32_t number_;
 };
 
-/// Copies what a body's results are computed from into another graph; `parameters` are in place of its own.
-sequence<symbol> copy_body(const graph_body&, graph& to, const sequence<symbol>& parameters);
+/// Copies what a subgraph's results are computed from into another graph; `parameters` are in place of its own.
+sequence<symbol> copy_subgraph(const subgraph&, graph& to, const sequence<symbol>& parameters);
 
-/// Of each node of a body, whether a result depends on it.
-sequence<char> nodes_reached(const graph_body&);
+/// Of each node of a subgraph, whether a result depends on it.
+sequence<char> nodes_reached(const subgraph&);
 
-/// A parameter more for a body that is written in symbols.
-symbol add_parameter(graph_body&, const value_info&);
+/// A parameter more for a subgraph that is written in symbols.
+symbol add_parameter(subgraph&, const value_info&);
 
-inline symbol add_parameter(graph_body& b, const value_info& info) {
+inline symbol add_parameter(subgraph& b, const value_info& info) {
   node_def c;
   c.op = &operation_of<placeholder_op>;
   c.outputs = {info};
@@ -130,35 +131,35 @@ inline symbol add_parameter(graph_body& b, const value_info& info) {
   return {&b.nodes, b.parameters.back()};
 }
 
-inline symbol body_recorder::parameter(const value_info& info) { return add_parameter(body(), info); }
+inline symbol subgraph_recorder::parameter(const value_info& info) { return add_parameter(made(), info); }
 
-inline void body_recorder::result_of(symbol s) {
-  if (s.builder() != &body().nodes)
-    throw error(error_code::invalid_argument, body().name,
+inline void subgraph_recorder::result_of(symbol s) {
+  if (s.builder() != &made().nodes)
+    throw error(error_code::invalid_argument, made().name,
                 "returns a value of the graph around it: pass it as an operand, and return its parameter");
-  body().results.push_back(s.id());
+  made().results.push_back(s.id());
 }
 
-inline void body_recorder::check() const {
+inline void subgraph_recorder::check() const {
   const auto refuse = [&](const graph_node& n, const char* why) {
-    throw error(error_code::invalid_argument, body().name, {n.name, " ", why});
+    throw error(error_code::invalid_argument, made().name, {n.name, " ", why});
   };
   for (std::size_t n = first_; n < around_.size(); ++n)
     if (const graph_node& made = around_[static_cast<std::uint32_t>(n)]; made.def.op->writes)
-      refuse(made, "writes a variable in a body: return the value, and assign it outside");
-  const graph& nodes = body().nodes;
+      refuse(made, "writes a variable in a subgraph: return the value, and assign it outside");
+  const graph& nodes = made().nodes;
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     const operation* const op = nodes[n].def.op;
     bool is_parameter = op != &operation_of<placeholder_op>;
-    for (const value& p : body().parameters) is_parameter = is_parameter || p.node == n;
-    if (!is_parameter) refuse(nodes[n], "is a placeholder of the body: pass its value as an operand");
+    for (const value& p : made().parameters) is_parameter = is_parameter || p.node == n;
+    if (!is_parameter) refuse(nodes[n], "is a placeholder of the subgraph: pass its value as an operand");
     if (op == &operation_of<variable_op>)
-      refuse(nodes[n], "is a variable of the body: make it outside, and pass it as an operand");
-    if (op->writes) refuse(nodes[n], "writes a variable in a body: return the value, and assign it outside");
+      refuse(nodes[n], "is a variable of the subgraph: make it outside, and pass it as an operand");
+    if (op->writes) refuse(nodes[n], "writes a variable in a subgraph: return the value, and assign it outside");
   }
 }
 
-inline sequence<char> nodes_reached(const graph_body& b) {
+inline sequence<char> nodes_reached(const subgraph& b) {
   sequence<char> reached(b.nodes.size(), 0);
   for (const value& r : b.results) reached[r.node] = 1;
   for (auto n = static_cast<std::uint32_t>(b.nodes.size()); n-- > 0;)
@@ -167,7 +168,7 @@ inline sequence<char> nodes_reached(const graph_body& b) {
   return reached;
 }
 
-inline sequence<symbol> copy_body(const graph_body& from, graph& to, const sequence<symbol>& parameters) {
+inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const sequence<symbol>& parameters) {
   const graph& nodes = from.nodes;
   sequence<char> needed = nodes_reached(from);
   sequence<value> at(nodes.size());  // of each node, its first output
@@ -192,7 +193,7 @@ inline sequence<symbol> copy_body(const graph_body& from, graph& to, const seque
   return results;
 }
 
-/// An operand of the graph around a body: a tensor becomes a constant of it.
+/// An operand of the graph around a subgraph: a tensor becomes a constant of it.
 template <class X>
 auto enter(graph& g, const X& x) {
   if constexpr (X::symbolic) {
@@ -213,7 +214,7 @@ graph& graph_around(const X& x, const More&... more) {
     return graph_around(more...);
 }
 
-/// Nodes of a body's types, for the outputs of a node from this one on.
+/// Nodes of a subgraph's types, for the outputs of a node from this one on.
 template <class Results>
 auto outputs_as(symbol first, const Results& like) {
   std::uint32_t output = first.id().output;

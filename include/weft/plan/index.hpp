@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include <weft/tensor/sequence.hpp>
+
+namespace weft::plan {
+
+/// Stands for no node, value, buffer, instruction or lane of a step. Of a graph's nodes that is graph_node::no_node.
+inline constexpr std::uint32_t none = ~std::uint32_t{0};
+
+inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
+  for (const std::uint32_t y : list)
+    if (x == y) return true;
+  return false;
+}
+
+}  // namespace weft::plan

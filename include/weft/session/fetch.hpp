@@ -1,0 +1,246 @@
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/plan/binding.hpp>
+
+/// What a step returns and what it is given: fetch, feed and with.
+namespace weft {
+
+/// What fetching an effect yields.
+struct nothing {};
+
+/// The value is fed to a placeholder of other extents or element type.
+template <class Given, class Placeholder>
+struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Placeholder>> &&
+                                     detail::assignable(dims_t<Given>::spec, dims_t<Placeholder>::spec))> {};
+
+/// A number is fed to a placeholder that is not a scalar of its type; half and bfloat16 are numbers too.
+template <class Number, class Placeholder>
+struct fed_number_differs : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {
+};
+
+/// What is fed has its elements in the host's memory: a tensor, a tensor_view, or a number. An expression is evaluated
+/// first, a vector or a pointer is given its extents by a view.
+template <class X>
+struct fed_value_is_not_a_tensor : mistake<true> {};
+
+/// A step is called with one value for each of its feeds.
+template <std::size_t Given, std::size_t Feeds>
+struct number_of_fed_values_differs : mistake<Given != Feeds> {};
+
+/// Nodes, expressions in a graph and effects are fetched. Tensors have their values without a session.
+template <class F>
+struct fetched_value_not_in_a_graph : mistake<!std::is_same_v<F, effect>> {};
+template <Expression Expr>
+struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
+
+/// What is one value to who fetches it and several nodes to a step, as a bounded value is (ops/bounded.hpp): `parts()`
+/// are these nodes, and `from_parts` makes the value of theirs.
+template <class F>
+concept FetchedInParts = requires(const F& f) {
+  f.parts();
+  &F::from_parts;
+};
+template <FetchedInParts F>
+struct fetched_value_not_in_a_graph<F> : mistake<false> {};
+
+/// Values are fed to nodes; let() makes a node of an expression, before it is used.
+template <class P>
+struct fed_to_non_node : mistake<!is_node<P>> {};
+
+/// What is to be run is not in a list that fetch() makes, or what is fed in none that feed() makes for prepare, or not
+/// in a pair that with() makes for run and eval.
+template <class... Arguments>
+struct arguments_are_not_fetch_and_feed : mistake<true> {};
+template <class... Arguments>
+struct arguments_are_not_fetch_and_with : mistake<true> {};
+
+/// What a step returns, in order: nodes, expressions and effects.
+template <class... F>
+struct fetch_list {
+  std::tuple<F...> fetched;
+};
+
+/// What a step is called with, in order.
+template <class... P>
+struct feed_list {
+  std::tuple<P...> fed;
+};
+
+namespace detail {
+
+template <class Expr>
+auto as_fetch(const Expr& e) {
+  if constexpr (std::is_same_v<Expr, effect> || FetchedInParts<Expr>)
+    return e;
+  else
+    return let(e);
+}
+
+template <class F>
+struct fetched_value {
+  using type = tensor<value_t<F>, dims_t<F>, device_t<F>>;
+};
+template <class T, class Dev>
+struct fetched_value<node<T, dims<>, Dev>> {
+  using type = T;
+};
+template <>
+struct fetched_value<effect> {
+  using type = nothing;
+};
+template <FetchedInParts F>
+struct fetched_value<F> {
+  using type = typename F::fetched_type;
+};
+
+/// Calls f with every node or effect of what is fetched.
+template <class F, class Call>
+void for_each_part(const F& fetched, const Call& call) {
+  if constexpr (FetchedInParts<F>)
+    std::apply([&](const auto&... part) { (call(part), ...); }, fetched.parts());
+  else
+    call(fetched);
+}
+
+template <class X>
+inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
+
+/// What is wrong with a value that is fed, if anything is.
+template <class X, class P>
+constexpr auto find_feed_mistake() {
+  if constexpr (is_number<X>)
+    return fed_number_differs<X, P>{};
+  else if constexpr (requires(const X& x) { plan::fed_value{x.data(), x.extents()}; })
+    return fed_value_differs<X, P>{};
+  else
+    return fed_value_is_not_a_tensor<X>{};
+}
+template <class X, class P>
+using feed_mistake = decltype(find_feed_mistake<X, P>());
+
+template <class... P, class... X>
+constexpr auto find_call_mistake(feed_list<P...> (*)(X...)) {
+  if constexpr (sizeof...(P) != sizeof...(X) || sizeof...(P) == 0)
+    return number_of_fed_values_differs<sizeof...(X), sizeof...(P)>{};
+  else
+    return first_mistake<feed_mistake<X, P>...>{};
+}
+/// What is wrong with the values that a step is called with, if anything is.
+template <class Feeds, class... X>
+using call_mistake = decltype(find_call_mistake(static_cast<Feeds (*)(X...)>(nullptr)));
+
+template <class X>
+plan::fed_value as_fed(const X& x) {
+  if constexpr (is_number<X>)
+    return {&x, shape()};
+  else
+    return {x.data(), x.extents()};
+}
+
+}  // namespace detail
+
+/// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
+template <class... F>
+auto fetch(const F&... f) {
+  static_assert((correct<fetched_value_not_in_a_graph<F>> && ...),
+                "fetch: nodes, expressions and effects are fetched; a tensor needs no session, it has its value");
+  if constexpr ((correct<fetched_value_not_in_a_graph<F>> && ...))
+    return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
+  else
+    return fetch_list<>{};
+}
+
+/// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
+template <class... P>
+auto feed(const P&... p) {
+  static_assert((correct<fed_to_non_node<P>> && ...),
+                "feed: it lists placeholders, or other nodes: let() makes one; a prepared step is called with the "
+                "values");
+  if constexpr ((correct<fed_to_non_node<P>> && ...))
+    return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
+        {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
+  else
+    return feed_list<>{};
+}
+
+/// A node and the value that it gets in one `run`. It holds a copy, and tensors share their storage; only the memory of
+/// a tensor_view must outlive it.
+template <class P, class X>
+struct fed_pair {
+  P placeholder;
+  X value;  // by value: a number, or a tensor, which shares its storage
+};
+template <class P, class X>
+  requires(is_node<P>)
+auto with(const P& placeholder, const X& value) {
+  using mistake = detail::feed_mistake<X, P>;
+  static_assert(correct<mistake>,
+                "with: the value is not a tensor, tensor_view or number of the node's extents and elements");
+  if constexpr (correct<mistake>)
+    return fed_pair<P, X>{placeholder, value};
+  else
+    return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+}
+
+// What others write: values in braces, and the value or a name before the node.
+template <class P>
+  requires(is_node<P>)
+auto with(const P& placeholder, detail::braces) {
+  static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<value_t<P>>>>,
+                "with: values in braces are fed as a tensor: with(x, tensor<T, dims<...>>{...})");
+  return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+}
+template <class X, class P>
+  requires(!is_node<X>)
+auto with(const X&, const P& placeholder) {
+  static_assert(correct<fed_to_non_node<X>>, "with: the node comes before its value: with(x, value)");
+  if constexpr (is_node<P>)
+    return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
+  else
+    return fed_pair<std::conditional_t<is_node<P>, P, node<float>>, float>{
+        std::conditional_t<is_node<P>, P, node<float>>(symbol()), 0};
+}
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_fetch_list = false;
+template <class... F>
+inline constexpr bool is_fetch_list<fetch_list<F...>> = true;
+template <class X>
+inline constexpr bool is_fed_pair = false;
+template <class P, class X>
+inline constexpr bool is_fed_pair<fed_pair<P, X>> = true;
+
+// What was meant, where arguments are not what they should be: so that one mistake is one error.
+template <class F>
+auto meant_fetches(const F& f) {
+  if constexpr (Expression<F>)
+    return fetch_list<decltype(let(f))>{{let(f)}};
+  else
+    return fetch_list<>{};
+}
+template <class... F>
+auto meant_fetches(const fetch_list<F...>& f) {
+  return f;
+}
+template <class... P>
+auto meant_feeds(const feed_list<P...>& fed) {
+  return fed;
+}
+template <class... P>
+auto meant_feeds(const P&...) {
+  return feed_list<>{};
+}
+
+}  // namespace detail
+
+}  // namespace weft

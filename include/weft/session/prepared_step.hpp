@@ -1,0 +1,270 @@
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <weft/device/gpu/device.hpp>
+#include <weft/session/fetch.hpp>
+#include <weft/session/session_resources.hpp>
+#include <weft/session/step_plan.hpp>
+#include <weft/tensor/sequence.hpp>
+
+namespace weft {
+
+class session;
+
+/// A prepared run: call it with the fed values, get the fetched ones. Must not outlive its session.
+template <class Fetches, class Feeds>
+class step;
+
+/// A prepared run without its types.
+class prepared_step {
+ public:
+  prepared_step(session& s, plan::step_request request);
+  prepared_step(prepared_step&&) noexcept = default;
+
+  /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
+  /// i.
+  template <class Place>
+  void run(const plan::fed_value* fed, Place place);
+
+  std::string explain() const { return plan_->describe(); }
+  const detail::step_plan& plan() const { return *plan_; }
+  const plan::step_request& request() const { return plan_->request(); }
+
+ private:
+  [[noreturn]] static void refuse_moved();
+  void execute(plan::binding&);
+  void execute_observed(plan::binding&);
+
+  const detail::session_resources* session_;
+  gpu::owned<detail::step_plan> plan_;
+  bool logged_ = false;
+};
+
+namespace detail {
+
+template <class... F, class... P>
+plan::step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+  plan::step_request r;
+  const auto add = [&](const auto& one) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, effect>)
+      r.targets.push_back(one.erased().id().node);
+    else
+      r.fetches.push_back(one.id());
+  };
+  std::apply([&](const auto&... f) { (for_each_part(f, add), ...); }, fetches.fetched);
+  std::apply([&](const auto&... p) { (r.feeds.push_back(p.id()), ...); }, feeds.fed);
+  return r;
+}
+
+/// Where a fetched value lands, and if it has several parts these: a number.
+template <class R>
+struct result_slot {
+  static constexpr std::size_t parts = 1;
+  R value{};
+
+  void* place(std::size_t, const shape&) { return &value; }
+  const R& get() const { return value; }
+};
+template <>
+struct result_slot<nothing> {
+  static constexpr std::size_t parts = 0;
+
+  void* place(std::size_t, const shape&) { return nullptr; }
+  nothing get() const { return {}; }
+};
+
+/// A fetched tensor, and those of other extents that calls before have fetched, so that extents which alternate take no
+/// new memory.
+template <class T, class Dims, class Device>
+struct result_slot<tensor<T, Dims, Device>> {
+  static constexpr std::size_t parts = 1, max_others = 15;
+  using result = tensor<T, Dims, Device>;
+  result value;
+  sequence<result> others;
+
+  const result& get() const { return value; }
+  void* place(std::size_t, const shape& extents) {
+    if (!(value.extents() == extents)) exchange(extents);
+    if (!value.can_hold(extents)) value = result(extents, uninitialized{});
+    return value.data();
+  }
+
+ private:
+  void exchange(const shape& extents) {
+    for (result& other : others)
+      if (other.extents() == extents) {
+        const result found = other;
+        other = value;
+        value = found;
+        return;
+      }
+    if (value.elements() == 0) return;
+    if (others.size() == max_others) others.erase(0);
+    others.push_back(value);
+  }
+};
+
+/// The same of each part of a value that has some.
+template <class F, class Parts>
+class parts_slot;
+template <class F, class... P>
+class parts_slot<F, std::tuple<P...>> {
+ public:
+  static constexpr std::size_t parts = sizeof...(P);
+
+  void* place(std::size_t part, const shape& extents) {
+    void* where = nullptr;
+    std::size_t number = 0;
+    std::apply(
+        [&](auto&... slot) {
+          ((number++ == part ? static_cast<void>(where = slot.place(0, extents)) : static_cast<void>(0)), ...);
+        },
+        slots_);
+    return where;
+  }
+  auto get() const {
+    return std::apply([](const auto&... slot) { return F::from_parts(slot.get()...); }, slots_);
+  }
+
+ private:
+  std::tuple<result_slot<typename fetched_value<P>::type>...> slots_;
+};
+
+template <class F>
+struct slot_of_fetched {
+  using type = result_slot<typename fetched_value<F>::type>;
+};
+template <FetchedInParts F>
+struct slot_of_fetched<F> {
+  using type = parts_slot<F, decltype(std::declval<const F&>().parts())>;
+};
+
+/// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has
+/// let go of.
+template <class... F>
+class step_results {
+ public:
+  static constexpr std::size_t values = (slot_of_fetched<F>::type::parts + ... + 0);
+
+  /// The memory for the fetched value of this number.
+  void* place(std::size_t fetch, const shape& extents) {
+    void* where = nullptr;
+    std::size_t first = 0;
+    const auto look = [&](auto& slot) {
+      constexpr std::size_t parts = std::remove_cvref_t<decltype(slot)>::parts;
+      if (fetch >= first && fetch < first + parts) where = slot.place(fetch - first, extents);
+      first += parts;
+    };
+    std::apply([&](auto&... slot) { (look(slot), ...); }, slots_);
+    return where;
+  }
+
+  auto get() const {
+    return std::apply(
+        [](const auto&... slot) {
+          if constexpr (sizeof...(F) == 1)
+            return (slot.get(), ...);
+          else
+            return std::tuple<typename fetched_value<F>::type...>(slot.get()...);
+        },
+        slots_);
+  }
+
+ private:
+  std::tuple<typename slot_of_fetched<F>::type...> slots_;
+};
+
+}  // namespace detail
+
+template <class... F, class... P>
+class step<fetch_list<F...>, feed_list<P...>> {
+ public:
+  step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
+      : prepared_(s, detail::request_of(fetches, feeds)) {}
+
+  /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
+  /// extents disagree, and whatever a kernel throws.
+  template <class... X>
+  auto operator()(const X&... x) {
+    using mistake = detail::call_mistake<feed_list<P...>, X...>;
+    static_assert(correct<mistake>,
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
+                  "tensors");
+    if constexpr (correct<mistake>) {
+      const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
+      prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
+    }
+    return results_.get();
+  }
+  // Values in braces have no type.
+  template <class T = float>
+  auto operator()(detail::braces, detail::anything = {}, detail::anything = {}) {
+    static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<T>>>,
+                  "a step: values in braces are fed as a tensor: step(tensor<T, dims<...>>{...})");
+    return results_.get();
+  }
+
+  /// Kernels, memory and placement of the last run's extents.
+  std::string explain() const { return prepared_.explain(); }
+  prepared_step& prepared() { return prepared_; }
+
+ private:
+  prepared_step prepared_;
+  detail::step_results<F...> results_;
+};
+
+/// Kernels in order, fused regions, memory and placement of a step.
+template <class Fetches, class Feeds>
+std::string explain(const step<Fetches, Feeds>& s) {
+  return s.explain();
+}
+
+WEFT_COLD_BEGIN
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL void prepared_step::refuse_moved() {
+  throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");
+}
+WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
+  if (session_->log_device_placement && !logged_) std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
+  step_observer* const observer = session_->observer;
+  if (!observer) return plan_->run(b, nullptr);
+  detail::step_times times;
+  times.of.resize(plan_->kernels());
+  plan_->run(b, &times);
+  plan_->report(times, *observer);
+}
+
+#endif
+
+WEFT_COLD_END
+
+inline void prepared_step::execute(plan::binding& b) {
+  if (plan_->runs_kernels_alone() && !session_->observer)
+    plan_->run_kernels(b);
+  else
+    execute_observed(b);
+}
+
+template <class Place>
+void prepared_step::run(const plan::fed_value* fed, Place place) {
+  if (!plan_) [[unlikely]]
+    refuse_moved();
+  plan::binding& b = plan_->bind(fed);
+  b.feed(fed);
+  for (std::size_t i = 0; i < b.fetched.size(); ++i)
+    if (const plan::binding::fetched_operand& f = b.fetched[i]; f.to_caller)
+      b.addresses[f.buffer] = static_cast<std::byte*>(place(i, f.extents));
+  execute(b);
+  for (std::size_t i = 0; i < b.fetched.size(); ++i)
+    if (const plan::binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
+      if (void* to = place(i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);
+}
+
+}  // namespace weft
