@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include <weft/device/argmax.hpp>
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/bounded.hpp>
 #include <weft/ops/eager.hpp>

@@ -217,7 +217,7 @@ struct operation {
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Makes it for a GPU; null where no GPU can.
   const gpu::preparation* gpu = nullptr;
-  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/copies.hpp).
+  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/box_copies.hpp).
   strided_copies (*copies)(const prepare_context&) = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
@@ -260,7 +260,7 @@ concept has_attributes = requires {
 };
 
 template <class Op>
-strided_copies copies_declared(const prepare_context&);  // ops/copies.hpp
+strided_copies copies_declared(const prepare_context&);  // ops/box_copies.hpp
 kernel* prepare_copies(const prepare_context&);
 template <class Op>
 kernel* prepare_declared(const prepare_context& p) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/sort.hpp>
 #include <weft/ops/eager.hpp>
@@ -166,7 +166,7 @@ template <int K, Expression Expr>
   if constexpr (sort_mistake<Expr, -1>::value || last_axis_is_shorter<D, K>::value) {
     return detail::nothing_sorted(e);
   } else {
-    using To = typename detail::append_extent<without_axes<D, std::uint32_t{1} << (D::rank - 1)>, K>::type;
+    using To = with_extent<D, D::rank - 1, K>;
     return detail::sorted<To>(e, D::rank - 1, K, direction::descending);
   }
 }
