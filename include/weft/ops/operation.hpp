@@ -245,7 +245,7 @@ struct operation {
   /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
   /// the literals. Null for everything else.
   const char* update_rule = nullptr;
-  /// Of what adds rows of input 0 up where the numbers in input 1 say, along the axis in attribute 0: the operation
+  /// Of what adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0: the operation
   /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
   const operation* row_sums = nullptr;
   /// Of what takes in what follows it: makes the kernel that does both.
