@@ -16,7 +16,7 @@
 #include <weft/ops/symbol.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/reshape.hpp>
+#include <weft/ops/aliases.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/reduce.hpp>
@@ -25,8 +25,14 @@
 #include <weft/ops/convolution.hpp>
 #include <weft/ops/pooling.hpp>
 #include <weft/ops/softmax.hpp>
-#include <weft/ops/copies.hpp>
-#include <weft/ops/array.hpp>
+#include <weft/ops/transpose.hpp>
+#include <weft/ops/concat.hpp>
+#include <weft/ops/slice.hpp>
+#include <weft/ops/reshape.hpp>
+#include <weft/ops/shape.hpp>
+#include <weft/ops/argmax.hpp>
+#include <weft/ops/one_hot.hpp>
+#include <weft/ops/stop_gradient.hpp>
 #include <weft/ops/state.hpp>
 #include <weft/ops/misuse.hpp>
 #include <weft/graph/device_spec.hpp>

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_branch_that_is_not_taken_does_not_run) {
   check_elements(step(v, right, true), {4, 1});
   const std::string said = failure(error_code::out_of_range, [&] { step(v, wrong, true); });
   CHECK_SAYS(said, "cond: ");
-  CHECK_SAYS(said, "number 1 of the rows is 4");
+  CHECK_SAYS(said, "index 1 of them is 4");
   check_elements(step(v, wrong, false), {1, 2});
 }
 

@@ -8,8 +8,8 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph_node.hpp>
 #include <weft/graph/structural_hash.hpp>
+#include <weft/ops/aliases.hpp>
 #include <weft/ops/primitives.hpp>
-#include <weft/ops/reshape.hpp>
 #include <weft/ops/symbol.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>

@@ -2,10 +2,10 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/aliases.hpp>
 #include <weft/ops/cpu/fill.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
-#include <weft/ops/reshape.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// The operations behind every elementwise expression and every reduction of one, and their gradients.
