@@ -38,6 +38,8 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/variables.hpp>
+#include <weft/graph/effects.hpp>
 #include <weft/graph/misuse.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/print.hpp>

@@ -566,7 +566,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
   };
   CHECK_SAYS(refused([&](auto) { return w; }), "then: returns a value of the graph around it: pass it as an operand");
   CHECK_SAYS(refused([&](auto x) { return x + w; }), "different graphs");
-  CHECK_SAYS(refused([&](auto x) { return x + w; }), "passed what it reads as operands");
+  CHECK_SAYS(refused([&](auto x) { return x + w; }), "pass what it reads as operands");
   CHECK_SAYS(refused([&](auto x) {
                static_cast<void>(assign(v, tensor<double, vec>{1, 2, 3}));
                return x;

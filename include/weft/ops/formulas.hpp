@@ -668,6 +668,9 @@ inline constexpr primitive_set in_first_gradients{primitive::add, primitive::sub
 #define WEFT_SET(name, operands) | primitive_set(primitive::name)
 inline constexpr primitive_set in_gradients =
     primitive_set(primitive::convert, primitive::exp) WEFT_FORMULAS(WEFT_SET, WEFT_NO_ROW, WEFT_NO_ROW);
+/// All of them.
+inline constexpr primitive_set in_formulas =
+    primitive_set(primitive::convert) WEFT_FORMULAS(WEFT_SET, WEFT_SET, WEFT_NO_ROW);
 #undef WEFT_SET
 
 template <class Op, class T>

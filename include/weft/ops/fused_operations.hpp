@@ -345,7 +345,7 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
   if (!f)
     throw error(error_code::unimplemented, "gradient",
                 {"a formula in symbols uses ", name_of(p), ", of which no kernel was compiled for ", name(type),
-                 ": mark the functions of the formula constexpr, so that the kernels of its gradient are known"});
+                 ": the operation whose gradient it is names it in `gradient_uses`"});
   node_def c;
   c.op = &operation_of<elementwise_op>;
   c.detail = f;

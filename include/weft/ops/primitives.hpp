@@ -128,10 +128,10 @@ concept constexpr_formulas = requires {
   typename std::bool_constant<(gradient_dependence<S, true>(), true)>;
 };
 
-/// The primitives of an expression's gradient, written in symbols. Formulas of a user's that are not constexpr are
-/// taken to need no others than the gradients of operations do.
+/// The primitives of an expression's gradient, written in symbols. Formulas of a user's that are not constexpr may need
+/// any.
 template <class S>
-inline constexpr primitive_set primitives_of = in_gradients;
+inline constexpr primitive_set primitives_of = in_formulas;
 template <constexpr_formulas S>
 inline constexpr primitive_set primitives_of<S> = gradient_dependence<S, true>().by | primitive_set(primitive::add);
 
@@ -141,6 +141,12 @@ constexpr void name_primitives(fused& f) {
   constexpr std::uint32_t elements = signature_of<S>.elements;
   if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1) f.primitives[0] = &primitives_in<float, set>;
   if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1) f.primitives[1] = &primitives_in<double, set>;
+}
+
+template <class Op>
+void use_gradient_primitives_of(op_builder& where) {
+  where.use(primitives_in<float, Op::gradient_uses>);
+  where.use(primitives_in<double, Op::gradient_uses>);
 }
 
 }  // namespace detail
