@@ -12,6 +12,14 @@ forget_if_moved() {
   rm -rf "$cache" "$1/CMakeFiles"
 }
 
+# Where there is ccache, cmake/weftDevelopment.cmake compiles with it. What a clone in one folder has compiled is then there
+# for one in another, precompiled headers included: names below the source folder count from there, and neither times nor
+# the folder of the build take part.
+if command -v ccache > /dev/null; then
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
+  export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+fi
+
 # build PRESET TARGET...; the array `configure` holds further arguments for CMake.
 configure=()
 # Scripts that are started at once build one after the other: none replaces a program that another has begun to run.

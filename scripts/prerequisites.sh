@@ -72,6 +72,7 @@ need_tests() {
   need libclang-rt-dev "clang's sanitizers" sanitizers
   need libopenblas-dev "a CBLAS, the alternative to oneDNN" header cblas.h
   need python3 "runs the checks of headers and error messages" command -v python3
+  need ccache "compiles nothing twice" command -v ccache
 }
 
 need_benchmarks() {

@@ -23,7 +23,7 @@ struct row {
   int order;                                // of the gradients that are compared with differences
 };
 
-using std::cos, std::cosh, std::erf, std::exp, std::floor, std::log, std::log1p, std::sin, std::sqrt, std::tanh;
+using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt, std::tanh;
 inline real abs(real x) { return std::abs(x); }
 inline real sign(real x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 inline real relu(real x) { return x != x || x > 0 ? x : 0; }
@@ -54,6 +54,8 @@ WEFT_ROW(floor,    floor(x),    0,                        0,                    
 WEFT_ROW(sqrt,     sqrt(x),     g / (2 * sqrt(x)),        0,                         1,    3,   1,    0.5, 2,   3)
 WEFT_ROW(exp,      exp(x),      g * exp(x),               0,                         2,    3,   2,    -2,  2,   3)
 WEFT_ROW(log,      log(x),      g / x,                    0,                         1.5,  1,   1.5,  0.5, 2,   3)
+WEFT_ROW(log1p,    log1p(x),    g / (1 + x),              0,                         2,    1.5, 2,    -0.5, 2,  3)
+WEFT_ROW(expm1,    expm1(x),    g * exp(x),               0,                         2,    3,   2,    -2,  2,   3)
 WEFT_ROW(tanh,     tanh(x),     g / (cosh(x) * cosh(x)),  g,                         4,    6,   4,    -2,  2,   3)
 WEFT_ROW(sigmoid,  sigma(x),    g * sigma(x) * sigma(-x), g * sigma(x),              4,    6,   3.5,  -2,  2,   3)
 WEFT_ROW(erf,      erf(x),      g * bell(x),              g * bell(x) * (1 + x * x), 2.5,  4,   2.5,  -2,  2,   3)

@@ -89,6 +89,8 @@ else
 fi
 
 printf '%s\n' "${took[@]}"
+printf '%d minutes in all\n' $(((SECONDS + 59) / 60))
+if command -v ccache > /dev/null; then ccache --show-stats | sed -n 's/^ *\(Hits:.*\)/ccache: \1/p' | head -n 1; fi
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]}" >&2
   exit 1

@@ -114,7 +114,7 @@ cluster_spec make_cluster() {
 
 const std::vector<parameter_spec>& variables() {
   static const std::vector<parameter_spec> both = {{"w", element_type::float32, 500, 0, {"momentum", {0.125, 0.75}}},
-                                                  {"b", element_type::float64, 30, 0, {"gradient_descent", {0.25}}}};
+                                                   {"b", element_type::float64, 30, 0, {"gradient_descent", {0.25}}}};
   return both;
 }
 std::size_t bytes_of_all() { return variables()[0].bytes() + variables()[1].bytes(); }
@@ -452,7 +452,7 @@ struct hostile {
     if (random() % 3 == 0) said.resize(random() % (said.size() + 1));
     to.say(said);
     if (random() % 3 == 0)
-      for (unsigned more = random() % 20; more > 0; --more) to.say(any_frame(random));
+      for (auto more = random() % 20; more > 0; --more) to.say(any_frame(random));
     end(std::move(to));
   }
 
@@ -482,7 +482,7 @@ struct hostile {
 
   void flood(const task_id& whom) {
     std::vector<rude_socket> many;
-    for (unsigned i = 0, n = 20 + random() % 80; i < n && !when.over; ++i) {
+    for (auto i = 20 + random() % 80; i > 0 && !when.over; --i) {
       many.emplace_back(address(whom));
       if (!many.back().is_open()) return;
       ++count.connections;
@@ -573,7 +573,7 @@ struct hostile {
       }
       ++count.frames;
     };
-    for (unsigned more = random() % 100; more > 0 && !when.over; --more) {
+    for (auto more = random() % 100; more > 0 && !when.over; --more) {
       switch (random() % 8) {
         case 0:
         case 1:
@@ -762,7 +762,7 @@ void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, ta
         if (random() % 4) listen();
       }
       shared_segment segment;
-      for (unsigned more = 1 + random() % 12; more > 0 && !when.over; --more) {
+      for (auto more = 1 + random() % 12; more > 0 && !when.over; --more) {
         header = {};
         header.request = random();
         header.step = static_cast<std::int64_t>(random() % 60);
@@ -799,7 +799,7 @@ void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, ta
           }
           case 5:
             header.kind = random() % 2 ? frame_kind::pull : frame_kind::await_values;
-            if (segment) header.flags = random() % 2 ? in_segment : 0;
+            if (segment) header.flags = random() % 2 ? std::uint32_t{in_segment} : 0;
             break;
           case 6:
             header.kind = frame_kind::initialise;
@@ -1100,4 +1100,39 @@ BOOST_AUTO_TEST_CASE(a_rank_that_names_an_element_out_of_reach_is_not_believed) 
   }
   when.over = true;
   rank.join();
+}
+
+// What a rank says when it meets the others has an end.
+BOOST_AUTO_TEST_CASE(a_greeting_that_goes_on_behind_its_end_is_refused) {
+  for (const std::size_t more : {0u, 1u, 300u}) {
+    const cluster_spec cluster = make_cluster();
+    moments when;
+    std::thread rank([&] {
+      server here(cluster, "worker", 1, options_of(1));
+      try {
+        tcp::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
+        for (std::optional<frame_header> heard; (heard = next_frame(to, when));) {
+          byte_list payload(static_cast<std::size_t>(heard->payload_length));
+          if (heard->kind == frame_kind::group) {
+            payload = detail::group_message{}.bytes();
+            payload.resize(payload.size() + more);
+          }
+          heard->flags = 0;
+          say_all(to, frame(*heard, payload), when);
+        }
+      } catch (const error&) {
+        // it has closed
+      }
+    });
+    {
+      server here(cluster, "worker", 0, options_of(1));
+      const auto meet = [&] { all_reduce group(here, 7, {}, patience); };
+      if (more == 0)
+        BOOST_CHECK_NO_THROW(meet());
+      else
+        BOOST_CHECK_EXCEPTION(meet(), error, test::says(error_code::invalid_argument, "/job:worker/task:1: "));
+    }
+    when.over = true;
+    rank.join();
+  }
 }

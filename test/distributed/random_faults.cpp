@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -84,7 +85,8 @@ struct settings {
 
 /// What one life of a worker came to.
 struct record {
-  bool began = false;       // its session was made
+  bool began = false;  // its session was made
+  bool shares_memory = false;
   int begun = 0, made = 0;  // updates
   bool finished = false;
   std::int64_t global_step = 0;
@@ -92,12 +94,27 @@ struct record {
   std::atomic<bool> fail{false};  // it is to end with an error of its own
 };
 
+/// Whether this process has mapped memory that tasks share.
+bool maps_segments() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (contains(line, "/memfd:weft")) return true;
+  return false;
+}
+
+std::set<std::string> names_in_memory() {
+  std::set<std::string> names;
+  for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) names.insert(each.path().filename());
+  return names;
+}
+
 template <class Strategy, transport T, typename Clock>
 void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const model m;
   replicated_session s(m.g, here, Strategy{}, {.threads = 1}, how.set_up);
   of.began = true;
+  of.shares_memory = maps_segments();
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   const auto insist = [&](auto call) {  // past a deadline an update goes on
     for (int more = 0;;) try {
@@ -436,7 +453,7 @@ class judge {
 
   verdict operator()(const std::vector<float>& reference) {
     if (!out_.over) return "not all have come to their end";
-    if (out_.remains != 0) return std::to_string(out_.remains) + " ports and streams remain";
+    if (out_.remains != 0) return std::to_string(out_.remains) + " ports, streams or names of shared memory remain";
     if (out_.turns > 3000 + 2000 * static_cast<std::uint64_t>(out_.took.count()) / 1000)
       return std::to_string(out_.turns) + " turns: somebody does not sleep";
     for (const auto& each : out_.lives) {
@@ -793,7 +810,8 @@ class child {
   static std::string written(const life& of) {
     std::ostringstream out;
     out << std::hexfloat << of.of.began << ' ' << of.of.begun << ' ' << of.of.made << ' ' << of.of.finished << ' '
-        << of.of.global_step << ' ' << of.report.has_value() << ' ' << of.of.values.size();
+        << of.of.global_step << ' ' << of.of.shares_memory << ' ' << of.report.has_value() << ' '
+        << of.of.values.size();
     for (const float each : of.of.values) out << ' ' << std::bit_cast<std::uint32_t>(each);
     out << "\n";
     if (of.report) {
@@ -809,8 +827,8 @@ class child {
     std::istringstream in(text);
     bool has_report = false;
     std::size_t n = 0;
-    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.finished >> of_.of.global_step >> has_report >>
-          n)) {
+    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.finished >> of_.of.global_step >>
+          of_.of.shares_memory >> has_report >> n)) {
       if (!of_.ended_by_force()) of_.said = "said nothing";
       return;
     }
@@ -833,6 +851,7 @@ class child {
 };
 
 outcome with_processes(const schedule& plan) {
+  const std::set<std::string> names_before = names_in_memory();
   const auto begin = std::chrono::steady_clock::now();
   const auto now = [&] { return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin); };
   const cluster_spec cluster = test::local_cluster(plan.how.ps, plan.how.workers);
@@ -899,6 +918,7 @@ outcome with_processes(const schedule& plan) {
     } catch (const error&) {
       ++out.remains;
     }
+  for (const std::string& each : names_in_memory()) out.remains += !names_before.contains(each);
   out.took = now();
   return out;
 }
@@ -930,13 +950,20 @@ BOOST_AUTO_TEST_CASE(processes_that_survive_random_faults_end_rightly) {
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t first = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
   std::uint64_t seed = first;
+  int shared = 0;
   for (; seed - first < 5 || (seconds && test::seconds_since(begin) < std::atof(seconds)); ++seed) {
     const schedule plan = for_processes(seed);
     const std::vector<float> reference = undisturbed(plan.how);
     const outcome out = with_processes(plan);
+    for (const auto& each : out.lives)
+      if (each->of.began && each->of.shares_memory)
+        ++shared;
+      else if (each->of.began)
+        BOOST_ERROR(name_of(plan.how, each->rank) + " shares no memory\n" + plan.text());
     if (const verdict bad = judge(plan, out)(reference))
       BOOST_ERROR(*bad + " (processes)\n" + plan.text() + told(plan, out));
   }
+  BOOST_TEST(shared > 0);
   if (seconds)
     std::printf("%llu clusters of processes in %.1f s\n", static_cast<unsigned long long>(seed - first),
                 test::seconds_since(begin));

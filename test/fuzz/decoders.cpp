@@ -229,7 +229,8 @@ void frames(input in) {
 
 // ---- messages ----
 
-/// What is read and written is a fixed point: a task can pass on whatever it has taken.
+/// What is read and written is a fixed point: a task can pass on whatever it has taken. And a message ends where it
+/// says: neither more nor less is taken for one.
 template <typename Read, typename Write>
 void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
   byte_list once;
@@ -239,6 +240,14 @@ void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
   byte_list twice;
   MUST(code_of([&] { twice = write(read(const_bytes(once))); }) == ok);
   MUST(once == twice);
+  byte_list other(bytes.begin(), bytes.end());
+  other.push_back(std::byte{0});
+  MUST(code_of([&] { read(const_bytes(other)); }) == error_code::invalid_argument);
+  if (bytes.size() > 64) other.resize(64);  // the ends of long ones are like those of short ones
+  while (!other.empty()) {
+    other.pop_back();
+    if (other.size() < bytes.size()) MUST(code_of([&] { read(const_bytes(other)); }) == error_code::invalid_argument);
+  }
 }
 
 /// A message of fields as `shape` has them (t: text, b, i, q: numbers of 1, 4 and 8 bytes; those in brackets repeat to
@@ -304,6 +313,11 @@ void error_message(input in) {
   reads_what_it_writes(
       message_of(in, "bt"), [](const_bytes bytes) { return detail::read_error(bytes, "an operation"); },
       [](const error& said) { return detail::error_bytes(said.code(), said.sentence()); });
+}
+
+void group(input in) {
+  reads_what_it_writes(message_of(in, "bt"), detail::group_message::read,
+                       [](const auto& said) { return said.bytes(); });
 }
 
 void offer(input in) {
@@ -796,6 +810,7 @@ constexpr target targets[] = {
     {"introduction", introduction},
     {"notice", notice},
     {"error", error_message},
+    {"group", group},
     {"offer", offer},
     {"enroll", enroll},
     {"rows", rows},

@@ -1,4 +1,6 @@
-#include <weft/ops/copies.hpp>
+#include <weft/ops/concat.hpp>
+#include <weft/ops/slice.hpp>
+#include <weft/ops/transpose.hpp>
 
 #include "elements.hpp"
 #include "errors.hpp"

@@ -28,15 +28,15 @@ BOOST_AUTO_TEST_CASE(over_tensors) {
   check_elements(gather(x, tensor<std::int32_t, dims<batch{}>>(shape(0))), {});
 }
 
-BOOST_AUTO_TEST_CASE(a_number_that_no_row_has) {
+BOOST_AUTO_TEST_CASE(an_index_that_no_row_has) {
   const tensor<float, dims<3, 2>> x{};
   const auto of = [&](std::int32_t n) {
     return test::failure(error_code::out_of_range, [&] {
       static_cast<void>(gather(x, tensor<std::int32_t, dims<2>>{0, n}));
     });
   };
-  CHECK_SAYS(of(3), "number 1 of the rows is 3, and there are 3: 0 to 2");
-  CHECK_SAYS(of(-1), "number 1 of the rows is -1");
+  CHECK_SAYS(of(3), "indices must be in [0, 3), the rows that there are, and index 1 of them is 3");
+  CHECK_SAYS(of(-1), "index 1 of them is -1: clamp the indices");
 }
 
 // Many of one row, which are summed in order, and many rows, which threads share.
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(derivatives) {
 
 #if WEFT_COMPILES_FOR_GPU
 // It cannot throw there.
-BOOST_AUTO_TEST_CASE(a_number_that_no_row_has_on_a_gpu) {
+BOOST_AUTO_TEST_CASE(an_index_that_no_row_has_on_a_gpu) {
   graph g;
   const auto x = variable<float, dims<3, 2>>(g, "x", tensor<float, dims<3, 2>>{1, 2, 3, 4, 5, 6});
   const auto n = placeholder<std::int32_t, dims<4>>(g, "n");

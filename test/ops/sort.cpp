@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
 BOOST_AUTO_TEST_CASE(an_axis_of_more_elements_than_have_numbers) {
   using column = dims<dyn<"rows">>;
   const std::int64_t many = 2'200'000'000;
-  const std::string words = "[2200000000] has more elements than std::int32_t can number, 2147483648: reshape it";
+  const std::string words = "[2200000000] has more elements than std::int32_t has indices for, 2147483648: reshape it";
   const tensor<std::int8_t, column> x(shape(many), uninitialized{});
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(argmax<0>(x)); }), words);
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(argsort(x)); }), words);

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_branch_that_is_not_taken_does_not_run) {
   check_elements(step(v, right, true), {4, 1});
   const std::string said = failure(error_code::out_of_range, [&] { step(v, wrong, true); });
   CHECK_SAYS(said, "cond: ");
-  CHECK_SAYS(said, "number 1 of the rows is 4");
+  CHECK_SAYS(said, "index 1 of them is 4");
   check_elements(step(v, wrong, false), {1, 2});
 }
 
@@ -565,7 +565,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
   };
   CHECK_SAYS(refused([&](auto) { return w; }), "then: returns a value of the graph around it: pass it as an operand");
   CHECK_SAYS(refused([&](auto x) { return x + w; }), "different graphs");
-  CHECK_SAYS(refused([&](auto x) { return x + w; }), "passed what it reads as operands");
+  CHECK_SAYS(refused([&](auto x) { return x + w; }), "pass what it reads as operands");
   CHECK_SAYS(refused([&](auto x) {
                static_cast<void>(assign(v, tensor<double, vec>{1, 2, 3}));
                return x;

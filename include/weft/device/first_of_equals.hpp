@@ -9,8 +9,8 @@ namespace weft::device {
 template <class T>
 struct first_of_equals {
   const T* sorted;
-  const std::int32_t* order;  ///< the numbers that they had
-  std::int32_t* first;        ///< by these numbers: that of the first
+  const std::int32_t* order;  ///< the indices that they had
+  std::int32_t* first;        ///< by these indices: that of the first
   bool* is_first;
   std::int32_t* lengths;  ///< of the first: how many they are; null: nobody asks
   std::size_t n;

@@ -303,13 +303,19 @@ class basic_all_reduce {
       std::swap(leaving, coming);
       try {
         const shared_offer offer = detail::read_offer(leaving);
-        if (failures == 0) segments[(rank_ + size_ - round) % size_] = shared_segment::open(offer, bytes);
+        if (failures != 0) continue;
+        shared_segment its = shared_segment::open(offer, bytes);
+        // A rank that offers what another has offered would be read as what both bring.
+        if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
+          failures = 1;
+        segments[(rank_ + size_ - round) % size_] = std::move(its);
       } catch (const error&) {
         failures = 1;
       }
     }
+    const bool failed = failures != 0;  // here, whatever others make of it
     recursive_doubling_again(std::span(&failures, 1), until);
-    if (failures != 0) return {};
+    if (failed || failures != 0) return {};
     segments[rank_].withdraw();
     return segments;
   }
@@ -360,9 +366,8 @@ class basic_all_reduce {
     mine.kind = frame_kind::group;
     mine.tag = graph.hash;
     mine.step = static_cast<std::int64_t>(graph.seed);
-    const bool applies = here_.options().not_finite == nonfinite_gradients::apply;
-    const std::vector<std::byte> words =
-        detail::message_writer().number(static_cast<std::uint8_t>(applies)).text(printable(graph.settings)).take();
+    const detail::group_message ours{here_.options().not_finite == nonfinite_gradients::apply, graph.settings};
+    const std::vector<std::byte> words = ours.bytes();
     for (const auto& each : links_) {
       if (!each) continue;
       std::vector<std::byte> its_words;
@@ -380,24 +385,21 @@ class basic_all_reduce {
           },
           [&] { return each->out.idle() && each->in.complete(); });
       const frame_header& its = each->in.header();
-      bool its_applies = false;
-      std::string its_settings;
+      detail::group_message said;
       try {
         if (its.kind != frame_kind::group) detail::message_reader::malformed();
-        detail::message_reader in(its_words);
-        its_applies = in.number<std::uint8_t>() != 0;
-        its_settings = in.text();
+        said = detail::group_message::read(its_words);
       } catch (const error& problem) {
         throw error(problem.code(), operation, name(each->rank) + ": " + problem.sentence());
       }
       if (its.step != mine.step)
         refuse(*each, "seed is ", std::to_string(static_cast<std::uint64_t>(its.step)), std::to_string(graph.seed));
       if (its.tag != graph.hash) refuse(*each, "graph has hash ", std::to_string(its.tag), std::to_string(graph.hash));
-      if (its_settings != printable(graph.settings))
-        refuse(*each, "settings are ", "'" + its_settings + "'", "'" + graph.settings + "'");
-      if (its_applies != applies)
-        refuse(*each, "gradients that are not finite are ", its_applies ? "applied" : "refused",
-               applies ? "applied" : "refused");
+      if (said.settings != printable(graph.settings))
+        refuse(*each, "settings are ", "'" + said.settings + "'", "'" + graph.settings + "'");
+      if (said.applies_nonfinite != ours.applies_nonfinite)
+        refuse(*each, "gradients that are not finite are ", said.applies_nonfinite ? "applied" : "refused",
+               ours.applies_nonfinite ? "applied" : "refused");
     }
   }
 

@@ -157,6 +157,28 @@ struct notice {
   }
 };
 
+/// What ranks of an all-reduce compare when they meet; the graph's hash and seed are in the frame's header.
+struct group_message {
+  bool applies_nonfinite = false;
+  std::string settings;
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    return out.number(static_cast<std::uint8_t>(applies_nonfinite)).text(printable(settings)).take();
+  }
+
+  static group_message read(const_bytes bytes) {
+    message_reader in(bytes);
+    group_message said;
+    const auto applies = in.number<std::uint8_t>();
+    if (applies > 1) message_reader::malformed();
+    said.applies_nonfinite = applies == 1;
+    said.settings = in.text();
+    in.end();
+    return said;
+  }
+};
+
 /// A segment on offer; one of 0 bytes is none.
 inline std::vector<std::byte> offer_bytes(const shared_offer& offer) {
   message_writer out;
@@ -188,6 +210,7 @@ inline error read_error(const_bytes bytes, const std::string& operation) {
   const auto code = in.number<std::uint8_t>();
   const std::string sentence = in.text();
   if (code == 0 || code > static_cast<std::uint8_t>(error_code::unauthenticated)) message_reader::malformed();
+  in.end();
   return error(static_cast<error_code>(code), operation, sentence);
 }
 

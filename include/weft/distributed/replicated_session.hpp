@@ -217,19 +217,23 @@ class replicated_session {
   }
 
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
-  /// Without servers this worker stays, and takes part in the others' updates, until all have come here.
+  /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
+  /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
+  /// task that is gone, deadline_exceeded that names who is waited for: then finish() may be called again, and goes on.
   void finish(deadline_type until = std::chrono::seconds(60)) {
-    if (unfinished_) exchange(until, unfinished_examples_);
     if constexpr (uses_servers) {
+      if (unfinished_) exchange(until, unfinished_examples_);
       refresh(until);
       servers_->done(until);
     } else {
-      do {
-        if (!unfinished_)
-          for (const mutable_bytes& block : blocks_)
-            if (!block.empty()) __builtin_memset(block.data(), 0, block.size());
-        exchange(until, 0);
-      } while (took_part_ > 0);
+      const auto time_for_each = until.remaining();
+      took_part_ = 1;
+      if (unfinished_) exchange(time_for_each, unfinished_examples_);
+      while (took_part_ > 0) {
+        for (const mutable_bytes& block : blocks_)
+          if (!block.empty()) __builtin_memset(block.data(), 0, block.size());
+        exchange(time_for_each, 0);
+      }
     }
   }
 

@@ -8,8 +8,8 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph_node.hpp>
 #include <weft/graph/structural_hash.hpp>
+#include <weft/ops/aliases.hpp>
 #include <weft/ops/primitives.hpp>
-#include <weft/ops/reshape.hpp>
 #include <weft/ops/symbol.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
@@ -156,11 +156,13 @@ class graph final : public op_builder {
     for (auto l : def.literals) h.add(l);
     for (auto b : def.subgraphs) h.add(b);
     for (const auto& o : def.outputs) h.add(o);
+    for (const std::uint32_t c : control_) h.add(std::uint64_t{c});
     const auto same = [&](std::uint32_t n) {
       const node_def& other = nodes_[n].def;
       return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
              other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-             other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside;
+             other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside &&
+             nodes_[n].control == control_;
     };
     const std::uint32_t found = shared_.find(h.result(), same);
     if (found != detail::index_set::none) return found;
@@ -191,6 +193,14 @@ class graph final : public op_builder {
 
   /// For who rewrites a subgraph: what a node computes, of values that were made before it.
   node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
+  /// What runs before all that is made now (control_dependencies, effects.hpp).
+  void enter_control(std::uint32_t before) { control_.push_back(before); }
+  void leave_control(std::size_t depth) { control_.resize(depth); }
+  std::size_t control_depth() const { return control_.size(); }
+
+  /// What each training takes along (add_update, effects.hpp).
+  void note_update(std::uint32_t node) { updates_.push_back(node); }
+  const sequence<std::uint32_t>& updates() const { return updates_; }
 
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
@@ -225,7 +235,7 @@ class graph final : public op_builder {
   }
   const fused_reduction* sums(dtype type) const override {
     for (const primitive_table* table : whole().primitives_)
-      if (table->type == type) return table->sum;
+      if (table->type == type) return table->sum ? table->sum() : nullptr;
     return nullptr;
   }
 
@@ -255,6 +265,7 @@ class graph final : public op_builder {
       if (n.def.op == &operation_of<constant_op>)
         for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
       for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+      for (const std::uint32_t c : n.control) h.add(std::uint64_t{c});
       for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
       for (auto l : n.def.literals) h.add(l);
       for (auto b : n.def.subgraphs) h.add(b);
@@ -310,6 +321,8 @@ class graph final : public op_builder {
     n.device = here.device;
     n.beside = here.beside;
     n.named = named;
+    // A leaf is there before anything runs.
+    if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op>) n.control = control_;
     nodes_.push_back(std::move(n));
     const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
     if (here.beside != graph_node::no_node) colocated_.push_back(made);
@@ -375,7 +388,7 @@ class graph final : public op_builder {
   std::string prefix_;
   variable_names variables_;
   sequence<place> places_;
-  sequence<std::uint32_t> colocated_;
+  sequence<std::uint32_t> colocated_, control_, updates_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;

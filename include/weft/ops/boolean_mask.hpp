@@ -14,7 +14,7 @@ struct mask_rows_op {
   static kernel* prepare(const prepare_context&);
 };
 
-/// Inputs: rows, the number of the one that each row of the result is, -1 for a row of zeros, and the other way round
+/// Inputs: rows, the index of the one that each row of the result is, -1 for a row of zeros, and the other way round
 /// the place of each row, which the gradient goes by. No row is taken twice.
 struct boolean_mask_op {
   static constexpr const char* name = "boolean_mask";
@@ -108,8 +108,8 @@ auto find_rows(const Mask& mask) {
   return rows_found<decltype(rows), decltype(count)>{rows, places, count};
 }
 
-/// The rows of x that were found, `Gone` being the axes that number them: of the bound in a graph, as many as there are
-/// over tensors.
+/// The rows of x that were found, `Gone` being the axes along which these lie: of the bound in a graph, as many as
+/// there are over tensors.
 template <class Op, class Count, std::size_t Gone, class Expr, class Rows, class Number>
 auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
   using T = value_t<Expr>;
@@ -183,5 +183,5 @@ WEFT_COLD_END
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU
-  #include <weft/ops/gpu/boolean_mask.hpp>
+  #include <weft/ops/gpu/masked_rows.hpp>
 #endif

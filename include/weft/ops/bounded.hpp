@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include <weft/device/argmax.hpp>
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/bounded.hpp>
 #include <weft/ops/eager.hpp>
@@ -75,8 +75,7 @@ using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D:
 
 /// Rows of which only some are there: as many along the first axis of `values` as there could be, the bound, which is
 /// what the step's memory is planned for; and beside them how many are real, known when the step has run. The others
-/// follow the real ones, and all their elements are 0: so they add nothing to a sum, and as numbers of rows they
-/// are 0.
+/// follow the real ones, and all their elements are 0: so they add nothing to a sum, and as indices they are 0.
 ///
 /// It is no expression: what is computed from `values` has a row for each of the bound, and whoever means the real ones
 /// alone says so. `sum`, `mean`, `prod`, `max`, `min` and `argmax` of it are those of the real rows. What is computed

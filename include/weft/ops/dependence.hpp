@@ -2,36 +2,52 @@
 
 #include <cstdint>
 
+#include <weft/ops/symbol.hpp>
 #include <weft/tensor/host_device.hpp>
 
 namespace weft {
 
-/// A value of which only is known what it was computed from, one bit each. A formula that is run on these says which
-/// operands its gradient reads, so that the others need not be kept.
+/// A set of primitives, the single operations that gradients of gradients consist of.
+struct primitive_set {
+  std::uint64_t words[2]{};
+
+  constexpr primitive_set() = default;
+  template <class... More>
+  WEFT_HOST_DEVICE constexpr explicit primitive_set(primitive first, More... more) {
+    const primitive all[] = {first, more...};
+    for (const primitive p : all) words[static_cast<unsigned>(p) / 64] |= bit(p);
+  }
+  WEFT_HOST_DEVICE constexpr bool has(primitive p) const { return words[static_cast<unsigned>(p) / 64] & bit(p); }
+  WEFT_HOST_DEVICE friend constexpr primitive_set operator|(primitive_set a, primitive_set b) {
+    a.words[0] |= b.words[0];
+    a.words[1] |= b.words[1];
+    return a;
+  }
+
+ private:
+  WEFT_HOST_DEVICE static constexpr std::uint64_t bit(primitive p) {
+    return std::uint64_t{1} << (static_cast<unsigned>(p) % 64);
+  }
+};
+
+/// A value of which only is known what it was computed from, and by which operations. A formula that is run on these
+/// says which operands its gradient reads, so that the others need not be kept, and which kernels a second gradient
+/// needs, so that no others are compiled.
 struct dependence {
-  std::uint32_t mask = 0;
+  std::uint32_t mask = 0;  ///< the operands, one bit each
+  primitive_set by;
   dependence() = default;
   WEFT_HOST_DEVICE constexpr dependence(double) {}
-  WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, int) : mask(bits) {}
+  WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, primitive_set by) : mask(bits), by(by) {}
   /// A formula that branches is refused for symbols.
   WEFT_HOST_DEVICE constexpr explicit operator bool() const { return true; }
 };
 
 namespace detail {
-WEFT_HOST_DEVICE constexpr dependence join(dependence a, dependence b) { return dependence(a.mask | b.mask, 0); }
+/// The result of a primitive.
+WEFT_HOST_DEVICE constexpr dependence depend(primitive p, dependence a, dependence b = {}, dependence c = {}) {
+  return dependence(a.mask | b.mask | c.mask, a.by | b.by | c.by | primitive_set(p));
+}
 }  // namespace detail
-
-WEFT_HOST_DEVICE constexpr dependence operator+(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator-(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator*(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator/(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator<(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator<=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator>(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator>=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator==(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator!=(dependence a, dependence b) { return detail::join(a, b); }
-WEFT_HOST_DEVICE constexpr dependence operator-(dependence a) { return a; }
-WEFT_HOST_DEVICE constexpr dependence operator!(dependence a) { return a; }
 
 }  // namespace weft

@@ -32,6 +32,8 @@
   function(sqrt, 1)                                  \
   function(exp, 1)                                   \
   function(log, 1)                                   \
+  function(log1p, 1)                                 \
+  function(expm1, 1)                                 \
   function(tanh, 1)                                  \
   function(sigmoid, 1)                               \
   function(erf, 1)                                   \
@@ -78,6 +80,33 @@ WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
 }
 WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
 WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b); }
+
+WEFT_HOST_DEVICE constexpr dependence operator+(dependence a, dependence b) {
+  return detail::depend(primitive::add, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator-(dependence a, dependence b) {
+  return detail::depend(primitive::subtract, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator*(dependence a, dependence b) {
+  return detail::depend(primitive::multiply, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator/(dependence a, dependence b) {
+  return detail::depend(primitive::divide, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator-(dependence a) { return detail::depend(primitive::negate, a); }
+WEFT_HOST_DEVICE constexpr dependence operator<(dependence a, dependence b) {
+  return detail::depend(primitive::less, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator<=(dependence a, dependence b) {
+  return detail::depend(primitive::less_equal, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator>(dependence a, dependence b) { return b < a; }
+WEFT_HOST_DEVICE constexpr dependence operator>=(dependence a, dependence b) { return b <= a; }
+WEFT_HOST_DEVICE constexpr dependence operator==(dependence a, dependence b) {
+  return detail::depend(primitive::equal, a, b);
+}
+WEFT_HOST_DEVICE constexpr dependence operator!(dependence a) { return detail::depend(primitive::logical_not, a); }
+WEFT_HOST_DEVICE constexpr dependence operator!=(dependence a, dependence b) { return !(a == b); }
 WEFT_QUIET_END
 
 /// The functions that an operation's formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences alike.
@@ -92,7 +121,7 @@ WEFT_QUIET_BEGIN
   WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                              \
     return x.is_number() ? symbol(math::name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
   }                                                                                                            \
-  WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return x; }
+  WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return weft::detail::depend(primitive::name, x); }
 #define WEFT_FUNCTION_2(name)                                                                     \
   static_assert(std::is_same_v<decltype(math::name(0.0f, 0.0f)), float> &&                        \
                     std::is_same_v<decltype(math::name(0.0, 0.0)), double>,                       \
@@ -101,7 +130,9 @@ WEFT_QUIET_BEGIN
     return a.is_number() && b.is_number() ? symbol(math::name(a.number(), b.number()))            \
                                           : weft::detail::apply_primitive(primitive::name, a, b); \
   }                                                                                               \
-  WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) { return weft::detail::join(a, b); }
+  WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) {                        \
+    return weft::detail::depend(primitive::name, a, b);                                           \
+  }
 #define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
 #undef WEFT_FUNCTION
@@ -113,18 +144,11 @@ WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
   return weft::detail::apply_primitive(primitive::select, operands, 3);
 }
 WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
-  return weft::detail::join(p, weft::detail::join(a, b));
+  return weft::detail::depend(primitive::select, p, a, b);
 }
 WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
   return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
 }
-
-// Not operations themselves.
-WEFT_HOST_DEVICE inline symbol log1p(symbol x) { return log(symbol(1) + x); }
-WEFT_HOST_DEVICE constexpr dependence log1p(dependence x) { return x; }
-// tanh(x / 2) is (e^x - 1) / (e^x + 1), and as accurate near 0 as expm1.
-WEFT_HOST_DEVICE inline symbol expm1(symbol x) { return tanh(symbol(0.5) * x) * (exp(x) + symbol(1)); }
-WEFT_HOST_DEVICE constexpr dependence expm1(dependence x) { return x; }
 
 WEFT_QUIET_END
 
@@ -326,6 +350,32 @@ struct log {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return g / x;
+  }
+};
+/// log(1 + x), exact near 0.
+struct log1p {
+  static constexpr const char* name = "log1p";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::log1p(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g / (V(1) + x);
+  }
+};
+/// exp(x) - 1, exact near 0.
+struct expm1 {
+  static constexpr const char* name = "expm1";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::expm1(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g * math::exp(x);  // y + 1 would be rounded where x is well below 0
   }
 };
 /// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive.
@@ -567,7 +617,7 @@ struct cast {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
-      return x;
+      return detail::depend(primitive::convert, x);
     else if constexpr (math::exceeds<V, To>)
       return math::nearest_integer<To>(static_cast<std::conditional_t<std::is_same_v<V, double>, double, float>>(x));
     else
@@ -578,7 +628,7 @@ struct cast {
     if constexpr (std::is_same_v<V, symbol>)
       return convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)
-      return g;
+      return detail::depend(primitive::convert, g);
     else
       return static_cast<V>(g);
   }
@@ -594,18 +644,34 @@ namespace weft::detail {
 template <class... Op>
 struct formula_list {};
 
-/// The formulas of the primitives, in their order. Conversions have one for each type.
-#define WEFT_FORMULA(name, operands) formula::name,
-template <class To>
-using primitive_formulas = formula_list<WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA, WEFT_NO_ROW) formula::cast<To>>;
+/// The formulas of the primitives, in their order: of all but conversions, which have one for each type.
+struct no_formula {};
+#define WEFT_FORMULA(name, operands) , formula::name
+template <class, class... Op>
+using formulas_behind = formula_list<Op...>;
+using primitive_formulas = formulas_behind<no_formula WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA, WEFT_NO_ROW)>;
 #undef WEFT_FORMULA
 
-/// Those that the first gradients of fused expressions are added up and summed by, and softmax's: all programs that
-/// train have their kernels.
 template <class Op>
-inline constexpr bool in_first_gradients =
-    std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::subtract> ||
-    std::is_same_v<Op, formula::multiply> || std::is_same_v<Op, formula::negate> || std::is_same_v<Op, formula::exp>;
+inline constexpr primitive primitive_of = primitive::convert;
+#define WEFT_PRIMITIVE(name, operands) \
+  template <>                          \
+  inline constexpr primitive primitive_of<formula::name> = primitive::name;
+WEFT_FORMULAS(WEFT_PRIMITIVE, WEFT_PRIMITIVE, WEFT_NO_ROW)
+#undef WEFT_PRIMITIVE
+
+/// The sums of fused expressions' first gradients, and the gradient of softmax: all programs that train have these.
+inline constexpr primitive_set in_first_gradients{primitive::add, primitive::subtract, primitive::multiply,
+                                                  primitive::negate, primitive::exp};
+
+/// All that is spelt as an operator or has a function of its own kind, in which operations' gradients are written.
+#define WEFT_SET(name, operands) | primitive_set(primitive::name)
+inline constexpr primitive_set in_gradients =
+    primitive_set(primitive::convert, primitive::exp) WEFT_FORMULAS(WEFT_SET, WEFT_NO_ROW, WEFT_NO_ROW);
+/// All of them.
+inline constexpr primitive_set in_formulas =
+    primitive_set(primitive::convert) WEFT_FORMULAS(WEFT_SET, WEFT_SET, WEFT_NO_ROW);
+#undef WEFT_SET
 
 template <class Op, class T>
 inline constexpr bool takes_one = requires(T x) {

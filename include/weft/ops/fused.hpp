@@ -46,6 +46,8 @@ struct fused {
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
                           symbol* gradients) = nullptr;
+  /// The kernels that the gradient, written in symbols, needs: of float and of double, where these occur.
+  const primitive_table* primitives[2]{};
   const skeleton::token* text = nullptr;
   const gpu::fused_kernels* gpu = nullptr;
 };
@@ -92,7 +94,7 @@ struct dependence_context {
   using value = dependence;
   template <int Index, class T>
   WEFT_HOST_DEVICE constexpr dependence argument() const {
-    return dependence(std::uint32_t{1} << Index, 0);
+    return dependence(std::uint32_t{1} << Index, {});
   }
   template <int Index, class T>
   WEFT_HOST_DEVICE constexpr dependence constant() const {
@@ -191,22 +193,34 @@ void gradient_loop(const void* const* in, void* const* out, std::size_t n, const
 
 struct dependence_sink {
   std::uint32_t mask = 0;
+  primitive_set by{};
   template <int Index, class T>
   WEFT_HOST_DEVICE constexpr void take(dependence g) {
     mask |= g.mask;
+    by = by | g.by;
   }
 };
 
+/// The gradient of a skeleton, run on dependences.
 template <class S, bool KeepsValue>
-constexpr std::uint32_t gradient_reads() {
+constexpr dependence_sink gradient_dependence() {
   constexpr auto arguments = static_cast<unsigned>(signature_of<S>.arguments);
   const dependence_context c;
   dependence_sink sink;
   auto tape = S::forward(c);
-  if constexpr (KeepsValue) tape.y = dependence(std::uint32_t{1} << (arguments + 1), 0);
-  S::template backward<dependence_context>(tape, dependence(std::uint32_t{1} << arguments, 0), sink);
-  return sink.mask;
+  sink.by = tape.y.by;
+  if constexpr (KeepsValue) tape.y = dependence(std::uint32_t{1} << (arguments + 1), {});
+  S::template backward<dependence_context>(tape, dependence(std::uint32_t{1} << arguments, {}), sink);
+  return sink;
 }
+template <class S, bool KeepsValue>
+constexpr std::uint32_t gradient_reads() {
+  return gradient_dependence<S, KeepsValue>().mask;
+}
+
+/// Defined behind the kernels of primitives, whose gradients are written in primitives too (ops/primitives.hpp).
+template <class S>
+constexpr void name_primitives(fused&);
 
 /// Sum, product, maximum or minimum of the skeleton over a run, in `lanes` partial results: some elements to each, some
 /// of those, then those, and all two by two, so that nothing small is lost on a large sum. The first half of the lanes
@@ -281,6 +295,14 @@ WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* 
       weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, \
           weft::detail::loop_baseline<&__VA_ARGS__>                                         \
     }
+#endif
+
+/// Of loops that run rarely: one version for all processors that have AVX2.
+#if defined(__x86_64__)
+  #define WEFT_RARE_LOOP_VERSIONS(...) \
+    { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx2<&__VA_ARGS__> }
+#else
+  #define WEFT_RARE_LOOP_VERSIONS(...) WEFT_LOOP_VERSIONS(__VA_ARGS__)
 #endif
 
 #if defined(__clang__)
@@ -374,6 +396,7 @@ inline constexpr fused differentiated = [] {
     if constexpr (!KeepsValue) f.expand = detail::expand_value<S>;
     f.value_arithmetic = &device::arithmetic_of<typename S::value_type>;
     detail::name_arithmetic(static_cast<S*>(nullptr), f);
+    detail::name_primitives<S>(f);
     return f;
   } else {
     return evaluated<S>;

@@ -2,10 +2,10 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/aliases.hpp>
 #include <weft/ops/cpu/fill.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
-#include <weft/ops/reshape.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// The operations behind every elementwise expression and every reduction of one, and their gradients.
@@ -321,6 +321,13 @@ inline double operator_of_numbers(primitive p, const symbol* x) {
   }
 }
 
+inline const char* name_of(primitive p) {
+  #define WEFT_NAME(name, operands) #name,
+  static constexpr const char* names[] = {WEFT_FORMULAS(WEFT_NAME, WEFT_NAME, WEFT_NO_ROW) "cast"};
+  #undef WEFT_NAME
+  return names[static_cast<unsigned>(p)];
+}
+
 WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_t count, dtype to) {
   op_builder* where = nullptr;
   dtype type = dtype::float32;
@@ -330,13 +337,15 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
       if (i > 0 || p != primitive::select) type = operands[i].type();
     }
   if (!where) return symbol(operator_of_numbers(p, operands));
+  if (p == primitive::convert && type == to) return operands[0];
   if (p == primitive::select && operands[0].is_number()) return operands[operands[0].number() != 0 ? 1 : 2];
   if (p == primitive::select && operands[1].is_number() && operands[2].is_number())
     type = where->compared_type(operands[0].id());
   const fused* f = where->kernels(p, type, to);
   if (!f)
     throw error(error_code::unimplemented, "gradient",
-                {"a formula in symbols uses an operation that has no kernel for ", name(type)});
+                {"a formula in symbols uses ", name_of(p), ", of which no kernel was compiled for ", name(type),
+                 ": the operation whose gradient it is names it in `gradient_uses`"});
   node_def c;
   c.op = &operation_of<elementwise_op>;
   c.detail = f;
@@ -455,6 +464,12 @@ inline void check_differentiable(const gradient_context& g, const fused& f) {
                   {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
 }
 
+/// Tells the builder of the kernels that the gradient of an expression needs when it is written in symbols.
+inline void use_primitives_of(const fused& f, op_builder& where) {
+  for (const primitive_table* table : f.primitives)
+    if (table) where.use(*table);
+}
+
 WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.c.detail);
   check_differentiable(g, f);
@@ -462,7 +477,10 @@ WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
-  if (f.expand_gradient) f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+  if (f.expand_gradient) {
+    use_primitives_of(f, *g.upstream().builder());
+    f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+  }
   for (std::size_t i = 0; i < n; ++i)
     if (g.needs_gradient(i) && !gradients[i].is_number()) g.set_gradient(i, sum_to(gradients[i], g.input(i).extents()));
 }
@@ -484,6 +502,7 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
     if (a.mean) upstream = upstream / record_reshape(record_reduction(ones, a.reduced), kept);
   }
   sequence<symbol> gradients(n);
+  use_primitives_of(f, *upstream.builder());
   f.expand_gradient(arguments.data(), g.c.literals.data(), upstream, gradients.data());
   sequence<symbol> ys, arriving;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
@@ -495,15 +514,15 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
   if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
 }
 
-// The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
-// are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
-// less the other; of three or more, the product of the others is taken as 0 once and for all.
 /// The products of all other elements of each row along axes [begin, end) of x.
 inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const fused_reduction& product) {
   return record_call(*product.others, &x, 1, {x.info(), {exclusive_product_type(x.type()), x.extents()}},
                      {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)}, product.plain);
 }
 
+// The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
+// are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
+// less the other; of three or more, the product of the others is taken as 0 once and for all.
 WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
   const std::int64_t along = (std::int64_t{1} << end) - (std::int64_t{1} << begin);
   const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
@@ -533,6 +552,7 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
 
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, true);
+  use_primitives_of(f, *g.upstream().builder());
   const symbol x = f.expand(arguments.data(), g.c.literals.data());
   const shape kept = with_ones(x.extents(), reduced);
   const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);

@@ -4,16 +4,28 @@
 
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/indexed_rows.hpp>
-#include <weft/ops/cpu/sum_rows.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
+#include <weft/ops/sum_rows.hpp>
 
-/// Rows by their numbers. Included by name, not by <weft/weft.hpp>.
+/// Rows by their indices. Included by name, not by <weft/weft.hpp>.
 namespace weft {
+
+/// Rows of x along an axis by their indices (tf.gather, tf.nn.embedding_lookup): of `[n, d]` and indices `[batch, k]`
+/// along axis 0 `[batch, k, d]`. Indices are std::int32_t or std::int64_t, and a row may be taken any number of times:
+/// its gradient is then the sum of theirs, in the order of the indices, and zero for a row that is not taken; of a
+/// variable, `minimize` updates the rows that were taken and no others, where the optimizer allows it. Throws
+/// out_of_range if there is no such row; on a GPU, which cannot, its elements are 0 and nothing is added to it.
+template <int Axis = 0, Expression Expr, Expression Indices>
+[[nodiscard]] auto gather(const Expr& e, const Indices& indices);
+
+/// The indices of rows are std::int32_t or std::int64_t.
+template <class I>
+struct row_indices_not_integers : mistake<!std::is_same_v<I, std::int32_t> && !std::is_same_v<I, std::int64_t>> {};
 
 WEFT_COLD_BEGIN
 
-/// Inputs: x, and numbers of its rows along the axis.
+/// Inputs: x, and indices of its rows along the axis.
 template <class T>
 struct gather_op {
   static constexpr const char* name = "gather";
@@ -25,21 +37,7 @@ struct gather_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Rows of one number added up, and nothing for a number that does not come (tf.unsorted_segment_sum of the rows and
-/// numbers of an IndexedSlices). Inputs: what the rows are of, and any number of lists: rows, and their numbers.
-/// Outputs: for each list the sums that stand in it, and their numbers: a std::int64_t each, -1 where there is none and
-/// the row is not written. On a GPU a number that no row has becomes -1, too.
-template <class T>
-struct sum_rows_op {
-  static constexpr const char* name = "sum_rows";
-
-  static kernel* prepare(const prepare_context& p) { return new detail::row_sums_kernel<T>(p); }
-  static constexpr operand_use use(const node_def&, std::size_t operand) {
-    return operand == 0 ? operand_use::extents : operand_use::read;
-  }
-};
-
-/// Its transpose: rows are added up where the numbers say. Inputs: the rows, and the numbers.
+/// Its transpose: rows are added up where the indices say. Inputs: the rows, and the indices.
 template <class T>
 struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
@@ -69,16 +67,20 @@ void gather_op<T>::gradient(gradient_context& g, const attributes& a) {
 
 namespace detail {
 
-/// x with the extents of n in place of an axis.
-inline shape gathered_extents(const shape& x, const shape& n, std::size_t axis) {
+/// x with the extents of the indices in place of an axis.
+inline shape gathered_extents(const shape& x, const shape& indices, std::size_t axis) {
   shape to;
   for (std::size_t i = 0; i < axis; ++i) to.push_back(x[i]);
-  for (std::size_t i = 0; i < n.rank; ++i) to.push_back(n[i]);
+  for (std::size_t i = 0; i < indices.rank; ++i) to.push_back(indices[i]);
   for (std::size_t i = axis + 1; i < x.rank; ++i) to.push_back(x[i]);
   return to;
 }
 
+}  // namespace detail
+
 WEFT_COLD_END
+
+namespace detail {
 
 /// D with the extents of I in place of an axis.
 template <class D, class I, std::size_t Axis, class Indices>
@@ -101,36 +103,27 @@ using gathered = typename gathered_at<D, I, Axis, typename make_indices<D::rank 
 
 }  // namespace detail
 
-/// The numbers of rows are std::int32_t or std::int64_t.
-template <class I>
-struct row_numbers_not_integers : mistake<!std::is_same_v<I, std::int32_t> && !std::is_same_v<I, std::int64_t>> {};
-
-/// Rows of x along an axis by their numbers (tf.gather, tf.nn.embedding_lookup): of `[n, d]` and numbers `[batch, k]`
-/// along axis 0 `[batch, k, d]`. Numbers are std::int32_t or std::int64_t, and a row may be taken any number of times:
-/// its gradient is then the sum of theirs, in the order of the numbers, and zero for a row that is not taken; of a
-/// variable, `minimize` updates the rows that were taken and no others, where the optimizer allows it. Throws
-/// out_of_range if there is no such row; on a GPU, which cannot, its elements are 0 and nothing is added to it.
-template <int Axis = 0, Expression Expr, Expression Numbers>
-[[nodiscard]] auto gather(const Expr& e, const Numbers& numbers) {
+template <int Axis, Expression Expr, Expression Indices>
+auto gather(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  using mistake = first_mistake<axis_out_of_range<D, Axis>, row_numbers_not_integers<value_t<Numbers>>>;
-  static_assert(correct<mistake>, "gather: needs an axis, and numbers of rows: cast<std::int32_t>(numbers)");
+  using mistake = first_mistake<axis_out_of_range<D, Axis>, row_indices_not_integers<value_t<Indices>>>;
+  static_assert(correct<mistake>, "gather: needs an axis that x has, and integer indices: cast<std::int32_t>(indices)");
   if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, D>(e, numbers);
+    return detail::after_mistake<T, D>(e, indices);
   } else {
     constexpr std::size_t axis = axis_number<D, Axis>;
-    using To = detail::gathered<D, dims_t<Numbers>, axis>;
-    if constexpr (Expr::symbolic || Numbers::symbolic) gpu::compile_kernels<gather_op, T>();
+    using To = detail::gathered<D, dims_t<Indices>, axis>;
+    if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<gather_op, T>();
     const auto x = materialize(e);
-    const auto n = materialize(numbers);
-    return call_operation<gather_op<T>, T, To>(detail::gathered_extents(extents_of(x), extents_of(n), axis), {axis}, x,
-                                               n);
+    const auto i = materialize(indices);
+    return call_operation<gather_op<T>, T, To>(detail::gathered_extents(extents_of(x), extents_of(i), axis), {axis}, x,
+                                               i);
   }
 }
 
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU
-  #include <weft/ops/gpu/gather.hpp>
+  #include <weft/ops/gpu/indexed_rows.hpp>
 #endif

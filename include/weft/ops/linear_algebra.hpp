@@ -1,9 +1,11 @@
 #pragma once
 
-#include <weft/ops/copies.hpp>
+#include <weft/ops/aliases.hpp>
+#include <weft/ops/check.hpp>
 #include <weft/ops/cpu/linear_algebra.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
 #include <weft/ops/matmul.hpp>
-#include <weft/ops/reshape.hpp>
 
 /// Inverses, determinants and linear systems, of one matrix or of many. Included by name, not by <weft/weft.hpp>.
 namespace weft {

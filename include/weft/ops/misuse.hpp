@@ -2,15 +2,21 @@
 
 #include <type_traits>
 
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
+#include <weft/ops/concat.hpp>
 #include <weft/ops/convolution.hpp>
-#include <weft/ops/copies.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/matmul.hpp>
+#include <weft/ops/one_hot.hpp>
 #include <weft/ops/pooling.hpp>
 #include <weft/ops/reduce.hpp>
+#include <weft/ops/reshape.hpp>
+#include <weft/ops/shape.hpp>
+#include <weft/ops/slice.hpp>
 #include <weft/ops/softmax.hpp>
 #include <weft/ops/state.hpp>
+#include <weft/ops/stop_gradient.hpp>
+#include <weft/ops/transpose.hpp>
 
 /// Operations as other libraries write them: overloads that say what to write instead. What comes to be supported goes
 /// from here.

@@ -10,7 +10,20 @@ namespace weft {
 template <class X>
 struct assigned_to_a_node : mistake<true> {};
 
-/// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it.
+namespace detail {
+
+/// The value behind a handle. Throws failed_precondition if nothing was assigned to it.
+inline const symbol& assigned(const symbol& s) {
+  if (s.is_number())
+    throw error(error_code::failed_precondition, "node",
+                "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`");
+  return s;
+}
+
+}  // namespace detail
+
+/// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it. One
+/// that is declared without a value, a member of a layer say, is empty until it is assigned.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node {
  public:
@@ -28,8 +41,9 @@ class node {
            std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0) node(const Expr& e)
       : node(let(e)) {}
 
-  // What others write, and is not there.
-  node() = delete;  // A node is made of an expression: auto y = x * 2; or node<T, dims<...>> y = x * 2;
+  node() = default;
+  bool empty() const { return symbol_.is_number(); }
+
   template <class X>
   requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {
     static_assert(correct<assigned_to_a_node<X>>,
@@ -45,8 +59,8 @@ class node {
     return Num();
   }
 
-  symbol erased() const { return symbol_; }
-  value id() const { return symbol_.id(); }
+  symbol erased() const { return detail::assigned(symbol_); }
+  value id() const { return detail::assigned(symbol_).id(); }
 
  private:
   symbol symbol_;
@@ -61,7 +75,7 @@ template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
   explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
-  variable_node() = delete;  // A variable is made by variable<T, dims<...>>(graph, "name", init::zeros{}).
+  variable_node() = default;
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression Expr>
   variable_node(const Expr&) : variable_node(symbol()) {
@@ -78,8 +92,9 @@ class variable_node : public node<T, Dims, Device> {
 /// What is run for its effect: an assignment, a training step. Fetching it yields nothing.
 class effect {
  public:
+  effect() = default;
   explicit effect(symbol s) : symbol_(s) {}
-  symbol erased() const { return symbol_; }
+  symbol erased() const { return detail::assigned(symbol_); }
 
  private:
   symbol symbol_;

@@ -217,7 +217,7 @@ struct operation {
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Makes it for a GPU; null where no GPU can.
   const gpu::preparation* gpu = nullptr;
-  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/copies.hpp).
+  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/box_copies.hpp).
   strided_copies (*copies)(const prepare_context&) = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
@@ -245,7 +245,7 @@ struct operation {
   /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
   /// the literals. Null for everything else.
   const char* update_rule = nullptr;
-  /// Of what adds rows of input 0 up where the numbers in input 1 say, along the axis in attribute 0: the operation
+  /// Of what adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0: the operation
   /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
   const operation* row_sums = nullptr;
   /// Whether the sum of many such calls is one call, of their operands stacked along a new first axis; null: it is not.
@@ -262,7 +262,7 @@ concept has_attributes = requires {
 };
 
 template <class Op>
-strided_copies copies_declared(const prepare_context&);  // ops/copies.hpp
+strided_copies copies_declared(const prepare_context&);  // ops/box_copies.hpp
 kernel* prepare_copies(const prepare_context&);
 template <class Op>
 kernel* prepare_declared(const prepare_context& p) {

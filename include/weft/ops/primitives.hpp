@@ -8,17 +8,20 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// A single operation: what gradients of gradients are made of. Rare, so compiled for the plain instruction set alone;
-/// addition and multiplication, which first gradients need too, are compiled in full.
+/// A single operation, whose gradient is written in others: gradients of gradients consist of these. Addition and
+/// multiplication, which first gradients need too, have their gradient in one pass.
 template <class Op, class T, class... S>
 inline constexpr fused single = [] {
   using skeleton_type = skeleton::apply<Op, T, S...>;
   fused f = {.signature = signature_of<skeleton_type>,
              .type = dtype_of<T>,
+             .map = WEFT_RARE_LOOP_VERSIONS(map_loop<skeleton_type>),
              .text = tokens_of<skeleton_type>.tokens,
              .gpu = &gpu::kernels_of<skeleton_type>};
-  for (auto& version : f.map) version = map_loop<skeleton_type>;
-  if constexpr (skeleton_type::differentiable) f.expand_gradient = expand_gradient<skeleton_type>;
+  if constexpr (skeleton_type::differentiable) {
+    f.expand_gradient = expand_gradient<skeleton_type>;
+    name_primitives<skeleton_type>(f);
+  }
   return f;
 }();
 
@@ -26,18 +29,6 @@ template <class T>
 using arg0 = skeleton::argument<0, T>;
 template <class T>
 using arg1 = skeleton::argument<1, T>;
-
-template <class From>
-const fused* conversion(dtype to) {
-  switch (to) {
-    case dtype::float32:
-      return &single<formula::cast<float>, float, arg0<From>>;
-    case dtype::float64:
-      return &single<formula::cast<double>, double, arg0<From>>;
-    default:
-      return nullptr;
-  }
-}
 
 /// The kernel of a formula on elements of T; conditions are bool.
 template <class Op, class T>
@@ -55,11 +46,10 @@ constexpr const fused* primitive_kernel() {
     return &single<Op, R, arg0<bool>, arg1<T>, skeleton::argument<2, T>>;
 }
 
-/// Those that first gradients are made of, or all but these. A conversion, the last, depends on two types.
-template <class T, bool First, class... Op>
-const fused* find_in(formula_list<Op...>, primitive p) {
-  static constexpr const fused* kernels[] = {[] {
-    if constexpr (in_first_gradients<Op> == First && !std::is_same_v<Op, formula::cast<T>>)
+template <class T, primitive_set Set, class... Op>
+constexpr const fused* find_in(formula_list<Op...>, primitive p) {
+  constexpr const fused* kernels[] = {[] {
+    if constexpr (Set.has(primitive_of<Op>))
       return primitive_kernel<Op, T>();
     else
       return static_cast<const fused*>(nullptr);
@@ -67,28 +57,32 @@ const fused* find_in(formula_list<Op...>, primitive p) {
   return kernels[static_cast<std::size_t>(p)];
 }
 
-template <class T>
-const fused* find_gradient_primitive(primitive p, dtype type, dtype) {
-  return type == dtype_of<T> ? find_in<T, true>(primitive_formulas<T>(), p) : nullptr;
-}
-
-template <class T>
+/// A kernel of the set for elements of T. A conversion depends on two types: between float and double, or from bool.
+template <class T, primitive_set Set>
 const fused* find_primitive(primitive p, dtype type, dtype to) {
-  if (const fused* f = find_gradient_primitive<T>(p, type, to)) return f;
-  if (p == primitive::convert)
-    return type == dtype_of<T> ? conversion<T>(to) : type == dtype::boolean ? conversion<bool>(to) : nullptr;
-  return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, false>(primitive_formulas<T>(), p) : nullptr;
+  using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
+  if (p == primitive::convert) {
+    if constexpr (Set.has(primitive::convert)) {
+      if (type == dtype_of<T> && to == dtype_of<other>) return &single<formula::cast<other>, other, arg0<T>>;
+      if (type == dtype::boolean && to == dtype_of<T>) return &single<formula::cast<T>, T, arg0<bool>>;
+    }
+    return nullptr;
+  }
+  return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, Set>(primitive_formulas(), p) : nullptr;
 }
 
-WEFT_INSTANTIATE(const fused* find_gradient_primitive<float>(primitive, dtype type, dtype to));
-WEFT_INSTANTIATE(const fused* find_primitive<float>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<float, in_first_gradients>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<float, in_gradients>(primitive, dtype type, dtype to));
 
 /// Of a storage type: the sum of gradients that meet, and conversions.
 template <class T>
 const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
   if (p == primitive::add && type == dtype_of<T>) return &single<formula::add, T, arg0<T>, arg1<T>>;
   if (p != primitive::convert) return nullptr;
-  if (type == dtype_of<T>) return conversion<T>(to);
+  if (type == dtype_of<T>) {
+    if (to == dtype::float32) return &single<formula::cast<float>, float, arg0<T>>;
+    if (to == dtype::float64) return &single<formula::cast<double>, double, arg0<T>>;
+  }
   if (to != dtype_of<T>) return nullptr;
   if (type == dtype::float32) return &single<formula::cast<T>, T, arg0<float>>;
   if (type == dtype::float64) return &single<formula::cast<T>, T, arg0<double>>;
@@ -96,29 +90,66 @@ const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
 }
 
 template <class T>
-inline constexpr fused_reduction reduced_sum = reduced<skeleton::argument<0, T>, device::reduce_op::sum, true>;
+const fused_reduction* kernel_of_sum() {
+  return &reduced<skeleton::argument<0, T>, device::reduce_op::sum, true>;
+}
 
 }  // namespace detail
 
-/// The kernels behind symbols, for one element type. A table, so that a program compiles what it asks for alone.
+/// The kernels behind symbols, for one element type: those that somebody needs, and no others are compiled.
 struct primitive_table {
   dtype type;
   const fused* (*find)(primitive, dtype, dtype to);
-  const fused_reduction* sum;
+  const fused_reduction* (*sum)();  ///< null: sums have no kernel of this type
 };
 
-/// In these the gradients of operations are written.
-template <class T>
-inline constexpr primitive_table gradient_primitives = {dtype_of<T>, detail::find_gradient_primitive<T>,
-                                                        &detail::reduced_sum<T>};
+template <class T, primitive_set Set>
+inline constexpr primitive_table primitives_in = {dtype_of<T>, detail::find_primitive<T, Set>,
+                                                  detail::kernel_of_sum<T>};
 
-/// And in these those of gradients, of the largest and the smallest element, and of products.
+/// The primitives in which the first gradients of operations are written.
 template <class T>
-inline constexpr primitive_table primitives = {dtype_of<T>, detail::find_primitive<T>, &detail::reduced_sum<T>};
+inline constexpr const primitive_table& gradient_primitives = primitives_in<T, detail::in_first_gradients>;
+
+/// The primitives in which their gradients are, and those of the largest and the smallest element, and of products.
+/// What the formulas of an expression need beside these its own table has (fused::primitives).
+template <class T>
+inline constexpr const primitive_table& primitives = primitives_in<T, detail::in_gradients>;
 
 /// The same for half or bfloat16. Nothing is summed there: an expression converts what is broadcast before.
 template <class T>
 inline constexpr primitive_table storage_primitives = {dtype_of<T>, detail::find_storage_primitive<T>, nullptr};
+
+namespace detail {
+
+/// Whether an expression's formulas can be run while the program is compiled.
+template <class S>
+concept constexpr_formulas = requires {
+  typename std::bool_constant<(gradient_dependence<S, true>(), true)>;
+};
+
+/// The primitives of an expression's gradient, written in symbols. Formulas of a user's that are not constexpr may need
+/// any.
+template <class S>
+inline constexpr primitive_set primitives_of = in_formulas;
+template <constexpr_formulas S>
+inline constexpr primitive_set primitives_of<S> = gradient_dependence<S, true>().by | primitive_set(primitive::add);
+
+template <class S>
+constexpr void name_primitives(fused& f) {
+  constexpr primitive_set set = primitives_of<S>;
+  constexpr std::uint32_t elements = signature_of<S>.elements;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1) f.primitives[0] = &primitives_in<float, set>;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1) f.primitives[1] = &primitives_in<double, set>;
+}
+
+template <class Op>
+void use_gradient_primitives_of(op_builder& where) {
+  where.use(primitives_in<float, Op::gradient_uses>);
+  where.use(primitives_in<double, Op::gradient_uses>);
+}
+
+}  // namespace detail
 
 }  // namespace weft
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/sort.hpp>
 #include <weft/ops/eager.hpp>
@@ -61,7 +61,7 @@ void scatter_along_op<T>::gradient(gradient_context& g, const attributes& a) {
     g.set_gradient(0, record<gather_along_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
-/// Outputs: the first elements in order, and the numbers that they had along the axis.
+/// Outputs: the first elements in order, and their indices along the axis.
 template <class T>
 struct sort_op {
   static constexpr const char* name = "sort";
@@ -83,7 +83,7 @@ struct sort_op {
 
 WEFT_COLD_END
 
-/// Elements in order, and the numbers that they had along the axis, std::int32_t.
+/// Elements in order, and their indices along the axis, std::int32_t.
 template <class Values, class Indices>
 struct ordered {
   Values values;
@@ -148,14 +148,14 @@ template <int Axis = -1, Expression Expr>
   return detail::sorted_along<Axis>(e, d).values;
 }
 
-/// The numbers that the elements have along an axis, std::int32_t, in the elements' order (tf.argsort).
+/// The indices of the elements along an axis, std::int32_t, in the elements' order (tf.argsort).
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto argsort(const Expr& e, direction d = direction::ascending) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "argsort: an axis that is there, and elements that are numbers");
   return detail::sorted_along<Axis>(e, d).indices;
 }
 
-/// The K largest elements of the last axis, the largest first, and their numbers (tf.math.top_k):
+/// The K largest elements of the last axis, the largest first, and their indices (tf.math.top_k):
 /// `auto [values, indices] = top_k<5>(x)`. Throws invalid_argument, over tensors at once and in a graph when a step
 /// runs, if an axis whose extent is known at run time only is shorter.
 template <int K, Expression Expr>
@@ -166,7 +166,7 @@ template <int K, Expression Expr>
   if constexpr (sort_mistake<Expr, -1>::value || last_axis_is_shorter<D, K>::value) {
     return detail::nothing_sorted(e);
   } else {
-    using To = typename detail::append_extent<without_axes<D, std::uint32_t{1} << (D::rank - 1)>, K>::type;
+    using To = with_extent<D, D::rank - 1, K>;
     return detail::sorted<To>(e, D::rank - 1, K, direction::descending);
   }
 }

@@ -65,7 +65,8 @@ class symbol {
   WEFT_HOST_DEVICE constexpr symbol(double number) : number_(number) {}
   symbol(op_builder* where, value what) : where_(where), value_(what) {}
   template <class To>
-  requires std::is_same_v<To, bool> explicit operator To() const {
+  requires std::is_same_v<To, bool>
+  explicit operator To() const {
     static_assert(correct<formula_branches<To>>, "a formula has no `if` and no `?:`: math::select(condition, a, b)");
     return {};
   }
@@ -157,8 +158,13 @@ WEFT_DECL symbol record_call(const operation& op, const symbol* operands, std::s
 
 #endif
 
+/// Of an operation that says which functions its gradient uses (ops/primitives.hpp).
+template <class Op>
+void use_gradient_primitives_of(op_builder&);
+
 template <class Op>
 void gradient_of_declared(gradient_context& g) {
+  if constexpr (requires { Op::gradient_uses; }) use_gradient_primitives_of<Op>(*g.output().builder());
   if constexpr (has_attributes<Op>)
     Op::gradient(g, attributes_of<Op>(g.c));
   else

@@ -22,7 +22,7 @@ struct unique_op : boolean_mask_op {
 
 WEFT_COLD_BEGIN
 
-/// Inputs: elements in order, and the numbers that they had. Outputs, by these numbers: the number of the first element
+/// Inputs: elements in order, and the indices that they had. Outputs, by these indices: the index of the first element
 /// that equals it, whether it is that one itself, and, if it is, how many there are.
 template <class T>
 struct first_appearances_op {

@@ -4,6 +4,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/tensor/random.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/graph/effects.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/optimizers.hpp>
@@ -12,9 +13,6 @@ WEFT_COLD_BEGIN
 namespace weft {
 
 namespace detail {
-
-/// A node that runs others for their effect.
-effect group(graph&, const sequence<symbol>& members, const std::string& name);
 
 /// How the variables are updated.
 struct update_definition {
@@ -29,15 +27,6 @@ struct update_definition {
 effect record_minimize(graph&, symbol loss, const char* name, const update_definition&, sequence<symbol> variables);
 
 #if WEFT_DEFINITIONS
-
-WEFT_DECL effect group(graph& g, const sequence<symbol>& members, const std::string& name) {
-  node_def c;
-  c.op = &operation_of<group_op>;
-  c.outputs = {{dtype::boolean, shape(0)}};
-  const std::uint32_t node = g.add(static_cast<node_def&&>(c), name);
-  for (const symbol& m : members) g.add_control(node, m.id().node);
-  return effect(symbol(&g, {node, 0}));
-}
 
 /// A variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
 inline value add_slot(graph& g, symbol variable, const slot& s) {
@@ -153,7 +142,9 @@ WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const 
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
   if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
-  return group(g, updates, name);
+  const sequence<symbol> beside = updates_beside(g, loss);
+  updates.append(beside.data(), beside.size());
+  return record_group(g, updates, name);
 }
 
 #endif

@@ -80,6 +80,7 @@ class shared_segment {
     if (::mmap(mapping_->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made.number, 0) != mapping_->base)
       fail(error_code::resource_exhausted, "shared memory cannot be mapped");
     mapping_->close();
+    mapping_->identify(made.number);
     put_on_offer(made);
 #endif
   }
@@ -118,6 +119,12 @@ class shared_segment {
   }
 
   explicit operator bool() const { return mapping_ != nullptr; }
+
+  /// Whether the two are one piece of memory, by whichever way each was opened.
+  bool same_memory(const shared_segment& other) const {
+    return mapping_ && other.mapping_ && mapping_->device == other.mapping_->device &&
+           mapping_->inode == other.mapping_->inode;
+  }
 
   /// The memory, on a cache line's boundary.
   mutable_bytes bytes() const {
@@ -166,8 +173,16 @@ class shared_segment {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
     int descriptor = -1;  // where it was made, as long as it is on offer
+    dev_t device = 0;  // these two name the memory
+    ino_t inode = 0;
     shared_offer offer;
 
+    void identify(int file) {
+      struct stat status {};
+      if (::fstat(file, &status) != 0) return;
+      device = status.st_dev;
+      inode = status.st_ino;
+    }
     void close() {
       if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
     }
@@ -215,6 +230,7 @@ class shared_segment {
     if (at == MAP_FAILED) fail(error_code::resource_exhausted, "shared memory cannot be mapped");
     mapping_->base = static_cast<std::byte*>(at);
     mapping_->bytes = bytes;
+    mapping_->identify(from.number);
   }
 
   /// Half of the machine's memory: asked for more than there is, some systems kill processes rather than refuse.

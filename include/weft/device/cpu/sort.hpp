@@ -66,7 +66,7 @@ inline std::size_t sort_scratch(std::size_t extent, std::size_t first) {
   return first <= max_inserted ? max_inserted : 2 * extent;
 }
 
-/// The `first` elements of rows [begin, end) in order, and their numbers in their row.
+/// The `first` elements of rows [begin, end) in order, and their indices in their row.
 template <class T>
 void sort_rows(const axis_rows& s, std::size_t first, direction d, const T* x, T* values, std::int32_t* indices,
                sort_entry<sort_key<T>>* scratch, std::size_t begin, std::size_t end) {

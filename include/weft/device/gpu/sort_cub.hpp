@@ -25,7 +25,7 @@ namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// The `first` elements of each row of `extent` in order, and their numbers in their row.
+/// The `first` elements of each row of `extent` in order, and their indices in their row.
 template <class T>
 struct sort_arguments {
   const T* x;

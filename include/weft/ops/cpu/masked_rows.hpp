@@ -52,7 +52,7 @@ struct row_layout {
 class masked_rows_kernel final : public kernel {
  public:
   masked_rows_kernel(const prepare_context& p, std::size_t row_rank)
-      : in_(p.input_slots[0]), numbers_(p.input_slots[1]), out_(p.output_slots[0]), name_(p.c.op->name) {
+      : in_(p.input_slots[0]), indices_(p.input_slots[1]), out_(p.output_slots[0]), name_(p.c.op->name) {
     const row_layout from(p.inputs[0].extents, row_rank), to(p.outputs[0].extents, row_rank);
     rows_ = from.rows;
     bytes_ = to.elements * size_of(p.inputs[0].type);
@@ -60,13 +60,13 @@ class masked_rows_kernel final : public kernel {
   }
   void run(const kernel_context& f) override {
     const std::byte* const x = f.buffers[in_];
-    const auto* const numbers = reinterpret_cast<const std::int32_t*>(f.buffers[numbers_]);
+    const auto* const indices = reinterpret_cast<const std::int32_t*>(f.buffers[indices_]);
     std::byte* const y = f.buffers[out_];
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
-      if (bytes_ == 4) return take_elements<std::uint32_t>(x, numbers, y, begin, end);
-      if (bytes_ == 8) return take_elements<std::uint64_t>(x, numbers, y, begin, end);
+      if (bytes_ == 4) return take_elements<std::uint32_t>(x, indices, y, begin, end);
+      if (bytes_ == 8) return take_elements<std::uint64_t>(x, indices, y, begin, end);
       for (std::size_t i = begin; i < end; ++i)
-        if (const auto row = static_cast<std::size_t>(numbers[i]); row < rows_)
+        if (const auto row = static_cast<std::size_t>(indices[i]); row < rows_)
           __builtin_memcpy(y + i * bytes_, x + row * bytes_, bytes_);
         else
           __builtin_memset(y + i * bytes_, 0, bytes_);
@@ -77,17 +77,17 @@ class masked_rows_kernel final : public kernel {
  private:
   /// Rows of one element each, without a call for each.
   template <class Word>
-  void take_elements(const std::byte* x, const std::int32_t* numbers, std::byte* y, std::size_t begin,
+  void take_elements(const std::byte* x, const std::int32_t* indices, std::byte* y, std::size_t begin,
                      std::size_t end) const {
     for (std::size_t i = begin; i < end; ++i) {
       Word word = 0;
-      const auto row = static_cast<std::size_t>(numbers[i]);
+      const auto row = static_cast<std::size_t>(indices[i]);
       if (row < rows_) __builtin_memcpy(&word, x + row * sizeof word, sizeof word);
       __builtin_memcpy(y + i * sizeof word, &word, sizeof word);
     }
   }
 
-  std::uint32_t in_, numbers_, out_;
+  std::uint32_t in_, indices_, out_;
   const char* name_;
   std::size_t rows_, bytes_;
   device::chunks chunks_;

@@ -6,26 +6,26 @@
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// Sums of the rows that have one number, on a CPU.
+/// Sums of the rows that have one index, on a CPU.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Sums of rows that have one number, in the order of the lists and of the numbers in them; each stands where its
-/// number comes first, and elsewhere the number is -1. A chunk has some of these places.
+/// Sums of rows that have one index, in the order of the lists and of the indices in them; each stands where its
+/// index comes first, and elsewhere the index is -1. A chunk has some of these places.
 template <class T>
 class row_sums_kernel final : public kernel {
  public:
   explicit row_sums_kernel(const prepare_context& p) : axis_(p.inputs[0].extents, 0) {
     std::size_t count = 0;
     for (std::size_t i = 1; i < p.c.inputs.size(); i += 2) {
-      const value_info& numbers = p.inputs[i + 1];
+      const value_info& indices = p.inputs[i + 1];
       lists_.push_back({p.input_slots[i], p.input_slots[i + 1], p.output_slots[i - 1], p.output_slots[i],
-                        numbers.type == dtype::int64, count, count + numbers.extents.elements()});
+                        indices.type == dtype::int64, count, count + indices.extents.elements()});
       count = lists_.back().end;
     }
     chunks_ = device::chunks(count, count * axis_.inner, 65536);
     if (chunks_.count > 16) chunks_.count = 16;  // each reads all places
-    numbers_.resize(count);
+    indices_.resize(count);
     first_.resize(count);
     std::size_t size = 4;
     while (size < 2 * count) size *= 2, --shift_;
@@ -40,7 +40,7 @@ class row_sums_kernel final : public kernel {
 
  private:
   struct list {
-    std::uint32_t rows, numbers, sums, places;  // slots; the last two are written
+    std::uint32_t rows, indices, sums, places;  // slots; the last two are written
     bool wide;
     std::size_t begin, end;  // among all
   };
@@ -48,21 +48,21 @@ class row_sums_kernel final : public kernel {
   void find_first_places(const kernel_context& f) {
     __builtin_memset(table_.data(), 0, table_.size() * sizeof(std::size_t));
     for (const list& l : lists_) {
-      const row_numbers numbers{f.buffers[l.numbers], l.wide};
-      check_row_numbers(numbers, l.end - l.begin, axis_.extent);
+      const row_indices indices{f.buffers[l.indices], l.wide};
+      check_row_indices(indices, l.end - l.begin, axis_.extent);
       std::int64_t* const places = reinterpret_cast<std::int64_t*>(f.buffers[l.places]);
       for (std::size_t k = l.begin; k < l.end; ++k) {
-        numbers_[k] = numbers[k - l.begin];
-        first_[k] = first_place(numbers_[k], k);
-        places[k - l.begin] = first_[k] == k ? numbers_[k] : -1;
+        indices_[k] = indices[k - l.begin];
+        first_[k] = first_place(indices_[k], k);
+        places[k - l.begin] = first_[k] == k ? indices_[k] : -1;
       }
     }
   }
   /// A hash table of places + 1.
-  std::size_t first_place(std::int64_t number, std::size_t here) {
-    std::size_t i = static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u >> shift_;
+  std::size_t first_place(std::int64_t index, std::size_t here) {
+    std::size_t i = static_cast<std::uint64_t>(index) * 0x9e3779b97f4a7c15u >> shift_;
     for (; table_[i] != 0; i = (i + 1) & (table_.size() - 1))
-      if (numbers_[table_[i] - 1] == number) return table_[i] - 1;
+      if (indices_[table_[i] - 1] == index) return table_[i] - 1;
     table_[i] = here + 1;
     return here;
   }
@@ -84,7 +84,7 @@ class row_sums_kernel final : public kernel {
 
   axis_rows axis_;
   sequence<list> lists_;
-  sequence<std::int64_t> numbers_;
+  sequence<std::int64_t> indices_;
   sequence<std::size_t> first_, table_;
   unsigned shift_ = 62;
   device::chunks chunks_;

@@ -3,7 +3,7 @@
 #include <weft/device/gpu/math_policy.hpp>
 #include <weft/device/gpu/window_kernels.hpp>
 #include <weft/ops/convolution.hpp>
-#include <weft/ops/gpu/copies.hpp>
+#include <weft/ops/gpu/box_copies.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
 #if WEFT_GPU_USES_CUDNN

@@ -95,12 +95,12 @@ struct choice_program {
   }
 
   template <class Op>
-  static constexpr bool has =
-      std::is_same_v<weft::detail::primitive_result<Op, T>, R>&& weft::detail::in_first_gradients<Op> == First &&
-      !requires {
-    Op::of_bools;
-  }
-  &&(detail::takes_one<Op, T> || detail::takes_two<Op, T>);
+  static constexpr bool has = [] {
+    constexpr bool yields = std::is_same_v<weft::detail::primitive_result<Op, T>, R>;
+    constexpr bool first = weft::detail::in_first_gradients.has(weft::detail::primitive_of<Op>);
+    constexpr bool of_bools = requires { Op::of_bools; };
+    return yields && first == First && !of_bools && (detail::takes_one<Op, T> || detail::takes_two<Op, T>);
+  }();
 
  private:
   template <class Op>
@@ -184,7 +184,7 @@ struct registered_map {
 };
 
 /// Several operations of one or two operands in one kernel: rare ones, not worth a kernel each.
-template <class T, class R, bool First, class Formulas = weft::detail::primitive_formulas<T>>
+template <class T, class R, bool First, class Formulas = weft::detail::primitive_formulas>
 struct registered_operations;
 template <class T, class R, bool First, class... Ops>
 struct registered_operations<T, R, First, weft::detail::formula_list<Ops...>> {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <weft/device/gpu/arrays.hpp>
-#include <weft/ops/array.hpp>
+#include <weft/ops/argmax.hpp>
 #include <weft/ops/gpu/fused.hpp>
 
-/// argmax, one_hot, shape_of and size_of, prepared for a GPU.
+/// argmax, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -54,48 +54,10 @@ kernel* prepare_argmax(const prepare_context& p, device& d) {
   return k.release();
 }
 
-template <class T>
-kernel* prepare_one_hot(const prepare_context& p, device&) {
-  using body_type = one_hot_body<T>;
-  static const function code = function_of<body_type>("one_hot");
-  check_size("one_hot", p.outputs[0].extents);
-  const std::size_t depth = attributes_of<one_hot_op<T>>(p.c).depth;
-  auto* k = new launch_kernel("one_hot of depth " + std::to_string(depth));
-  body_type b{};
-  b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  if (b.elements == 0) return k;
-  b.depth = divisor(static_cast<std::uint32_t>(depth));
-  b.wide_labels = p.inputs[0].type == dtype::int64;
-  auto& l = add_body(*k, b, code, blocks_for(b.elements, 1));
-  l.point(offset_in(b, b.labels), p.input_slots[0]);
-  l.point(offset_in(b, b.to), p.output_slots[0]);
-  return k;
-}
-
-inline kernel* prepare_numbers(const prepare_context& p, const shape& numbers) {
-  static const function code = function_of<numbers_body>("extents");
-  auto* k = new launch_kernel("extents " + to_string(numbers));
-  if (numbers.rank == 0) return k;
-  numbers_body b{};
-  b.count = numbers.rank;
-  for (std::size_t i = 0; i < numbers.rank; ++i) b.numbers[i] = numbers[i];
-  add_body(*k, b, code, 1).point(offset_in(b, b.to), p.output_slots[0]);
-  return k;
-}
-inline kernel* prepare_shape(const prepare_context& p, device&) { return prepare_numbers(p, p.inputs[0].extents); }
-inline kernel* prepare_size(const prepare_context& p, device&) {
-  return prepare_numbers(p, shape(static_cast<std::int64_t>(p.inputs[0].extents.elements())));
-}
-
-inline const bool extents_are_installed =
-    install<shape_op>({.prepare = prepare_shape}) && install<size_op>({.prepare = prepare_size});
-
 }  // namespace detail
 
 template <class T>
 struct kernels<argmax_op<T>> : installed<argmax_op<T>, detail::prepare_argmax<T>> {};
-template <class T>
-struct kernels<one_hot_op<T>> : installed<one_hot_op<T>, detail::prepare_one_hot<T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -5,7 +5,7 @@
 #include <weft/device/unsigned_of.hpp>
 #include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/gpu/fused.hpp>
-#include <weft/ops/gpu/gather.hpp>
+#include <weft/ops/gpu/indexed_rows.hpp>
 #include <weft/ops/gpu/install.hpp>
 
 /// Rows where a mask is true, prepared for a GPU.

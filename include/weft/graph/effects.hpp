@@ -1,0 +1,123 @@
+#pragma once
+
+#include <concepts>
+#include <string>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/node.hpp>
+
+/// What runs beside what is fetched: groups of effects, control dependencies, and updates that training takes along.
+WEFT_COLD_BEGIN
+namespace weft {
+
+template <class X>
+concept Runnable = requires(const X& x) {
+  { x.erased() } -> std::same_as<symbol>;
+};
+
+/// One effect that runs all of these, effects and nodes (tf.group). Throws invalid_argument if they are not of one
+/// graph.
+template <Runnable First, Runnable... More>
+[[nodiscard]] effect group(const First& first, const More&... more);
+
+/// While it lives, what is made in the graph runs after these, effects and nodes, and no step runs it without them
+/// (tf.control_dependencies). Scopes nest, and add up:
+///
+///     const control_dependencies after(g, update_mean, update_variance);
+///     auto train = gradient_descent{.learning_rate = 0.1f}.minimize(loss);
+///
+/// What is read does not change: a step's nodes see the variables as they were before it.
+class control_dependencies {
+ public:
+  template <Runnable... X>
+  explicit control_dependencies(graph& g, const X&... before);
+  ~control_dependencies() { graph_.leave_control(outer_); }
+  control_dependencies(const control_dependencies&) = delete;
+  control_dependencies& operator=(const control_dependencies&) = delete;
+
+ private:
+  graph& graph_;
+  std::size_t outer_;
+};
+
+/// Notes an update, an assignment to moving averages say, that each training of a loss takes along which is computed
+/// from what the update is computed from (tf.GraphKeys.UPDATE_OPS, but that nobody has to run them):
+///
+///     add_update(assign(mean, 0.9f * mean + 0.1f * batch_mean));
+///
+/// A training takes along the updates that were noted before it was recorded.
+template <Runnable X>
+void add_update(const X& update);
+
+namespace detail {
+
+effect record_group(graph& g, const sequence<symbol>& members, const std::string& name);
+/// The noted updates that share a computed value with the loss.
+sequence<symbol> updates_beside(graph& g, symbol loss);
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL effect record_group(graph& g, const sequence<symbol>& members, const std::string& name) {
+  node_def c;
+  c.op = &operation_of<group_op>;
+  c.outputs = {{dtype::boolean, shape(0)}};
+  const std::uint32_t node = g.add(static_cast<node_def&&>(c), name);
+  for (const symbol& m : members) {
+    check_same_graph("group", &g, m.builder());
+    g.add_control(node, m.id().node);
+  }
+  return effect(symbol(&g, {node, 0}));
+}
+
+WEFT_DECL sequence<symbol> updates_beside(graph& g, symbol loss) {
+  sequence<symbol> taken;
+  if (g.updates().empty()) return taken;
+  // Computed values only: two models may share a variable or a placeholder.
+  const auto computed_for = [&](std::uint32_t last) {
+    sequence<char> reached(g.size(), 0);
+    reached[last] = 1;
+    for (std::uint32_t n = last + 1; n-- > 0;)
+      if (reached[n])
+        for (const value& in : g[n].def.inputs) reached[in.node] = !g[in.node].def.inputs.empty();
+    return reached;
+  };
+  const sequence<char> of_loss = computed_for(loss.id().node);
+  for (const std::uint32_t update : g.updates()) {
+    const sequence<char> of_update = computed_for(update);
+    for (std::uint32_t n = 0; n < update && n <= loss.id().node; ++n)
+      if (of_update[n] && of_loss[n]) {
+        taken.push_back({&g, {update, 0}});
+        break;
+      }
+  }
+  return taken;
+}
+
+#endif
+
+}  // namespace detail
+
+template <Runnable First, Runnable... More>
+effect group(const First& first, const More&... more) {
+  const symbol members[] = {first.erased(), more.erased()...};
+  return detail::record_group(*static_cast<graph*>(members[0].builder()), {members, members + 1 + sizeof...(More)},
+                              "group");
+}
+
+template <Runnable... X>
+control_dependencies::control_dependencies(graph& g, const X&... before) : graph_(g), outer_(g.control_depth()) {
+  const auto enter = [&](symbol s) {
+    detail::check_same_graph("control_dependencies", &g, s.builder());
+    g.enter_control(s.id().node);
+  };
+  (enter(before.erased()), ...);
+}
+
+template <Runnable X>
+void add_update(const X& update) {
+  const symbol s = update.erased();
+  static_cast<graph*>(s.builder())->note_update(s.id().node);
+}
+
+}  // namespace weft
+WEFT_COLD_END

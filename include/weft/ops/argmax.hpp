@@ -1,0 +1,86 @@
+#pragma once
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/cpu/argmax.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+
+namespace weft {
+
+/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). A NaN is passed over,
+/// wherever it stands; where no element is larger than the lowest finite number the index is 0. Throws, over tensors at
+/// once and in a graph when a step runs: invalid_argument if the axis is empty, out_of_range if it has more than 2^31
+/// elements.
+template <int Axis, Expression Expr>
+[[nodiscard]] auto argmax(const Expr& e);
+
+namespace detail {
+
+/// Throws invalid_argument if there is nothing along the axis to be the largest, and what check_indices throws.
+void check_argmax(const prepare_context&, std::size_t axis);
+
+/// Throws out_of_range if std::int32_t does not hold the indices along the axis.
+void check_indices(const prepare_context&, std::size_t axis);
+
+}  // namespace detail
+
+template <class T>
+struct argmax_op {
+  static constexpr const char* name = "argmax";
+  using attributes = axis_attribute;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    detail::check_argmax(p, a.axis);
+    return new detail::argmax_kernel<T>(p, a.axis);
+  }
+};
+
+namespace detail {
+
+WEFT_INSTANTIATE(kernel* prepare_declared<argmax_op<float>>(const prepare_context&));
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL void check_indices(const prepare_context& p, std::size_t axis) {
+  const std::int64_t extent = p.inputs[0].extents[axis];
+  if (extent > std::int64_t{1} << 31)
+    throw error(error_code::out_of_range, p.c.op->name,
+                {"axis ", axis, " of ", to_string(p.inputs[0].extents),
+                 " has more elements than std::int32_t has indices for, 2147483648: reshape it into shorter rows, and "
+                 "compare what they yield"});
+}
+
+WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
+  check_indices(p, axis);
+  if (p.inputs[0].extents[axis] == 0 && p.outputs[0].extents.elements() > 0)
+    throw error(error_code::invalid_argument, "argmax",
+                {"axis ", axis, " of ", to_string(p.inputs[0].extents), " is empty"});
+}
+
+#endif
+
+}  // namespace detail
+
+template <int Axis, Expression Expr>
+auto argmax(const Expr& e) {
+  using D = dims_t<Expr>;
+  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
+  if constexpr (axis_out_of_range<D, Axis>::value) {
+    return detail::after_mistake<std::int32_t, D>(e);
+  } else {
+    constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
+    using To = without_axes<D, mask>;
+    if constexpr (Expr::symbolic) gpu::compile_kernels<argmax_op, value_t<Expr>>();
+    const auto x = materialize(e);
+    shape extents;
+    for (std::size_t i = 0; i < D::rank; ++i)
+      if (!((mask >> i) & 1)) extents.push_back(extents_of(x)[i]);
+    return call_operation<argmax_op<value_t<Expr>>, std::int32_t, To>(extents, {axis_number<D, Axis>}, x);
+  }
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/argmax.hpp>
+#endif

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <weft/device/cpu/strided_copy.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+
+/// Operations that only move elements: transpose.hpp, concat.hpp with split, slice.hpp with pad. Each says which boxes
+/// of its operands go to which of its results (`Op::copies`), once for all kinds of devices.
+namespace weft {
+
+WEFT_COLD_BEGIN
+
+/// Where a box begins: at `begin` of an axis, and at 0 of the others.
+struct box_start {
+  std::int64_t at[max_rank]{};
+  box_start() = default;
+  box_start(std::size_t axis, std::int64_t begin) { at[axis] = begin; }
+};
+
+/// What an operation that only moves elements does, said box by box.
+class box_copies : public strided_copies {
+ public:
+  explicit box_copies(const prepare_context& p) : strided_copies(p.inputs[0].type), p_(p) {}
+
+  /// Copies a box of these extents from an operand to a result.
+  void copy(const shape& extents, std::uint32_t operand, const box_start& from, std::uint32_t result,
+            const box_start& to) {
+    strided_region r;
+    r.from = operand, r.to = result;
+    r.extents = extents;
+    r.ends[0] = whole(p_.inputs[operand].extents);
+    r.ends[1] = whole(p_.outputs[result].extents);
+    for (std::size_t i = 0; i < extents.rank; ++i)
+      r.from_offset += from.at[i] * r.from_stride()[i], r.to_offset += to.at[i] * r.to_stride()[i];
+    regions.push_back(r);
+  }
+  /// Gives all other elements of the results a value, by its bits.
+  void fill_rest(std::uint64_t bits) { fills = true, fill = bits; }
+
+ private:
+  device::operand whole(const shape& s) const { return device::broadcast_operand(type, s, s); }
+
+  const prepare_context& p_;
+};
+
+namespace detail {
+
+template <class Op>
+strided_copies copies_declared(const prepare_context& p) {
+  if constexpr (has_attributes<Op>)
+    return Op::copies(p, attributes_of<Op>(p.c));
+  else
+    return Op::copies(p);
+}
+
+/// An operand of these extents with its axes in another order.
+strided_copies permuted(dtype, const shape& from, const shape& to, const std::int64_t* order);
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL kernel* prepare_copies(const prepare_context& p) {
+  sequence<std::size_t> elements;
+  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
+  return new device::strided_copy_kernel(
+      p.c.op->name, p.c.op->copies(p), {p.input_slots, p.input_slots + p.c.inputs.size()},
+      {p.output_slots, p.output_slots + p.c.outputs.size()}, static_cast<sequence<std::size_t>&&>(elements));
+}
+
+WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
+  strided_copies all(type);
+  strided_region r;
+  r.extents = to;
+  const device::operand all_of = device::broadcast_operand(type, from, from);
+  for (std::size_t i = 0; i < to.rank; ++i) r.ends[0].stride[i] = all_of.stride[order[i]];
+  r.ends[1] = device::broadcast_operand(type, to, to);
+  all.regions.push_back(r);
+  return all;
+}
+
+#endif
+
+}  // namespace detail
+
+WEFT_COLD_END
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/box_copies.hpp>
+#endif

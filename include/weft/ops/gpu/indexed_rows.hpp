@@ -1,0 +1,134 @@
+#pragma once
+
+#include <weft/device/axis_rows.hpp>
+#include <weft/device/gpu/body.hpp>
+#include <weft/device/gpu/indexing.hpp>
+#include <weft/device/gpu/launch_kernel.hpp>
+#include <weft/device/index_at.hpp>
+#include <weft/ops/gather.hpp>
+#include <weft/ops/gpu/fused.hpp>
+#include <weft/ops/gpu/install.hpp>
+#include <weft/ops/gpu/sum_rows.hpp>
+
+/// Rows by their indices, prepared for a GPU.
+#if WEFT_COMPILES_FOR_GPU
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+namespace detail {
+
+/// What both directions know. An index that no row has moves nothing.
+template <class T>
+struct indexed_rows_arguments {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+
+  const T* x;
+  T* y;
+  const void* indices;
+  bool wide;
+  divisor count, inner;  ///< indices; elements of a row
+  std::uint32_t rows;    ///< along the axis
+  std::uint32_t work;    ///< elements of the result, or its columns
+
+  WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t k) const {
+    const std::int64_t n = weft::device::index_at(indices, wide, k);
+    return n < 0 || n >= static_cast<std::int64_t>(rows) ? rows : static_cast<std::uint32_t>(n);
+  }
+};
+
+template <class T>
+struct gather_body : indexed_rows_arguments<T> {
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    for (std::uint32_t i = at.block * this->threads + at.thread; i < this->work; i += at.blocks * this->threads) {
+      const std::uint32_t row = this->inner.divide(i), outer = this->count.divide(row);
+      const std::uint32_t from = this->index(row - outer * this->count.extent);
+      const std::uint32_t column = i - row * this->inner.extent;
+      this->y[i] = from < this->rows ? this->x[(outer * this->rows + from) * this->inner.extent + column] : T();
+    }
+  }
+};
+
+/// A thread has a column of the result, and of its rows those of its block: no two write to one element, and each is
+/// summed in the order of the indices.
+template <class T>
+struct scatter_add_body : indexed_rows_arguments<T> {
+  std::uint32_t split;  ///< rows of a block
+
+  template <int>
+  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+    const std::uint32_t c = at.block * this->threads + at.thread;
+    if (c >= this->work) return;
+    const std::uint32_t outer = this->inner.divide(c), column = c - outer * this->inner.extent;
+    const std::uint32_t begin = at.block_y * split, end = this->rows - begin < split ? this->rows : begin + split;
+    T* const to = this->y + outer * this->rows * this->inner.extent + column;
+    const T* const from = this->x + outer * this->count.extent * this->inner.extent + column;
+    for (std::uint32_t r = begin; r < end; ++r) to[r * this->inner.extent] = T();
+    for (std::uint32_t k = 0; k < this->count.extent; ++k) {
+      const std::uint32_t r = this->index(k);
+      if (r < begin || r >= end) continue;
+      T& sum = to[r * this->inner.extent];
+      sum = static_cast<T>(sum + from[k * this->inner.extent]);
+    }
+  }
+};
+
+template <class Body>
+kernel* make_indexed_rows(const prepare_context& p, Body b, const shape& space, std::size_t axis, std::size_t blocks,
+                          unsigned splits, const function& code) {
+  check_size(p.c.op->name, p.inputs[0].extents);
+  check_size(p.c.op->name, p.outputs[0].extents);
+  const std::size_t count = p.inputs[1].extents.elements();
+  auto* k = new launch_kernel(str_cat({p.c.op->name, " ", count, " of ", space[axis], " rows"}));
+  if (b.work == 0) return k;
+  const axis_rows r(space, axis);
+  b.wide = p.inputs[1].type == dtype::int64;
+  b.rows = static_cast<std::uint32_t>(r.extent);
+  b.inner = divisor(static_cast<std::uint32_t>(r.inner));
+  b.count = divisor(static_cast<std::uint32_t>(count > 0 ? count : 1));
+  if (count == 0) b.count.extent = 0;
+  auto& l = add_body(*k, b, code, blocks);
+  l.blocks_y = splits;
+  l.point(offset_in(b, b.x), p.input_slots[0]);
+  l.point(offset_in(b, b.indices), p.input_slots[1]);
+  l.point(offset_in(b, b.y), p.output_slots[0]);
+  return k;
+}
+
+template <class T>
+kernel* prepare_gather(const prepare_context& p, device&) {
+  static const function code = function_of<gather_body<T>>("gather");
+  gather_body<T> b{};
+  b.work = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
+  return make_indexed_rows(p, b, p.inputs[0].extents, attributes_of<gather_op<T>>(p.c).axis, blocks_for(b.work, 1), 1,
+                           code);
+}
+
+template <class T>
+kernel* prepare_scatter_add(const prepare_context& p, device&) {
+  static const function code = function_of<scatter_add_body<T>>("scatter_add");
+  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.c).axis;
+  const axis_rows r(p.outputs[0].extents, axis);
+  scatter_add_body<T> b{};
+  b.work = r.extent > 0 ? static_cast<std::uint32_t>(r.rows()) : 0;
+  const std::size_t blocks = (b.work + b.threads - 1) / b.threads;
+  const row_shares shares(blocks, r.extent, 1);
+  b.split = shares.elements;
+  return make_indexed_rows(p, b, p.outputs[0].extents, axis, blocks, shares.count, code);
+}
+
+}  // namespace detail
+
+template <class T>
+struct kernels<gather_op<T>> : installed<gather_op<T>, detail::prepare_gather<T>> {
+  kernels() {
+    if constexpr (is_differentiable<T>) install<scatter_add_op<T>>({.prepare = detail::prepare_scatter_add<T>});
+    if constexpr (scatter_add_op<T>::row_sums != nullptr) kernels<sum_rows_op<T>>();
+  }
+};
+
+}  // namespace weft::gpu
+WEFT_COLD_END
+#endif

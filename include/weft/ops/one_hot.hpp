@@ -1,0 +1,62 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/cpu/one_hot.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+
+namespace weft {
+
+/// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
+template <int Depth, class T = float, Expression Expr>
+[[nodiscard]] auto one_hot(const Expr& labels);
+
+template <class T>
+struct one_hot_op {
+  static constexpr const char* name = "one_hot";
+  struct attributes {
+    attribute<std::size_t> depth;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::one_hot_kernel<T>(p, a.depth);
+  }
+};
+
+namespace detail {
+
+// Extents by their places: of a pack of them nvcc makes a name that the host's compiler does not know, wherever the
+// same dims are written down later.
+template <class Dims, int Depth, class Indices>
+struct append_to;
+template <class Dims, int Depth, std::size_t... Index>
+struct append_to<Dims, Depth, indices<Index...>> {
+  using type = dims<extent_at<Dims, Index>::value..., Depth>;
+};
+template <class Dims, int Depth>
+using append_extent = append_to<Dims, Depth, typename make_indices<Dims::rank>::type>;
+
+}  // namespace detail
+
+template <int Depth, class T, Expression Expr>
+auto one_hot(const Expr& labels) {
+  using U = value_t<Expr>;
+  static_assert(
+      correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
+      "one_hot: labels are std::int32_t or std::int64_t");
+  static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
+  using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
+  if constexpr (Expr::symbolic) gpu::compile_kernels<one_hot_op, T>();
+  const auto x = materialize(labels);
+  shape extents = extents_of(x);
+  extents.push_back(Depth);
+  return call_operation<one_hot_op<T>, T, To>(extents, {Depth}, x);
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/one_hot.hpp>
+#endif
