@@ -21,7 +21,7 @@ marked = [str(header.relative_to(root)) for header in sorted(root.rglob("*.hpp")
           if re.search(r"^(?!\s*(?:#|//)).*\bWEFT_(?:DECL|INSTANTIATE)\b", header.read_text(), re.M)]
 left_out = [header for header in marked if header not in reached]
 for header in left_out:
-    print(f"{header} has bodies under WEFT_DECL, and <weft/source.hpp> does not include it: "
+    print(f"{header} has definitions under WEFT_DECL, and <weft/source.hpp> does not include it: "
           "no program with weft::compiled has them")
-print(f"{len(marked)} headers with bodies that are compiled once, {len(left_out)} of them out of reach")
+print(f"{len(marked)} headers with definitions that are compiled once, {len(left_out)} of them out of reach")
 sys.exit(1 if left_out or not marked else 0)

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <weft/graph/subgraphs.hpp>
-#include <weft/ops/copies.hpp>
+#include <weft/ops/transpose.hpp>
 #include <weft/ops/fold_in.hpp>
 #include <weft/ops/matmul.hpp>
 

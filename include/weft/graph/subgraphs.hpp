@@ -5,12 +5,13 @@
 #include <utility>
 
 #include <weft/graph/graph.hpp>
-#include <weft/ops/subgraphs.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/random_position.hpp>
+#include <weft/ops/subgraphs.hpp>
 
-/// How subgraphs of nodes are recorded: functions called with parameters of a graph of their own. See cond and while_loop.
+/// How subgraphs of nodes are recorded: functions called with parameters of a graph of their own. See cond and
+/// while_loop.
 namespace weft {
 
 /// What decides is one bool.
@@ -59,7 +60,8 @@ inline constexpr bool is_subgraph_of = requires(const F& f, const Parameters&...
   f(p...);
 };
 template <class F, class... Parameters>
-using result_of_subgraph = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
+using result_of_subgraph =
+    std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
 
 template <class F, class X>
 auto each_result(const X& results, const F& f) {

@@ -81,7 +81,7 @@ WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, st
     if (where && operands[i].node.builder() != where)
       throw error(
           error_code::invalid_argument, c.op->name,
-          "operands belong to different graphs; a subgraph of cond or while_loop is one of its own, and is passed what it "
+          "operands belong to different graphs; a subgraph of cond or while_loop is a graph of its own: pass what it "
           "reads as operands");
     where = operands[i].node.builder();
   }

@@ -59,8 +59,9 @@ class kernel_with_subgraphs : public kernel {
 
  protected:
   std::byte* memory(const kernel_context& f) const { return f.buffers[subgraphs_.memory_slot]; }
-  void run_subgraph(const kernel_context& f, std::size_t subgraph, std::byte* const* parameters, std::byte* const* results) {
-    subgraphs_.all[subgraph]->run(f, memory(f) + subgraphs_.own_bytes, parameters, results);
+  void run_subgraph(const kernel_context& f, std::size_t which, std::byte* const* parameters,
+                    std::byte* const* results) {
+    subgraphs_.all[which]->run(f, memory(f) + subgraphs_.own_bytes, parameters, results);
   }
 
   /// A value that the host decides by. A GPU is waited for.
