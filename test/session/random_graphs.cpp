@@ -4,7 +4,9 @@
 #include <unistd.h>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 #include <weft/control_flow.hpp>
@@ -156,7 +158,9 @@ verdict check_feeds(const random_program& p) {
     const char kind = b.w.kinds[v];
     const symbol s = b.w.values[v];
     const node_def& what = b.w.g[s.id().node].def;
-    if (what.op == &operation_of<variable_op> || what.op == &operation_of<placeholder_op> || what.op->writes) continue;
+    if (what.op == &operation_of<variable_op> || what.op == &operation_of<placeholder_op> || what.op->writes ||
+        what.outputs.size() != 1)
+      continue;
     b.fed[{s.id().node, s.id().output}] = first_value<doubles>(p, kind, v, s.type());
   }
   return check_steps(b, {b.w.last<doubles::M>().id(), b.w.last<doubles::S>().id(), b.w.last<doubles::W>().id()},
@@ -272,6 +276,43 @@ verdict check_several_devices(const random_program& p) {
   return check_steps(b, {b.w.last<doubles::M>().id(), dm.id(), dw.id()}, three_devices);
 }
 
+/// What PyTorch has too.
+random_program program_without_draws(unsigned seed) {
+  std::mt19937 random(seed);
+  random_program p{seed, seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 3, {}};
+  extend(doubles::known(), p, random, 5 + random() % 15, draws | writes | rounds);
+  return p;
+}
+
+/// What random_program_values.txt has of a program, in its order.
+verdict check_against(const random_program& p, const std::vector<double>& values) {
+  built b(p);
+  const auto loss = b.w.loss();
+  const auto [dm, dr, dw, dk, dp] =
+      gradients(loss, b.w.first<doubles::M>(), b.w.first<doubles::R>(), b.w.first<doubles::W>(),
+                b.w.first<doubles::K>(), b.w.first<doubles::P>());
+  const sequence<value> fetches{loss.id(), b.w.last<doubles::M>().id(), dm.id(), dr.id(), dw.id(), dk.id(), dp.id()};
+  planned f(b.w.g, fetches, {}, b.fed, one_device);
+  f.begin(b.variables);
+  std::vector<double> found;
+  const auto& results = f.run();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    double weighted = 0;
+    for (std::size_t e = 0; e < results[i].count(); ++e) {
+      if (i < 5) found.push_back(results[i].number(e));
+      weighted += results[i].number(e) * static_cast<double>(1 + e % 7);
+    }
+    if (i >= 5) found.push_back(weighted);  // of the filters' and the pictures' gradients one number
+  }
+  if (found.size() != values.size())
+    return std::to_string(values.size()) + " values, not " + std::to_string(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (!close(found[i], values[i]))
+      return "value " + std::to_string(i) + " is " + std::to_string(found[i]) + ", of PyTorch " +
+             std::to_string(values[i]) + "\n" + f.explain();
+  return {};
+}
+
 /// What a process writes to standard error that ends in the middle of the program.
 std::string last_words(check by, const random_program& p) {
   int ends[2];
@@ -346,4 +387,37 @@ BOOST_AUTO_TEST_CASE(a_crash_prints_the_program) {
     const std::string words = last_words(by, p);
     BOOST_CHECK_MESSAGE(words.find("a test\n" + to_string(doubles::known(), p)) != std::string::npos, words);
   }
+}
+
+// random_program_values.txt has programs and what PyTorch computes of them: make_random_program_values.py. With
+// WEFT_RANDOM_WRITE=FILE this writes the programs that it reads.
+BOOST_AUTO_TEST_CASE(programs_compute_what_pytorch_computes) {
+  if (const char* const to = setting("WEFT_RANDOM_WRITE")) {
+    std::ofstream file(to);
+    for (unsigned seed = 0; seed < 200; ++seed) file << to_string(doubles::known(), program_without_draws(seed));
+    return;
+  }
+  const crash_report reports;
+  std::ifstream file(TEST_DATA "/session/random_program_values.txt");
+  std::string word, line;
+  unsigned programs = 0;
+  random_program p;
+  std::getline(file, line);  // where it comes from
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    words >> word;
+    if (word == "program") {
+      p = {};
+      words >> p.seed >> p.rows;
+    } else if (word == "values") {
+      std::vector<double> right;
+      for (double x; words >> x;) right.push_back(x);
+      running("PyTorch's\n" + to_string(doubles::known(), p));
+      if (const verdict bad = check_against(p, right)) BOOST_ERROR(*bad + "\n" + to_string(doubles::known(), p));
+      ++programs;
+    } else {
+      BOOST_REQUIRE_MESSAGE(read_step(doubles::known(), p, line), line);
+    }
+  }
+  BOOST_CHECK_EQUAL(programs, 200u);
 }
