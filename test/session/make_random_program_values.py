@@ -1,0 +1,243 @@
+"""Writes random_program_values.txt: what PyTorch computes of programs at random in float64, and their gradients by
+autograd, for test/session/random_graphs.cpp to compare Weft with.
+
+usage: WEFT_RANDOM_WRITE=programs.txt test_session_random_graphs --run_test=programs_compute_what_pytorch_computes
+       PYTHON make_random_program_values.py programs.txt > random_program_values.txt     with a PYTHON that has torch
+
+The programs, and behind each a line `values`: the loss, the last matrix, the loss's gradients with respect to the first
+matrix, row and weights, and of those with respect to the filters and the pictures a weighted sum. Blocks are as in
+random/blocks.hpp, of width 4.
+"""
+import sys
+
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+LEAVES = "MMRCWPKLLBSrw"
+MASK = (1 << 64) - 1
+
+
+def word(seed, value, i):
+    z = ((seed << 32) + (value << 24) + i) * 0x9E3779B97F4A7C15 & MASK
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+def first_value(kind, seed, rows, value):
+    extents = {"M": [rows, 4], "B": [rows, 4], "R": [4], "r": [4], "C": [rows, 1], "W": [4, 4], "w": [4, 4],
+               "P": [rows, 4, 4, 2], "K": [3, 3, 2, 2], "L": [rows], "S": []}[kind]
+    words = [word(seed, value, i) >> 40 for i in range(int(torch.tensor(extents).prod()))]
+    if kind == "L":
+        return torch.tensor([w % 4 for w in words]).reshape(extents)
+    if kind == "B":
+        return torch.tensor([w % 2 == 1 for w in words]).reshape(extents)
+    return torch.tensor([w / (1 << 23) - 1 for w in words]).reshape(extents).requires_grad_()
+
+
+def near_unit(a):
+    return torch.tanh(a) * 0.2 + torch.eye(4)
+
+
+def squares(a):
+    return a.reshape(-1, 2, 2)
+
+
+def cumsum(a, axis, exclusive=False, reverse=False):
+    x = a.flip(axis) if reverse else a
+    y = torch.cumsum(x, axis) - (x if exclusive else 0)
+    return y.flip(axis) if reverse else y
+
+
+def ordered(a):
+    return torch.sort(a, dim=1, descending=True, stable=True)
+
+
+def wide(a, b, c):
+    hidden = torch.tanh(a @ torch.cat([b, b.T, b, b], 1) + 0.1)
+    return hidden @ torch.cat([b, b, b.T, b], 1).T * 0.25 + c
+
+
+def batched_t(a, b, c):
+    return torch.tanh(squares(a).transpose(1, 2) @ squares(b) * 0.5 + c.reshape(2, 2)).reshape(-1, 4)
+
+
+def turn(a):
+    return torch.cat([a[:, 2:], a[:, :2] * 0.5], 1)
+
+
+def loop(a, b):
+    for _ in range(4):
+        if not (a * a).mean() > 0.05:
+            break
+        a = torch.tanh(a) * 0.7 + b * 0.05
+    return a
+
+
+def loop_dense(a, b):
+    for _ in range(3):
+        a = torch.tanh(a @ b * 0.7)
+    return a
+
+
+def conv(a, b):
+    y = F.conv2d(a.permute(0, 3, 1, 2), b.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
+    return torch.tanh(y * 0.3)
+
+
+def pooled(how, a):
+    return how(a.permute(0, 3, 1, 2), 2)
+
+
+def column(a):
+    return a.reshape(-1, 1)
+
+
+def dense_cross_entropy(a, b):
+    return -(torch.softmax(b, 1) * torch.log_softmax(a, 1)).sum(1)
+
+
+def cross_entropy(a, b):
+    return F.cross_entropy(a, b, reduction="none")
+
+
+def square(a):
+    return a * a
+
+
+where, tanh = torch.where, torch.tanh
+
+BLOCKS = {
+    "mul_add": ("M", lambda a, b, c: a * b + c),
+    "tanh_sub": ("M", lambda a, b: tanh(a) - b),
+    "sigmoid_mul": ("M", lambda a, b: torch.sigmoid(a * b)),
+    "dense": ("M", lambda a, b, c: tanh(a @ b + c)),
+    "matmul_half": ("M", lambda a, b: a @ b * 0.5),
+    "dense_mean": ("M", lambda a, b, c: tanh(a @ c + (a * b).mean(0))),
+    "wide": ("M", wide),
+    "softmax_of": ("M", lambda a: torch.softmax(a, 1)),
+    "log_softmax_of": ("M", lambda a: torch.log_softmax(a, 1) * 0.2),
+    "scale_shift": ("M", lambda a, b, c: a * b + c),
+    "select_greater": ("M", lambda a, b: where(a > b, a, b * 0.5)),
+    "select_mask": ("M", lambda p, a, b: where(p, tanh(a), b)),
+    "cast_mask": ("M", lambda p, a: p.double() * 0.5 + a),
+    "relu_add": ("M", lambda a, b: torch.relu(a) + 0.1 * b),
+    "min_max": ("M", lambda a, b, c: torch.minimum(a, b) + torch.maximum(a, c)),
+    "one_hot_add": ("M", lambda a, b: F.one_hot(a, 4).double() * 0.5 + b),
+    "cumsum_of": ("M", lambda a: tanh(cumsum(a, 1) * 0.3)),
+    "cumsum_exclusive": ("M", lambda a: tanh(cumsum(a, 1, exclusive=True) * 0.3)),
+    "cumsum_reverse": ("M", lambda a: tanh(cumsum(a, 0, reverse=True) * 0.1)),
+    "cumsum_both": ("M", lambda a, b: tanh(cumsum(a, 0, True, True) * 0.1) + b),
+    "sort_rows": ("M", lambda a: torch.sort(a, dim=1, stable=True).values),
+    "sort_columns": ("M", lambda a: torch.sort(a, dim=0, descending=True, stable=True).values),
+    "pool_scale": ("M", lambda a, b: a * square(pooled(F.max_pool2d, b)).mean()),
+    "divide": ("M", lambda a, b: a / (1.5 + b * b)),
+    "exp_log_sqrt": ("M", lambda a, b: torch.exp(tanh(a) * 0.3 - 1) + torch.log(b * b + 1) - torch.sqrt(a * a + 0.5)),
+    "add_constant": ("M", lambda a: a + torch.tensor([-1, -0.5, 0, 0.5]) * 0.25),
+    "turn": ("M", turn),
+    "pad_slice": ("M", lambda a, b: F.pad(a[:, 1:2], (1, 2)) + b),
+    "batched_t": ("M", batched_t),
+    "batched": ("M", lambda a, b, c: (squares(a) @ b[0:2, 1:3] * 0.5).reshape(-1, 4) + c),
+    "squares_minus": ("M", lambda a, b: a - b.mean()),
+    "erf_sin": ("M", lambda a, b: torch.erf(a) + torch.sin(b) * 0.5),
+    "cos_mul": ("M", lambda a, b: torch.cos(a * 2) * b),
+    "pow_of": ("M", lambda a, b: torch.pow(square(tanh(a)) + 0.5, tanh(b))),
+    "softplus_of": ("M", lambda a, b: torch.logaddexp(a, torch.zeros(())) * 0.5 - b),
+    "floor_of": ("M", lambda a, b: torch.floor(a * 3) * 0.1 + b),
+    "sign_abs": ("M", lambda a, b: torch.sign(a) * 0.3 + torch.abs(b)),
+    "stopped": ("M", lambda a, b: tanh(a).detach() * b),
+    "gather_rows": ("M", lambda a, b: a[b]),
+    "gather_columns": ("M", lambda a: a[:, [0, 1, 3, 0]]),
+    "gather_unique": ("M", lambda a, b: tanh(a)[b]),
+    "conditional": ("M", lambda p, a, b: tanh(a) * b if p > 0.1 else a * 0.5 - b),
+    "loop": ("M", loop),
+    "loop_dense": ("M", loop_dense),
+    "mean_rows": ("R", lambda a, b: (a * b).mean(0)),
+    "scale_row": ("R", lambda a, b: a * tanh(b)),
+    "max_rows": ("R", lambda a: a.amax(0)),
+    "min_prod": ("R", lambda a, b: a.amin(0) * (tanh(b) * 0.1 + 1).prod()),
+    "mean_concat": ("R", lambda a, b: torch.cat([a, b, a]).mean(0)),
+    "solve_row": ("R", lambda a, b: torch.linalg.solve(near_unit(a), b)),
+    "masked_rows": ("R", lambda a, b, c: tanh(a[b <= c].sum(0) * 0.1)),
+    "gram": ("W", lambda a, b: tanh(a.T @ b * 0.2)),
+    "scale_weights": ("W", lambda a, b: a * b.reshape(4, 1)),
+    "transposed": ("W", lambda a: a.T),
+    "flat_tanh": ("W", lambda a: (tanh(a) + a) * 0.5),
+    "join": ("W", lambda a, b: torch.cat([a[:1], b[1:]])),
+    "inverse_of": ("W", lambda a: torch.linalg.inv(near_unit(a))),
+    "product_ww": ("W", lambda a, b: a @ b * 0.5),
+    "product_wwt": ("W", lambda a, b, c: a @ b.T * 0.5 + c * 0.25),
+    "solve_of": ("W", lambda a, b: torch.linalg.solve(near_unit(a).T, b)),
+    "cumsum_weights": ("W", lambda a: tanh(cumsum(a, 0) * 0.3)),
+    "row_mean": ("C", lambda a, b: column((a * b).mean(1))),
+    "matvec": ("C", lambda a, b: a @ b.reshape(4, 1) * 0.5),
+    "dense_loss": ("C", lambda a, b: column(dense_cross_entropy(a, b)) * 0.3),
+    "class_loss": ("C", lambda a, b: column(cross_entropy(a, b)) * 0.3),
+    "top_mean": ("C", lambda a: column(ordered(a).values[:, :2].mean(1))),
+    "row_extremes": ("C", lambda a: column(a.amax(1) * 0.5 - a.amin(1))),
+    "row_product": ("C", lambda a: column((tanh(a) * 0.1 + 1).prod(1))),
+    "counted": ("C", lambda a: column(torch.bincount(a)[a].double() * 0.1)),
+    "mean_mul": ("S", lambda a, b: (a * b).mean()),
+    "mean_weights": ("S", lambda a: a.mean() + square(a).sum() * 0.025),
+    "mean_loss": ("S", lambda a, b: cross_entropy(a, b).mean()),
+    "mean_pool": ("S", lambda a: pooled(F.avg_pool2d, a).mean()),
+    "determinant_of": ("S", lambda a: torch.linalg.det(near_unit(a))),
+    "masked_mean": ("S", lambda a, b: a[b].sum() * 0.01),
+    "deviation": ("S", lambda a: torch.sqrt(square(a).mean() + 0.1)),
+    "largest": ("S", lambda a: a.amax() * 0.5),
+    "argmax_of": ("L", lambda a: ordered(a).indices[:, 0]),
+    "second_best": ("L", lambda a: ordered(a).indices[:, 1]),
+    "smallest_index": ("L", lambda a: torch.sort(a, dim=1, stable=True).indices[:, 0]),
+    "class_of": ("L", lambda a: torch.clamp(torch.abs(a.reshape(-1)) * 2, max=3).long()),
+    "middle": ("L", lambda a, b: (a + b) // 2),
+    "select_labels": ("L", lambda a, b: where(a < b, b - a, a)),
+    "less_of": ("B", lambda a, b: a < b),
+    "greater_equal_of": ("B", lambda a, b: a >= b * 0.5),
+    "equal_floors": ("B", lambda a, b: torch.floor(a * 2) == torch.floor(b * 2)),
+    "logic": ("B", lambda a, b: (a & ~b) | (b != a)),
+    "conv": ("P", conv),
+    "tanh_pictures": ("P", lambda a, b: tanh(a) * b),
+    "swapped": ("P", lambda a: a.permute(0, 2, 1, 3)),
+    "scale_filters": ("K", lambda a, b: tanh(a) * b),
+    "new_row": ("r", None),
+    "new_weights": ("w", None),
+}
+
+
+def run(seed, rows, steps):
+    kinds = list(LEAVES)
+    values = [first_value(kind, seed, rows, v) for v, kind in enumerate(kinds)]
+    for name, *operands in steps:
+        kind, block = BLOCKS[name]
+        made = block(*[values[int(o)] for o in operands]) if block else first_value(kind, seed, rows, len(kinds))
+        kinds.append(kind)
+        values.append(made)
+
+    def last(wanted):
+        return [v for v, kind in zip(values, kinds) if kind in wanted][-1]
+
+    loss = ((last("M") * last("Rr")).mean() + square(last("Ww")).mean() + 0.1 * last("S") + 0.1 * last("C").mean() +
+            0.1 * last("P").mean())
+    of = [values[LEAVES.index(kind)] for kind in "MRWKP"]
+    found = [g if g is not None else torch.zeros_like(x)
+             for g, x in zip(torch.autograd.grad(loss, of, allow_unused=True), of)]
+    sums = [(g.reshape(-1) * (1 + torch.arange(g.numel()) % 7)).sum() for g in found[3:]]
+    return [x.item() for v in [loss, last("M"), *found[:3], *sums] for x in v.reshape(-1)]
+
+
+def main():
+    print("make_random_program_values.py with PyTorch", torch.__version__.split("+")[0])
+    programs = []
+    for line in open(sys.argv[1]):
+        if line.startswith("program"):
+            programs.append([])
+        programs[-1].append(line.split())
+    for (_, seed, rows), *steps in programs:
+        print("program", seed, rows)
+        for step in steps:
+            print(*step)
+        print("values", *[format(x, ".12g") for x in run(int(seed), int(rows), steps)])
+
+
+main()
