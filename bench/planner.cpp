@@ -57,7 +57,7 @@ planning measure(double seconds, const Prepare& prepare, const Call& call_with) 
   return {median(schedule), median(plan), median(bind), median(steps)};
 }
 
-void plan(int layers, int lanes, bool infer, double seconds) {
+void deep_network(int layers, int lanes, bool infer, double seconds) {
   graph g(1);
   auto x = placeholder<float, inputs>(g, "inputs");
   std::vector<node<float, inputs>> values{x};
@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
   if (a.empty()) {
     for (const bool infer : {false, true})
       for (const int lanes : {1, 2})
-        for (const int layers : {1000, 2000, 4000}) plan(layers, lanes, infer, seconds);
+        for (const int layers : {1000, 2000, 4000}) deep_network(layers, lanes, infer, seconds);
     for (const bool infer : {false, true}) mlp(100, infer, seconds);
     for (const int sizes : {100, 1000, 3000}) sum_of_few(sizes, seconds);
     return 0;
@@ -200,5 +200,5 @@ int main(int argc, char** argv) {
   else if (of_sum)
     sum_of_few(sizes, seconds);
   else
-    plan(layers, lanes, infer, seconds);
+    deep_network(layers, lanes, infer, seconds);
 }

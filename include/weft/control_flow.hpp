@@ -6,4 +6,4 @@
 
 #include <weft/graph/cond.hpp>
 #include <weft/graph/while_loop.hpp>
-#include <weft/session/bodies.hpp>
+#include <weft/plan/subgraphs.hpp>

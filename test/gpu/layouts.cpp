@@ -89,7 +89,7 @@ struct network {
 BOOST_AUTO_TEST_CASE(a_group_is_worth_its_copies) {
   // x -> k0 -> a -> k1 -> b, which others read; c is k2's alone.
   const auto choose = [](double gain0, double gain1, double copy) {
-    layout_choice choice(4);
+    plan::layout_choice choice(4);
     const std::uint32_t k0 = choice.add_kernel(gain0), k1 = choice.add_kernel(gain1), k2 = choice.add_kernel(1);
     choice.uses(k0, 0), choice.uses(k0, 1), choice.uses(k1, 1), choice.uses(k1, 2), choice.uses(k2, 3);
     choice.used_elsewhere(0, copy), choice.used_elsewhere(2, copy), choice.used_elsewhere(2, copy);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_group_is_worth_its_copies) {
   BOOST_TEST(!choose(3, -1.5, 1));
   BOOST_TEST(!choose(1, 0.5, 1));
   BOOST_TEST(!choose(0, 0, 0));
-  layout_choice without_images(1);
+  plan::layout_choice without_images(1);
   const std::uint32_t k = without_images.add_kernel(5);
   BOOST_TEST(!without_images.channels_first()[k]);
 }

@@ -101,13 +101,13 @@ class gradient_check {
   }
 
   void compare(weft::symbol scalar, const weft::sequence<weft::symbol>& gradients) {
-    weft::step_request request;
+    weft::plan::step_request request;
     request.fetches.push_back(scalar.id());
     for (const weft::symbol& d : gradients) request.fetches.push_back(d.id());
     std::vector<leaf*> leaves;
     for (leaf& l : inputs_) leaves.push_back(&l);
     for (leaf& l : weights_) leaves.push_back(&l);
-    std::vector<weft::detail::fed_value> fed;
+    std::vector<weft::plan::fed_value> fed;
     for (leaf* l : leaves) {
       request.feeds.push_back(l->symbol.id());
       fed.push_back({l->data(), l->extents});

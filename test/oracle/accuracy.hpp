@@ -280,7 +280,7 @@ class runner {
  public:
   runner(weft::graph& g, std::initializer_list<weft::symbol> fed, std::initializer_list<weft::symbol> fetched)
       : session_(g, {.threads = 1}) {
-    weft::step_request request;
+    weft::plan::step_request request;
     for (const auto& s : fed) request.feeds.push_back(s.id());
     for (const auto& s : fetched) request.fetches.push_back(s.id()), types_.push_back(s.info().type);
     step_.emplace(session_, request);
@@ -288,7 +288,7 @@ class runner {
 
   template <class... Data>
   std::vector<result> operator()(const Data&... d) {
-    const weft::detail::fed_value fed[] = {{d.v.data(), d.extents}...};
+    const weft::plan::fed_value fed[] = {{d.v.data(), d.extents}...};
     std::vector<result> found(types_.size());
     std::vector<std::vector<std::uint64_t>> bytes(types_.size());
     step_->run(fed, [&](std::size_t i, const shape& extents) -> void* {

@@ -50,7 +50,7 @@ struct oracle_check {
 
   numbers run(symbol s) {
     session session(g, {.threads = 1});
-    step_request request;
+    plan::step_request request;
     request.fetches.push_back(s.id());
     prepared_step step(session, request);
     std::vector<float> result;

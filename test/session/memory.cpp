@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(buffers_are_reused) {
   session s{g, {.threads = 1}};
   auto step = s.prepare(fetch(sum(y)), feed(x));
   step(tensor<float, dims<64, 64>>());
-  const step_plan& p = step.prepared().plan();
+  const auto& p = step.prepared().plan();
   BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // of forty values
   BOOST_CHECK_GE(p.kernels(), 21u);
 }
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(training_needs_less_than_all_values) {
 BOOST_AUTO_TEST_CASE(offsets_never_overlap_while_in_use) {
   random_stream random(1, 1);
   for (std::uint64_t round = 0; round < 50; ++round) {
-    memory_plan plan;
+    plan::memory_plan plan;
     struct piece {
       std::size_t offset, bytes;
     };

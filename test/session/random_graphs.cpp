@@ -308,8 +308,8 @@ class interpreter {
 
   void run(value v) {
     const node_def& what = graph_[v.node].def;
-    step_request request;
-    std::vector<detail::fed_value> fed;
+    plan::step_request request;
+    std::vector<plan::fed_value> fed;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
     for (const value& in : what.inputs) {
       if (graph_[in.node].def.op == &operation_of<constant_op>) continue;
@@ -353,7 +353,7 @@ class planned {
   planned(graph& g, const sequence<value>& fetches, const std::vector<std::uint32_t>& targets, const values& fed,
           way how)
       : session_(g, {.threads = 1, .inter_op_threads = how.lanes, .devices = how.devices}), fed_(fed) {
-    step_request request;
+    plan::step_request request;
     request.fetches = fetches;
     for (const std::uint32_t t : targets) request.targets.push_back(t);
     for (const auto& [v, x] : fed) request.feeds.push_back({v.first, v.second});
@@ -365,7 +365,7 @@ class planned {
   std::string explain() const { return step_->explain(); }
 
   const std::vector<std::vector<double>>& run() {
-    std::vector<detail::fed_value> fed;
+    std::vector<plan::fed_value> fed;
     for (const auto& [v, x] : fed_) fed.push_back({x.elements.data(), x.extents});
     found_.assign(fetches_, {});
     step_->run(fed.data(), [&](std::size_t i, const shape& extents) -> void* {

@@ -666,9 +666,9 @@ BOOST_AUTO_TEST_CASE(a_ragged_last_batch) {
     return t;
   };
   step(ones(5));
-  const binding* full = step.prepared().plan().current();
+  const plan::binding* full = step.prepared().plan().current();
   step(ones(3));
-  const binding* ragged = step.prepared().plan().current();
+  const plan::binding* ragged = step.prepared().plan().current();
   BOOST_CHECK_NE(full, ragged);
   BOOST_CHECK_EQUAL(step(ones(5))(0), 5);
   BOOST_CHECK_EQUAL(step.prepared().plan().current(), full);  // the old plan, not a new one

@@ -101,7 +101,7 @@ struct reducing_group<Strategy, T, Clock> {
 /// Of how many examples the gradients of a step are the mean: the leading extent of what is fed, where that has a name
 /// and all feeds that have such a one have the same; 1 elsewhere.
 template <class... P>
-std::uint32_t examples_of(const fed_value* fed) {
+std::uint32_t examples_of(const plan::fed_value* fed) {
   constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
   std::size_t found = sizeof...(P);
   for (std::size_t i = 0; i < sizeof...(P); ++i) {
@@ -494,7 +494,7 @@ class replicated_session {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const auto place = servers_->place_of(i);
       if (!place.memory) continue;
-      variable_state& state = local_.state_of(variables_[i].node);
+      plan::variable_state& state = local_.state_of(variables_[i].node);
       __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
       if (!lies_elsewhere(i)) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
       values_[i] = place.value;
@@ -625,7 +625,7 @@ class replicated_session {
   void apply() {
     set_counters();  // as they were before the step: schedules go by them
     if (!apply_) {
-      step_request updates;
+      plan::step_request updates;
       for (std::size_t i = 0; i < trained_; ++i) {
         const detail::shared_variable& v = variables_[i];
         updates.targets.push_back(v.update);
@@ -670,7 +670,7 @@ class replicated_session {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::optional<typename detail::reducing_group<Strategy, T, Clock>::type> ring_;
   std::optional<prepared_step> apply_;
-  std::vector<detail::fed_value> fed_;
+  std::vector<plan::fed_value> fed_;
   std::int64_t next_step_ = 0, global_step_ = 0;
 
   // An exchange that has run out of time is repeated, and goes on where it was.
@@ -751,7 +751,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
                   "the last update has run out of time and not come to its end: call exchange() until it has, before "
                   "new gradients are computed");
     if constexpr (correct<mistake>) {
-      const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
+      const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
       constexpr std::size_t own = detail::step_results<F...>::values;
       local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
         return fetch < own ? results_.place(fetch, extents) : owner_.place_of_part(fetch - own, extents);
@@ -783,9 +783,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     return exchange(until);
   }
 
-  static step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
-                              bool& trains) {
-    step_request r = detail::request_of(fetches, feeds);
+  static plan::step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
+                                    bool& trains) {
+    plan::step_request r = detail::request_of(fetches, feeds);
     std::vector<std::uint32_t> updates;
     detail::take_updates(owner.graph_, r.targets, updates);
     trains = !updates.empty();

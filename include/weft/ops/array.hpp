@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/device/argmax.hpp>
-#include <weft/device/axis_rows.hpp>
-#include <weft/device/index_at.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/cpu/argmax.hpp>
+#include <weft/ops/cpu/one_hot.hpp>
+#include <weft/ops/cpu/shape.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -11,82 +11,11 @@
 namespace weft {
 namespace detail {
 
-// ---- argmax ----
-
-template <class T>
-class argmax_kernel final : public kernel {
- public:
-  argmax_kernel(const prepare_context& p, std::size_t axis)
-      : in_(p.input_slots[0]), out_(p.output_slots[0]), rows_(p.inputs[0].extents, axis) {}
-  void run(const kernel_context& f) override {
-    const T* x = reinterpret_cast<const T*>(f.buffers[in_]);
-    auto* to = reinterpret_cast<std::int32_t*>(f.buffers[out_]);
-    const std::size_t extent = rows_.extent, inner = rows_.inner;
-    for (std::size_t o = 0; o < rows_.outer; ++o, x += extent * inner)
-      for (std::size_t i = 0; i < inner; ++i) {
-        T largest = device::below_all<T>();
-        std::size_t best = 0;
-        for (std::size_t k = 0; k < extent; ++k)
-          if (const T value = x[k * inner + i]; value > largest) largest = value, best = k;
-        *to++ = static_cast<std::int32_t>(best);
-      }
-  }
-  std::string describe() const override { return str_cat({"argmax over ", rows_.extent}); }
-
- private:
-  std::uint32_t in_, out_;
-  axis_rows rows_;
-};
-
 /// Throws invalid_argument if there is nothing along the axis to be the largest, and what check_indices throws.
 void check_argmax(const prepare_context&, std::size_t axis);
 
 /// Throws out_of_range if std::int32_t does not hold the numbers that elements have along the axis.
 void check_indices(const prepare_context&, std::size_t axis);
-
-// ---- one_hot ----
-
-template <class T>
-class one_hot_kernel final : public kernel {
- public:
-  one_hot_kernel(const prepare_context& p, std::size_t depth)
-      : in_(p.input_slots[0]),
-        out_(p.output_slots[0]),
-        wide_(p.inputs[0].type == dtype::int64),
-        rows_(p.inputs[0].extents.elements()),
-        depth_(depth) {}
-  void run(const kernel_context& f) override {
-    const std::byte* labels = f.buffers[in_];
-    T* to = reinterpret_cast<T*>(f.buffers[out_]);
-    for (std::size_t r = 0; r < rows_; ++r, to += depth_) {
-      const std::int64_t label = device::index_at(labels, wide_, r);
-      for (std::size_t c = 0; c < depth_; ++c) to[c] = T(static_cast<std::int64_t>(c) == label);
-    }
-  }
-  std::string describe() const override { return str_cat({"one_hot of depth ", depth_}); }
-
- private:
-  std::uint32_t in_, out_;
-  bool wide_;
-  std::size_t rows_, depth_;
-};
-
-// ---- shape and size ----
-
-class extents_kernel final : public kernel {
- public:
-  extents_kernel(const prepare_context& p, bool product) : out_(p.output_slots[0]), extents_(p.inputs[0].extents) {
-    if (product) extents_ = shape(extents_.elements());
-  }
-  void run(const kernel_context& f) override {
-    __builtin_memcpy(f.buffers[out_], extents_.extents, extents_.rank * sizeof(std::int64_t));
-  }
-  std::string describe() const override { return str_cat({"extents ", to_string(extents_)}); }
-
- private:
-  std::uint32_t out_;
-  shape extents_;
-};
 
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 #include <weft/device/argmax.hpp>
 #include <weft/ops/array.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/cpu/bounded.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/lowering.hpp>
@@ -21,26 +22,6 @@ struct valid_rows_op {
 };
 
 WEFT_COLD_BEGIN
-namespace detail {
-
-class valid_rows_kernel final : public kernel {
- public:
-  explicit valid_rows_kernel(const prepare_context& p)
-      : count_(p.input_slots[0]), out_(p.output_slots[0]), rows_(p.outputs[0].extents[0]) {}
-  void run(const kernel_context& f) override {
-    const std::int64_t count = *reinterpret_cast<const std::int64_t*>(f.buffers[count_]);
-    const std::int64_t real = count < 0 ? 0 : count < rows_ ? count : rows_;
-    bool* const valid = reinterpret_cast<bool*>(f.buffers[out_]);
-    for (std::int64_t i = 0; i < rows_; ++i) valid[i] = i < real;
-  }
-  std::string describe() const override { return str_cat({"valid_rows of ", rows_}); }
-
- private:
-  std::uint32_t count_, out_;
-  std::int64_t rows_;
-};
-
-}  // namespace detail
 
 inline kernel* valid_rows_op::prepare(const prepare_context& p) { return new detail::valid_rows_kernel(p); }
 

@@ -63,20 +63,6 @@ struct fused_reduction {
 
 namespace detail {
 
-template <class T>
-WEFT_HOST_DEVICE T literal_value(std::uint64_t bits) {
-  T value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-template <class T>
-std::uint64_t literal_bits(T value) {
-  std::uint64_t bits = 0;
-  __builtin_memcpy(&bits, &value, sizeof value);
-  return bits;
-}
-
 /// Inside a kernel's loop: a value is the element of the current iteration.
 template <std::size_t Arguments, std::size_t Constants>
 struct element_context {

@@ -2,6 +2,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
+#include <weft/ops/cpu/fill.hpp>
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/reshape.hpp>
@@ -272,25 +273,10 @@ WEFT_DECL std::uint64_t element_bits(double number, dtype type) {
   }
 }
 
-class fill_kernel final : public kernel {
- public:
-  explicit fill_kernel(const prepare_context& p)
-      : out_(p.output_slots[0]),
-        size_(size_of(p.outputs[0].type)),
-        elements_(p.outputs[0].extents.elements()),
-        number_(literal_value<double>(p.c.literals[0])),
-        element_(element_bits(number_, p.outputs[0].type)) {}
-  void run(const kernel_context& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
-  std::string describe() const override { return str_cat({"fill with ", std::to_string(number_)}); }
-
- private:
-  std::uint32_t out_;
-  std::size_t size_, elements_;
-  double number_;
-  std::uint64_t element_;
-};
-
-WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) { return new fill_kernel(p); }
+WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) {
+  const double number = literal_value<double>(p.c.literals[0]);
+  return new fill_kernel(p, number, element_bits(number, p.outputs[0].type));
+}
 
 WEFT_DECL bool stores_every_element(const node_def& c, const value_info* inputs, const value_info& output) {
   const std::size_t arguments = static_cast<const fused*>(c.detail)->signature.arguments;

@@ -9,6 +9,7 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/host_device.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {
@@ -46,6 +47,26 @@ struct node_def {
   sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
   sequence<std::uint32_t> bodies;    ///< graphs of its own, by their numbers among the graph's bodies
 };
+
+namespace detail {
+
+// A number as `literals` have it.
+
+template <class T>
+WEFT_HOST_DEVICE T literal_value(std::uint64_t bits) {
+  T value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class T>
+std::uint64_t literal_bits(T value) {
+  std::uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+}  // namespace detail
 
 /// One attribute of an operation, an integer, a double, a bool or an enumerator, as a node keeps it: in a word.
 template <class T>

@@ -5,34 +5,17 @@
 #include <string>
 
 #include <weft/device/cpu/thread_pool.hpp>
-#include <weft/session/binding.hpp>
+#include <weft/plan/binding.hpp>
 #include <weft/session/session_resources.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
-
-namespace detail {
+namespace weft::detail {
 
 inline std::uint64_t nanoseconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_nsec);
 }
-
-/// "matmul" or, of two nodes that run as one, "matmul and map".
-inline std::string name_of(const program& p, const instruction& i) {
-  if (i.leader == none) return p.name(i.node);
-  return str_cat({p.name(i.leader), " and ", p.name(i.node)});
-}
-
-/// "cpu:0" or, where a device has several lanes, "cpu:0.1".
-inline std::string lane_name(const program& p, const instruction& i) {
-  std::string name = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
-  if (p.lanes_per_device > 1) append(name, {".", i.lane % p.lanes_per_device});
-  return name;
-}
-
-}  // namespace detail
 
 /// When each instruction of a step ran.
 struct step_times {
@@ -46,26 +29,27 @@ struct step_times {
 /// what another lane computes waits until that lane has come so far.
 class cpu_executor {
  public:
-  explicit cpu_executor(const program& p) : p_(p), progress_(p.lanes.size()), position_(p.instructions.size(), 0) {
+  explicit cpu_executor(const plan::program& p)
+      : p_(p), progress_(p.lanes.size()), position_(p.instructions.size(), 0) {
     for (const auto& lane : p.lanes)
       for (std::uint32_t k = 0; k < lane.size(); ++k) position_[lane[k]] = k + 1;
   }
 
   /// `times`: where to measure; null: not at all.
-  void run(const binding& b, const session_resources& s, step_times* times) {
-    if (p_.lanes.size() == 1 || detail::inside_parallel_for) return run_in_order(b, *s.pools[0], times);
+  void run(const plan::binding& b, const session_resources& s, step_times* times) {
+    if (p_.lanes.size() == 1 || inside_parallel_for) return run_in_order(b, *s.pools[0], times);
     for (lane_progress& l : progress_) l.done = 0;
     failed_ = false;
     s.lane_threads->parallel_for(p_.lanes.size(), [&](std::size_t lane) {
       // Inside a device the intra-op threads are its own: they may be used although this thread already shares work.
-      const bool outer = detail::inside_parallel_for;
-      detail::inside_parallel_for = false;
+      const bool outer = inside_parallel_for;
+      inside_parallel_for = false;
       struct restore {
         bool to;
-        ~restore() { detail::inside_parallel_for = to; }
+        ~restore() { inside_parallel_for = to; }
       } guard{outer};
       const std::size_t device = lane / p_.lanes_per_device;
-      const detail::stay_on_cores here(s.cores[device]);
+      const stay_on_cores here(s.cores[device]);
       run_lane(lane, b, *s.pools[device], times);
     });
   }
@@ -76,9 +60,9 @@ class cpu_executor {
   };
 
   // The loop around kernels is compiled in full: small steps are mostly this.
-  void run_in_order(const binding& b, thread_pool& threads, step_times* times);
+  void run_in_order(const plan::binding& b, thread_pool& threads, step_times* times);
 
-  void run_lane(std::size_t lane, const binding& b, thread_pool& threads, step_times* times) {
+  void run_lane(std::size_t lane, const plan::binding& b, thread_pool& threads, step_times* times) {
     const kernel_context f{b.addresses.data(), &threads};
     std::uint32_t done = 0;
     for (const std::uint32_t i : p_.lanes[lane]) {
@@ -99,24 +83,24 @@ class cpu_executor {
     for (unsigned spins = 0; __atomic_load_n(&other.done, __ATOMIC_ACQUIRE) < position_[i]; ++spins) {
       if (__atomic_load_n(&failed_, __ATOMIC_ACQUIRE)) return false;
       if (spins < 1000)
-        detail::cpu_relax();
+        cpu_relax();
       else
         sched_yield();
     }
     return true;
   }
 
-  void run_measured(const binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
-    if (times) times->of[i].began = detail::nanoseconds();
+  void run_measured(const plan::binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
+    if (times) times->of[i].began = nanoseconds();
     try {
       b.kernels[i]->run(f);
     } catch (const error& e) {
-      throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
+      throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
     }
-    if (times) times->of[i].ended = detail::nanoseconds();
+    if (times) times->of[i].ended = nanoseconds();
   }
 
-  const program& p_;
+  const plan::program& p_;
   sequence<lane_progress> progress_;
   sequence<std::uint32_t> position_;  // of each instruction in its lane, counted from 1
   bool failed_ = false;
@@ -124,7 +108,7 @@ class cpu_executor {
 
 WEFT_COLD_END
 
-inline void cpu_executor::run_in_order(const binding& b, thread_pool& threads, step_times* times) {
+inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times) {
   const kernel_context f{b.addresses.data(), &threads};
   if (times) {
     for (std::uint32_t i = 0; i < b.kernels.size(); ++i) run_measured(b, i, f, times);
@@ -134,8 +118,8 @@ inline void cpu_executor::run_in_order(const binding& b, thread_pool& threads, s
   try {
     for (const auto count = static_cast<std::uint32_t>(b.kernels.size()); i < count; ++i) b.kernels[i]->run(f);
   } catch (const error& e) {
-    throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
+    throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
   }
 }
 
-}  // namespace weft
+}  // namespace weft::detail

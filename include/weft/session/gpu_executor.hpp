@@ -3,23 +3,23 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/plan/gpu_copies.hpp>
+#include <weft/plan/placement.hpp>
 #include <weft/session/executor.hpp>
-#include <weft/session/gpu_copies.hpp>
 #include <weft/session/gpu_memory.hpp>
-#include <weft/session/placement.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 
 /// Instructions [first, last) that follow one another on one device.
 struct gpu_stage {
-  device_number on;
+  plan::device_number on;
   std::uint32_t first = 0, last = 0;
   sequence<std::uint32_t> waits;  // GPUs
 };
 
 /// What the GPUs keep for a binding: how their queues wait for one another, and what was recorded.
-struct stages_of_binding final : gpu_binding {
+struct stages_of_binding final : plan::gpu_binding {
   struct stage {
     per_gpu_work<bool> uses;  // queues
     gpu::owned<gpu::recording> recorded;
@@ -51,15 +51,15 @@ struct stages_of_binding final : gpu_binding {
 /// when the caller may change it again.
 class gpu_executor {
  public:
-  gpu_executor(session_gpus& gpus, const sequence<outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
+  gpu_executor(session_gpus& gpus, const sequence<plan::outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
 
   /// Once for a program.
-  void list_stages(const program& p) {
+  void list_stages(const plan::program& p) {
     uploads_.resize(staged_.size());
-    sequence<std::uint32_t> writer(p.buffers.size(), none);
+    sequence<std::uint32_t> writer(p.buffers.size(), plan::none);
     sequence<sequence<std::uint32_t>> readers(p.buffers.size());  // since it was written
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
-      const instruction& in = p.instructions[i];
+      const plan::instruction& in = p.instructions[i];
       if (stages_.empty() || !(stages_.back().on == in.on)) {
         gpu_stage next;
         next.on = in.on;
@@ -70,7 +70,7 @@ class gpu_executor {
       here.last = i + 1;
       if (in.on.gpu) add_once(used_gpus_, in.on.ordinal);
       const auto follow = [&](std::uint32_t j) {
-        const device_number other = j == none ? device_number{} : p.instructions[j].on;
+        const plan::device_number other = j == plan::none ? plan::device_number{} : p.instructions[j].on;
         if (other.gpu && !(other == in.on)) add_once(here.waits, other.ordinal);
       };
       for (const std::uint32_t b : in.reads) follow(writer[b]), readers[b].push_back(i);
@@ -85,21 +85,21 @@ class gpu_executor {
     }
   }
 
-  gpu::owned<gpu_binding> bind(const program& p, const binding& b, const value_info* infos) const {
+  gpu::owned<plan::gpu_binding> bind(const plan::program& p, const plan::binding& b, const value_info* infos) const {
     auto* made = new stages_of_binding;
     made->stages.resize(stages_.size());
     made->dependencies.resize(p.instructions.size());
-    for (const outside_copy& c : staged_) made->feeds.push_back({infos[c.from].bytes(), nullptr, false});
+    for (const plan::outside_copy& c : staged_) made->feeds.push_back({infos[c.from].bytes(), nullptr, false});
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       if (!stages_[s].on.gpu) continue;
       order_queues(p, b, infos, stages_[s], made->stages[s], made->dependencies);
       for (std::uint32_t i = stages_[s].first; i < stages_[s].last; ++i)
         if (!b.kernels[i]->recordable()) made->stages[s].unrecordable = true;
     }
-    return gpu::owned<gpu_binding>(made);
+    return gpu::owned<plan::gpu_binding>(made);
   }
 
-  void run(const program& p, binding& b, thread_pool& threads, step_times* times) {
+  void run(const plan::program& p, plan::binding& b, thread_pool& threads, detail::step_times* times) {
     auto& state = static_cast<stages_of_binding&>(*b.on_gpus);
     const placed_feeds placed(*this, b, state);
     stage_feeds(b, state, threads);
@@ -120,14 +120,14 @@ class gpu_executor {
   }
 
   const sequence<std::uint32_t>& used_gpus() const { return used_gpus_; }
-  void describe(const program& p, const binding& b, std::string& text) const;
+  void describe(const plan::program& p, const plan::binding& b, std::string& text) const;
 
  private:
   static void add_once(sequence<std::uint32_t>& to, std::uint32_t x) {
-    if (!contains(to, x)) to.push_back(x);
+    if (!plan::contains(to, x)) to.push_back(x);
   }
 
-  static gpu_work work_of(const program& p, const instruction& i) {
+  static gpu_work work_of(const plan::program& p, const plan::instruction& i) {
     if (!i.copies) return gpu_work::compute;
     const std::uint32_t from = p.buffers[i.reads[0]].space, to = p.buffers[i.writes[0]].space;
     return from == to ? gpu_work::compute : to == 0 ? gpu_work::download : gpu_work::upload;
@@ -135,12 +135,12 @@ class gpu_executor {
 
   /// Lets each instruction of a stage wait for the last one in each other queue that it must follow, unless its queue
   /// has waited for that already. A wait is for all that the other queue was given before.
-  void order_queues(const program& p, const binding& b, const value_info* infos, const gpu_stage& s,
+  void order_queues(const plan::program& p, const plan::binding& b, const value_info* infos, const gpu_stage& s,
                     stages_of_binding::stage& state, sequence<sequence<std::uint32_t>>& dependencies) const {
     per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // how many of the other queue's instructions
     per_gpu_work<sequence<std::uint32_t>> given;
     for (std::uint32_t i = s.first; i < s.last; ++i) {
-      const instruction& in = p.instructions[i];
+      const plan::instruction& in = p.instructions[i];
       const gpu_work mine = work_of(p, in);
       state.uses[mine] = true;
       for (const gpu_work other : gpu_works) {
@@ -159,18 +159,18 @@ class gpu_executor {
 
   static bool overlap(const sequence<std::uint32_t>& a, const sequence<std::uint32_t>& b) {
     for (const std::uint32_t x : a)
-      if (contains(b, x)) return true;
+      if (plan::contains(b, x)) return true;
     return false;
   }
-  static bool conflict(const instruction& first, const instruction& second) {
+  static bool conflict(const plan::instruction& first, const plan::instruction& second) {
     return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) ||
            overlap(first.reads, second.writes);
   }
   /// Whether an instruction writes where an earlier one reads or writes another value.
-  static bool takes_place_of(const program& p, const binding& b, const value_info* infos, const instruction& in,
-                             const instruction& earlier) {
+  static bool takes_place_of(const plan::program& p, const plan::binding& b, const value_info* infos,
+                             const plan::instruction& in, const plan::instruction& earlier) {
     const auto overlaps = [&](std::uint32_t x, std::uint32_t y) {
-      if (p.buffers[x].kind != buffer_kind::arena || p.buffers[y].kind != buffer_kind::arena ||
+      if (p.buffers[x].kind != plan::buffer_kind::arena || p.buffers[y].kind != plan::buffer_kind::arena ||
           p.buffers[x].arena != p.buffers[y].arena)
         return false;
       const std::byte *const at = b.addresses[x], *const other = b.addresses[y];
@@ -191,7 +191,7 @@ class gpu_executor {
   /// Lets the copies of a step read what is fed where it lies, where they can, until it has run.
   class placed_feeds {
    public:
-    placed_feeds(const gpu_executor& of, binding& b, stages_of_binding& state) : of_(of), b_(b), state_(state) {
+    placed_feeds(const gpu_executor& of, plan::binding& b, stages_of_binding& state) : of_(of), b_(b), state_(state) {
       for (std::size_t f = 0; f < state.feeds.size(); ++f) {
         stages_of_binding::feed& feed = state.feeds[f];
         std::byte* const fed = b.addresses[of.staged_[f].from];
@@ -211,18 +211,18 @@ class gpu_executor {
     std::byte*& at(std::size_t f) { return b_.addresses[of_.staged_[f].to]; }
 
     const gpu_executor& of_;
-    binding& b_;
+    plan::binding& b_;
     stages_of_binding& state_;
   };
 
   /// Lets the recording of a stage read what is fed where it is now. Every time where it was not staged, as what lies
   /// at an address may have been given back and taken again.
-  bool redirect(const binding& b, std::size_t s, stages_of_binding& state) const {
+  bool redirect(const plan::binding& b, std::size_t s, stages_of_binding& state) const {
     stages_of_binding::stage& of = state.stages[s];
     for (std::size_t f = 0; f < state.feeds.size(); ++f) {
       if (uploads_[f].stage != s) continue;
       const bool is_in_place = state.feeds[f].in_place;
-      if ((is_in_place || contains(of.in_place, static_cast<std::uint32_t>(f))) &&
+      if ((is_in_place || plan::contains(of.in_place, static_cast<std::uint32_t>(f))) &&
           !of.recorded->copy_from(b.addresses[uploads_[f].to], b.addresses[staged_[f].to], state.feeds[f].bytes))
         return false;
     }
@@ -237,7 +237,7 @@ class gpu_executor {
   }
 
   /// Copies what is fed to where GPUs read it. A megabyte takes a thread as long as another one takes to wake up.
-  void stage_feeds(const binding& b, const stages_of_binding& state, thread_pool& threads) const {
+  void stage_feeds(const plan::binding& b, const stages_of_binding& state, thread_pool& threads) const {
     for (std::size_t f = 0; f < staged_.size(); ++f) {
       if (state.feeds[f].in_place) continue;
       const std::size_t bytes = state.feeds[f].bytes;
@@ -250,8 +250,8 @@ class gpu_executor {
     }
   }
 
-  void run_stage(const program& p, const binding& b, std::size_t number, stages_of_binding& all,
-                 const kernel_context& host, step_times* times) {
+  void run_stage(const plan::program& p, const plan::binding& b, std::size_t number, stages_of_binding& all,
+                 const kernel_context& host, detail::step_times* times) {
     const gpu_stage& s = stages_[number];
     stages_of_binding::stage& state = all.stages[number];
     for (const std::uint32_t g : s.waits) {
@@ -312,9 +312,9 @@ class gpu_executor {
   }
 
   /// The queues for copies begin after all earlier work of the GPU; join_queues() ends the one for kernels after them.
-  void fill_queues(const program& p, const binding& b, const gpu_stage& s, const stages_of_binding::stage& state,
-                   const sequence<sequence<std::uint32_t>>& dependencies, session_gpu& g, bool one_by_one,
-                   step_times* times) {
+  void fill_queues(const plan::program& p, const plan::binding& b, const gpu_stage& s,
+                   const stages_of_binding::stage& state, const sequence<sequence<std::uint32_t>>& dependencies,
+                   session_gpu& g, bool one_by_one, detail::step_times* times) {
     for (const gpu_work w : {gpu_work::upload, gpu_work::download})
       if (state.uses[w]) g.queue(w).wait_for(g.queue());
     for (std::uint32_t i = s.first; i < s.last; ++i) {
@@ -329,20 +329,20 @@ class gpu_executor {
       if (state.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
-  static void run_instruction(const program& p, const binding& b, std::uint32_t i, const kernel_context& f,
-                              step_times* times, gpu::queue* wait_for = nullptr) {
+  static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, const kernel_context& f,
+                              detail::step_times* times, gpu::queue* wait_for = nullptr) {
     if (times) times->of[i].began = detail::nanoseconds();
     try {
       b.kernels[i]->run(f);
       if (wait_for) wait_for->synchronize();
     } catch (const error& e) {
-      throw error(e.code(), detail::name_of(p, p.instructions[i]), e.sentence());
+      throw error(e.code(), p.name(p.instructions[i]), e.sentence());
     }
     if (times) times->of[i].ended = detail::nanoseconds();
   }
 
-  void describe_overlaps(const program& p, const gpu_stage& s, const sequence<sequence<std::uint32_t>>& dependencies,
-                         std::string& text) const;
+  void describe_overlaps(const plan::program& p, const gpu_stage& s,
+                         const sequence<sequence<std::uint32_t>>& dependencies, std::string& text) const;
 
   /// Of what is staged: which stage uploads it, and to where.
   struct upload {
@@ -351,13 +351,13 @@ class gpu_executor {
   };
 
   session_gpus& gpus_;
-  const sequence<outside_copy>& staged_;
+  const sequence<plan::outside_copy>& staged_;
   sequence<upload> uploads_;
   sequence<gpu_stage> stages_;
   sequence<std::uint32_t> used_gpus_;
 };
 
-inline void gpu_executor::describe(const program& p, const binding& b, std::string& text) const {
+inline void gpu_executor::describe(const plan::program& p, const plan::binding& b, std::string& text) const {
   const auto& state = static_cast<const stages_of_binding&>(*b.on_gpus);
   for (std::size_t k = 0; k < stages_.size(); ++k) {
     const gpu_stage& s = stages_[k];
@@ -378,7 +378,7 @@ inline void gpu_executor::describe(const program& p, const binding& b, std::stri
 
 /// The kernels that may run at the same time as a copy: from its queue's last wait for kernels to their next one for
 /// its queue.
-inline void gpu_executor::describe_overlaps(const program& p, const gpu_stage& s,
+inline void gpu_executor::describe_overlaps(const plan::program& p, const gpu_stage& s,
                                             const sequence<sequence<std::uint32_t>>& dependencies,
                                             std::string& text) const {
   const auto work = [&](std::uint32_t i) { return work_of(p, p.instructions[i]); };
@@ -393,10 +393,10 @@ inline void gpu_executor::describe_overlaps(const program& p, const gpu_stage& s
     std::uint32_t from = i, to = i + 1;
     while (from > s.first && !(work(from) == mine && waits_for(from, gpu_work::compute))) --from;
     while (to < s.last && !(work(to) == gpu_work::compute && waits_for(to, mine))) ++to;
-    std::uint32_t first = none, last = none;
+    std::uint32_t first = plan::none, last = plan::none;
     for (std::uint32_t k = from; k < to; ++k)
-      if (work(k) == gpu_work::compute) first = first == none ? k : first, last = k;
-    if (first == none) continue;
+      if (work(k) == gpu_work::compute) first = first == plan::none ? k : first, last = k;
+    if (first == plan::none) continue;
     append(text, {"  copy ", i, " runs beside ", (first == last ? "kernel " : "kernels "), first});
     if (first != last) append(text, {" to ", last});
     text += "\n";

@@ -6,8 +6,9 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/error.hpp>
-#include <weft/session/gpu_support.hpp>
-#include <weft/session/memory_plan.hpp>
+#include <weft/plan/gpu_layouts.hpp>
+#include <weft/plan/gpu_support.hpp>
+#include <weft/plan/memory_plan.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -50,10 +51,10 @@ class gpu_memory final : public gpu::allocator {
       if (grows_) {
         at = device_.allocate(size ? size : granularity);
       } else {
-        memory_plan tried = plan_;
+        plan::memory_plan tried = plan_;
         const std::size_t offset = tried.allocate(size);
         if (tried.total() <= limit_) {
-          plan_ = static_cast<memory_plan&&>(tried);
+          plan_ = static_cast<plan::memory_plan&&>(tried);
           at = region_ + offset;
         }
       }
@@ -126,7 +127,7 @@ class gpu_memory final : public gpu::allocator {
   std::size_t limit_, held_ = 0, peak_ = 0;
   bool grows_;
   std::byte* region_ = nullptr;
-  memory_plan plan_;
+  plan::memory_plan plan_;
   sequence<holder> holders_;
 };
 
@@ -222,7 +223,7 @@ struct session_gpu {
 };
 
 /// The GPUs of a session, each opened when it is first used: a process that places nothing on a GPU touches none.
-class session_gpus {
+class session_gpus final : public plan::gpu_devices {
  public:
   explicit session_gpus(const gpu_options& how) : options_(how) {
     if (!(how.memory_fraction > 0 && how.memory_fraction <= 1))
@@ -254,6 +255,8 @@ class session_gpus {
     }
     return *open_[ordinal];
   }
+  gpu::device& device(std::size_t ordinal) override { return at(ordinal).device; }
+  gpu::allocator& memory(std::size_t ordinal) override { return at(ordinal).memory; }
 
  private:
   const gpu_options& options_;

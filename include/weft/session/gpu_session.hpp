@@ -5,36 +5,36 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/gpu/device.hpp>
-#include <weft/session/gpu_copies.hpp>
+#include <weft/plan/gpu_copies.hpp>
+#include <weft/plan/gpu_layouts.hpp>
+#include <weft/plan/gpu_support.hpp>
 #include <weft/session/gpu_executor.hpp>
-#include <weft/session/gpu_layouts.hpp>
 #include <weft/session/gpu_memory.hpp>
-#include <weft/session/gpu_support.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
 
 /// The passes and the memory that GPUs add to a step, and the executor that runs it.
-class session_gpu_step final : public gpu_step {
+class session_gpu_step final : public plan::gpu_step {
  public:
   explicit session_gpu_step(session_gpus& gpus) : gpus_(gpus), executor_(gpus, staged_) {}
 
-  void assign_layouts(program& p, const value_info* infos) override {
-    layouts_ = gpu::owned(new gpu_layouts(gpus_, p, infos));
+  void assign_layouts(plan::program& p, const value_info* infos) override {
+    layouts_ = gpu::owned(new plan::gpu_layouts(gpus_, p, infos));
     layouts_->assign();
   }
 
-  void insert_copies(program& p) override {
-    gpu_copies(p, *layouts_, staged_, uploads_).insert();
+  void insert_copies(plan::program& p) override {
+    plan::gpu_copies(p, *layouts_, staged_, uploads_).insert();
     layouts_ = {};
   }
 
-  void list_stages(const program& p) override { executor_.list_stages(p); }
+  void list_stages(const plan::program& p) override { executor_.list_stages(p); }
 
-  std::byte* allocate(const program& p, std::size_t arena, std::size_t bytes) override {
+  std::byte* allocate(const plan::program& p, std::size_t arena, std::size_t bytes) override {
     if (device_blocks_.empty()) device_blocks_.resize(p.arenas.size()), host_blocks_.resize(p.arenas.size());
-    if (p.arenas[arena].kind == arena_info::kind_type::gpu) {
+    if (p.arenas[arena].kind == plan::arena_info::kind_type::gpu) {
       device_blocks_[arena] = {};
       device_blocks_[arena] =
           gpu::device_memory(gpus_.at(p.arenas[arena].gpu).memory, bytes, "a step's intermediate values");
@@ -42,14 +42,15 @@ class session_gpu_step final : public gpu_step {
     }
     // What a GPU's lane has on the host comes from that GPU; any serves for the rest.
     const std::size_t lane = arena % p.lanes.size();
-    const bool own = p.arenas[lane].kind == arena_info::kind_type::gpu;
+    const bool own = p.arenas[lane].kind == plan::arena_info::kind_type::gpu;
     const std::size_t by = own ? p.arenas[lane].gpu : executor_.used_gpus()[0];
     host_blocks_[arena] = {};
     host_blocks_[arena] = pinned_block(gpus_.at(by).host_memory, bytes);
     return host_blocks_[arena].data();
   }
 
-  kernel* prepare(const program& p, std::uint32_t n, const prepare_context& c, const product_fusion* fusion) override {
+  kernel* prepare(const plan::program& p, std::uint32_t n, const prepare_context& c,
+                  const product_fusion* fusion) override {
     const gpu::preparation* const how = p.op(n).gpu;
     if (!how || !how->prepare)  // what writes a variable has no choice of its own
       throw error(error_code::unimplemented, p.name(n),
@@ -62,8 +63,8 @@ class session_gpu_step final : public gpu_step {
     return fusion ? how->prepare_fused(counted, *fusion, on.device) : how->prepare(counted, on.device);
   }
 
-  kernel* prepare_copy(const program& p, const instruction& in, const value_info* infos) override {
-    const step_buffer &from = p.buffers[in.reads[0]], &to = p.buffers[in.writes[0]];
+  kernel* prepare_copy(const plan::program& p, const plan::instruction& in, const value_info* infos) override {
+    const plan::step_buffer &from = p.buffers[in.reads[0]], &to = p.buffers[in.writes[0]];
     const value_info& info = infos[in.writes[0]];
     session_gpu& on = gpus_.at(in.on.ordinal);
     if (from.layout != to.layout) {
@@ -78,21 +79,21 @@ class session_gpu_step final : public gpu_step {
     return new copy_kernel(in.reads[0], in.writes[0], info.bytes(), what);
   }
 
-  void bind(const program& p, binding& b, const value_info* infos) override {
+  void bind(const plan::program& p, plan::binding& b, const value_info* infos) override {
     upload_constants(p, infos);
     for (std::size_t c = 0; c < uploads_.size(); ++c) b.addresses[uploads_[c].to] = constants_[c].data();
     reserve_workspace(p, b);
     b.on_gpus = executor_.bind(p, b, infos);
   }
 
-  void rebind(binding& b) override {
+  void rebind(plan::binding& b) override {
     for (auto& s : static_cast<stages_of_binding&>(*b.on_gpus).stages) s.recorded = {};
   }
 
-  void run(const program& p, binding& b, thread_pool& threads, step_times* times) override {
+  void run(const plan::program& p, plan::binding& b, thread_pool& threads, detail::step_times* times) override {
     executor_.run(p, b, threads, times);
   }
-  void describe(const program& p, const binding& b, std::string& text) const override {
+  void describe(const plan::program& p, const plan::binding& b, std::string& text) const override {
     executor_.describe(p, b, text);
   }
 
@@ -111,7 +112,7 @@ class session_gpu_step final : public gpu_step {
   };
 
   /// Constants are the same in every binding.
-  void upload_constants(const program& p, const value_info* infos) {
+  void upload_constants(const plan::program& p, const value_info* infos) {
     for (std::size_t c = constants_.size(); c < uploads_.size(); ++c) {
       const std::size_t bytes = infos[uploads_[c].from].bytes();
       session_gpu& g = gpus_.at(p.buffers[uploads_[c].to].space - 1);
@@ -126,11 +127,11 @@ class session_gpu_step final : public gpu_step {
 
   /// One block of workspace for all library calls of the step, before the first of them asks for its part. Where there
   /// is no room for the largest wish, a call may find a way that needs less: it says so itself when it runs.
-  void reserve_workspace(const program& p, const binding& b) {
+  void reserve_workspace(const plan::program& p, const plan::binding& b) {
     for (const std::uint32_t g : executor_.used_gpus()) {
       std::size_t most = 0;
       for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
-        if (p.instructions[i].on == device_number{true, g} && b.kernels[i]->workspace_bytes() > most)
+        if (p.instructions[i].on == plan::device_number{true, g} && b.kernels[i]->workspace_bytes() > most)
           most = b.kernels[i]->workspace_bytes();
       if (most == 0) continue;
       try {
@@ -142,15 +143,15 @@ class session_gpu_step final : public gpu_step {
   }
 
   session_gpus& gpus_;
-  sequence<outside_copy> staged_, uploads_;
-  gpu::owned<gpu_layouts> layouts_;  // while the program is made
+  sequence<plan::outside_copy> staged_, uploads_;
+  gpu::owned<plan::gpu_layouts> layouts_;  // while the program is made
   sequence<gpu::device_memory> device_blocks_, constants_;
   sequence<pinned_block> host_blocks_;
   gpu_executor executor_;
 };
 
 /// A session's side of the GPUs: variables in their memory, and steps in which they take part.
-class gpu_session final : public gpu_support {
+class gpu_session final : public plan::gpu_support {
  public:
   explicit gpu_session(const gpu_options& how) : gpus_(how) {}
 
@@ -164,7 +165,7 @@ class gpu_session final : public gpu_support {
     q.copy(to, from, bytes);
     q.synchronize();
   }
-  gpu_step* new_step() override { return new session_gpu_step(gpus_); }
+  plan::gpu_step* new_step() override { return new session_gpu_step(gpus_); }
 
  private:
   session_gpus gpus_;
@@ -179,8 +180,8 @@ inline std::string reason_of_platform() {
 }
 
 inline const bool sessions_know_gpus = [] {
-  new_gpu_support = [](const gpu_options& how) -> gpu_support* { return new gpu_session(how); };
-  no_gpu_reason = reason_of_platform;
+  plan::new_gpu_support = [](const gpu_options& how) -> plan::gpu_support* { return new gpu_session(how); };
+  plan::no_gpu_reason = reason_of_platform;
   return true;
 }();
 

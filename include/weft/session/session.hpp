@@ -11,7 +11,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
-#include <weft/session/gpu_support.hpp>
+#include <weft/plan/gpu_support.hpp>
 #include <weft/session/initialize.hpp>
 #include <weft/session/step_plan.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -145,7 +145,7 @@ template <class X, class P>
 constexpr auto find_feed_mistake() {
   if constexpr (is_number<X>)
     return fed_number_differs<X, P>{};
-  else if constexpr (requires(const X& x) { fed_value{x.data(), x.extents()}; })
+  else if constexpr (requires(const X& x) { plan::fed_value{x.data(), x.extents()}; })
     return fed_value_differs<X, P>{};
   else
     return fed_value_is_not_a_tensor<X>{};
@@ -165,7 +165,7 @@ template <class Feeds, class... X>
 using call_mistake = decltype(find_call_mistake(static_cast<Feeds (*)(X...)>(nullptr)));
 
 template <class X>
-fed_value as_fed(const X& x) {
+plan::fed_value as_fed(const X& x) {
   if constexpr (is_number<X>)
     return {&x, shape()};
   else
@@ -205,8 +205,7 @@ struct fed_pair {
   X value;  // by value: a number, or a tensor, which shares its storage
 };
 template <class P, class X>
-  requires(is_node<P>)
-auto with(const P& placeholder, const X& value) {
+requires(is_node<P>) auto with(const P& placeholder, const X& value) {
   using mistake = detail::feed_mistake<X, P>;
   static_assert(correct<mistake>,
                 "with: the value is not a tensor, tensor_view or number of the node's extents and elements");
@@ -218,15 +217,13 @@ auto with(const P& placeholder, const X& value) {
 
 // What others write: values in braces, and the value or a name before the node.
 template <class P>
-  requires(is_node<P>)
-auto with(const P& placeholder, detail::braces) {
+requires(is_node<P>) auto with(const P& placeholder, detail::braces) {
   static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<value_t<P>>>>,
                 "with: values in braces are fed as a tensor: with(x, tensor<T, dims<...>>{...})");
   return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
 }
 template <class X, class P>
-  requires(!is_node<X>)
-auto with(const X&, const P& placeholder) {
+requires(!is_node<X>) auto with(const X&, const P& placeholder) {
   static_assert(correct<fed_to_non_node<X>>, "with: the node comes before its value: with(x, value)");
   if constexpr (is_node<P>)
     return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
@@ -281,25 +278,25 @@ class session;
 /// A prepared run without its types.
 class prepared_step {
  public:
-  prepared_step(session& s, step_request request);
+  prepared_step(session& s, plan::step_request request);
   prepared_step(prepared_step&&) noexcept = default;
 
   /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
   /// i.
   template <class Place>
-  void run(const detail::fed_value* fed, Place place);
+  void run(const plan::fed_value* fed, Place place);
 
   std::string explain() const { return plan_->describe(); }
-  const step_plan& plan() const { return *plan_; }
-  const step_request& request() const { return plan_->request(); }
+  const detail::step_plan& plan() const { return *plan_; }
+  const plan::step_request& request() const { return plan_->request(); }
 
  private:
   [[noreturn]] static void refuse_moved();
-  void execute(binding&);
-  void execute_observed(binding&);
+  void execute(plan::binding&);
+  void execute_observed(plan::binding&);
 
   session* owner_;
-  gpu::owned<step_plan> plan_;
+  gpu::owned<detail::step_plan> plan_;
   bool logged_ = false;
 };
 
@@ -310,8 +307,8 @@ class step;
 namespace detail {
 
 template <class... F, class... P>
-step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
-  step_request r;
+plan::step_request request_of(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+  plan::step_request r;
   const auto add = [&](const auto& one) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(one)>, effect>)
       r.targets.push_back(one.erased().id().node);
@@ -458,7 +455,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
                   "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed; eval(x) makes "
                   "tensors");
     if constexpr (correct<mistake>) {
-      const detail::fed_value fed[] = {detail::as_fed(x)..., detail::fed_value{}};
+      const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
       prepared_.run(fed, [&](std::size_t fetch, const shape& extents) { return results_.place(fetch, extents); });
     }
     return results_.get();
@@ -497,8 +494,9 @@ class session {
 
   session() = delete;  // A session runs a graph: session s{g};
   template <class X, class... More>
-    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
-  explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
+  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
+                                                                     ...))) explicit session(const X& x, const More&...)
+      : session(detail::graph_of(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -576,15 +574,13 @@ class session {
     return prepare(F());
   }
   template <class F, class... X>
-    requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
-  auto run(const F& fetched, const X&...) {
+  requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>)) auto run(const F& fetched, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
   template <class Expr, class... X>
-    requires(!(detail::is_fed_pair<X> && ...))
-  auto eval(const Expr& e, const X&...) {
+  requires(!(detail::is_fed_pair<X> && ...)) auto eval(const Expr& e, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
                   "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
     return run(detail::meant_fetches(e));
@@ -593,8 +589,8 @@ class session {
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, for it names no
   /// device". What soft placement did not have to move, a step's `explain` leaves out.
   template <class Expr>
-    requires(is_node<Expr>)
-  std::string explain(const Expr& node) const {
+  requires(is_node<Expr>) std::string explain(const Expr& node)
+  const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return str_cat({graph_[n].name, " ", place_.explain(n)});
@@ -607,15 +603,15 @@ class session {
   /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n) {
-    check_random_number("set_step_number", n, random_state::steps);
-    random_.position = random_.stream() * random_state::steps + n;
+    check_random_number("set_step_number", n, plan::random_state::steps);
+    random_.position = random_.stream() * plan::random_state::steps + n;
   }
   /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
   /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
   /// 0 <= n < 2^15.
   void set_random_stream(std::int64_t n) {
-    check_random_number("set_random_stream", n, random_state::streams);
-    random_.position = n * random_state::steps + random_.step();
+    check_random_number("set_random_stream", n, plan::random_state::streams);
+    random_.position = n * plan::random_state::steps + random_.step();
   }
 
   const graph& of() const { return graph_; }
@@ -628,18 +624,18 @@ class session {
   // ---- for the layers above: variables by node number ----
 
   /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
-  variable_state& state_of(std::uint32_t node) {
+  plan::variable_state& state_of(std::uint32_t node) {
     adopt_new_variables();
     return variables_[node];
   }
   /// A variable's value on its way to the host, and back, wherever it lies.
   void read_variable(std::uint32_t node, void* to) {
-    const variable_state& v = state_of(node);
+    const plan::variable_state& v = state_of(node);
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
     gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
   }
   void write_variable(std::uint32_t node, const void* from) {
-    variable_state& v = state_of(node);
+    plan::variable_state& v = state_of(node);
     v.initialized = true;
     if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
     gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
@@ -672,22 +668,22 @@ class session {
   session(const graph& g, session_options options, const memory_resource& memory);
   void adopt_new_variables();
   void initialize_variable(std::uint32_t n);
-  void set_variable(const symbol& variable, const detail::fed_value& value);
+  void set_variable(const symbol& variable, const plan::fed_value& value);
   std::uint32_t variable_to_read(const symbol& variable);
 
   const graph& graph_;
   session_options options_;
   const memory_resource& memory_;
-  gpu::owned<gpu_support> gpus_;
-  placement place_;
+  gpu::owned<plan::gpu_support> gpus_;
+  plan::placement place_;
   sequence<gpu::owned<thread_pool>> pools_;  // of a device each
   gpu::owned<thread_pool> lanes_;
   sequence<sequence<int>> cores_;  // of a device each, if threads stay on them
   extent_bindings extents_;
-  sequence<variable_state> variables_;
+  sequence<plan::variable_state> variables_;
   step_observer* observer_ = nullptr;
-  random_state random_;
-  session_resources resources_;
+  plan::random_state random_;
+  detail::session_resources resources_;
 };
 
 #if WEFT_BODIES
@@ -696,13 +692,14 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
     : graph_(g),
       options_(std::move(options)),
       memory_(memory),
-      gpus_(new_gpu_support ? new_gpu_support(options_.gpu) : nullptr),
+      gpus_(plan::new_gpu_support ? plan::new_gpu_support(options_.gpu) : nullptr),
       place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
              options_.allow_soft_placement),
-      resources_{place_,  variables_,  extents_,
-                 memory_, gpus_.get(), static_cast<std::size_t>(options_.inter_op_threads),
-                 pools_,  nullptr,     cores_,
-                 random_} {
+      resources_{{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.devices),
+                  static_cast<std::size_t>(options_.inter_op_threads), random_},
+                 pools_,
+                 nullptr,
+                 cores_} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices = ", options_.devices, ", threads = ", options_.threads, ", inter_op_threads = ",
@@ -738,7 +735,7 @@ WEFT_DECL void session::adopt_new_variables() {
 
 WEFT_DECL void session::initialize_variable(std::uint32_t n) {
   const value_info info = variable_info(n);
-  variable_state& v = variables_[n];
+  plan::variable_state& v = variables_[n];
   v.where = place_.of(n);
   storage first(info.bytes(), memory_);
   v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
@@ -750,7 +747,7 @@ WEFT_DECL void session::initialize_variable(std::uint32_t n) {
   gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
 }
 
-WEFT_DECL void session::set_variable(const symbol& variable, const detail::fed_value& value) {
+WEFT_DECL void session::set_variable(const symbol& variable, const plan::fed_value& value) {
   check_graph(variable);
   const std::uint32_t n = variable.id().node;
   state_of(n);
@@ -770,20 +767,20 @@ WEFT_DECL std::uint32_t session::variable_to_read(const symbol& variable) {
   return n;
 }
 
-WEFT_DECL prepared_step::prepared_step(session& s, step_request request) : owner_(&s) {
+WEFT_DECL prepared_step::prepared_step(session& s, plan::step_request request) : owner_(&s) {
   s.adopt_new_variables();
-  plan_ = gpu::owned(new step_plan(s.resources_, s.graph_, std::move(request)));
+  plan_ = gpu::owned(new detail::step_plan(s.resources_, s.graph_, std::move(request)));
 }
 
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "was moved to another one, which runs in its place");
 }
-WEFT_DECL void prepared_step::execute_observed(binding& b) {
+WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
   if (owner_->options_.log_device_placement && !logged_)
     std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
   step_observer* const observer = owner_->observer_;
   if (!observer) return plan_->run(b, nullptr);
-  step_times times;
+  detail::step_times times;
   times.of.resize(plan_->kernels());
   plan_->run(b, &times);
   plan_->report(times, *observer);
@@ -793,7 +790,7 @@ WEFT_DECL void prepared_step::execute_observed(binding& b) {
 
 WEFT_COLD_END
 
-inline void prepared_step::execute(binding& b) {
+inline void prepared_step::execute(plan::binding& b) {
   if (plan_->runs_kernels_alone() && !owner_->observer_)
     plan_->run_kernels(b);
   else
@@ -801,17 +798,17 @@ inline void prepared_step::execute(binding& b) {
 }
 
 template <class Place>
-void prepared_step::run(const detail::fed_value* fed, Place place) {
+void prepared_step::run(const plan::fed_value* fed, Place place) {
   if (!plan_) [[unlikely]]
     refuse_moved();
-  binding& b = plan_->bind(fed);
+  plan::binding& b = plan_->bind(fed);
   b.feed(fed);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
-    if (const binding::fetched_operand& f = b.fetched[i]; f.to_caller)
+    if (const plan::binding::fetched_operand& f = b.fetched[i]; f.to_caller)
       b.addresses[f.buffer] = static_cast<std::byte*>(place(i, f.extents));
   execute(b);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
-    if (const binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
+    if (const plan::binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
       if (void* to = place(i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);
 }
 

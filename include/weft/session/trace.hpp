@@ -27,8 +27,7 @@ class trace final : private step_observer {
  public:
   /// Throws failed_precondition if another one records this session already.
   explicit trace(session& s) : session_(s) {
-    if (s.observer())
-      throw error(error_code::failed_precondition, "trace", "the session's steps are recorded already");
+    if (s.observer()) throw error(error_code::failed_precondition, "trace", "the session's steps are recorded already");
     s.observe(this);
   }
   trace(const trace&) = delete;

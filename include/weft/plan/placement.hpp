@@ -7,12 +7,12 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/ops/random_position.hpp>
-#include <weft/session/device_number.hpp>
-#include <weft/session/gpu_support.hpp>
+#include <weft/plan/device_number.hpp>
+#include <weft/plan/gpu_support.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
 /// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
@@ -141,6 +141,6 @@ class placement {
   bool soft_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

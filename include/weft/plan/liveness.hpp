@@ -1,18 +1,16 @@
 #pragma once
 
-#include <weft/session/fusion.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Finds from which instruction to which each buffer is needed, which are the caller's own memory, and which results
 /// are written over an operand that nobody needs any more.
+inline void analyze_liveness(program&);
+
 class liveness {
  public:
-  static void of(program& p) { liveness(p).run(); }
-
- private:
   explicit liveness(program& p)
       : p_(p), lane_(p.buffers.size(), none), forwarded_(p.buffers.size(), 0), shared_(p.buffers.size(), 0) {}
 
@@ -45,6 +43,7 @@ class liveness {
       if (shared_[b] || forwarded_[b] || p_.buffers[b].pinned) p_.buffers[b].last = none;
   }
 
+ private:
   /// The caller's memory takes a fetched value directly, unless it is fetched twice or under another name.
   void give_to_caller() {
     sequence<char> times(p_.buffers.size(), 0);
@@ -65,7 +64,7 @@ class liveness {
     if (in.copies || in.leader != none || in.writes.empty()) return;
     step_buffer& to = p_.buffers[in.writes[0]];
     if (to.kind != buffer_kind::arena || to.first != i || to.reserved || !p_.op(in.node).in_place ||
-        !fusion::works_in_place(p_, in.node))
+        !p_.works_in_place(in.node))
       return;
     for (const std::uint32_t b : in.reads) {
       const step_buffer& from = p_.buffers[b];
@@ -83,6 +82,8 @@ class liveness {
   sequence<char> forwarded_, shared_;  // its place goes to another buffer; lanes share it
 };
 
-}  // namespace weft
+inline void analyze_liveness(program& p) { liveness(p).run(); }
+
+}  // namespace weft::plan
 
 WEFT_COLD_END

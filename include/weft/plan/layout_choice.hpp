@@ -7,7 +7,7 @@
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Chooses which kernels of a step have their images channels first. Kernels that pass images to each other form a
 /// group, and have them alike: no copies between them. A group has them first where that saves its kernels more time
@@ -58,6 +58,6 @@ class layout_choice {
   sequence<double> gain_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -5,12 +5,12 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
-#include <weft/session/device_number.hpp>
+#include <weft/plan/device_number.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
@@ -28,12 +28,12 @@ struct step_node {
   bool runs = false;         ///< false: it is fed, or only its extents are asked for
   bool fed = false;
   device_number on;
-  std::uint32_t first_buffer = 0;   ///< of its first output; the others follow
-  std::uint32_t follower = none;    ///< the node that runs with it, on what it computes
-  std::uint32_t leader = none;      ///< the node whose result it takes in
-  std::uint32_t snapshot = none;    ///< of a variable whose old value is copied before the step: the copy's buffer
-  std::uint32_t workspace = none;   ///< of one with bodies: the buffer for what it and they need while they run
-  bool reads_snapshots = false;     ///< the old value of a variable, after a write of it
+  std::uint32_t first_buffer = 0;  ///< of its first output; the others follow
+  std::uint32_t follower = none;   ///< the node that runs with it, on what it computes
+  std::uint32_t leader = none;     ///< the node whose result it takes in
+  std::uint32_t snapshot = none;   ///< of a variable whose old value is copied before the step: the copy's buffer
+  std::uint32_t workspace = none;  ///< of one with bodies: the buffer for what it and they need while they run
+  bool reads_snapshots = false;    ///< the old value of a variable, after a write of it
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
 
@@ -50,8 +50,8 @@ enum class buffer_kind : unsigned char {
 
 /// A place for one value, or for several of which one is there after the other.
 struct step_buffer {
-  value_info declared;      ///< extents may be names
-  std::uint32_t root = 0;   ///< the buffer whose place it has; its own number where it has one itself
+  value_info declared;     ///< extents may be names
+  std::uint32_t root = 0;  ///< the buffer whose place it has; its own number where it has one itself
   buffer_kind kind = buffer_kind::unused;
   image_layout layout = image_layout::channels_last;
   std::uint32_t space = 0;  ///< whose memory it is in: 0 the host's, else that of the GPU before this number
@@ -94,12 +94,12 @@ struct program {
   device_number home;    ///< where what is fed and fetched lies
 
   // prune, order
-  sequence<step_node> nodes;       ///< first those that run, in order
-  std::uint32_t running = 0;       ///< how many run
+  sequence<step_node> nodes;  ///< first those that run, in order
+  std::uint32_t running = 0;  ///< how many run
   /// Nodes of the graph that have the session's position in its random numbers, where it is read: one for each device
   /// scope in which some are drawn.
   sequence<std::uint32_t> positions;
-  sequence<std::uint32_t> index;   ///< in `nodes`, of each node of the graph
+  sequence<std::uint32_t> index;                 ///< in `nodes`, of each node of the graph
   sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {
@@ -126,6 +126,17 @@ struct program {
   const node_def& def(std::uint32_t n) const { return g[nodes[n].number].def; }
   const operation& op(std::uint32_t n) const { return *def(n).op; }
   const std::string& name(std::uint32_t n) const { return node_of(n).name; }
+  /// "matmul" or, of two nodes that run as one, "matmul and map".
+  std::string name(const instruction& i) const {
+    if (i.leader == none) return name(i.node);
+    return str_cat({name(i.leader), " and ", name(i.node)});
+  }
+  /// "cpu:0" or, where a device has several lanes, "cpu:0.1".
+  std::string lane_name(const instruction& i) const {
+    std::string text = str_cat({(i.on.gpu ? "gpu:" : "cpu:"), i.on.ordinal});
+    if (lanes_per_device > 1) append(text, {".", i.lane % lanes_per_device});
+    return text;
+  }
   std::uint32_t index_of(value v) const { return index[v.node]; }
   std::uint32_t buffer_of(value v) const { return nodes[index[v.node]].first_buffer + v.output; }
   std::uint32_t root_of(value v) const { return buffers[buffer_of(v)].root; }
@@ -133,13 +144,21 @@ struct program {
   /// Whether a kernel runs for it.
   bool computes(std::uint32_t n) const {
     const operation* o = def(n).op;
-    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> && o != &operation_of<placeholder_op> &&
-           o != &operation_of<group_op> && !o->alias;
+    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> &&
+           o != &operation_of<placeholder_op> && o != &operation_of<group_op> && !o->alias;
   }
   static bool reads(const node_def& c, std::size_t input) {
     if (!c.op->use) return true;
     const operand_use use = c.op->use(c, input);
     return use == operand_use::read || use == operand_use::update;
+  }
+  /// Whether a node may write its first output over an operand of the same extents.
+  bool works_in_place(std::uint32_t n) const {
+    const node_def& c = def(n);
+    if (!c.op->in_place) return false;
+    sequence<value_info> inputs;
+    for (const value& v : c.inputs) inputs.push_back(g.info(v));
+    return c.op->in_place(c, inputs.data(), c.outputs[0]);
   }
   static bool writes(const node_def& c, std::size_t input) {
     if (!c.op->writes) return false;
@@ -200,6 +219,6 @@ inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {
   return false;
 }
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

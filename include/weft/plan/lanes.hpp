@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// One block of memory for each lane and, of a GPU's, one on the host for what it copies there. What GPUs copy from and
 /// to is page-locked.
@@ -92,6 +92,6 @@ inline void add_dependencies(program& p) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

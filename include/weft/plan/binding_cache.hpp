@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/binding.hpp>
+#include <weft/plan/binding.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// The bindings that a step keeps, found by the extents of what is fed: at most 1,024, and 256 MB of them or 16. Of too
 /// many one goes that is drawn at random: where more extents come in rotation than are kept, the one that was not used
@@ -19,14 +19,14 @@ class binding_cache {
     for (binding* b : all_) delete b;
   }
 
-  static std::uint64_t hash_of(const detail::fed_value* fed, std::size_t count) {
+  static std::uint64_t hash_of(const fed_value* fed, std::size_t count) {
     detail::hasher h;
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t a = 0; a < fed[i].extents.rank; ++a) h.add(static_cast<std::uint64_t>(fed[i].extents[a]));
     return h.result();
   }
 
-  binding* find(const detail::fed_value* fed, std::uint64_t hash) const {
+  binding* find(const fed_value* fed, std::uint64_t hash) const {
     for (binding* b = heads_.empty() ? nullptr : head(hash); b; b = b->next)
       if (b->hash == hash && b->is_for(fed)) return b;
     return nullptr;
@@ -77,6 +77,6 @@ class binding_cache {
   std::uint64_t random_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -24,16 +24,21 @@ struct gpu_options {
   bool synchronous = false;
 };
 
-struct arena_info;
-struct binding;
-struct instruction;
 struct prepare_context;
 struct product_fusion;
-struct program;
-struct step_times;
 struct value_info;
 class kernel;
 class thread_pool;
+
+namespace detail {
+struct step_times;
+}
+
+namespace plan {
+
+struct binding;
+struct instruction;
+struct program;
 
 /// The part that GPUs play in a step: passes over its program, and what each binding of it needs.
 class gpu_step {
@@ -54,7 +59,7 @@ class gpu_step {
   /// When its addresses have changed.
   virtual void rebind(binding&) = 0;
   /// Runs it. `times`: where to measure; null: not at all.
-  virtual void run(const program&, binding&, thread_pool&, step_times* times) = 0;
+  virtual void run(const program&, binding&, thread_pool&, detail::step_times* times) = 0;
   virtual void describe(const program&, const binding&, std::string& text) const = 0;
 };
 
@@ -76,4 +81,5 @@ inline gpu_support* (*new_gpu_support)(const gpu_options&) = nullptr;
 /// Why there is no GPU, as a sentence's end.
 inline std::string (*no_gpu_reason)() = [] { return std::string("this program knows none: include <weft/cuda.hpp>"); };
 
+}  // namespace plan
 }  // namespace weft

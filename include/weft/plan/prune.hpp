@@ -1,10 +1,10 @@
 #pragma once
 
 #include <weft/ops/random_position.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Finds the nodes that a step needs for what is fetched, given what is fed. They are numbered as in the graph: not in
 /// the order in which they run. The position of random numbers is fed by the session. Throws invalid_argument if a
@@ -71,6 +71,6 @@ inline void prune(program& p) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

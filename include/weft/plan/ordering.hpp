@@ -1,22 +1,20 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Puts the nodes of a pruned program into the order in which they run.
 ///
 /// A node that writes a variable runs after every node that reads the variable's old value, and otherwise as soon as it
 /// can, so that gradients are given back early. A node that needs the old value after the write reads a snapshot of it.
 /// Writers of one variable keep the order in which they were written down.
+inline void order(program&);
+
 class ordering {
  public:
-  static void of(program& p) { ordering(p).run(); }
-
- private:
-  explicit ordering(program& p)
-      : p_(p), after_(p.nodes.size()), waits_(p.nodes.size(), 0), seen_(p.nodes.size(), 0) {}
+  explicit ordering(program& p) : p_(p), after_(p.nodes.size()), waits_(p.nodes.size(), 0), seen_(p.nodes.size(), 0) {}
 
   void run() {
     const auto count = static_cast<std::uint32_t>(p_.nodes.size());
@@ -33,6 +31,7 @@ class ordering {
     sort();
   }
 
+ private:
   void edge(std::uint32_t first, std::uint32_t second) {
     if (first == second || !p_.nodes[first].runs || !p_.nodes[second].runs) return;
     after_[first].push_back(second);
@@ -218,6 +217,8 @@ class ordering {
   bool any_writer_ = false;
 };
 
-}  // namespace weft
+inline void order(program& p) { ordering(p).run(); }
+
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <weft/session/placement.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/placement.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Says where each node runs. `where(n)`: of a node of the graph, the device on which its variable lies or, of one that
 /// writes none, the placement's decision.
@@ -13,7 +13,9 @@ void place(program& p, const Where& where) {
   for (std::uint32_t n = 0; n < p.running; ++n) {
     step_node& node = p.nodes[n];
     const operation* const o = p.def(n).op;
-    if (o == &operation_of<placeholder_op> || o == &operation_of<constant_op> || o == &operation_of<group_op> || o->alias) continue;
+    if (o == &operation_of<placeholder_op> || o == &operation_of<constant_op> || o == &operation_of<group_op> ||
+        o->alias)
+      continue;
     node.on = where(node.number);
     if (node.on.gpu && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
   }
@@ -58,6 +60,6 @@ inline void number_buffers(program& p) {
   for (const value& v : p.request.feeds) p.feed_buffers.push_back(p.buffer_of(v));
 }
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

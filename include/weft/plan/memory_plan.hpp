@@ -7,7 +7,7 @@
 #include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for
 /// and given back in the order in which a step will do so; the answers are offsets.
@@ -67,6 +67,6 @@ class memory_plan {
   std::size_t total_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,17 +1,27 @@
 #pragma once
 
-#include <weft/session/gpu_memory.hpp>
-#include <weft/session/layout_choice.hpp>
-#include <weft/session/program.hpp>
+#include <weft/device/gpu/device.hpp>
+#include <weft/plan/layout_choice.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
+
+/// The GPUs of a session, as a pass asks them; each is opened when it is first asked.
+class gpu_devices {
+ public:
+  virtual gpu::device& device(std::size_t ordinal) = 0;
+  virtual gpu::allocator& memory(std::size_t ordinal) = 0;
+
+ protected:
+  ~gpu_devices() = default;
+};
 
 /// Chooses how the images of each node that runs on a GPU lie: channels last, unless kernels gain more by the other
 /// layout than copies into it cost. On the host, in variables and in what is fetched they always lie channels last.
 class gpu_layouts {
  public:
-  gpu_layouts(session_gpus& gpus, program& p, const value_info* infos)
+  gpu_layouts(gpu_devices& gpus, program& p, const value_info* infos)
       : gpus_(gpus), p_(p), infos_(infos), offers_(p.nodes.size()) {}
 
   void assign() {
@@ -19,7 +29,7 @@ class gpu_layouts {
     for (std::uint32_t n = 0; n < p_.running; ++n) {
       if (!p_.nodes[n].on.gpu || !can_have_layout(n)) continue;
       offers_[n] = offer_of(n);
-      rate = gpus_.at(p_.nodes[n].on.ordinal).device.info().bytes_per_second;
+      rate = gpus_.device(p_.nodes[n].on.ordinal).info().bytes_per_second;
     }
     sequence<std::uint32_t> kernel(p_.nodes.size(), none);
     layout_choice choice(p_.buffers.size());
@@ -92,22 +102,22 @@ class gpu_layouts {
     sequence<std::uint32_t> in_slots, out_slots;
     for (const value& v : c.inputs) in.push_back(infos_[p_.buffer_of(v)]), in_slots.push_back(p_.read_buffer(n, v));
     for (std::uint32_t o = 0; o < c.outputs.size(); ++o) out_slots.push_back(p_.nodes[n].first_buffer + o);
-    session_gpu& on = gpus_.at(p_.nodes[n].on.ordinal);
+    const std::uint32_t on = p_.nodes[n].on.ordinal;
     const prepare_context context{
-        c, in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(), &on.memory};
-    gpu::layout_offer offer = c.op->gpu->channels_first(context, on.device);
+        c, in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(), &gpus_.memory(on)};
+    gpu::layout_offer offer = c.op->gpu->channels_first(context, gpus_.device(on));
     for (std::size_t k = 0; k < in_slots.size(); ++k)  // what is an image and something else is in one place
       for (std::size_t l = 0; l < k; ++l)
         if (in_slots[k] == in_slots[l] && ((offer.other_operands >> k) ^ (offer.other_operands >> l)) & 1) return {};
     return offer;
   }
 
-  session_gpus& gpus_;
+  gpu_devices& gpus_;
   program& p_;
   const value_info* infos_;
   sequence<gpu::layout_offer> offers_;  // of each node
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

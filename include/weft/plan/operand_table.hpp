@@ -1,14 +1,15 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// What kernels are prepared from, found once for all extents: of each node that computes the buffers that its operands
 /// are, and the slots where its kernel finds them, which may be copies. Inputs come first, then outputs.
 class operand_table {
  public:
+  operand_table() = default;
   explicit operand_table(const program& p) : of_(p.running) {
     for (const instruction& i : p.instructions) {
       if (i.copies) continue;
@@ -54,6 +55,8 @@ class operand_table {
   sequence<std::uint32_t> slots_, buffers_;
 };
 
-}  // namespace weft
+inline operand_table list_operands(const program& p) { return operand_table(p); }
+
+}  // namespace weft::plan
 
 WEFT_COLD_END

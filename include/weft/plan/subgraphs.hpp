@@ -1,16 +1,16 @@
 #pragma once
 
 #include <weft/ops/bodies.hpp>
-#include <weft/session/step_plan.hpp>
+#include <weft/plan/bind.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// A binding of a node's body. Its addresses count from 0 until it first runs, and move with the memory that the node
 /// is given. It runs on one lane, where the node does.
-class bound_body final : public prepared_body {
+class bound_subgraph final : public prepared_body {
  public:
-  bound_body(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
+  bound_subgraph(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
     const std::uint32_t own = p.arena_of(p.home.gpu ? p.home.ordinal + 1 : 0, program::space_of(p.home));
     for (std::uint32_t a = 0; a < b_->arena_bytes.size(); ++a)
       if (a == own)
@@ -30,7 +30,7 @@ class bound_body final : public prepared_body {
     try {
       for (const auto count = static_cast<std::uint32_t>(b_->kernels.size()); i < count; ++i) b_->kernels[i]->run(own);
     } catch (const error& e) {
-      throw error(e.code(), detail::name_of(p_, p_.instructions[i]), e.sentence());
+      throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
     }
     for (std::size_t k = 0; k < b_->fetched.size(); ++k)
       if (const binding::fetched_operand& r = b_->fetched[k]; !r.to_caller)
@@ -42,8 +42,7 @@ class bound_body final : public prepared_body {
 
   void describe(std::string& text, std::size_t spaces) const override {
     for (std::size_t i = 0; i < b_->kernels.size(); ++i) {
-      append(text, {std::string(spaces, ' '), detail::name_of(p_, p_.instructions[i]), "  ", b_->kernels[i]->describe(),
-                    "\n"});
+      append(text, {std::string(spaces, ' '), p_.name(p_.instructions[i]), "  ", b_->kernels[i]->describe(), "\n"});
       b_->kernels[i]->describe_bodies(text, spaces + 2);
     }
   }
@@ -63,90 +62,88 @@ class bound_body final : public prepared_body {
   std::size_t bytes_ = 0;
 };
 
-/// The programs of bodies, one for each, and what is bound of them.
-class bodies_of_step final : public step_bodies {
+/// The programs of a step's subgraphs, one for each, and what is bound of them.
+class compiled_subgraphs final : public step_subgraphs {
  public:
-  explicit bodies_of_step(step_plan& s) : s_(s) {
-    const program& p = *s.program_;
+  explicit compiled_subgraphs(compiled_step& step) : step_(step) {
+    const program& p = *step.made;
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
       if (in.copies || p.def(in.node).bodies.empty()) continue;
-      node_bodies of;
+      of_node of;
       of.instruction = i;
       // A CPU's threads are given when it runs.
       const device_number on = in.on.gpu ? in.on : device_number{};
       for (const std::uint32_t b : p.def(in.node).bodies)
-        of.plans.push_back(gpu::owned(new step_plan(s.s_, p.g.body(b), on)));
-      all_.push_back(static_cast<node_bodies&&>(of));
+        of.steps.push_back(gpu::owned(new compiled_step(step.session, p.g.body(b), on)));
+      all_.push_back(static_cast<of_node&&>(of));
     }
   }
 
   void bind(binding& b, const binding* like) override {
+    const program& p = *step_.made;
     for (std::size_t k = 0; k < all_.size(); ++k) {
-      node_bodies& of = all_[k];
+      of_node& of = all_[k];
       of.made = {};
-      const std::uint32_t n = s_.program_->instructions[of.instruction].node;
-      if (like && s_.extents_->same(of.instruction, like->names, b.names))
+      const std::uint32_t n = p.instructions[of.instruction].node;
+      if (like && step_.extents.same(of.instruction, like->names, b.names))
         b.workspaces.push_back(like->workspaces[k]);
       else
         b.workspaces.push_back(bind_node(of, n, b.extents));
-      value_info& info = s_.infos_[s_.program_->nodes[n].workspace];
+      value_info& info = step_.infos[p.nodes[n].workspace];
       info.extents = {};
       info.extents.push_back(static_cast<std::int64_t>(b.workspaces[k]));
     }
   }
 
   prepared_bodies* of(std::uint32_t node) override {
-    for (node_bodies& of : all_)
-      if (s_.program_->instructions[of.instruction].node == node) return &of.made;
+    for (of_node& of : all_)
+      if (step_.made->instructions[of.instruction].node == node) return &of.made;
     return nullptr;
   }
 
  private:
-  struct node_bodies {
+  struct of_node {
     std::uint32_t instruction = none;
-    sequence<gpu::owned<step_plan>> plans;
+    sequence<gpu::owned<compiled_step>> steps;
     prepared_bodies made = {};  // for the binding that is made
   };
 
-  /// Returns the bytes that it needs: its own, and those of whichever body runs.
-  std::size_t bind_node(node_bodies& of, std::uint32_t n, const extent_bindings& known) const {
-    const program& p = *s_.program_;
+  /// Returns the bytes that it needs: its own, and those of whichever subgraph runs.
+  std::size_t bind_node(of_node& of, std::uint32_t n, const extent_bindings& known) const {
+    const program& p = *step_.made;
     const operation& op = p.op(n);
     sequence<value_info> operands;
-    const std::size_t own = op.workspace_bytes ? op.workspace_bytes(s_.context_of(n, operands)) : 0;
+    const std::size_t own = op.workspace_bytes ? op.workspace_bytes(context_of(step_, n, operands)) : 0;
     of.made.own_bytes = (own + alignment - 1) / alignment * alignment;
     of.made.memory_slot = p.nodes[n].workspace;
     std::size_t most = 0;
-    for (std::size_t i = 0; i < of.plans.size(); ++i) {
-      of.made.all.push_back(bind_body(*of.plans[i], known));
+    for (std::size_t i = 0; i < of.steps.size(); ++i) {
+      of.made.all.push_back(bind_subgraph(*of.steps[i], known));
       of.made.names.push_back(p.g.body(p.def(n).bodies[i]).name);
       if (of.made.all[i]->bytes() > most) most = of.made.all[i]->bytes();
     }
     return of.made.own_bytes + most;
   }
 
-  static gpu::owned<prepared_body> bind_body(step_plan& body, extent_bindings known) {
-    const program& p = *body.program_;
-    sequence<detail::fed_value> fed;
+  static gpu::owned<prepared_body> bind_subgraph(compiled_step& step, extent_bindings known) {
+    sequence<fed_value> fed;
+    const program& p = *step.made;
     for (const value& v : p.request.feeds)
       fed.push_back({nullptr, known.resolve(p.g, p.g[v.node].name, p.g.info(v).extents)});
-    auto made = body.make_binding(fed.data(), known, nullptr);
-    return gpu::owned<prepared_body>(new bound_body(*body.program_, static_cast<gpu::owned<binding>&&>(made)));
+    auto made = plan::bind(step, fed.data(), known, nullptr);
+    return gpu::owned<prepared_body>(new bound_subgraph(*step.made, static_cast<gpu::owned<binding>&&>(made)));
   }
 
-  step_plan& s_;
-  sequence<node_bodies> all_;
+  compiled_step& step_;
+  sequence<of_node> all_;
 };
 
-namespace detail {
-
-inline const bool sessions_know_bodies = [] {
-  new_step_bodies = [](step_plan& s) -> step_bodies* { return new bodies_of_step(s); };
+inline const bool steps_know_subgraphs = [] {
+  new_step_subgraphs = [](compiled_step& step) -> step_subgraphs* { return new compiled_subgraphs(step); };
   return true;
 }();
 
-}  // namespace detail
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <weft/session/gpu_layouts.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/gpu_layouts.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// A copy that is made outside of the kernels' list: of a fed value to where a GPU can read it, before each step; of a
 /// constant to a GPU, once.
@@ -162,6 +162,6 @@ class gpu_copies {
   sequence<replica> replicas_;
 };
 
-}  // namespace weft
+}  // namespace weft::plan
 
 WEFT_COLD_END

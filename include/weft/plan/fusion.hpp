@@ -1,9 +1,9 @@
 #pragma once
 
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Chooses which nodes run as one kernel with the node before them, which reads as `leader` and `follower`:
 ///
@@ -11,11 +11,10 @@ namespace weft {
 ///   upstream;
 /// - a gradient-descent update with the product that is its gradient, which is then added to the variable and never
 ///   stored.
+inline void fuse(program&);
+
 class fusion {
  public:
-  static void of(program& p) { fusion(p).run(); }
-
- private:
   explicit fusion(program& p) : p_(p), uses_(p.buffers.size(), 0) {}
 
   void run() {
@@ -31,11 +30,12 @@ class fusion {
     }
   }
 
+ private:
   /// What an expression or a gradient can follow, in the place of its result: one of its operands that is there for it
   /// alone, when all its other operands are there before.
   std::uint32_t leader_of(std::uint32_t n) const {
     const fusion_kind part = p_.op(n).part;
-    const bool gradient = part == fusion_kind::gradient && !p_.nodes[n].on.gpu && works_in_place(p_, n);
+    const bool gradient = part == fusion_kind::gradient && !p_.nodes[n].on.gpu && p_.works_in_place(n);
     if (part != fusion_kind::expression && !gradient) return none;
     for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
       const value in = p_.def(n).inputs[k];
@@ -58,15 +58,13 @@ class fusion {
     if (p_.def(n).inputs.size() != 2) return none;  // its rate is computed in the step
     const value gradient = p_.def(n).inputs[1];
     const std::uint32_t m = p_.index_of(gradient);
-    const bool possible = p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on &&
-                          !reads_variable(m);
+    const bool possible =
+        p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on && !reads_variable(m);
     return possible ? m : none;
   }
 
   /// Computed in the step, and for one reader.
-  bool is_private(value v) const {
-    return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1;
-  }
+  bool is_private(value v) const { return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1; }
   bool is_computed_after(value v, std::uint32_t than) const {
     const std::uint32_t n = p_.computed_by(v);
     return p_.computes(n) && n > than;
@@ -78,21 +76,12 @@ class fusion {
     return false;
   }
 
- public:
-  /// Whether a node may write its first output over an operand of the same extents.
-  static bool works_in_place(const program& p, std::uint32_t n) {
-    const node_def& c = p.def(n);
-    if (!c.op->in_place) return false;
-    sequence<value_info> inputs;
-    for (const value& v : c.inputs) inputs.push_back(p.g.info(v));
-    return c.op->in_place(c, inputs.data(), c.outputs[0]);
-  }
-
- private:
   program& p_;
   sequence<std::uint32_t> uses_;  // of each root buffer; what is fetched counts as read by others
 };
 
-}  // namespace weft
+inline void fuse(program& p) { fusion(p).run(); }
+
+}  // namespace weft::plan
 
 WEFT_COLD_END

@@ -6,7 +6,7 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/text.hpp>
 
-namespace weft {
+namespace weft::plan {
 
 /// One device of a session: CPU devices and GPUs are numbered apart.
 struct device_number {
@@ -19,4 +19,4 @@ inline std::string to_string(device_number d) {
   return str_cat({"/device:", (d.gpu ? cuda::name : cpu::name), ":", d.ordinal});
 }
 
-}  // namespace weft
+}  // namespace weft::plan

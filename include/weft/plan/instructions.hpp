@@ -1,18 +1,16 @@
 #pragma once
 
-#include <weft/session/fusion.hpp>
-#include <weft/session/program.hpp>
+#include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
-namespace weft {
+namespace weft::plan {
 
 /// Lists what runs: the step's nodes in order, those that run as one as one, and copies of values that are needed after
 /// they are overwritten.
+inline void list_instructions(program&);
+
 class instruction_list {
  public:
-  static void of(program& p) { instruction_list(p).run(); }
-
- private:
   explicit instruction_list(program& p) : p_(p), kept_(p.nodes.size(), none) {}
 
   void run() {
@@ -42,6 +40,7 @@ class instruction_list {
     }
   }
 
+ private:
   /// What a write yields is the variable itself: where it is fetched and written over later in the step, it is copied.
   void keep_overwritten() {
     sequence<std::uint32_t> last_writer(p_.buffers.size(), none);
@@ -100,13 +99,14 @@ class instruction_list {
   sequence<std::uint32_t> kept_;  // of a write whose result is fetched and will not last: the buffer of a copy
 };
 
+inline void list_instructions(program& p) { instruction_list(p).run(); }
+
 /// A value that is there to be assigned is computed in the variable's place, unless what is there is needed in between.
 /// Not one of integers: a division by zero would leave the variable half written.
+inline void assign_in_place(program&);
+
 class in_place_assignment {
  public:
-  static void of(program& p) { in_place_assignment(p).run(); }
-
- private:
   explicit in_place_assignment(program& p) : p_(p), writer_(p.buffers.size(), none), readers_(p.buffers.size(), 0) {}
 
   void run() {
@@ -122,6 +122,8 @@ class in_place_assignment {
     }
     confirm();
   }
+
+ private:
   bool is_assignment(const instruction& i) const { return !i.copies && p_.op(i.node).part == fusion_kind::assignment; }
 
   /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
@@ -134,7 +136,7 @@ class in_place_assignment {
     const instruction& source = p_.instructions[by];
     if (source.copies || p_.op(source.node).part != fusion_kind::expression || !(source.on == assignment.on)) return;
     if (last_use[variable] != none && last_use[variable] > by) return;
-    if (contains(source.reads, variable) && (source.leader != none || !fusion::works_in_place(p_, source.node))) return;
+    if (contains(source.reads, variable) && (source.leader != none || !p_.works_in_place(source.node))) return;
     if (!contains(p_.fetch_buffers, from)) omitted_.push_back({a, by});
   }
 
@@ -166,6 +168,8 @@ class in_place_assignment {
   sequence<pair> omitted_;
 };
 
-}  // namespace weft
+inline void assign_in_place(program& p) { in_place_assignment(p).run(); }
+
+}  // namespace weft::plan
 
 WEFT_COLD_END

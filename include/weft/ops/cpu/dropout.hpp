@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdio>
+
+#include <weft/device/cpu/random_words.hpp>
+#include <weft/ops/operation.hpp>
+
+/// Dropout on a CPU.
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// Throws invalid_argument if a rate is not in [0, 1).
+inline void check_dropout_rate(double rate) {
+  if (device::dropout_element<float>::is_rate(rate)) return;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", rate);
+  throw error(error_code::invalid_argument, "dropout",
+              {"the rate is ", text, ", and is to be in [0, 1): the share of the elements that becomes zero"});
+}
+
+/// Where a rate comes from: a number, or a scalar that is computed.
+struct dropout_rate {
+  explicit dropout_rate(const prepare_context& p) : computed(p.c.inputs.size() > 2) {
+    if (computed)
+      slot = p.input_slots[2], wide = p.inputs[2].type == dtype::float64;
+    else
+      number = literal_value<double>(p.c.literals[0]);
+  }
+  double read(const std::byte* const* buffers) const {
+    if (!computed) return number;
+    return wide ? *reinterpret_cast<const double*>(buffers[slot])
+                : double{*reinterpret_cast<const float*>(buffers[slot])};
+  }
+
+  bool computed, wide = false;
+  std::uint32_t slot = 0;
+  double number = 0;
+};
+
+template <class T>
+class dropout_kernel final : public kernel {
+ public:
+  dropout_kernel(const prepare_context& p, std::uint64_t key)
+      : in_(p.input_slots[0]),
+        position_(p.input_slots[1]),
+        out_(p.output_slots[0]),
+        key_(key),
+        elements_(p.outputs[0].extents.elements()),
+        rate_(p) {}
+  void run(const kernel_context& f) override {
+    const double rate = rate_.read(f.buffers);
+    check_dropout_rate(rate);
+    device::draw(f, {key_, *reinterpret_cast<const std::uint64_t*>(f.buffers[position_])},
+                 device::dropout_element<T>(rate), elements_, reinterpret_cast<T*>(f.buffers[out_]),
+                 reinterpret_cast<const T*>(f.buffers[in_]));
+  }
+  std::string describe() const override { return str_cat({"dropout of ", elements_}); }
+
+ private:
+  std::uint32_t in_, position_, out_;
+  std::uint64_t key_;
+  std::size_t elements_;
+  dropout_rate rate_;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <weft/plan/binding.hpp>
+#include <weft/plan/environment.hpp>
+#include <weft/plan/gpu_support.hpp>
+#include <weft/plan/memory_plan.hpp>
+#include <weft/plan/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::plan {
+
+/// Gives buffers that are never needed at the same time the same place. Returns the offset of each in its arena.
+class buffer_assignment {
+ public:
+  buffer_assignment(const program& p, const value_info* infos)
+      : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0) {
+    sequence<std::uint32_t> ends(p.buffers.size(), none), last(p.instructions.size(), none);  // lists by instruction
+    for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
+      const step_buffer& buffer = p.buffers[b];
+      if (buffer.kind != buffer_kind::arena) continue;
+      if (buffer.reserved) offsets_[b] = plans_[buffer.arena].allocate(infos[b].bytes());
+      if (buffer.last != none) ends[b] = last[buffer.last], last[buffer.last] = b;
+    }
+    for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
+      for (const std::uint32_t b : p.instructions[i].writes) {
+        const step_buffer& buffer = p.buffers[b];
+        if (buffer.kind != buffer_kind::arena || buffer.first != i || buffer.reserved) continue;
+        offsets_[b] = buffer.forwarded_from != none ? offsets_[buffer.forwarded_from]
+                                                    : plans_[buffer.arena].allocate(infos[b].bytes());
+      }
+      for (std::uint32_t b = last[i]; b != none; b = ends[b])
+        plans_[p.buffers[b].arena].release(offsets_[b], infos[b].bytes());
+    }
+  }
+
+  std::size_t offset(std::uint32_t b) const { return offsets_[b]; }
+  std::size_t bytes(std::size_t arena) const { return plans_[arena].total(); }
+
+ private:
+  sequence<memory_plan> plans_;
+  sequence<std::size_t> offsets_;
+};
+
+/// A step's memory: for each arena a block as large as the largest of all bindings needs.
+class arena_memory {
+ public:
+  /// Makes the blocks large enough for a binding.
+  void reserve(const program&, const environment&, gpu_step*, const binding&);
+  /// The same, and moves the binding's addresses: a block may be another since it was last used.
+  void refresh(const program&, const environment&, gpu_step*, binding&);
+
+  const sequence<std::byte*>& bases() const { return bases_; }
+
+ private:
+  sequence<storage> blocks_;  // of those on the host
+  sequence<std::byte*> bases_;
+  sequence<std::size_t> block_bytes_;
+};
+
+#if WEFT_BODIES
+
+WEFT_DECL void arena_memory::reserve(const program& p, const environment& session, gpu_step* gpus, const binding& b) {
+  blocks_.resize(p.arenas.size());
+  bases_.resize(p.arenas.size());
+  block_bytes_.resize(p.arenas.size());
+  for (std::size_t a = 0; a < p.arenas.size(); ++a) {
+    if (b.arena_bytes[a] <= block_bytes_[a]) continue;
+    block_bytes_[a] = 0;
+    if (p.arenas[a].kind == arena_info::kind_type::host) {
+      blocks_[a] = {};
+      blocks_[a] = storage(b.arena_bytes[a], session.memory);
+      bases_[a] = blocks_[a].data();
+    } else {
+      bases_[a] = gpus->allocate(p, a, b.arena_bytes[a]);
+    }
+    block_bytes_[a] = b.arena_bytes[a];
+  }
+}
+
+WEFT_DECL void arena_memory::refresh(const program& p, const environment& session, gpu_step* gpus, binding& b) {
+  reserve(p, session, gpus, b);
+  if (b.bases == bases_) return;
+  for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
+    if (p.buffers[i].kind == buffer_kind::arena)
+      b.addresses[i] = bases_[p.buffers[i].arena] + (b.addresses[i] - b.bases[p.buffers[i].arena]);
+  b.bases = bases_;
+  if (gpus) gpus->rebind(b);
+}
+
+#endif
+
+}  // namespace weft::plan
+
+WEFT_COLD_END

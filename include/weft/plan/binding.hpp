@@ -1,0 +1,73 @@
+#pragma once
+
+#include <weft/device/gpu/device.hpp>
+#include <weft/graph/extent_bindings.hpp>
+#include <weft/plan/program.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::plan {
+
+/// A value on its way into a step: where its elements are, and their extents.
+struct fed_value {
+  const void* data;
+  shape extents;
+};
+
+/// What a GPU keeps for a binding; see gpu_step.
+class gpu_binding {
+ public:
+  virtual ~gpu_binding() = default;
+};
+
+/// A program for known extents: a kernel for each instruction, and an address for each buffer.
+struct binding {
+  /// What is fed, in the extents that the binding is for, and fetched.
+  struct fed_operand {
+    shape extents;
+    std::uint32_t buffer;
+  };
+  struct fetched_operand {
+    shape extents;
+    std::size_t bytes;
+    std::uint32_t buffer;
+    bool to_caller;  ///< computed in memory that the caller provides
+  };
+
+  sequence<fed_operand> fed;
+  sequence<fetched_operand> fetched;
+  std::uint64_t hash = 0;   ///< of the extents of what is fed
+  binding* next = nullptr;  ///< see binding_cache
+  std::size_t bytes = 0;    ///< that it holds, when it was made
+  extent_bindings extents;
+  sequence<std::int64_t> names;     ///< the values of program_extents::names
+  sequence<kernel_handle> kernels;  ///< of each instruction
+  sequence<std::byte*> addresses;   ///< of each buffer
+  sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
+  sequence<std::size_t> arena_bytes;
+  sequence<std::size_t> workspaces;  ///< bytes that each node with bodies needs while it runs
+  gpu::owned<gpu_binding> on_gpus;
+
+  /// About what it holds: kernels are shared, but counted for each.
+  std::size_t memory_bytes() const {
+    std::size_t held = addresses.memory_bytes();
+    for (const kernel_handle& k : kernels) held += 1024 + k->memory_bytes();
+    return held;
+  }
+  bool is_for(const fed_value* given) const;
+  void feed(const fed_value* given);
+};
+
+WEFT_COLD_END
+
+// What each step goes through is compiled in full.
+inline bool binding::is_for(const fed_value* given) const {
+  for (std::size_t i = 0; i < fed.size(); ++i)
+    if (!(fed[i].extents == given[i].extents)) return false;
+  return true;
+}
+inline void binding::feed(const fed_value* given) {
+  for (std::size_t i = 0; i < fed.size(); ++i)
+    addresses[fed[i].buffer] = static_cast<std::byte*>(const_cast<void*>(given[i].data));
+}
+
+}  // namespace weft::plan

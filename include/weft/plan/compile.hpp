@@ -1,0 +1,145 @@
+#pragma once
+
+#include <utility>
+
+#include <weft/plan/arenas.hpp>
+#include <weft/plan/buffers.hpp>
+#include <weft/plan/environment.hpp>
+#include <weft/plan/extents.hpp>
+#include <weft/plan/fusion.hpp>
+#include <weft/plan/gpu_support.hpp>
+#include <weft/plan/instructions.hpp>
+#include <weft/plan/lanes.hpp>
+#include <weft/plan/liveness.hpp>
+#include <weft/plan/operand_table.hpp>
+#include <weft/plan/ordering.hpp>
+#include <weft/plan/placement.hpp>
+#include <weft/plan/program.hpp>
+#include <weft/plan/prune.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::plan {
+
+struct compiled_step;
+
+/// Runs the passes that place a step's values and divide its work. They look at extents to weigh one way against
+/// another, so they run when the first are known; what they decide stays. After an error the step is as it was before.
+void compile(compiled_step&, extent_bindings& known);
+
+/// The passes that look at the graph alone: a program whose nodes are those that the request needs, in their order.
+/// `home`: where what is fed and fetched lies.
+gpu::owned<program> schedule(const graph&, step_request, bool is_body, device_number home);
+
+/// The subgraphs of a step's nodes. Programs without any do not pay for them: subgraphs.hpp is behind this.
+class step_subgraphs {
+ public:
+  virtual ~step_subgraphs() = default;
+  /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see bind().
+  virtual void bind(binding&, const binding* like) = 0;
+  /// Of a node that was bound.
+  virtual prepared_bodies* of(std::uint32_t node) = 0;
+};
+
+/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
+/// null in others.
+inline step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
+
+/// A step, and what its passes have made of it.
+struct compiled_step {
+  compiled_step(const environment& s, const graph& g, step_request request)
+      : session(s), made(schedule(g, std::move(request), false, {})) {}
+  /// Of a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and the
+  /// queue or the threads.
+  compiled_step(const environment& s, const graph_body& body, device_number on)
+      : session(s), made(schedule(body.nodes, {body.results, {}, body.parameters}, true, on)) {}
+  compiled_step(const compiled_step&) = delete;
+  compiled_step& operator=(const compiled_step&) = delete;
+
+  const environment& session;
+  gpu::owned<program> made;
+  bool compiled = false;
+  gpu::owned<step_subgraphs> subgraphs;  ///< null where no node has any
+  gpu::owned<gpu_step> gpus;             ///< null where no GPU takes part
+  operand_table operands;
+  program_extents extents;
+  buffer_extents infos;
+  arena_memory arenas;
+};
+
+#if WEFT_BODIES
+
+WEFT_DECL gpu::owned<program> schedule(const graph& g, step_request request, bool is_body, device_number home) {
+  auto made = gpu::owned(new program(g, std::move(request)));
+  made->is_body = is_body;
+  made->home = home;
+  prune(*made);
+  order(*made);
+  return made;
+}
+
+WEFT_DECL void list_subgraphs(compiled_step& step) {
+  const program& p = *step.made;
+  step.subgraphs = {};
+  bool any = false;
+  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).bodies.empty());
+  if (!any) return;
+  if (!new_step_subgraphs)
+    throw error(error_code::failed_precondition, "prepare",
+                "a step with cond or while_loop needs what <weft/control_flow.hpp> includes");
+  step.subgraphs = gpu::owned(new_step_subgraphs(step));
+}
+
+WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
+  struct restart {  // the passes change what they find
+    compiled_step* step;
+    ~restart() {
+      if (!step) return;
+      const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(step->made);
+      step->made = schedule(made->g, made->request, made->is_body, made->home);
+      step->gpus = {};
+    }
+  } unless_compiled{&step};
+  const environment& session = step.session;
+  program& p = *step.made;
+  place(p, [&](std::uint32_t n) {
+    if (p.is_body) return p.home;
+    const operation* const o = p.g[n].def.op;
+    if (o == &operation_of<variable_op>) return session.variables[n].where;
+    if (!o->writes) return session.place.of(n);
+    do n = p.g[n].def.inputs[0].node;
+    while (p.g[n].def.op->alias);
+    return session.variables[n].where;
+  });
+  p.cpus = p.is_body ? 1 : session.cpus;
+  p.lanes_per_device =
+      p.gpus || p.is_body ? 1 : session.lanes_per_device;  // one thread drives the GPUs, and does it all
+  if (p.gpus) step.gpus = gpu::owned(session.gpus->new_step());
+  number_buffers(p);
+  step.infos.clear();
+  step.infos.list(p);
+  step.infos.resolve(p, known);
+  fuse(p);
+  if (step.gpus) step.gpus->assign_layouts(p, step.infos.data());
+  list_instructions(p);
+  if (step.gpus) step.gpus->insert_copies(p);
+  assign_in_place(p);
+  step.infos.list(p);
+  step.infos.resolve(p, known);
+  assign_lanes(p, [&](std::uint32_t b) -> const value_info& { return step.infos[b]; });
+  analyze_liveness(p);
+  if (step.gpus)
+    step.gpus->list_stages(p);
+  else
+    add_dependencies(p);
+  step.operands = list_operands(p);
+  step.extents = list_extents(p, step.operands, session.extents);
+  list_subgraphs(step);
+  step.compiled = true;
+  unless_compiled.step = nullptr;
+}
+
+#endif
+
+}  // namespace weft::plan
+
+WEFT_COLD_END

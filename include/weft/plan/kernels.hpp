@@ -1,0 +1,91 @@
+#pragma once
+
+#include <string>
+
+#include <weft/plan/binding.hpp>
+#include <weft/plan/compile.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::plan {
+
+/// Makes a binding's kernels. `like`: a binding whose kernels serve where the extents are the same.
+void prepare_kernels(const compiled_step&, binding&, const binding* like);
+
+/// The call that a node's kernel is made from; `operands` has room for what is known of them.
+prepare_context context_of(const compiled_step&, std::uint32_t n, sequence<value_info>& operands);
+
+#if WEFT_BODIES
+
+class snapshot_kernel final : public kernel {
+ public:
+  snapshot_kernel(std::uint32_t from, std::uint32_t to, std::size_t bytes) : from_(from), to_(to), bytes_(bytes) {}
+  void run(const kernel_context& f) override { __builtin_memcpy(f.buffers[to_], f.buffers[from_], bytes_); }
+  std::string describe() const override { return str_cat({"snapshot of a variable, ", bytes_, " bytes"}); }
+
+ private:
+  std::uint32_t from_, to_;
+  std::size_t bytes_;
+};
+
+class kernel_preparation {
+ public:
+  explicit kernel_preparation(const compiled_step& step) : step_(step), p_(*step.made) {}
+
+  kernel* prepare(const instruction& i) {
+    if (i.copies) {
+      if (i.on.gpu) return step_.gpus->prepare_copy(p_, i, step_.infos.data());
+      return new snapshot_kernel(i.reads[0], i.writes[0], step_.infos[i.writes[0]].bytes());
+    }
+    prepare_context own = context_of(step_, i.node, of_node_);
+    if (step_.subgraphs) own.bodies = step_.subgraphs->of(i.node);
+    if (i.leader == none) return prepare(i.node, own);
+    const prepare_context leading = context_of(step_, i.leader, of_leader_);
+    product_fusion fusion;
+    if (p_.op(i.node).part == fusion_kind::descent)
+      fusion = {own.input_slots[0], -detail::literal_value<double>(own.c.literals[0]), true};
+    else
+      fusion = {own.output_slots[0], 1, false, prepare(i.node, own), &own};
+    return prepare(i.leader, leading, &fusion);
+  }
+
+ private:
+  kernel* prepare(std::uint32_t n, const prepare_context& c, const product_fusion* fusion = nullptr) const {
+    const operation& op = p_.op(n);
+    if (p_.nodes[n].on.gpu) return step_.gpus->prepare(p_, n, c, fusion);
+    if (fusion) return op.prepare_fused(c, *fusion);
+    if (!op.prepare_cpu) throw error(error_code::unimplemented, p_.name(n), {op.name, " has no kernel for the CPU"});
+    return op.prepare_cpu(c);
+  }
+
+  const compiled_step& step_;
+  const program& p_;
+  sequence<value_info> of_node_, of_leader_;  // the operands of the kernel that is made
+};
+
+WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const binding* like) {
+  const program& p = *step.made;
+  kernel_preparation preparation(step);
+  const auto count = static_cast<std::uint32_t>(p.instructions.size());
+  b.kernels.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (like && step.extents.same(i, like->names, b.names))
+      b.kernels.push_back(like->kernels[i]);
+    else
+      b.kernels.push_back(kernel_handle(preparation.prepare(p.instructions[i])));
+}
+
+WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n, sequence<value_info>& operands) {
+  const operand_table& table = step.operands;
+  const std::size_t count = table.count(n), inputs = table.inputs(n);
+  const std::uint32_t *const slots = table.slots(n), *const buffers = table.buffers(n);
+  operands.resize(count);
+  for (std::size_t k = 0; k < count; ++k) operands[k] = step.infos[buffers[k]];
+  return {step.made->def(n), operands.data(), operands.data() + inputs,  slots,
+          slots + inputs,    nullptr,         step.made->nodes[n].layout};
+}
+
+#endif
+
+}  // namespace weft::plan
+
+WEFT_COLD_END
