@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"
@@ -12,6 +13,7 @@ template <class E, class Dims>
 constexpr bool has_dims = std::is_same_v<dims_t<E>, Dims>;
 
 using photos = dims<dyn<"batch">, 7, 6, 2>;
+using any_photos = dims<dyn<"batch">, dyn<"height">, dyn<"width">, 2>;
 
 template <class T, class D>
 tensor<T, D> drawn(const shape& extents, std::uint64_t stream) {
@@ -48,7 +50,24 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
   const auto of_any = conv2d(any, w);
   static_assert(has_dims<decltype(of_any), dims<4, dyn<"height">, dyn<"width">, 16>>);
+  const auto text = [](const auto& y, std::size_t axis) { return std::string(dims_t<std::remove_cvref_t<decltype(y)>>::names[axis]); };
+  const auto valid_any = conv2d<conv2d_options{.pad = padding::valid}>(any, w);
+  BOOST_CHECK_EQUAL(text(valid_any, 1) + ", " + text(valid_any, 2), "height - 4, width - 2");
+  const auto strided_any = conv2d<conv2d_options{.stride = {3, 2}}>(any, w);
+  BOOST_CHECK_EQUAL(text(strided_any, 1) + ", " + text(strided_any, 2), "ceil(height / 3), ceil(width / 2)");
+  const auto valid_strided = conv2d<conv2d_options{.stride = {3, 2}, .pad = padding::valid}>(any, w);
+  BOOST_CHECK_EQUAL(text(valid_strided, 1) + ", " + text(valid_strided, 2),
+                    "floor((height + 1) / 3) - 1, ceil(width / 2) - 1");
+  // Of one value, whichever options lead there.
+  const auto padded_any = conv2d<conv2d_options{.stride = {3, 2}, .pad = padding::of(2, 2, 1, 1)}>(any, w);
+  static_assert(has_dims<decltype(strided_any + padded_any), dims_t<decltype(strided_any)>>);
+  const auto twice = conv2d<conv2d_options{.stride = 2}>(conv2d<conv2d_options{.stride = 2}>(any, w),
+                                                         placeholder<float, dims<3, 3, 16, 1>>(g));
+  BOOST_CHECK_EQUAL(text(twice, 1), "ceil(height / 4)");
   static_assert(Convolvable<dims<1, 5, 5, 3>, dims<5, 5, 3, 8>>);
+  static_assert(Convolvable<dims<1, dyn<"height">, 5, 3>, dims<5, 5, 3, 8>, conv2d_options{.pad = padding::valid}>);
+  static_assert(!Convolvable<dims<1, dyn<"height">, 4, 3>, dims<5, 5, 3, 8>, conv2d_options{.pad = padding::valid}>);
+  static_assert(!Convolvable<dims<1, 5, 5, 3>, dims<dyn<"height">, 5, 3, 8>>);
   static_assert(!Convolvable<dims<1, 5, 5, 3>, dims<5, 5, 4, 8>>);
   static_assert(!Convolvable<dims<1, 4, 5, 3>, dims<5, 5, 3, 8>, conv2d_options{.pad = padding::valid}>);
 }
@@ -68,6 +87,105 @@ BOOST_AUTO_TEST_CASE(gradients_of_every_stride_and_padding) {
   check_gradients<conv2d_options{}, dims<2, 4, 4, 3>, dims<1, 1, 3, 2>>("one element");
   check_gradients<conv2d_options{.stride = 3, .pad = padding::valid}, dims<2, 4, 5, 1>, dims<1, 1, 1, 2>>("holes");
   check_gradients<conv2d_options{.pad = padding::valid}, dims<2, 3, 4, 2>, dims<3, 4, 2, 2>>("as large as the image");
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_images_of_any_height_and_width) {
+  check_gradients<conv2d_options{.stride = 2}, any_photos, dims<3, 3, 2, 2>>("stride 2", shape(1, 7, 6, 2), 2);
+  check_gradients<conv2d_options{.stride = {3, 2}, .pad = padding::valid}, any_photos, dims<2, 3, 2, 2>>(
+      "stride 3, 2 valid", shape(2, 7, 6, 2), 2);
+  check_gradients<conv2d_options{.stride = {1, 2}, .pad = padding::of(2, 0, 1, 3)}, any_photos, dims<2, 3, 2, 2>>(
+      "explicit padding", shape(1, 7, 6, 2), 2);
+  check_gradients<conv2d_options{.stride = 2, .dilation = {1, 3}}, any_photos, dims<2, 2, 2, 3>>(
+      "stride and dilation", shape(1, 5, 7, 2), 2);
+}
+
+namespace {
+
+template <class A, class B>
+void check_bits(const A& a, const B& b) {
+  BOOST_REQUIRE(a.extents() == b.extents());
+  BOOST_CHECK_EQUAL(std::memcmp(a.data(), b.data(), a.elements() * sizeof(*a.data())), 0);
+}
+
+/// A step of images of any height and width, and what it computes of some: the bits of a graph of these extents.
+template <class T, conv2d_options Options>
+class any_size {
+ public:
+  using any = dims<2, dyn<"height">, dyn<"width">, 3>;
+  using weights = dims<3, 2, 3, 40>;
+
+  any_size() {
+    const auto x = placeholder<T, any>(g_);
+    const auto w = placeholder<T, weights>(g_);
+    const auto y = let(tanh(conv2d<Options>(x, w)));
+    const auto [dx, dw] = gradients(sum(y * y), x, w);
+    step_ = std::make_unique<prepared>(s_.prepare(fetch(y, dx, dw), feed(x, w)));
+  }
+
+  template <int Height, int Width>
+  void check() {
+    using D = dims<2, Height, Width, 3>;
+    graph g;
+    const auto x = placeholder<T, D>(g);
+    const auto w = placeholder<T, weights>(g);
+    const auto y = let(tanh(conv2d<Options>(x, w)));
+    const auto [dx, dw] = gradients(sum(y * y), x, w);
+    session s{g, {.threads = 1}};
+    const auto images = drawn<T, D>(D::spec, 1);
+    const auto filters = drawn<T, weights>(weights::spec, 2);
+    const auto of_any = drawn<T, any>(D::spec, 1);
+    const auto [expected, expected_x, expected_w] = s.prepare(fetch(y, dx, dw), feed(x, w))(images, filters);
+    const auto [found, found_x, found_w] = (*step_)(of_any, filters);
+    BOOST_TEST_CONTEXT(Height << " x " << Width) {
+      check_bits(found, expected);
+      check_bits(found_x, expected_x);
+      check_bits(found_w, expected_w);
+      check_bits(conv2d<Options>(of_any, filters), conv2d<Options>(images, filters));
+    }
+  }
+
+ private:
+  using y_type = decltype(let(tanh(conv2d<Options>(std::declval<node<T, any>>(), std::declval<node<T, weights>>()))));
+  using prepared = decltype(std::declval<session&>().prepare(
+      fetch(std::declval<y_type>(), std::declval<node<T, any>>(), std::declval<node<T, weights>>()),
+      feed(std::declval<node<T, any>>(), std::declval<node<T, weights>>())));
+
+  graph g_;
+  session s_{g_, {.threads = 1}};
+  std::unique_ptr<prepared> step_;
+};
+
+template <class T, conv2d_options Options>
+void check_any_size() {
+  any_size<T, Options> check;
+  check.template check<7, 6>();
+  check.template check<8, 9>();
+  check.template check<3, 2>();
+  check.template check<7, 6>();
+  check.template check<20, 13>();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(images_of_any_height_and_width_as_of_fixed_ones) {
+  check_any_size<float, conv2d_options{.stride = 2}>();
+  check_any_size<float, conv2d_options{.stride = {2, 3}, .pad = padding::valid}>();
+  check_any_size<double, conv2d_options{.stride = {3, 1}, .dilation = 2}>();
+  check_any_size<float, conv2d_options{.stride = 2, .pad = padding::of(1, 0, 2, 1)}>();
+}
+
+BOOST_AUTO_TEST_CASE(images_that_turn_out_smaller_than_the_filter) {
+  graph g;
+  const auto x = placeholder<float, dims<1, dyn<"height">, dyn<"width">, 1>>(g);
+  const auto w = variable<float, dims<3, 3, 1, 1>>(g, "w", init::ones{});
+  session s{g};
+  auto step = s.prepare(fetch(let(conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(x, w))), feed(x));
+  BOOST_CHECK(step(drawn<float, dims_t<decltype(x)>>(shape(1, 3, 4, 1), 1)).extents() == shape(1, 1, 1, 1));
+  for (const shape& small : {shape(1, 2, 4, 1), shape(1, 4, 1, 1)}) {
+    const std::string text = test::failure(error_code::invalid_argument,
+                                           [&] { (void)step(drawn<float, dims_t<decltype(x)>>(small, 1)); });
+    for (const std::string& part : {std::string("conv2d"), to_string(small)}) CHECK_SAYS(text, part.c_str());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_through_what_is_fused) {

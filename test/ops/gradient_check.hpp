@@ -78,10 +78,9 @@ class gradient_check {
     c.op = &weft::operation_of<weft::placeholder_op>;
     c.outputs = {v.info()};
     const weft::symbol r(&g, {g.add(c, "r"), 0});
-    weft::shape extents = v.extents();
-    for (std::size_t i = 0; i < extents.rank; ++i)
-      for (const auto& [code, size] : sizes_)
-        if (extents[i] == code) extents[i] = size;
+    weft::extent_bindings bindings;
+    for (const auto& [code, size] : sizes_) bindings.bind(code, size);
+    const weft::shape extents = bindings.resolve(g, "gradient_check", v.extents());
     add(weights_, r, extents, 0.5, 1.5);
     const weft::symbol product = v * r;
     return extents.rank ? weft::detail::record_reduction(product, (std::int64_t{1} << extents.rank) - 1) : product;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "errors.hpp"
 #include "ops/gradient_check.hpp"
 
 using namespace weft;
@@ -46,6 +47,40 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
   const auto of_any = max_pool2d<3, 1, padding::same>(any);
   static_assert(has_dims<decltype(of_any), dims<4, dyn<"height">, dyn<"width">, 3>>);
+  const auto text = []<class Y>(const Y&, std::size_t axis) { return std::string(dims_t<Y>::names[axis]); };
+  const auto halved_any = max_pool2d<2>(any);
+  BOOST_CHECK_EQUAL(text(halved_any, 1), "floor(height / 2)");
+  BOOST_CHECK_EQUAL(text(max_pool2d<2>(halved_any), 2), "floor(width / 4)");
+  BOOST_CHECK_EQUAL((text(avg_pool2d<3, size2d(1, 2)>(any), 1)), "height - 2");
+  BOOST_CHECK_EQUAL((text(avg_pool2d<3, size2d(1, 2)>(any), 2)), "ceil(width / 2) - 1");
+  // What is doubled and halved is what it was.
+  const auto doubled = let(concat<1>(any, any));
+  static_assert(has_dims<decltype(max_pool2d<2>(doubled) + max_pool2d<size2d(1, 2)>(any)),
+                         dims_t<decltype(max_pool2d<2>(doubled))>>);
+}
+
+BOOST_AUTO_TEST_CASE(images_of_any_height_and_width) {
+  using any = dims<dyn<"batch">, dyn<"height">, dyn<"width">, 2>;
+  check_gradients<2, 2, padding::valid, any>("2x2", shape(2, 5, 4, 2));
+  check_gradients<3, 2, padding::same, any>("3x3 stride 2", shape(1, 7, 6, 2));
+  check_gradients<size2d(2, 3), size2d(1, 2), padding::of(1, 0, 2, 1), any>("2x3", shape(1, 4, 5, 2));
+  graph g;
+  const auto x = placeholder<float, any>(g);
+  session s{g};
+  auto step = s.prepare(fetch(let(max_pool2d<2>(x)), let(avg_pool2d<2, 2, padding::same>(x))), feed(x));
+  tensor<float, any> images(shape(1, 3, 2, 2));
+  for (int i = 0; i < 12; ++i) images.data()[i] = static_cast<float>(i);
+  const auto [valid, same] = step(images);
+  check_values(valid, {6, 7});
+  check_values(same, {3, 4, 9, 10});
+  tensor<float, any> wider(shape(1, 2, 3, 2));
+  for (int i = 0; i < 12; ++i) wider.data()[i] = static_cast<float>(i);
+  const auto [wider_valid, wider_same] = step(wider);
+  check_values(wider_valid, {8, 9});
+  check_values(wider_same, {4, 5, 7, 8});
+  const std::string text =
+      test::failure(error_code::invalid_argument, [&] { (void)step(tensor<float, any>(shape(2, 1, 6, 2))); });
+  CHECK_SAYS(text, "max_pool2d: images of extents [2, 1, 6, 2]");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_every_window) {

@@ -1,4 +1,5 @@
 #include <boost/test/unit_test.hpp>
+#include <cstring>
 #include <string>
 #include <vector>
 #include <weft/weft.hpp>
@@ -23,6 +24,22 @@ void compare(const std::string& what, const Found& found, const numbers& expecte
   oracle::compare(what, found, expected, 1e-5);
 }
 
+template <class A, class B>
+void check_bits(const A& a, const B& b) {
+  BOOST_REQUIRE(a.extents() == b.extents());
+  BOOST_CHECK_EQUAL(std::memcmp(a.data(), b.data(), a.elements() * sizeof(*a.data())), 0);
+}
+
+/// The same elements, in a tensor of dims that leave extents open.
+template <class D, class Tensor>
+auto opened(const Tensor& x) {
+  tensor<float, D> t(x.extents());
+  std::memcpy(t.data(), x.data(), x.elements() * sizeof(float));
+  return t;
+}
+
+using any_photos = dims<2, dyn<"height">, dyn<"width">, 3>;
+
 /// The value of f(x, w), and the gradients of sum(value * weight).
 template <class F>
 void convolution(const std::string& name, F f, const numbers& value, const numbers& d_x, const numbers& d_w) {
@@ -36,6 +53,16 @@ void convolution(const std::string& name, F f, const numbers& value, const numbe
   compare(name, found, value);
   compare(name + ", images", found_x, d_x);
   compare(name + ", filters", found_w, d_w);
+  // Images whose height and width are known when the step runs.
+  const auto any = placeholder<float, any_photos>(g);
+  const auto z = let(f(any, w));
+  const auto weight = placeholder<float, dims_t<decltype(z)>>(g);
+  const auto [dz, dw_of_any] = gradients(sum(z * weight), any, w);
+  const auto [any_value, any_x, any_w] = s.prepare(fetch(z, dz, dw_of_any), feed(any, weight))(
+      opened<any_photos>(as_tensor<photos>(oracle::pytorch::images)), opened<dims_t<decltype(z)>>(weight_of(y)));
+  check_bits(any_value, found);
+  check_bits(any_x, found_x);
+  check_bits(any_w, found_w);
 }
 
 template <class F>
@@ -48,6 +75,14 @@ void pool(const std::string& name, F f, const numbers& images, const numbers& va
   const auto [found, found_x] = s.prepare(fetch(y, dx), feed())();
   compare(name, found, value);
   compare(name + ", images", found_x, d_x);
+  const auto any = placeholder<float, any_photos>(g);
+  const auto z = let(f(any));
+  const auto weight = placeholder<float, dims_t<decltype(z)>>(g);
+  const auto [dz] = gradients(sum(z * weight), any);
+  const auto [any_value, any_x] = s.prepare(fetch(z, dz), feed(any, weight))(
+      opened<any_photos>(as_tensor<photos>(images)), opened<dims_t<decltype(z)>>(weight_of(y)));
+  check_bits(any_value, found);
+  check_bits(any_x, found_x);
 }
 
 template <conv2d_options Options>

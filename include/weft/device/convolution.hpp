@@ -44,7 +44,8 @@ constexpr std::int64_t windows_along(std::int64_t extent, std::int64_t window, s
 
 /// Whether the result's extents are those of the windows.
 inline bool windows_fit(const convolution_shape& s) {
-  return s.out_height ==
+  return (s.out_height > 0 || s.height == 0) && (s.out_width > 0 || s.width == 0) &&
+         s.out_height ==
              windows_along(s.height, s.window_height, s.stride_height, s.dilation_height, s.pad_top + s.pad_bottom) &&
          s.out_width ==
              windows_along(s.width, s.window_width, s.stride_width, s.dilation_width, s.pad_left + s.pad_right);

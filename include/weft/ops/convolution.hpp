@@ -136,14 +136,11 @@ constexpr bool channels_fit(const shape& images, const shape& filters) {
   return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
 }
 
-constexpr bool image_extents_known(const shape& images, const shape& filters, const window_options& o) {
-  return images.rank != 4 || filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0 && names_extents(images, o));
-}
+constexpr bool window_is_known(const shape& filters) { return filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0); }
 
 constexpr bool filter_fits(const shape& images, const shape& filters, const window_options& o) {
-  return images.rank != 4 || filters.rank != 4 || !sensible(o) || !image_extents_known(images, filters, o) ||
-         (filters[0] > 0 && filters[1] > 0 && has_windows(images, filters[0], filters[1], o)) ||
-         (o.pad.by_result && (images[1] < 0 || images[2] < 0));
+  return images.rank != 4 || filters.rank != 4 || !sensible(o) || !window_is_known(filters) ||
+         (filters[0] > 0 && filters[1] > 0 && has_windows(images, filters[0], filters[1], o));
 }
 
 }  // namespace detail
@@ -161,11 +158,9 @@ template <class Images, class Filters, conv2d_options Options>
 struct filter_is_larger_than_image
     : mistake<!detail::filter_fits(Images::spec, Filters::spec, detail::windows_of(Options))> {};
 
-/// Height and width are dynamic, and the result's extents would have no name: that is possible with stride 1 and
-/// padding::same only. The filters' height and width are never dynamic.
-template <class Images, class Filters, conv2d_options Options>
-struct conv2d_extents_are_dynamic
-    : mistake<!detail::image_extents_known(Images::spec, Filters::spec, detail::windows_of(Options))> {};
+/// Height and width of the filters are dynamic; only those of images may be.
+template <class Filters>
+struct filter_extents_are_dynamic : mistake<!detail::window_is_known(Filters::spec)> {};
 
 /// Strides and dilations are at least 1, paddings at least 0.
 template <conv2d_options Options>
@@ -184,8 +179,8 @@ using conv2d_mistake = std::conditional_t<
         std::conditional_t<
             conv2d_channels_differ<Images, Filters>::value, conv2d_channels_differ<Images, Filters>,
             std::conditional_t<conv2d_options_out_of_range<Options>::value, conv2d_options_out_of_range<Options>,
-                               std::conditional_t<conv2d_extents_are_dynamic<Images, Filters, Options>::value,
-                                                  conv2d_extents_are_dynamic<Images, Filters, Options>,
+                               std::conditional_t<filter_extents_are_dynamic<Filters>::value,
+                                                  filter_extents_are_dynamic<Filters>,
                                                   filter_is_larger_than_image<Images, Filters, Options>>>>>>;
 
 /// Whether the extents of `conv2d<Options>(images, filters)` fit.
@@ -196,11 +191,9 @@ namespace detail {
 
 template <class Images, class Filters, conv2d_options Options>
 struct conv2d_result {
-  static constexpr shape images = Images::spec, filters = Filters::spec;
   static constexpr window_options options = windows_of(Options);
-  using type = dims<extent_at<Images, 0>::value,
-                    window_extent<extent_at<Images, 1>::value, rows_of(images[1], filters[0], options).result>(),
-                    window_extent<extent_at<Images, 2>::value, columns_of(images[2], filters[1], options).result>(),
+  using type = dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Filters::spec[0], options>(),
+                    columns_extent<extent_at<Images, 2>::value, Filters::spec[1], options>(),
                     extent_at<Filters, 3>::value>;
 };
 

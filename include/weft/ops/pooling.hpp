@@ -150,8 +150,7 @@ WEFT_INSTANTIATE(void gradient_of_declared<average_pool_op<float>>(gradient_cont
 WEFT_INSTANTIATE(void gradient_of_declared<average_pool_gradient_op<float>>(gradient_context&));
 
 constexpr bool window_fits(const shape& images, size2d window, const window_options& o) {
-  return images.rank != 4 || !names_extents(images, o) || images[1] < 0 || images[2] < 0 ||
-         has_windows(images, window.height, window.width, o);
+  return images.rank != 4 || has_windows(images, window.height, window.width, o);
 }
 
 // A window that lies in the padding alone would have no elements.
@@ -165,12 +164,6 @@ constexpr bool pool_is_sensible(size2d window, const window_options& o) {
 /// The window of a pool is larger than the image with its padding: there is no position for it.
 template <class Images, size2d Window, size2d Stride, padding Padding>
 struct window_is_larger_than_image : mistake<!detail::window_fits(Images::spec, Window, {Stride, Padding})> {};
-
-/// Height and width are dynamic, and the result's extents would have no name: that is possible with stride 1 and
-/// padding::same only.
-template <class Images, size2d Stride, padding Padding>
-struct pool_extents_are_dynamic
-    : mistake<Images::rank == 4 && !detail::names_extents(Images::spec, {Stride, Padding})> {};
 
 /// Windows and strides are at least 1; padding is at least 0 and less than the window.
 template <size2d Window, size2d Stride, padding Padding>
@@ -188,20 +181,15 @@ using pool_mistake = std::conditional_t<
         dims_t<Expr>::rank != 4, images_are_not_of_rank_4<dims_t<Expr>>,
         std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
                            pool_options_out_of_range<Window, Stride, Padding>,
-                           std::conditional_t<pool_extents_are_dynamic<dims_t<Expr>, Stride, Padding>::value,
-                                              pool_extents_are_dynamic<dims_t<Expr>, Stride, Padding>,
-                                              window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>>;
+                           window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>;
 
 namespace detail {
 
 template <class Images, size2d Window, size2d Stride, padding Padding>
 struct pool_result {
-  static constexpr shape images = Images::spec;
   static constexpr window_options options{Stride, Padding};
-  using type = dims<extent_at<Images, 0>::value,
-                    window_extent<extent_at<Images, 1>::value, rows_of(images[1], Window.height, options).result>(),
-                    window_extent<extent_at<Images, 2>::value, columns_of(images[2], Window.width, options).result>(),
-                    extent_at<Images, 3>::value>;
+  using type = dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Window.height, options>(),
+                    columns_extent<extent_at<Images, 2>::value, Window.width, options>(), extent_at<Images, 3>::value>;
 };
 
 template <size2d Window, size2d Stride, padding Padding, class Expr>

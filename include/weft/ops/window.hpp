@@ -40,14 +40,15 @@ struct window_axis {
   std::int64_t before, after, result;
 };
 
+/// Padding that follows from an extent which is known when a step runs.
+inline constexpr std::int64_t padding_by_result = -1;
+
 constexpr window_axis place_windows(std::int64_t extent, std::int64_t window, std::int64_t stride,
                                     std::int64_t dilation, bool by_result, std::int64_t before, std::int64_t after) {
   const std::int64_t reach = (window - 1) * dilation;
-  if (!by_result) {
-    // With the image's extent the result's is only known when a step runs, and has no name of its own.
-    return {before, after, windows_along(extent, window, stride, dilation, before + after)};
-  }
+  if (!by_result) return {before, after, windows_along(extent, window, stride, dilation, before + after)};
   if (stride == 1) return {reach / 2, reach - reach / 2, extent};
+  if (extent < 0) return {padding_by_result, padding_by_result, extent};
   const std::int64_t result = (extent + stride - 1) / stride;
   const std::int64_t missing = (result - 1) * stride + reach + 1 - extent;
   const std::int64_t all = missing > 0 ? missing : 0;
@@ -67,13 +68,36 @@ constexpr window_axis columns_of(std::int64_t width, std::int64_t window, const 
   return place_windows(width, window, o.stride.width, o.dilation.width, o.pad.by_result, o.pad.left, o.pad.right);
 }
 
-/// The result's extent keeps the name of a dynamic one, where it is the image's.
-template <auto Extent, std::int64_t Result>
+/// The result's extent along an axis: a number or, of a dynamic extent, computed from it. That is
+/// floor((h + padding - reach - 1) / stride) + 1, written so that equal extents have one form: floor(h / 2) of windows
+/// of 2 with stride 2, ceil(h / 2) of windows of 3 with stride 2 and padding 1.
+template <auto Extent, std::int64_t Window, std::int64_t Stride, std::int64_t Dilation, bool ByResult,
+          std::int64_t Padding>
 constexpr auto window_extent() {
-  if constexpr (is_dynamic(Extent))
+  if constexpr (!is_dynamic(Extent)) {
+    return canonical<place_windows(code(Extent), Window, Stride, Dilation, ByResult, 0, Padding).result>();
+  } else if constexpr (Stride == 1 && ByResult) {
     return Extent;
-  else
-    return canonical<Result>();
+  } else if constexpr (ByResult) {
+    return ceil_quotient(Extent, extent<Stride>);
+  } else {
+    constexpr std::int64_t more = Padding - (Window - 1) * Dilation - 1 + Stride;
+    constexpr std::int64_t rest = (more % Stride + Stride) % Stride, whole = (more - rest) / Stride;
+    if constexpr (Stride == 1)
+      return longer<whole>(Extent);
+    else if constexpr (rest == Stride - 1)
+      return longer<whole>(ceil_quotient(Extent, extent<Stride>));
+    else
+      return longer<whole>(floor_quotient(longer<rest>(Extent), extent<Stride>));
+  }
+}
+template <auto Extent, std::int64_t Window, window_options O>
+constexpr auto rows_extent() {
+  return window_extent<Extent, Window, O.stride.height, O.dilation.height, O.pad.by_result, O.pad.top + O.pad.bottom>();
+}
+template <auto Extent, std::int64_t Window, window_options O>
+constexpr auto columns_extent() {
+  return window_extent<Extent, Window, O.stride.width, O.dilation.width, O.pad.by_result, O.pad.left + O.pad.right>();
 }
 
 /// How a window slides; of convolutions, their gradients and pools.
@@ -91,15 +115,27 @@ struct window_call {
 window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                          std::int64_t filters, const window_options&);
 
-/// What attributes and extents describe.
-inline convolution_shape convolution_of(const window_attributes& a, const shape& images, std::int64_t window_height,
-                                        std::int64_t window_width, const shape& result) {
-  return {images[0],        images[1], images[2],    images[3],       window_height,  window_width,
-          result[3],        result[1], result[2],    a.stride_height, a.stride_width, a.dilation_height,
-          a.dilation_width, a.pad_top, a.pad_bottom, a.pad_left,      a.pad_right};
-}
+/// What attributes and extents, which are all known, describe.
+convolution_shape convolution_of(const window_attributes&, const shape& images, std::int64_t window_height,
+                                 std::int64_t window_width, const shape& result);
 
 #if WEFT_DEFINITIONS
+
+WEFT_DECL convolution_shape convolution_of(const window_attributes& a, const shape& images, std::int64_t window_height,
+                                           std::int64_t window_width, const shape& result) {
+  convolution_shape s = {images[0],        images[1], images[2],    images[3],       window_height,  window_width,
+                         result[3],        result[1], result[2],    a.stride_height, a.stride_width, a.dilation_height,
+                         a.dilation_width, a.pad_top, a.pad_bottom, a.pad_left,      a.pad_right};
+  if (s.pad_top == padding_by_result) {
+    const window_axis rows = place_windows(s.height, window_height, s.stride_height, s.dilation_height, true, 0, 0);
+    s.pad_top = rows.before, s.pad_bottom = rows.after;
+  }
+  if (s.pad_left == padding_by_result) {
+    const window_axis columns = place_windows(s.width, window_width, s.stride_width, s.dilation_width, true, 0, 0);
+    s.pad_left = columns.before, s.pad_right = columns.after;
+  }
+  return s;
+}
 
 WEFT_DECL window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                                    std::int64_t filters, const window_options& o) {
@@ -111,15 +147,11 @@ WEFT_DECL window_call call_windows(const shape& images, std::int64_t window_heig
 
 #endif
 
+/// Whether there is a position for a window, as far as the image's extents are known.
 constexpr bool has_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                            const window_options& o) {
-  return rows_of(images[1], window_height, o).result > 0 && columns_of(images[2], window_width, o).result > 0;
-}
-
-/// Whether an image's extent known at run time only makes the result's extent one without a name.
-constexpr bool names_extents(const shape& images, const window_options& o) {
-  return (images[1] >= 0 || (o.pad.by_result && o.stride.height == 1)) &&
-         (images[2] >= 0 || (o.pad.by_result && o.stride.width == 1));
+  return (images[1] < 0 || rows_of(images[1], window_height, o).result > 0) &&
+         (images[2] < 0 || columns_of(images[2], window_width, o).result > 0);
 }
 
 constexpr bool sensible(const window_options& o) {

@@ -443,6 +443,15 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto ceil_quotient(A, B) {
   return computed_extent<'u', A, B>{};
 }
+/// Of a quotient that is rounded the same way: `ceil(ceil(h / 2) / 2)` is `ceil(h / 4)`.
+template <detail::extent_like A, std::int64_t X, std::int64_t Y>
+constexpr auto floor_quotient(computed_extent<'d', A, fixed_extent<X>>, fixed_extent<Y>) {
+  return computed_extent<'d', A, fixed_extent<X * Y>>{};
+}
+template <detail::extent_like A, std::int64_t X, std::int64_t Y>
+constexpr auto ceil_quotient(computed_extent<'u', A, fixed_extent<X>>, fixed_extent<Y>) {
+  return computed_extent<'u', A, fixed_extent<X * Y>>{};
+}
 
 namespace detail {
 
@@ -485,6 +494,17 @@ constexpr auto canonical() {
     return static_cast<int>(code(Value));
   else
     return static_cast<long long>(code(Value));
+}
+
+/// An extent and a number.
+template <std::int64_t More, extent_like Extent>
+constexpr auto longer(Extent e) {
+  if constexpr (More == 0)
+    return e;
+  else if constexpr (More < 0)
+    return e - extent<-More>;
+  else
+    return e + extent<More>;
 }
 
 /// An extent of a dims, as something to compute with.
