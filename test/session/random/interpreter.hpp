@@ -128,8 +128,8 @@ class interpreter {
 
  private:
   struct single {
-    explicit single(session& s, step_request r) : request(r), step(s, r) {}
-    step_request request;
+    explicit single(session& s, plan::step_request r) : request(r), step(s, r) {}
+    plan::step_request request;
     prepared_step step;
   };
 
@@ -204,7 +204,7 @@ class interpreter {
     std::unique_ptr<single>& known = alone_[n];
     if (known) return *known;
     const node_def& what = graph_[n].def;
-    step_request request;
+    plan::step_request request;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
     for (const value& in : what.inputs) {
       if (graph_[in.node].def.op == &operation_of<constant_op>) continue;
@@ -219,7 +219,7 @@ class interpreter {
 
   void run(std::uint32_t n) {
     single& s = alone(n);
-    std::vector<weft::detail::fed_value> fed;
+    std::vector<weft::plan::fed_value> fed;
     for (const value& in : s.request.feeds) {
       const value_of& k = known_.at({in.node, in.output});
       fed.push_back({k.elements.data(), k.extents});
@@ -279,7 +279,7 @@ class planned {
       : session_(g, {.threads = how.threads, .inter_op_threads = how.lanes, .devices = how.devices}),
         graph_(g),
         fed_(fed) {
-    step_request request;
+    plan::step_request request;
     request.fetches = fetches;
     for (const std::uint32_t t : targets) request.targets.push_back(t);
     for (const auto& [v, x] : fed) request.feeds.push_back({v.first, v.second});
@@ -291,7 +291,7 @@ class planned {
   std::string explain() const { return step_->explain(); }
 
   const std::vector<value_of>& run() {
-    std::vector<weft::detail::fed_value> fed;
+    std::vector<weft::plan::fed_value> fed;
     for (const auto& [v, x] : fed_) fed.push_back({x.elements.data(), x.extents});
     step_->run(fed.data(), [&](std::size_t i, const shape& extents) -> void* {
       found_[i].extents = extents;
