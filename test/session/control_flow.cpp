@@ -575,7 +575,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
                const auto there = with_device(g, cpu{0});
                return let(x * 2.0);
              }),
-             "bodies run where their node does");
+             "run where their node runs");
   const auto of_other = placeholder<double, vec>(other, "y");
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] {
