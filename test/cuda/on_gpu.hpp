@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include <weft/plan/subgraphs.hpp>  // it has a member that is called session, which is a macro below
+
 #include "device_headers.hpp"
 
 #if !defined(STANDIN_LEAVES_OUT)
