@@ -17,8 +17,8 @@ using namespace weft;
 // How far float may be from it is measured, not guessed (Monte Carlo arithmetic: Parker 1997): the reference is
 // computed again a few times, with every node's result moved at random by what one rounding to float may move it (and
 // what is rounded to half or bfloat16 to a neighbour there). So the bound grows with the program's condition, and with
-// what was added up on the way to a small number, for gradients too. An element may differ by 16 times the largest
-// distance that a moved reference had, in which a float sum of some hundred terms has room; an element that differs by
+// what was added up on the way to a small number, for gradients too. An element may differ by 40 times the largest
+// distance that a moved reference had, in which a float sum of some thousand terms has room; an element that differs by
 // more is computed with 60 more moved references before it counts, for a comparison, a sort or a maximum may lie
 // between two numbers that are nearly equal. The last test changes results by a ten-thousandth, and sees that it is
 // found.
