@@ -20,6 +20,8 @@ struct kernel_context {
   gpu::queue* queue = nullptr;
 };
 
+class epilogue_kernel;
+
 /// The code of one operation on one device, prepared for known extents. Runs any number of times and allocates nothing.
 class kernel {
  public:
@@ -38,10 +40,33 @@ class kernel {
   virtual std::string describe() const = 0;
   /// Lines for what it runs in its turn, each behind so many spaces.
   virtual void describe_subgraphs(std::string& /*text*/, std::size_t /*spaces*/) const {}
+  /// The same kernel, where it can follow another one on a CPU; null elsewhere.
+  virtual epilogue_kernel* as_epilogue() { return nullptr; }
 
  private:
   friend class kernel_handle;
   std::uint32_t owners_ = 0;
+};
+
+/// A CPU's kernel that can follow another one, in place of whose result it writes: on the whole of it, or on some rows
+/// along the outermost axis at a time while the caches hold them.
+class epilogue_kernel : public kernel {
+ public:
+  /// Takes memory for what so many pieces combine, each for itself, in so many calls of run_part. False if it cannot be
+  /// run in pieces.
+  virtual bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) = 0;
+  /// Runs rows [begin, end) of `rows`. Where results are combined, after `prepare_pieces` of `max_parts` and one call
+  /// after the other, from row 0 on.
+  virtual void run_part(const kernel_context&, std::size_t begin, std::size_t end, std::size_t rows) = 0;
+  static constexpr std::size_t max_parts = 16;
+
+  /// Runs rows as one of the pieces that were prepared, on any thread: between the other two.
+  virtual void clear_pieces(const kernel_context&) = 0;
+  virtual void run_piece(const kernel_context&, std::size_t piece, std::size_t begin, std::size_t end,
+                         std::size_t rows) = 0;
+  virtual void merge_pieces(const kernel_context&, std::size_t pieces) = 0;
+
+  epilogue_kernel* as_epilogue() final { return this; }
 };
 
 /// Shares a kernel with others.

@@ -82,7 +82,7 @@ class parameter_store {
           i, variable.type, static_cast<std::size_t>(total), variable.elements, update_rules::find(variable.rule), {},
           {}};
       next.row_elements = variable.row_elements;
-      const detail::optimizer_layout& layout = *next.code.layout;
+      const update_layout& layout = *next.code.layout;
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
       next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();

@@ -120,7 +120,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
     const std::uint32_t n = targets[i];
     if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (g[n].def.op->update_rule)
+    else if (g[n].def.op->update)
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -259,28 +259,25 @@ class replicated_session {
   }
 
   void find_variables() {
-    std::vector<char> of_summed(graph_.size());  // updates of gradients that an all-reduce has summed
-    for (std::uint32_t n = 0; n < graph_.size(); ++n)
-      if (const node_def& what = graph_[n].def; what.op->update_rule && what.attributes.size() > 2)
-        of_summed[static_cast<std::size_t>(what.attributes[2])] = 1;
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      const node_def& what = graph_[n].def;
-      if (!what.op->update_rule || of_summed[n]) continue;
-      const std::uint32_t variable = what.inputs[0].node;
+      if (!graph_[n].def.op->update) continue;
+      const update_view what(graph_[n].def);
+      if (what.is_summed()) continue;
+      const std::uint32_t variable = what.variable().node;
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
                       "two updates train this variable; on a cluster there is one");
-      if (uses_servers && detail::computed_hyperparameters(what))
+      if (uses_servers && what.computes_hyperparameters())
         throw error(error_code::unimplemented, graph_[variable].name,
-                    std::string("a hyperparameter of ") + what.op->name +
+                    std::string("a hyperparameter of ") + what.layout().name +
                         " is a value of the graph; where parameter servers make the updates they are numbers");
-      update_rule rule{what.op->update_rule, {}};
-      for (const std::uint64_t bits : what.literals) rule.parameters.push_back(detail::literal_value<double>(bits));
-      if (what.attributes.size() > 2)
+      update_rule rule{what.layout().name, {}};
+      for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) rule.parameters.push_back(what.number(k));
+      if (what.row_lists() > 0)
         share_rows(variable, n, rule);
       else
-        share(variable, n, what.inputs.back(), rule);
+        share(variable, n, what.gradient(), rule);
     }
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
@@ -317,21 +314,31 @@ class replicated_session {
 
   /// Servers are sent the rows; an all-reduce sums the whole gradient, and beside it which rows have one.
   void share_rows(std::uint32_t variable, std::uint32_t update, const update_rule& rule) {
-    const node_def& what = graph_[update].def;
-    const auto summed = static_cast<std::uint32_t>(what.attributes[2]);
-    const node_def& of_summed = graph_[summed].def;
+    const update_view what(graph_[update].def);
+    const std::uint32_t summed = update_of_summed(what.variable());
+    const update_view of_summed(graph_[summed].def);
     const axis_rows rows(local_.variable_info(variable).extents, 0);
-    const value* const lists = what.inputs.data() + detail::input_of_list(what, 0);
-    share(variable, uses_servers ? update : summed, of_summed.inputs[of_summed.inputs.size() - 2], rule, !uses_servers);
+    share(variable, uses_servers ? update : summed, of_summed.gradient(), rule, !uses_servers);
     detail::shared_variable& v = variables_.back();
-    v.lists = sequence<value>(lists, lists + 2 * detail::row_lists(what));
-    v.touched_rows = of_summed.inputs.back();
+    for (std::size_t k = 0; k < what.row_lists(); ++k) {
+      v.lists.push_back(what.rows(k));
+      v.lists.push_back(what.row_indices(k));
+    }
+    v.touched_rows = of_summed.row_indices(0);
     v.rows = rows.extent;
     const element_type type = infos_.back().type;
     if constexpr (uses_servers)
       infos_.back().row_elements = rows.extent > 0 ? rows.inner : 0;
     else
       v.touched = room_in_block(type == element_type::float64, rows.extent * size_of(type));
+  }
+
+  /// The update of a variable whose gradient is rows, of a gradient that an all-reduce has summed.
+  std::uint32_t update_of_summed(value variable) const {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n)
+      if (graph_[n].def.op->update)
+        if (const update_view u(graph_[n].def); u.is_summed() && u.variable() == variable) return n;
+    throw error(error_code::internal, graph_[variable.node].name, "its update by rows has none beside it of their sum");
   }
 
   std::size_t room_in_block(bool wide, std::size_t bytes) {

@@ -30,7 +30,7 @@ struct update_implementation {
     detail::advance_function advance = nullptr;
   };
 
-  const detail::optimizer_layout* layout = nullptr;
+  const update_layout* layout = nullptr;
   loops of_float, of_double;
   /// The first values of the slots, given the hyperparameters.
   void (*first_values)(const std::vector<double>& parameters, double* values) = nullptr;

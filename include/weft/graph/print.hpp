@@ -82,8 +82,8 @@ inline std::string operation_text(const graph_node& n) {
     if (kind_of(what) != variable_kind::trained) append(text, {", ", name(kind_of(what))});
     return text;
   }
-  if (op->part == fusion_kind::product && what.attributes.size() == 2) {
-    append(text, {what.attributes[0] ? " a'" : "", what.attributes[1] ? " b'" : ""});
+  if (op->attributes_text) {
+    text += op->attributes_text(what);
   } else {
     for (std::size_t i = 0; i < what.attributes.size(); ++i) append(text, {i ? ", " : " {", what.attributes[i]});
     if (!what.attributes.empty()) text += "}";

@@ -48,12 +48,16 @@ struct convolution_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_convolution<T>(
         detail::convolution_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-        p.input_slots[1], f.result, static_cast<device::loop_kernel*>(f.epilogue));
+        p.input_slots[1], f.result, f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
   }
   static void gradient(gradient_context&, const attributes&);
+  static double multiply_adds(const shape& images, const shape& result) {
+    return static_cast<double>(result.elements()) * static_cast<double>(images.elements()) /
+           static_cast<double>(result[0] ? result[0] : 1);
+  }
 };
 
 /// Inputs: filters, the result's gradient; output: the gradient of the images, of their extents

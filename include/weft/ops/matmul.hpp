@@ -86,7 +86,7 @@ struct matmul_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& t, const product_fusion& f) {
     return device::make_matmul_kernel<T>(detail::product_of(p, t), p.input_slots[0], p.input_slots[1], f.result,
                                          static_cast<accumulator<T>>(f.factor), f.accumulate ? 1 : 0,
-                                         static_cast<device::loop_kernel*>(f.epilogue));
+                                         f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& t) {
     return prepare_fused(p, t, {p.output_slots[0]});
@@ -96,6 +96,13 @@ struct matmul_op {
   static bool stacks(const node_def& c) {
     const auto t = attributes_of<matmul_op>(c);
     return t.transpose_a && !t.transpose_b && c.outputs[0].extents.rank == 2;
+  }
+  static double multiply_adds(const shape& left, const shape& result) {
+    return static_cast<double>(left.elements()) * static_cast<double>(result[result.rank - 1]);
+  }
+  static std::string attributes_text(const node_def& c) {
+    const auto a = attributes_of<matmul_op>(c);
+    return str_cat({a.transpose_a ? " a'" : "", a.transpose_b ? " b'" : ""});
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/host_device.hpp>
@@ -31,6 +32,7 @@ struct value_info {
 
 struct operation;
 struct fused;
+struct update_layout;
 struct strided_copies;
 namespace gpu {
 class device;
@@ -172,6 +174,13 @@ struct product_fusion {
   bool accumulate = false;                     ///< whether it is added to what is there
   kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; taken over
   const prepare_context* following = nullptr;  ///< of the epilogue: the call that it is made from
+
+  /// The epilogue, if there is one, of a CPU's kernel.
+  epilogue_kernel* epilogue_on_cpu() const {
+    if (!epilogue) return nullptr;
+    if (epilogue_kernel* const k = epilogue->as_epilogue()) return k;
+    throw error(error_code::internal, "fusion", "a kernel that cannot follow another one is to follow a product");
+  }
 };
 
 namespace gpu {
@@ -242,9 +251,12 @@ struct operation {
   bool takes_gradients = false;
   /// Of a product: whether it can add itself, times a factor, to a variable.
   bool adds_to_variables = false;
-  /// Of an update of input 0 by the last input, a gradient: the rule's name on a parameter server, its parameters being
-  /// the literals. Null for everything else.
-  const char* update_rule = nullptr;
+  /// Of a product: how many multiplications and additions it makes of a left operand and a result of these extents.
+  double (*multiply_adds)(const shape& left, const shape& result) = nullptr;
+  /// The attributes in words, where they are not printed as numbers.
+  std::string (*attributes_text)(const node_def&) = nullptr;
+  /// Of an update of a variable by an optimizer (ops/update.hpp): what there is to it. Null for everything else.
+  const update_layout* update = nullptr;
   /// Of what adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0: the operation
   /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
   const operation* row_sums = nullptr;
@@ -320,7 +332,9 @@ constexpr operation declare() {
   if constexpr (requires { Op::part; }) o.part = Op::part;
   if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;
   if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
-  if constexpr (requires { Op::update_rule; }) o.update_rule = Op::update_rule;
+  if constexpr (requires { &Op::multiply_adds; }) o.multiply_adds = Op::multiply_adds;
+  if constexpr (requires { &Op::attributes_text; }) o.attributes_text = Op::attributes_text;
+  if constexpr (requires { Op::update; }) o.update = Op::update;
   if constexpr (requires { Op::row_sums; }) o.row_sums = Op::row_sums;
   if constexpr (requires { &Op::stacks; }) o.stacks = Op::stacks;
   if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;

@@ -54,7 +54,7 @@ struct max_pool_gradient_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_max_pool_gradient<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.inputs[2].extents),
                                              p.input_slots[0], p.input_slots[2], f.result,
-                                             static_cast<device::loop_kernel*>(f.epilogue));
+                                             f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
@@ -102,7 +102,7 @@ struct average_pool_gradient_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_average_pool_gradient<T>(detail::pooling_of(p, a, p.outputs[0].extents, p.inputs[0].extents),
                                                  p.input_slots[0], f.result,
-                                                 static_cast<device::loop_kernel*>(f.epilogue));
+                                                 f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});

@@ -343,55 +343,105 @@ void advance_numbers(std::uint64_t* numbers) {
 using advance_function = void (*)(std::uint64_t* numbers);
 inline constexpr std::size_t max_numbers = max_hyperparameters + max_slots;
 
+}  // namespace detail
+
 /// What there is to an optimizer, beside its loops for one element type.
-struct optimizer_layout {
+struct update_layout {
   const char* name;
   std::size_t hyperparameters, slots;
   std::uint32_t scalars;  ///< one bit for each slot
 
-  constexpr std::size_t arrays() const { return arrays_before(scalars, slots); }
+  constexpr std::size_t arrays() const { return detail::arrays_before(scalars, slots); }
   constexpr bool is_scalar(std::size_t slot) const { return (scalars >> slot) & 1; }
 };
+
+/// The attributes of an update.
+struct update_attributes {
+  attribute<std::uint32_t> computed;  ///< one bit for each hyperparameter that is a value of the graph
+  attribute<std::size_t> row_lists;   ///< of a gradient that is rows: how many lists of them; 0 of a whole one
+  /// Its gradient has been summed by others, and is fed: all rows in one list, whose indices are -1 for a row that has
+  /// none. Such an update stands beside one of the same variable by rows; no step runs it otherwise.
+  attribute<bool> summed;
+};
+
+/// An update of a graph, its operands by name.
+///
+/// Inputs: the variable, its slots, the hyperparameters that are values of the graph, then the gradient. Literals: the
+/// other hyperparameters, in their places. An update by rows has lists in the gradient's place: rows, and their
+/// indices; no index is there twice, and -1 is none.
+class update_view {
+ public:
+  explicit update_view(const node_def& update)
+      : def_(update), layout_(*update.op->update), attributes_(attributes_of<any_update>(update)) {}
+
+  // Which input each is.
+  static constexpr std::size_t variable_input() { return 0; }
+  static constexpr std::size_t slot_input(std::size_t slot) { return 1 + slot; }
+  std::size_t hyperparameter_input(std::size_t k) const {
+    return 1 + layout_.slots + static_cast<std::size_t>(__builtin_popcount(attributes_.computed & ((1u << k) - 1)));
+  }
+  std::size_t gradient_input() const { return def_.inputs.size() - (row_lists() ? 2 * row_lists() : 1); }
+  std::size_t rows_input(std::size_t list) const { return gradient_input() + 2 * list; }
+  std::size_t row_indices_input(std::size_t list) const { return rows_input(list) + 1; }
+
+  value variable() const { return def_.inputs[variable_input()]; }
+  /// All of it; of rows, those of the first list.
+  value gradient() const { return def_.inputs[gradient_input()]; }
+  value rows(std::size_t list) const { return def_.inputs[rows_input(list)]; }
+  value row_indices(std::size_t list) const { return def_.inputs[row_indices_input(list)]; }
+
+  const update_layout& layout() const { return layout_; }
+  bool is_computed(std::size_t hyperparameter) const { return (attributes_.computed >> hyperparameter) & 1; }
+  bool computes_hyperparameters() const { return attributes_.computed != 0; }
+  std::size_t row_lists() const { return attributes_.row_lists; }
+  bool is_summed() const { return attributes_.summed; }
+  /// A hyperparameter that is a number.
+  double number(std::size_t hyperparameter) const {
+    return detail::literal_value<double>(def_.literals[hyperparameter]);
+  }
+  /// Of gradient descent (fusion_kind::descent): its first hyperparameter is the factor of the gradient.
+  double descent_rate() const { return number(0); }
+
+  std::string attributes_text() const {
+    if (row_lists() == 0) return {};
+    return is_summed() ? std::string(" of summed rows") : str_cat({" of ", row_lists(), " lists of rows"});
+  }
+
+ private:
+  struct any_update {
+    using attributes = update_attributes;
+  };
+
+  const node_def& def_;
+  const update_layout& layout_;
+  update_attributes attributes_;
+};
+
+namespace detail {
+
 template <class Optimizer>
-inline constexpr optimizer_layout layout_of{Optimizer::name, hyperparameters_of<Optimizer>, slots_of<Optimizer>,
-                                            scalars_of<Optimizer>};
+inline constexpr update_layout layout_of{Optimizer::name, hyperparameters_of<Optimizer>, slots_of<Optimizer>,
+                                         scalars_of<Optimizer>};
 
 WEFT_COLD_BEGIN
 
-/// An update in a step. Inputs: the variable, its slots, the hyperparameters that are values of the graph (one bit each
-/// in attribute 0), the gradient. Literals: the other hyperparameters in their places. An update by rows has lists in
-/// the gradient's place, as many as attribute 1 says: rows, and their numbers; no number is there twice, and -1 is
-/// none. Attribute 2 is then the node that makes this update of a gradient that others have summed: all rows in one
-/// list, whose numbers are fed, -1 for a row that has none.
-kernel* prepare_update(const prepare_context&, const optimizer_layout&, device::block_function, advance_function);
+kernel* prepare_update(const prepare_context&, const update_layout&, device::block_function, advance_function);
 /// Throws invalid_argument unless the operands of an update fit.
-void check_update(const prepare_context&, const optimizer_layout&);
-
-inline std::uint32_t computed_hyperparameters(const node_def& c) {
-  return c.attributes.empty() ? 0 : static_cast<std::uint32_t>(c.attributes[0]);
-}
-
-/// How many lists an update by rows takes; 0 of one that takes a gradient as it is.
-inline std::size_t row_lists(const node_def& c) {
-  return c.attributes.size() < 2 ? 0 : static_cast<std::size_t>(c.attributes[1]);
-}
-/// Which of its inputs the rows of a list are; its numbers are the next one.
-inline std::size_t input_of_list(const node_def& c, std::size_t list) {
-  return c.inputs.size() - 2 * (row_lists(c) - list);
-}
+void check_update(const prepare_context&, const update_layout&);
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL void check_update(const prepare_context& p, const optimizer_layout& of) {
+WEFT_DECL void check_update(const prepare_context& p, const update_layout& of) {
   for (std::size_t k = 0; k < of.slots; ++k)
-    if (!of.is_scalar(k)) check_assigned(p, 1 + k);
-  if (row_lists(p.c) == 0) return check_assigned(p, p.c.inputs.size() - 1);
-  const axis_rows rows(p.inputs[0].extents, 0);
-  for (std::size_t k = 0; k < row_lists(p.c); ++k) {
-    const shape &x = p.inputs[input_of_list(p.c, k)].extents, &n = p.inputs[input_of_list(p.c, k) + 1].extents;
+    if (!of.is_scalar(k)) check_assigned(p, update_view::slot_input(k));
+  const update_view u(p.c);
+  if (u.row_lists() == 0) return check_assigned(p, u.gradient_input());
+  const axis_rows rows(p.inputs[u.variable_input()].extents, 0);
+  for (std::size_t k = 0; k < u.row_lists(); ++k) {
+    const shape &x = p.inputs[u.rows_input(k)].extents, &n = p.inputs[u.row_indices_input(k)].extents;
     if (x.elements() != n.elements() * rows.inner)
       throw error(error_code::invalid_argument, p.c.op->name,
-                  {"rows of extents ", to_string(x), " with numbers of ", to_string(n), " do not fit a variable of ",
+                  {"rows of extents ", to_string(x), " with indices of ", to_string(n), " do not fit a variable of ",
                    to_string(p.inputs[0].extents)});
   }
 }
@@ -399,13 +449,13 @@ WEFT_DECL void check_update(const prepare_context& p, const optimizer_layout& of
 /// The numbers of each step.
 class step_numbers {
  public:
-  step_numbers(const prepare_context& p, const optimizer_layout& of, advance_function advance)
+  step_numbers(const prepare_context& p, const update_layout& of, advance_function advance)
       : layout_(of), advance_(advance), type_(p.inputs[0].type), numbers_(p.c.literals) {
     for (std::size_t k = 0; k < of.slots; ++k)
-      if (of.is_scalar(k)) scalars_.push_back(p.input_slots[1 + k]);
-    std::size_t next = 1 + of.slots;
+      if (of.is_scalar(k)) scalars_.push_back(p.input_slots[update_view::slot_input(k)]);
+    const update_view u(p.c);
     for (std::size_t k = 0; k < of.hyperparameters; ++k)
-      if ((computed_hyperparameters(p.c) >> k) & 1) computed_[k] = p.input_slots[next++], any_computed_ |= 1u << k;
+      if (u.is_computed(k)) computed_[k] = p.input_slots[u.hyperparameter_input(k)], any_computed_ |= 1u << k;
   }
 
   /// Brings the scalar slots to their values of the step, too.
@@ -433,7 +483,7 @@ class step_numbers {
       *reinterpret_cast<float*>(at) = static_cast<float>(x);
   }
 
-  const optimizer_layout& layout_;
+  const update_layout& layout_;
   advance_function advance_;
   dtype type_;
   sequence<std::uint64_t> numbers_;
@@ -442,22 +492,22 @@ class step_numbers {
 };
 
 /// Where the variable is, then the slots that are no scalars.
-inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const optimizer_layout& of) {
-  sequence<std::uint32_t> arrays{p.input_slots[0]};
+inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const update_layout& of) {
+  sequence<std::uint32_t> arrays{p.input_slots[update_view::variable_input()]};
   for (std::size_t k = 0; k < of.slots; ++k)
-    if (!of.is_scalar(k)) arrays.push_back(p.input_slots[1 + k]);
+    if (!of.is_scalar(k)) arrays.push_back(p.input_slots[update_view::slot_input(k)]);
   return arrays;
 }
 
 class update_kernel final : public kernel {
  public:
-  update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+  update_kernel(const prepare_context& p, const update_layout& of, device::block_function block,
                 advance_function advance)
       : numbers_(p, of, advance),
         arrays_(updated_arrays(p, of)),
         body_(loop_over(p.inputs[0], of.arrays() + 1, block)) {
     check_update(p, of);
-    arrays_.push_back(p.input_slots[p.c.inputs.size() - 1]);
+    arrays_.push_back(p.input_slots[update_view(p.c).gradient_input()]);
   }
 
   void run(const kernel_context& f) override {
@@ -495,7 +545,7 @@ class update_kernel final : public kernel {
 /// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.
 class row_update_kernel final : public kernel {
  public:
-  row_update_kernel(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+  row_update_kernel(const prepare_context& p, const update_layout& of, device::block_function block,
                     advance_function advance)
       : numbers_(p, of, advance),
         arrays_(updated_arrays(p, of)),
@@ -504,9 +554,11 @@ class row_update_kernel final : public kernel {
         row_bytes_(axis_.inner * size_of(p.inputs[0].type)) {
     check_update(p, of);
     std::size_t count = 0;
-    for (std::size_t k = 0; k < row_lists(p.c); ++k) {
-      const std::size_t i = input_of_list(p.c, k);
-      lists_.push_back({p.input_slots[i], p.input_slots[i + 1], count, count + p.inputs[i + 1].extents.elements()});
+    const update_view u(p.c);
+    for (std::size_t k = 0; k < u.row_lists(); ++k) {
+      const std::size_t indices = u.row_indices_input(k);
+      lists_.push_back({p.input_slots[u.rows_input(k)], p.input_slots[indices], count,
+                        count + p.inputs[indices].extents.elements()});
       count = lists_.back().end;
     }
     chunks_ = device::chunks(count, count * axis_.inner * arrays_.size(), 65536);
@@ -518,7 +570,7 @@ class row_update_kernel final : public kernel {
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (const list& l : lists_)
         for (std::size_t k = l.begin > begin ? l.begin : begin; k < l.end && k < end; ++k)
-          update(f, numbers, reinterpret_cast<const std::int64_t*>(f.buffers[l.numbers])[k - l.begin],
+          update(f, numbers, reinterpret_cast<const std::int64_t*>(f.buffers[l.indices])[k - l.begin],
                  f.buffers[l.rows] + (k - l.begin) * row_bytes_);
     });
   }
@@ -528,7 +580,7 @@ class row_update_kernel final : public kernel {
 
  private:
   struct list {
-    std::uint32_t rows, numbers;  // slots
+    std::uint32_t rows, indices;  // slots
     std::size_t begin, end;       // among all
   };
 
@@ -554,9 +606,9 @@ class row_update_kernel final : public kernel {
   device::chunks chunks_;
 };
 
-WEFT_DECL kernel* prepare_update(const prepare_context& p, const optimizer_layout& of, device::block_function block,
+WEFT_DECL kernel* prepare_update(const prepare_context& p, const update_layout& of, device::block_function block,
                                  advance_function advance) {
-  if (row_lists(p.c) > 0) return new row_update_kernel(p, of, block, advance);
+  if (update_view(p.c).row_lists() > 0) return new row_update_kernel(p, of, block, advance);
   return new update_kernel(p, of, block, advance);
 }
 
@@ -566,11 +618,12 @@ WEFT_COLD_END
 
 }  // namespace detail
 
-/// Operands: the variable, its slots, the hyperparameters that are values of the graph, the gradient.
+/// Operands: as `update_view` has them.
 template <class Optimizer, class T>
 struct update_op {
   static constexpr const char* name = Optimizer::name;
-  static constexpr const char* update_rule = Optimizer::name;
+  static constexpr const update_layout* update = &detail::layout_of<Optimizer>;
+  using attributes = update_attributes;
   static constexpr bool writes = true;
   static constexpr fusion_kind part = [] {
     if constexpr (requires { Optimizer::part; })
@@ -579,7 +632,7 @@ struct update_op {
       return fusion_kind::none;
   }();
 
-  static kernel* prepare(const prepare_context& p) {
+  static kernel* prepare(const prepare_context& p, const attributes&) {
     return detail::prepare_update(p, detail::layout_of<Optimizer>,
                                   detail::unfused<detail::update_block<Optimizer, T, false>>(),
                                   detail::advance_numbers<Optimizer, T>);
@@ -587,6 +640,7 @@ struct update_op {
   static constexpr operand_use use(const node_def&, std::size_t operand) {
     return operand <= detail::slots_of<Optimizer> ? operand_use::update : operand_use::read;
   }
+  static std::string attributes_text(const node_def& c) { return update_view(c).attributes_text(); }
 };
 
 namespace detail {

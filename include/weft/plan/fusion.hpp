@@ -1,5 +1,6 @@
 #pragma once
 
+#include <weft/ops/update.hpp>
 #include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN
@@ -55,8 +56,9 @@ class fusion {
   }
 
   std::uint32_t product_of_update(std::uint32_t n) const {
-    if (p_.def(n).inputs.size() != 2) return none;  // its rate is computed in the step
-    const value gradient = p_.def(n).inputs[1];
+    const update_view update(p_.def(n));
+    if (update.computes_hyperparameters() || update.row_lists() > 0) return none;
+    const value gradient = update.gradient();
     const std::uint32_t m = p_.index_of(gradient);
     const bool possible =
         p_.op(m).adds_to_variables && is_private(gradient) && p_.nodes[m].on == p_.nodes[n].on && !reads_variable(m);

@@ -42,7 +42,7 @@ class kernel_preparation {
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;
     if (p_.op(i.node).part == fusion_kind::descent)
-      fusion = {own.input_slots[0], -detail::literal_value<double>(own.c.literals[0]), true};
+      fusion = {own.input_slots[update_view::variable_input()], -update_view(own.c).descent_rate(), true};
     else
       fusion = {own.output_slots[0], 1, false, prepare(i.node, own), &own};
     return prepare(i.leader, leading, &fusion);

@@ -27,12 +27,8 @@ void assign_lanes(program& p, const Info& info) {
   };
   const auto elements = [&](std::uint32_t b) { return static_cast<double>(info(b).extents.elements()); };
   const auto multiply_adds = [&](std::uint32_t n) {
-    if (p.op(n).part != fusion_kind::product) return 0.0;
-    const shape c = info(p.nodes[n].first_buffer).extents;
-    if (p.def(n).attributes.size() == 2)  // matrices, of any number
-      return elements(p.buffer_of(p.def(n).inputs[0])) * static_cast<double>(c[c.rank - 1]);
-    return elements(p.nodes[n].first_buffer) * elements(p.buffer_of(p.def(n).inputs[0])) /
-           static_cast<double>(c[0] ? c[0] : 1);
+    if (!p.op(n).multiply_adds) return 0.0;
+    return p.op(n).multiply_adds(info(p.buffer_of(p.def(n).inputs[0])).extents, info(p.nodes[n].first_buffer).extents);
   };
   sequence<double> lane_free(p.lanes.size(), 0), available(p.buffers.size(), 0);
   sequence<std::uint32_t> made_on(p.buffers.size(), none);

@@ -58,45 +58,45 @@ inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, co
 }
 
 /// The inputs of an update but for the gradient, and what else there is to it.
-inline node_def update_without_gradient(graph& g, const update_definition& how, symbol variable) {
+inline node_def update_without_gradient(graph& g, const update_definition& how, symbol variable,
+                                        std::uint32_t& computed) {
   node_def c;
   c.op = how.op;
   c.inputs = {variable.id()};
   for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
-  std::int64_t computed = 0;
   for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
     const hyperparameter& h = how.hyperparameters[k];
     c.literals.push_back(literal_bits(h.number()));
     if (h.is_number()) continue;
     if (h.node().builder() != &g)
       throw error(error_code::invalid_argument, how.op->name, "a hyperparameter is a value of another graph");
-    computed |= std::int64_t{1} << k;
+    computed |= 1u << k;
     c.inputs.push_back(h.node().id());
   }
-  if (computed) c.attributes = {computed};
   c.outputs = {variable.info()};
   return c;
 }
 
 inline symbol record_update(graph& g, const update_definition& how, symbol variable, symbol gradient) {
   const graph::device_scope beside(g, g[variable.id().node].device);
-  node_def c = update_without_gradient(g, how, variable);
+  std::uint32_t computed = 0;
+  node_def c = update_without_gradient(g, how, variable, computed);
   sequence<value> lists;
   const operation* sums = nullptr;
   if (!how.by_rows || !find_rows(g, gradient.id(), lists, sums)) {
     c.inputs.push_back(gradient.id());
+    c.attributes = words_of(update_attributes{computed, 0, false});
     return g.record(static_cast<node_def&&>(c));
   }
   // The same of a gradient that others have summed, for who feeds it: no step runs it otherwise.
-  const std::int64_t computed = computed_hyperparameters(c);
   node_def summed = c;
   node_def touched;
   touched.op = &operation_of<placeholder_op>;
   touched.outputs = {{dtype::int64, shape(variable.extents()[0])}};
   summed.inputs.push_back(gradient.id());
   summed.inputs.push_back({g.add(static_cast<node_def&&>(touched), g[variable.id().node].name + "/touched"), 0});
-  summed.attributes = {computed, 1};
-  const std::uint32_t of_summed = g.add(static_cast<node_def&&>(summed), g[variable.id().node].name + "/summed");
+  summed.attributes = words_of(update_attributes{computed, 1, true});
+  g.add(static_cast<node_def&&>(summed), g[variable.id().node].name + "/summed");
 
   node_def by_number;
   by_number.op = sums;
@@ -106,7 +106,7 @@ inline symbol record_update(graph& g, const update_definition& how, symbol varia
     by_number.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});
   const std::uint32_t node = g.record(static_cast<node_def&&>(by_number)).id().node;
   for (std::uint32_t k = 0; k < lists.size(); ++k) c.inputs.push_back({node, k});
-  c.attributes = {computed, static_cast<std::int64_t>(lists.size() / 2), static_cast<std::int64_t>(of_summed)};
+  c.attributes = words_of(update_attributes{computed, lists.size() / 2, false});
   return g.record(static_cast<node_def&&>(c));
 }
 

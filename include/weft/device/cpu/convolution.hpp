@@ -17,7 +17,7 @@ namespace detail {
 
 template <class T>
 kernel* make_convolution(convolution_kind, const convolution_shape&, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, loop_kernel* epilogue = nullptr);
+                         std::uint32_t out, epilogue_kernel* epilogue = nullptr);
 
 // A template, so that a program that does not convolve compiles no convolution.
 template <class T>
@@ -27,7 +27,7 @@ kernel* make_convolution_of(convolution_kind k, const convolution_shape& s) {
 
 template <class T>
 kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                               std::uint32_t out, loop_kernel* epilogue) {
+                               std::uint32_t out, epilogue_kernel* epilogue) {
 #if defined(WEFT_HAS_DNNL)
   constexpr bool is_float = std::is_same_v<T, float>;
   if constexpr (is_float || std::is_same_v<T, bfloat16>)
@@ -48,7 +48,7 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
 /// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
 template <class T>
 kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, loop_kernel* epilogue) {
+                         std::uint32_t out, epilogue_kernel* epilogue) {
   kernel* const dense = make_dense_convolution<T>(k, s, a, b, out, epilogue);
   if constexpr (!is_storage_type<T>)
     if (k != convolution_kind::forward && sparse_convolution_kernel<T>::handles(s)) {
@@ -63,7 +63,7 @@ kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::ui
 /// result = images convolved with filters, then the epilogue, which is taken over.
 template <class T>
 kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::uint32_t filters, std::uint32_t out,
-                         loop_kernel* epilogue) {
+                         epilogue_kernel* epilogue) {
   return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, epilogue);
 }
 

@@ -94,7 +94,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   /// better. Slots of what is read (images or filters, then filters or what arrives at the result) and of what is
   /// written; takes over the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                      std::uint32_t out, loop_kernel* epilogue) {
+                      std::uint32_t out, epilogue_kernel* epilogue) {
     if (s.batch < 4 || (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16())) return nullptr;
     return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
   }

@@ -41,7 +41,7 @@ class convolution_kernel final : public kernel {
  public:
   /// Takes over the epilogue: a kernel that reads the result and writes it in place.
   convolution_kernel(const convolution_shape& s, bool gradient, std::uint32_t in, std::uint32_t filters,
-                     std::uint32_t out, loop_kernel* epilogue)
+                     std::uint32_t out, epilogue_kernel* epilogue)
       : shape_(s), gradient_(gradient), in_(in), filters_(filters), out_(out), epilogue_(epilogue) {
     const std::int64_t reach_height = (s.window_height - 1) * s.dilation_height;
     const std::int64_t reach_width = (s.window_width - 1) * s.dilation_width;
@@ -172,7 +172,7 @@ class convolution_kernel final : public kernel {
   convolution_shape shape_;
   bool gradient_;
   std::uint32_t in_, filters_, out_;
-  loop_kernel* epilogue_;
+  epilogue_kernel* epilogue_;
   weft::detail::padded_image image_{};
   weft::detail::window_runs runs_{};
   std::int64_t out_height_, out_width_, row_step_;

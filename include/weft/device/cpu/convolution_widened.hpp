@@ -27,7 +27,7 @@ class widened_convolution_kernel final : public kernel {
   /// `of_floats` makes a kernel that reads slots 0 and 1 and writes slot 2: images, filters and result; filters, what
   /// arrives and images; or images, what arrives and filters. Takes over the epilogue.
   widened_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                             loop_kernel* epilogue, kernel* (*of_floats)(kind, const convolution_shape&))
+                             epilogue_kernel* epilogue, kernel* (*of_floats)(kind, const convolution_shape&))
       : kind_(k), batch_(static_cast<std::size_t>(s.batch)), slots_{a, b, out}, epilogue_(epilogue) {
     const std::size_t image = s.image_elements(), result = s.out_elements(), filters = s.filter_elements();
     // From 8 to 16 MB of images and results at a time; or four to seven images, for libraries cut those.
@@ -113,7 +113,7 @@ class widened_convolution_kernel final : public kernel {
   kind kind_;
   std::size_t batch_, parts_;
   std::uint32_t slots_[3];
-  loop_kernel* epilogue_;
+  epilogue_kernel* epilogue_;
   kernel *larger_, *smaller_ = nullptr;
   // Elements of each operand that belong to one image; and of the operand that all images share.
   std::size_t of_image_[3] = {}, whole_[3] = {};

@@ -33,7 +33,7 @@ class dnnl_kernel : public kernel {
   virtual bool prepare() = 0;
 
   /// The kernel, which takes over the epilogue; or null, and the kernel is gone, if it cannot be prepared.
-  static kernel* prepared(dnnl_kernel* made, loop_kernel* epilogue) {
+  static kernel* prepared(dnnl_kernel* made, epilogue_kernel* epilogue) {
     if (made->prepare()) {
       made->epilogue_ = epilogue;
       return made;
@@ -64,7 +64,7 @@ class dnnl_kernel : public kernel {
   }
 
   dnnl_primitive_attr_t attributes_ = nullptr;
-  loop_kernel* epilogue_ = nullptr;
+  epilogue_kernel* epilogue_ = nullptr;
 
  private:
   static std::size_t scratch_lines(const weft::detail::dnnl_code& code) {

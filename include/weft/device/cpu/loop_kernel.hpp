@@ -10,7 +10,7 @@ WEFT_COLD_BEGIN
 namespace weft::device {
 
 /// A loop and its buffers: the kernel of every fused expression, reduction, and their gradients.
-class loop_kernel final : public kernel {
+class loop_kernel final : public epilogue_kernel {
  public:
   /// Of each operand of the loop: the slot of its buffer; and of outputs how many elements they have.
   struct buffers {
@@ -34,9 +34,8 @@ class loop_kernel final : public kernel {
     take_memory(chunks_, body_.scratch_bytes(), 1);
   }
 
-  /// Takes memory for what so many pieces combine, each for itself, in so many calls of run_part. False if the loop
-  /// cannot be run in pieces of rows: a divisor is for all of it.
-  bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) {
+  /// False if a divisor is for all of it.
+  bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) override {
     if (output_divisor_ != 1 || divided_input_ >= 0) return false;
     for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = body_.rows_share_output(k);
     take_memory(pieces, body_.rows_scratch_bytes(), calls);
@@ -58,15 +57,11 @@ class loop_kernel final : public kernel {
   // WEFT_DECL here too: this is the class's key function.
   WEFT_DECL void run(const kernel_context& f) override;
 
-  /// Runs rows [begin, end) of `rows` along the outermost axis. Where results are combined, after `prepare_pieces` of
-  /// `max_parts` and one call after the other, from row 0 on.
-  void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows);
-  static constexpr std::size_t max_parts = 16;
-
-  /// Runs them as one of the pieces that were prepared, on any thread: between these two.
-  void clear_pieces(const kernel_context& f) { clear_combined(operands_in(f).out); }
-  void merge_pieces(const kernel_context& f, std::size_t pieces) { merge(operands_in(f).out, pieces); }
-  void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end, std::size_t rows);
+  void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) override;
+  void clear_pieces(const kernel_context& f) override { clear_combined(operands_in(f).out); }
+  void merge_pieces(const kernel_context& f, std::size_t pieces) override { merge(operands_in(f).out, pieces); }
+  void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end,
+                 std::size_t rows) override;
 
   std::size_t memory_bytes() const override { return memory_.memory_bytes() + divided_.memory_bytes(); }
   std::string describe() const override { return words_.print ? words_.print(words_.what, words_.of) : words_.what; }

@@ -19,14 +19,14 @@ class matmul_kernel final : public kernel {
  public:
   /// Takes over the epilogue: a kernel that reads c and writes it in place.
   matmul_kernel(const matmul_batch& all, std::uint32_t a, std::uint32_t b, std::uint32_t c, accumulator<T> alpha = 1,
-                accumulator<T> beta = 0, loop_kernel* epilogue = nullptr)
+                accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr)
       : product_(all.each), count_(all.count), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
     const std::size_t rows = product_.m * count_;
     if (!epilogue_ || all.outer == 0 || rows <= 2 * panel_rows()) return;
     if (count_ == 1 && product_.transpose_a) return;
     if (is_storage_type<T> && count_ == 1) return;  // it would be widened anew for each panel
     const std::size_t panels = rows / panel_rows() < all.outer ? rows / panel_rows() : all.outer;
-    if (epilogue_->prepare_pieces(loop_kernel::max_parts, panels)) panels_ = panels, outer_ = all.outer;
+    if (epilogue_->prepare_pieces(epilogue_kernel::max_parts, panels)) panels_ = panels, outer_ = all.outer;
   }
   ~matmul_kernel() override { delete epilogue_; }
 
@@ -93,14 +93,14 @@ class matmul_kernel final : public kernel {
   std::size_t count_;
   std::uint32_t a_, b_, c_;
   accumulator<T> alpha_, beta_;
-  loop_kernel* epilogue_;
+  epilogue_kernel* epilogue_;
   std::size_t panels_ = 0, outer_ = 0;
 };
 
 /// A product of T, by who multiplies it fastest; takes over the epilogue.
 template <class T>
 kernel* make_matmul_kernel(const matmul_batch& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
-                           accumulator<T> alpha = 1, accumulator<T> beta = 0, loop_kernel* epilogue = nullptr) {
+                           accumulator<T> alpha = 1, accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr) {
 #if defined(WEFT_HAS_DNNL)
   if constexpr (std::is_same_v<T, bfloat16>)
     if (alpha == 1 && beta == 0 && s.count == 1)

@@ -187,7 +187,7 @@ class pooling_kernel final : public kernel {
  public:
   /// Takes over the epilogue: a kernel that reads the result and writes it in place.
   pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                 loop_kernel* epilogue = nullptr)
+                 epilogue_kernel* epilogue = nullptr)
       : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
     const auto images = static_cast<std::size_t>(s.batch);
     chunks_ = images * s.image_elements() / 32768 + 1;
@@ -263,7 +263,7 @@ class pooling_kernel final : public kernel {
 
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
-  loop_kernel* epilogue_;
+  epilogue_kernel* epilogue_;
   std::size_t chunks_;
   bool in_pieces_;
   sequence<float> floats_;  // of half and bfloat16: an image for each chunk
@@ -275,7 +275,7 @@ kernel* make_max_pool(const convolution_shape& s, std::uint32_t images, std::uin
 }
 template <class T>
 kernel* make_max_pool_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                               std::uint32_t out, loop_kernel* epilogue) {
+                               std::uint32_t out, epilogue_kernel* epilogue) {
   return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out, epilogue);
 }
 template <class T>
@@ -289,7 +289,7 @@ kernel* make_average_pool(const convolution_shape& s, std::uint32_t images, std:
 }
 template <class T>
 kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out,
-                                   loop_kernel* epilogue) {
+                                   epilogue_kernel* epilogue) {
   return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out, epilogue);
 }
 

@@ -208,35 +208,33 @@ const update_codes& compiled_optimizer() {
 WEFT_COLD_BEGIN
 
 /// Where the hyperparameters are that are values of the graph, and the scalar slots.
-inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, const weft::detail::optimizer_layout& of,
+inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                           std::size_t computed, std::size_t scalars) {
-  std::size_t next = 1 + of.slots;
+  const update_view u(p.c);
   for (std::size_t i = 0; i < of.hyperparameters; ++i)
-    if ((weft::detail::computed_hyperparameters(p.c) >> i) & 1)
-      l.point(computed + i * sizeof(void*), p.input_slots[next++]);
+    if (u.is_computed(i)) l.point(computed + i * sizeof(void*), p.input_slots[u.hyperparameter_input(i)]);
   for (std::size_t i = 0; i < of.slots; ++i)
     if (of.is_scalar(i)) {
-      l.point(scalars, p.input_slots[1 + i]);
+      l.point(scalars, p.input_slots[update_view::slot_input(i)]);
       scalars += sizeof(void*);
     }
 }
 /// Where the variable is, and the other slots.
-inline void point_arrays(launch_kernel::launch& l, const prepare_context& p, const weft::detail::optimizer_layout& of,
+inline void point_arrays(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                          std::size_t arrays, std::size_t alignment) {
-  for (std::size_t i = 0; i <= of.slots; ++i)
-    if (i == 0 || !of.is_scalar(i - 1)) {
-      l.point(arrays, p.input_slots[i], alignment);
-      arrays += sizeof(void*);
-    }
+  l.point(arrays, p.input_slots[update_view::variable_input()], alignment);
+  for (std::size_t i = 0; i < of.slots; ++i)
+    if (!of.is_scalar(i)) l.point(arrays += sizeof(void*), p.input_slots[update_view::slot_input(i)], alignment);
 }
 
 template <class Optimizer, class T>
 void add_row_updates(launch_kernel& k, const prepare_context& p, const function& code,
                      const update_numbers<Optimizer, T>& numbers) {
-  const weft::detail::optimizer_layout& layout = weft::detail::layout_of<Optimizer>;
+  const update_layout& layout = weft::detail::layout_of<Optimizer>;
   const axis_rows rows(p.inputs[0].extents, 0);
-  for (std::size_t i = 0; i < weft::detail::row_lists(p.c); ++i) {
-    const std::size_t list = weft::detail::input_of_list(p.c, i);
+  const update_view u(p.c);
+  for (std::size_t i = 0; i < u.row_lists(); ++i) {
+    const std::size_t list = u.rows_input(i);
     check_size(p.c.op->name, p.inputs[list].extents);
     row_update_body<Optimizer, T> body{};
     body.elements = static_cast<std::uint32_t>(p.inputs[list].extents.elements());
@@ -248,13 +246,13 @@ void add_row_updates(launch_kernel& k, const prepare_context& p, const function&
     point_numbers(l, p, layout, offset_in(body, body.of.numbers.computed), offset_in(body, body.of.numbers.scalar));
     point_arrays(l, p, layout, offset_in(body, body.of.array), 1);
     l.point(offset_in(body, body.of.gradient), p.input_slots[list]);
-    l.point(offset_in(body, body.number), p.input_slots[list + 1]);
+    l.point(offset_in(body, body.number), p.input_slots[u.row_indices_input(i)]);
   }
 }
 
 template <class Optimizer, class T>
 kernel* prepare_update(const prepare_context& p, device&) {
-  const weft::detail::optimizer_layout& layout = weft::detail::layout_of<Optimizer>;
+  const update_layout& layout = weft::detail::layout_of<Optimizer>;
   constexpr std::size_t lanes = 16 / sizeof(T);
   using body_type = update_body<Optimizer, T, static_cast<int>(lanes)>;
   weft::detail::check_update(p, layout);
@@ -273,7 +271,7 @@ kernel* prepare_update(const prepare_context& p, device&) {
   }
   if (n == 0) return k.release();
   if constexpr (weft::detail::updates_by_rows<Optimizer>)
-    if (weft::detail::row_lists(p.c) > 0) {
+    if (update_view(p.c).row_lists() > 0) {
       add_row_updates<Optimizer, T>(*k, p, codes.rows, numbers);
       return k.release();
     }
@@ -285,7 +283,7 @@ kernel* prepare_update(const prepare_context& p, device&) {
   l.aligned_blocks = blocks_for((n + lanes - 1) / lanes, body_type::unroll);
   point_numbers(l, p, layout, offset_in(body, body.numbers.computed), offset_in(body, body.numbers.scalar));
   point_arrays(l, p, layout, offset_in(body, body.array), 16);
-  l.point(offset_in(body, body.gradient), p.input_slots[p.c.inputs.size() - 1], 16);
+  l.point(offset_in(body, body.gradient), p.input_slots[update_view(p.c).gradient_input()], 16);
   return k.release();
 }
 
