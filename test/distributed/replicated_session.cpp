@@ -71,7 +71,7 @@ std::pair<examples, classes> data_of(int step, int index, int workers = 1) {
 std::vector<float> values_of(const graph& g, session& s) {
   std::vector<float> all;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (!g[n].def.op->update_rule) continue;
+    if (!g[n].def.op->update) continue;
     const std::uint32_t variable = g[n].def.inputs[0].node;  // not the slots, which are the server's
     const auto* data = reinterpret_cast<const float*>(s.state_of(variable).data.data());
     all.insert(all.end(), data, data + s.variable_info(variable).extents.elements());
