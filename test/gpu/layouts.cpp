@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(images_of_any_height_and_width_train_as_on_the_cpu) {
       const auto [found, found_dx, trained] = step(batch);
       const auto [expected, expected_dx, trained_too] = same(batch);
       BOOST_TEST((found.extents() == expected.extents()));
-      BOOST_TEST_CONTEXT("images of " << to_string(size) << (layout == gpu::layout_policy::channels_first ? ", channels first" : "")) {
+      BOOST_TEST_CONTEXT("images of " << to_string(size)
+                                      << (layout == gpu::layout_policy::channels_first ? ", channels first" : "")) {
         check_close(found, expected);
         check_close(found_dx, expected_dx);
       }
