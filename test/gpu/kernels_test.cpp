@@ -2,6 +2,7 @@
 #include <gpu/compare.hpp>
 #include <weft/graph/random.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/ops/transpose.hpp>
 
 using namespace weft;
 using compare::input;
