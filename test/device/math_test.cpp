@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/math.hpp>
@@ -22,7 +25,18 @@ std::vector<isa> instruction_sets() {
   return sets;
 }
 
-// Bit patterns from end to end, the range where the functions live, and the special values.
+// New in every run; WEFT_RANDOM_FROM says which instead.
+std::uint64_t seed() {
+  static const std::uint64_t s = [] {
+    const char* const given = std::getenv("WEFT_RANDOM_FROM");
+    const std::uint64_t from = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    std::printf("numbers at random from WEFT_RANDOM_FROM=%llu\n", static_cast<unsigned long long>(from));
+    return from;
+  }();
+  return s;
+}
+
+// Numbers at random, bit patterns from end to end, the range where the functions live, and the special values.
 template <class T>
 std::vector<T> arguments() {
   using bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -63,6 +77,14 @@ std::vector<T> arguments() {
     x.push_back(-value);
   }
   x.push_back(limits::quiet_NaN());
+  std::mt19937_64 random(seed());
+  for (int i = 0; i < 100'000; ++i) {
+    const bits b = static_cast<bits>(random());
+    T value;
+    std::memcpy(&value, &b, sizeof value);
+    x.push_back(value);
+    x.push_back(std::ldexp(static_cast<T>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 16) - 36));
+  }
   return x;
 }
 

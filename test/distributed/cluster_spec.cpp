@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_in_words) {
   says(invalid, "both /job:ps/task:0 and /job:ps/task:1", [] { cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:1"}}; });
   says(invalid, "given twice", [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"ps", "127.0.0.1:2"}}; });
   for (const char* bad : {"", "1ps", "p-s", "p/s", "_ps"})
-    says(invalid, "no job name", [&] { cluster_spec{{bad, "127.0.0.1:1"}}; });
+    says(invalid, "a job name is a letter", [&] { cluster_spec{{bad, "127.0.0.1:1"}}; });
   const cluster_spec cluster{{"ps", "127.0.0.1:1"}};
   says(error_code::not_found, "no job 'worker'", [&] { cluster.task_address("worker", 0); });
   says(error_code::not_found, "no task 1 in job 'ps'", [&] { cluster.task_address("ps", 1); });

@@ -352,7 +352,7 @@ BOOST_AUTO_TEST_CASE(the_tasks_of_a_user_share_a_secret_by_themselves) {
   BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") != first);
   BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") ==
              proof_of(cluster_secret("handed over by a launcher")));
-  CHECK_SAYS(here.in_process(own_proof, "short"), "that of WEFT_SECRET) has 5 bytes; it needs 16 at least");
+  CHECK_SAYS(here.in_process(own_proof, "short"), "that of WEFT_SECRET) needs at least 16 bytes and has 5");
 }
 
 BOOST_AUTO_TEST_CASE(tasks_that_need_a_secret_at_the_same_time_get_the_same) {
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(a_secret_that_others_could_know_is_refused) {
   }
   ::chmod(here.file().c_str(), 0600);
   ::chmod(here.file().parent_path().c_str(), 0777);
-  CHECK_SAYS(here.in_process(own_proof), "others may write to it");
+  CHECK_SAYS(here.in_process(own_proof), "nobody else may write to it");
   ::chmod(here.file().parent_path().c_str(), 0700);
   const fs::path elsewhere = here.path / "elsewhere";
   fs::rename(here.file(), elsewhere);
@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(a_secret_that_others_could_know_is_refused) {
   fs::remove(here.file());
   std::ofstream(here.file()) << "half";
   ::chmod(here.file().c_str(), 0600);
-  CHECK_SAYS(here.in_process(own_proof), "has 4 bytes; it needs 16 at least");
+  CHECK_SAYS(here.in_process(own_proof), "needs at least 16 bytes and has 4");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_may_be_named) {

@@ -21,7 +21,7 @@ namespace {
 using transports = boost::mpl::list<in_process, tcp>;
 
 std::vector<parameter_spec> two_variables(int ps_tasks, const update_rule& rule = {"gradient_descent", {1.0}},
-                                         std::size_t elements = 1000) {
+                                          std::size_t elements = 1000) {
   return {{"w", element_type::float32, elements, 0, rule}, {"b", element_type::float64, 10, ps_tasks - 1, rule}};
 }
 
@@ -48,7 +48,6 @@ std::vector<std::string> run(int ps_tasks, int workers, Work work, std::vector<j
 void all_well(const std::vector<std::string>& problems) {
   for (const std::string& each : problems) BOOST_TEST(each == "");
 }
-
 
 struct answered {
   frame_kind kind = frame_kind::heartbeat;  // which nobody answers with: none came
@@ -271,7 +270,8 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
       lie.nonce[0] ^= 1;
       BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)).kind == frame_kind::failure);
       BOOST_CHECK(ask(stream, frame_kind::share, 0, std::vector<std::byte>(7)).kind == frame_kind::failure);
-      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(right.offer())).kind == frame_kind::acknowledge);
+      BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(right.offer())).kind ==
+                  frame_kind::acknowledge);
       BOOST_CHECK(ask(stream, frame_kind::pull, in_segment, {}).kind == frame_kind::values);
     }
     {
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     const std::string too_long = test::failure(error_code::invalid_argument, [&] {
       basic_parameter_client<T>(here, long_name, consistency::asynchronous, 7, 20s);
     });
-    if (!contains(too_long, "of 5000 bytes is to be sent, at most 4096 can be")) throw std::runtime_error(too_long);
+    if (!contains(too_long, "must have at most 4096 bytes and has 5000")) throw std::runtime_error(too_long);
     const graph_identity wordy(7, 0, std::string(5000, 's'));  // settings are cut, by all alike
     basic_parameter_client<T> client(here, two_variables(1), consistency::asynchronous, wordy, 20s);
     values gradient(1), now(0), short_one(0, 10);
@@ -659,38 +659,41 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_travel_alone, T, transports) {
   for (const bool shared : {false, true}) {
     server_options options;
     options.shared_memory = shared;
-    all_well(run<T>(1, 2, [&](basic_server<T>& here) {
-      basic_parameter_client<T> client(here, a_table(), consistency::asynchronous, 7, 20s);
-      client.initialise(table_values().in(), 20s);
-      table_values now, elsewhere, all;
-      client.pull(now.out(), 20s);
-      for (int step = 0; step < steps; ++step) {
-        const std::int64_t at = here.index() == 0 ? step % 9 * 100 : 999 - step;
-        // Once in a while many, and sometimes to another place, so that all values are due.
-        std::vector<std::int64_t> numbers{at};
-        for (std::int64_t k = at + 1; step % 20 == 7 && k < 1000; ++k) numbers.push_back(k);
-        table_values& to = step % 13 == 5 ? elsewhere : now;
-        client.push_pull(client.first_step() + step, row_gradient(numbers, 1).in(), to.out(), 20s);
-        if (step % 13 == 5) client.push_pull(client.first_step() + step, row_gradient({}, 1).in(), now.out(), 20s);
-        for (const std::int64_t k : numbers) BOOST_REQUIRE(now.table[static_cast<std::size_t>(4 * k)] <= -1);
-      }
-      if (here.index() == 1) {
-        client.done(20s);
-      } else {  // Once no more come, what was brought in parts is what there is.
-        for (const deadline until = 20s; !until.expired() && all.bias[0] > -2 * steps;) client.pull(all.out(), 20s);
-        BOOST_TEST(all.bias[0] == -2.0f * steps);
-        client.push_pull(client.first_step() + steps, row_gradient({}, 1).in(), elsewhere.out(), 20s);
-        client.pull(all.out(), 20s);
-        BOOST_TEST((elsewhere.table == all.table));
-        float sum = 0, expected = 0;
-        for (const float x : all.table) sum += x;
-        for (int step = 0; step < steps; ++step)
-          for (const std::int64_t first : {step % 9 * 100, 999 - step})
-            expected -= step % 20 == 7 ? 4.0f * static_cast<float>(1000 - first) : 4.0f;
-        BOOST_TEST(sum == expected);
-        client.done(20s);
-      }
-    }, nullptr, options));
+    all_well(run<T>(
+        1, 2,
+        [&](basic_server<T>& here) {
+          basic_parameter_client<T> client(here, a_table(), consistency::asynchronous, 7, 20s);
+          client.initialise(table_values().in(), 20s);
+          table_values now, elsewhere, all;
+          client.pull(now.out(), 20s);
+          for (int step = 0; step < steps; ++step) {
+            const std::int64_t at = here.index() == 0 ? step % 9 * 100 : 999 - step;
+            // Once in a while many, and sometimes to another place, so that all values are due.
+            std::vector<std::int64_t> numbers{at};
+            for (std::int64_t k = at + 1; step % 20 == 7 && k < 1000; ++k) numbers.push_back(k);
+            table_values& to = step % 13 == 5 ? elsewhere : now;
+            client.push_pull(client.first_step() + step, row_gradient(numbers, 1).in(), to.out(), 20s);
+            if (step % 13 == 5) client.push_pull(client.first_step() + step, row_gradient({}, 1).in(), now.out(), 20s);
+            for (const std::int64_t k : numbers) BOOST_REQUIRE(now.table[static_cast<std::size_t>(4 * k)] <= -1);
+          }
+          if (here.index() == 1) {
+            client.done(20s);
+          } else {  // Once no more come, what was brought in parts is what there is.
+            for (const deadline until = 20s; !until.expired() && all.bias[0] > -2 * steps;) client.pull(all.out(), 20s);
+            BOOST_TEST(all.bias[0] == -2.0f * steps);
+            client.push_pull(client.first_step() + steps, row_gradient({}, 1).in(), elsewhere.out(), 20s);
+            client.pull(all.out(), 20s);
+            BOOST_TEST((elsewhere.table == all.table));
+            float sum = 0, expected = 0;
+            for (const float x : all.table) sum += x;
+            for (int step = 0; step < steps; ++step)
+              for (const std::int64_t first : {step % 9 * 100, 999 - step})
+                expected -= step % 20 == 7 ? 4.0f * static_cast<float>(1000 - first) : 4.0f;
+            BOOST_TEST(sum == expected);
+            client.done(20s);
+          }
+        },
+        nullptr, options));
   }
 }
 
@@ -716,12 +719,14 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
         bytes.resize(bytes.size() + 4 * floats);
         return bytes;
       };
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {1000}, 4)), "the number 1000, and there are 1000");
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "number 7 behind 7");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {1000}, 4)),
+                 "the index 1000, which is not in [0, 1000)");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "index 7 after 7");
       CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(std::uint64_t{1} << 61, {}, 0)), "has bytes for 0");
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes are left behind");
+      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes follow them");
       BOOST_TEST(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)) == "");
-      BOOST_CHECK_THROW(refusal(stream, frame_kind::push_pull, std::vector<std::byte>(16)), error);  // the connection ends
+      BOOST_CHECK_THROW(refusal(stream, frame_kind::push_pull, std::vector<std::byte>(16)),
+                        error);  // the connection ends
       auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       BOOST_TEST(refusal(another, frame_kind::enroll, enroll) == "");
       BOOST_CHECK_THROW(refusal(another, frame_kind::push_pull, std::vector<std::byte>(16 + 8 + 1001 * 24)), error);
@@ -729,8 +734,8 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
       const auto refused = [&](const row_gradient& g) {
         return test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); });
       };
-      CHECK_SAYS(refused({{5, 4}, 1}), "number 4 behind 5");
-      CHECK_SAYS(refused({{-1}, 1}), "the number -1, and there are 1000");
+      CHECK_SAYS(refused({{5, 4}, 1}), "index 4 after 5");
+      CHECK_SAYS(refused({{-1}, 1}), "the index -1, which is not in [0, 1000)");
       CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "'table' from");
       CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "(element 12)");
       client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);
@@ -738,9 +743,8 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
       client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
       BOOST_TEST(client.was_duplicate());
       BOOST_TEST((now.table[12] == -2));
-      BOOST_CHECK_EXCEPTION(
-          (basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s)), error,
-          test::says(error_code::failed_precondition, "of rows, or of all elements"));
+      BOOST_CHECK_EXCEPTION((basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s)),
+                            error, test::says(error_code::failed_precondition, "of rows, or of all elements"));
     }
     basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
   }));

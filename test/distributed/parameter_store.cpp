@@ -33,8 +33,8 @@ struct halving {
 
 BOOST_AUTO_TEST_CASE(rules_work_on_mixed_element_types) {
   const std::vector<parameter_spec> variables{{"f", element_type::float32, 3, 0, {"momentum", {0.5, 0.9}}},
-                                             {"elsewhere", element_type::float32, 5, 1, {"momentum", {0.5, 0.9}}},
-                                             {"d", element_type::float64, 2, 0, {"gradient_descent", {0.1}}}};
+                                              {"elsewhere", element_type::float32, 5, 1, {"momentum", {0.5, 0.9}}},
+                                              {"d", element_type::float64, 2, 0, {"gradient_descent", {0.1}}}};
   parameter_store store(variables, 0, 1 << 20);
   BOOST_TEST(store.bytes() == 2 * 8 + 3 * 4u);  // doubles first
   const auto start = bytes_of({1, 2}, {1, 2, 3});
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
   BOOST_CHECK_EXCEPTION(parameter_store(variables, 0, 1 << 30), error, test::says(error_code::resource_exhausted));
   // The slots of all variables count: two of 400 bytes with as much again for each one's momentum.
   const std::vector<parameter_spec> two{{"v", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}},
-                                       {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
+                                        {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
   // Of rows it is remembered which have changed: as much again, at most.
@@ -341,16 +341,17 @@ BOOST_AUTO_TEST_CASE(rows_that_are_not_what_they_should_be_are_refused_in_words)
   };
   CHECK_SAYS(refused(message()), "ends before the rows of 'table'");
   CHECK_SAYS(refused(message().floats({0})), "ends before the rows of 'table'");
-  CHECK_SAYS(refused(message().count(2).numbers(0, 1).floats({1, 2})), "says that 2 rows of 'table' follow, and has bytes for 1");
-  CHECK_SAYS(refused(message().count(~std::uint64_t{0})), "says that 18446744073709551615 rows");
+  CHECK_SAYS(refused(message().count(2).numbers(0, 1).floats({1, 2})),
+             "announces 2 rows of 'table' and has bytes for 1");
+  CHECK_SAYS(refused(message().count(~std::uint64_t{0})), "announces 18446744073709551615 rows");
   CHECK_SAYS(refused(message().count(std::uint64_t{1} << 60)), "and has bytes for 0");  // times 16 it is 0
-  CHECK_SAYS(refused(message().count(1).numbers(4).floats({1, 2})), "have the number 4, and there are 4");
-  CHECK_SAYS(refused(message().count(1).numbers(-1).floats({1, 2})), "have the number -1, and there are 4");
-  CHECK_SAYS(refused(message().count(2).numbers(2, 2).floats({1, 2, 3, 4})), "number 2 behind 2; they ascend");
-  CHECK_SAYS(refused(message().count(2).numbers(3, 1).floats({1, 2, 3, 4})), "number 1 behind 3; they ascend");
+  CHECK_SAYS(refused(message().count(1).numbers(4).floats({1, 2})), "have the index 4, which is not in [0, 4)");
+  CHECK_SAYS(refused(message().count(1).numbers(-1).floats({1, 2})), "have the index -1, which is not in [0, 4)");
+  CHECK_SAYS(refused(message().count(2).numbers(2, 2).floats({1, 2, 3, 4})), "index 2 after 2; indices ascend");
+  CHECK_SAYS(refused(message().count(2).numbers(3, 1).floats({1, 2, 3, 4})), "index 1 after 3; indices ascend");
   CHECK_SAYS(refused(message().count(5).numbers(0, 1, 2, 3, 3).floats({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})),
-             "are 5, and it has 4");
-  CHECK_SAYS(refused(message().count(1).numbers(1).floats({1, 2, 3})), "4 bytes are left behind");
+             "are 5; it has 4");
+  CHECK_SAYS(refused(message().count(1).numbers(1).floats({1, 2, 3})), "4 bytes follow them");
   BOOST_TEST((floats_of(store) == std::vector<float>(9)));  // nothing was applied
   // And in the list of variables.
   detail::enroll_message said{consistency::asynchronous, 7, rows_and_a_whole({"gradient_descent", {1.0}})};

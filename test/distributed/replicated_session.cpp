@@ -1,14 +1,14 @@
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
+#include <poll.h>
+#include <unistd.h>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <poll.h>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
@@ -571,11 +571,11 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
     return problems.empty() ? std::string() : problems.front();
   };
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int32_t>(g, "n", 0, variable_kind::averaged); }),
-                      "averaged over workers is float or double, not int32"));
+                      "averaged over workers must be float or double, not int32"));
   BOOST_TEST(contains(refused([](graph& g) { variable<float>(g, "n", 0.0f, variable_kind::counter); }),
-                      "a counter is one std::int64_t or std::int32_t"));
+                      "a counter must be one std::int64_t or std::int32_t"));
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
-                      "a counter is one std::int64_t or std::int32_t"));
+                      "a counter must be one std::int64_t or std::int32_t"));
 }
 
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {

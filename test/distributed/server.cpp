@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
   const played_server silent(cluster, [](tcp::stream&) {});
   server worker(cluster, "worker", 0, options);
   const std::string text = failure(error_code::deadline_exceeded, [&] { worker.wait_ready(500ms); });
-  CHECK_SAYS(text, "still waits for /job:ps/task:0 (it takes a connection and does not answer)");
+  CHECK_SAYS(text, "still waits for /job:ps/task:0 (it accepts a connection and does not answer)");
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_closes_a_channel_in_the_handshake_is_named) {
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
     const std::string text = failure(error_code::resource_exhausted, [&] {
       for (;;) calls.push_back(network.connect(ps.address()));
     });
-    CHECK_SAYS(text, "can be opened here: Too many open files");
+    CHECK_SAYS(text, ": Too many open files");
     const double before = processor_seconds();
     std::this_thread::sleep_for(500ms);
     BOOST_TEST(processor_seconds() - before < 0.1);
@@ -448,10 +448,10 @@ BOOST_AUTO_TEST_CASE(tasks_with_different_secrets_do_not_meet) {
   server ps(cluster, "ps", 0, with_secret("one secret of many bytes"));
   server worker(cluster, "worker", 0, with_secret("another one of many bytes"));
   const std::string text = failure(error_code::unauthenticated, [&] { worker.wait_ready(10s); });
-  CHECK_SAYS(text, "connect to /job:ps/task:0: what listens at " + to_string(ps.address()) +
+  CHECK_SAYS(text, "connect to /job:ps/task:0: the process that listens at " + to_string(ps.address()) +
                        " does not know this task's secret");
   const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(300ms); });
-  CHECK_SAYS(missing, "one that came with another secret than its own was turned away");
+  CHECK_SAYS(missing, "a task with another secret than its own was rejected");
 }
 
 BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
@@ -518,7 +518,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(channels_that_nobody_takes_up_are_few_and_do_not_s
   const std::string text = failure(error_code::resource_exhausted, [&] {
     for (int i = 0; i < 100; ++i) worker.open_channel(0, "channel " + std::to_string(i), 10s);
   });
-  CHECK_SAYS(text, "/job:worker/task:0 has 16 channels that nobody has taken up");
+  CHECK_SAYS(text, "/job:worker/task:0 has 16 channels that nobody has accepted; at most 16 may wait");
   BOOST_CHECK_NO_THROW(ps.accept_channel(1, "channel 3", 1s));
   BOOST_CHECK_NO_THROW(worker.open_channel(0, "one more", 300ms));
   // Whoever opened it waits no longer.

@@ -133,6 +133,42 @@ BOOST_AUTO_TEST_CASE(training_is_the_same_in_either_layout) {
   BOOST_TEST(count(first_text, "to channels last") == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(images_of_any_height_and_width_train_as_on_the_cpu) {
+  [[maybe_unused]] const some_gpu here;
+  using images = dims<2, dyn<"height">, dyn<"width">, 3>;
+  for (const gpu::layout_policy layout : {gpu::layout_policy::channels_first, gpu::layout_policy::channels_last}) {
+    const with_layouts policy(layout);
+    graph g;
+    auto x = placeholder<float, images>(g, "x");
+    auto w1 = variable<float, dims<3, 3, 3, 4>>(g, "w1", init::normal{.stddev = 0.3});
+    auto w2 = variable<float, dims<2, 3, 4, 5>>(g, "w2", init::normal{.stddev = 0.3});
+    auto first = let(tanh(conv2d<conv2d_options{.stride = 2}>(x, w1)));
+    auto second = let(conv2d<conv2d_options{.stride = {1, 2}, .pad = padding::valid}>(first, w2));
+    auto pooled = let(avg_pool2d<2, 2, padding::same>(max_pool2d<2, 1>(second)));
+    auto loss = let(mean(square(pooled)));
+    auto dx = std::get<0>(gradients(loss, x));
+    auto train = gradient_descent{.learning_rate = 0.1}.minimize(loss);
+    session s{g, on_gpu};
+    session_on_cpu host{g, {.threads = 1}};
+    auto step = s.prepare(fetch(pooled, dx, train), feed(x));
+    auto same = host.prepare(fetch(pooled, dx, train), feed(x));
+    for (const shape& size : {shape(2, 8, 9, 3), shape(2, 13, 10, 3), shape(2, 8, 9, 3), shape(2, 5, 10, 3)}) {
+      tensor<float, images> batch(size);
+      for (std::size_t i = 0; i < batch.elements(); ++i) batch.data()[i] = std::sin(0.7f * static_cast<float>(i));
+      const auto [found, found_dx, trained] = step(batch);
+      const auto [expected, expected_dx, trained_too] = same(batch);
+      BOOST_TEST((found.extents() == expected.extents()));
+      BOOST_TEST_CONTEXT("images of " << to_string(size)
+                                      << (layout == gpu::layout_policy::channels_first ? ", channels first" : "")) {
+        check_close(found, expected);
+        check_close(found_dx, expected_dx);
+      }
+    }
+    check_close(s.run(fetch(w1)), host.run(fetch(w1)));
+    check_close(s.run(fetch(w2)), host.run(fetch(w2)));
+  }
+}
+
 #if defined(WEFT_GPU_EMULATION)
 BOOST_AUTO_TEST_CASE(the_planner_takes_channels_last_where_nothing_is_gained) {
   [[maybe_unused]] const some_gpu here;

@@ -8,9 +8,9 @@ namespace weft {
 /// height, width] (NCHW). Their extents, and what a user sees of them, are the same.
 enum class image_layout : unsigned char { channels_last, channels_first };
 
-/// Whether values of these extents lie differently in the two.
-inline bool has_layout(const shape& extents) {
-  return extents.rank == 4 && extents[3] > 1 && extents[1] * extents[2] > 1;
+/// Whether values of these extents lie differently in the two, or may: dynamic extents are negative.
+inline bool has_layout(const shape& declared) {
+  return declared.rank == 4 && declared[3] != 1 && (declared[1] != 1 || declared[2] != 1);
 }
 
 /// The extents in the order in which the elements lie.

@@ -85,7 +85,8 @@ class basic_all_reduce {
       : here_(here), options_(std::move(options)), idle_(here.network(), here.waiting()) {
     if (options_.job.empty()) options_.job = here.job();
     if (here.job() != options_.job)
-      throw error(error_code::invalid_argument, "all_reduce", here.name() + " is not in job '" + options_.job + "'");
+      throw error(error_code::invalid_argument, "all_reduce",
+                  {"only tasks of job '", options_.job, "' take part; this is ", here.name()});
     options_.chunk = std::max<std::size_t>(options_.chunk / 64 * 64, 64);
     rank_ = static_cast<std::size_t>(here.index());
     size_ = static_cast<std::size_t>(here.cluster().num_tasks(options_.job));
@@ -134,7 +135,8 @@ class basic_all_reduce {
   mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
     if (!memory_ || bytes == 0) return {};
     if (broken_ || late_)
-      throw error(error_code::failed_precondition, operation, "the last call of the group has not come to its end");
+      throw error(error_code::failed_precondition, operation,
+                  "the last call has not completed; repeat it, or make a new group");
     broken_ = true;
     std::vector<shared_segment> segments = share(bytes, until);
     broken_ = false;
@@ -172,7 +174,7 @@ class basic_all_reduce {
       throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
     if (late_ && !(*late_ == asked))
       throw error(error_code::failed_precondition, operation,
-                  "the last call has run out of time and has not come to its end; repeat it, with the same array");
+                  "the last call ran out of time and has not completed; repeat it with the same array");
     if (!late_) {
       ++calls_;
       stage_ = 0;
@@ -263,7 +265,7 @@ class basic_all_reduce {
       std::optional<error> problem = someone_gone();
       if (!problem && state_of(rank) == task_state::left) problem = diagnose(rank);
       if (!problem && until.expired())
-        problem = error(error_code::deadline_exceeded, operation, "nothing in time from " + name(rank));
+        problem = error(error_code::deadline_exceeded, operation, {"received nothing in time from ", name(rank)});
       if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
       return std::chrono::duration_cast<std::chrono::nanoseconds>(
           until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
@@ -278,8 +280,8 @@ class basic_all_reduce {
       memory_->run(data, call, asked.weight, block == blocks_.end() ? std::span<const shared_segment>{} : *block, look);
     } catch (const detail::reduce_disagreement& other) {
       throw error(error_code::failed_precondition, operation,
-                  name(other.rank) + " disagrees with " + here_.name() + " about all-reduce number " +
-                      std::to_string(calls_) + "; all ranks must make the same calls in the same order");
+                  {name(other.rank), " disagrees with ", here_.name(), " about all-reduce number ", calls_,
+                   "; all ranks must make the same calls in the same order"});
     }
   }
 
@@ -390,13 +392,13 @@ class basic_all_reduce {
         if (its.kind != frame_kind::group) detail::message_reader::malformed();
         said = detail::group_message::read(its_words);
       } catch (const error& problem) {
-        throw error(problem.code(), operation, name(each->rank) + ": " + problem.sentence());
+        throw error(problem.code(), operation, {name(each->rank), ": ", problem.sentence()});
       }
       if (its.step != mine.step)
-        refuse(*each, "seed is ", std::to_string(static_cast<std::uint64_t>(its.step)), std::to_string(graph.seed));
-      if (its.tag != graph.hash) refuse(*each, "graph has hash ", std::to_string(its.tag), std::to_string(graph.hash));
+        refuse(*each, "seed is ", str_cat({static_cast<std::uint64_t>(its.step)}), str_cat({graph.seed}));
+      if (its.tag != graph.hash) refuse(*each, "graph has hash ", str_cat({its.tag}), str_cat({graph.hash}));
       if (said.settings != printable(graph.settings))
-        refuse(*each, "settings are ", "'" + said.settings + "'", "'" + graph.settings + "'");
+        refuse(*each, "settings are ", str_cat({"'", said.settings, "'"}), str_cat({"'", graph.settings, "'"}));
       if (said.applies_nonfinite != ours.applies_nonfinite)
         refuse(*each, "gradients that are not finite are ", said.applies_nonfinite ? "applied" : "refused",
                ours.applies_nonfinite ? "applied" : "refused");
@@ -405,8 +407,8 @@ class basic_all_reduce {
 
   [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
     throw error(error_code::failed_precondition, operation,
-                name(other.rank) + " does not train the same model: its " + what + its + ", that of " + here_.name() +
-                    " " + mine + "; run the same program with the same flags");
+                {name(other.rank), " does not train the same model: its ", what, its, ", that of ", here_.name(), " ",
+                 mine, "; run the same program with the same flags"});
   }
 
   // ---- recursive doubling ----
@@ -598,9 +600,8 @@ class basic_all_reduce {
     const frame_header& its = from.in.header();
     if (its.kind != frame_kind::reduce || its.request != calls_)
       throw error(error_code::failed_precondition, operation,
-                  name(from.rank) + " is in its all-reduce number " + std::to_string(its.request) + ", " +
-                      here_.name() + " in number " + std::to_string(calls_) +
-                      "; all ranks must make the same calls in the same order");
+                  {name(from.rank), " is in its all-reduce number ", its.request, ", ", here_.name(), " in number ",
+                   calls_, "; all ranks must make the same calls in the same order"});
   }
 
   /// Repeats `step`, which returns how many bytes it moved, until `complete`.
@@ -623,9 +624,10 @@ class basic_all_reduce {
         continue;
       }
       if (until.expired())  // the call may be repeated
-        throw error(error_code::deadline_exceeded, operation,
-                    "nothing in time from " + name(from.rank) +
-                        (to.rank == from.rank ? "" : ", or nothing taken by " + name(to.rank)));
+        throw error(
+            error_code::deadline_exceeded, operation,
+            {"received nothing in time from ", name(from.rank),
+             to.rank == from.rank ? "" : ", or could send nothing to ", to.rank == from.rank ? "" : name(to.rank)});
       typename T::wait_item items[2] = {{&from.stream, reads && !from.in.complete(), &to == &from && !to.out.idle()},
                                         {&to.stream, false, !to.out.idle()}};
       if (!idle_.pause(std::span(items).first(&to == &from ? 1 : 2), until)) continue;

@@ -25,7 +25,7 @@ struct task_id {
   friend bool operator==(const task_id&, const task_id&) = default;
 };
 
-inline std::string to_string(const task_id& task) { return "/job:" + task.job + "/task:" + std::to_string(task.index); }
+inline std::string to_string(const task_id& task) { return str_cat({"/job:", task.job, "/task:", task.index}); }
 
 /// Which jobs a cluster has, and where each of their tasks listens. As in TensorFlow, equal on every task: its hash is
 /// compared when tasks meet.
@@ -70,14 +70,16 @@ class cluster_spec {
   }
 
   void add_job(std::string_view job, std::vector<endpoint> tasks) {
-    const auto fail = [](const std::string& why) { throw error(error_code::invalid_argument, "cluster_spec", why); };
+    const auto fail = [](std::initializer_list<piece> why) {
+      throw error(error_code::invalid_argument, "cluster_spec", why);
+    };
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
     if (job.empty() || !letter(job[0]) ||
         !std::all_of(job.begin(), job.end(), [&](char c) { return letter(c) || other(c); }))
-      fail("'" + std::string(job) + "' is no job name: a letter, then letters, digits and underscores");
+      fail({"a job name is a letter, then letters, digits and underscores; '", std::string(job), "' is not"});
     const std::string name(job);
-    if (jobs_.contains(name)) fail("job '" + name + "' is given twice");
+    if (jobs_.contains(name)) fail({"job '", name, "' is given twice; give every job once"});
     std::map<std::string, task_id> taken;
     for (const auto& [other_job, places] : jobs_)
       for (std::size_t i = 0; i < places.size(); ++i) taken[to_string(places[i])] = {other_job, static_cast<int>(i)};
@@ -86,8 +88,8 @@ class cluster_spec {
       const task_id here{name, static_cast<int>(i)};
       const auto [earlier, fresh] = taken.try_emplace(to_string(tasks[i]), here);
       if (!fresh)
-        fail(to_string(tasks[i]) + " is the address of both " + to_string(earlier->second) + " and " + to_string(here) +
-             "; give every task its own");
+        fail({to_string(tasks[i]), " is the address of both ", to_string(earlier->second), " and ", to_string(here),
+              "; give every task its own"});
     }
     jobs_.emplace(name, std::move(tasks));
   }
@@ -114,11 +116,11 @@ class cluster_spec {
     const auto found = jobs_.find(std::string(job));
     if (found == jobs_.end())
       throw error(error_code::not_found, "cluster_spec",
-                  "no job '" + std::string(job) + "' in the cluster " + to_string(*this));
+                  {"there is no job '", std::string(job), "' in the cluster ", to_string(*this)});
     if (index < 0 || static_cast<std::size_t>(index) >= found->second.size())
-      throw error(error_code::not_found, "cluster_spec",
-                  "no task " + std::to_string(index) + " in job '" + std::string(job) + "', which has " +
-                      std::to_string(found->second.size()));
+      throw error(
+          error_code::not_found, "cluster_spec",
+          {"there is no task ", index, " in job '", std::string(job), "', which has ", found->second.size(), " tasks"});
     return found->second[static_cast<std::size_t>(index)];
   }
 
@@ -164,7 +166,7 @@ class cluster_spec {
     for (const auto& [job, places] : cluster.jobs_) {
       if (!text.empty()) text += ';';
       text += job + '=';
-      for (std::size_t i = 0; i < places.size(); ++i) text += (i ? "," : "") + to_string(places[i]);
+      for (std::size_t i = 0; i < places.size(); ++i) append(text, {(i ? "," : ""), to_string(places[i])});
     }
     return text;
   }

@@ -164,7 +164,7 @@ class handshake {
     if (!challenged_ || !same_digest(proof_of("refuses", {said}), received_proof())) {
       // Anybody could have said it: its words are not repeated.
       if (read_error(said, "handshake").code() == error_code::unauthenticated) stranger();
-      throw error(error_code::unavailable, "handshake", "it turns this task away");
+      throw error(error_code::unavailable, "handshake", "the peer rejects this task");
     }
     refusal_ = read_error(said, "handshake");
     at_ = phase::over;
@@ -193,7 +193,7 @@ class handshake {
     throw error(error_code::invalid_argument, "handshake", "the peer broke the protocol");
   }
   [[noreturn]] static void stranger() {
-    throw error(error_code::unauthenticated, "handshake", "it does not know this task's secret");
+    throw error(error_code::unauthenticated, "handshake", "the peer does not know this task's secret");
   }
 
   static const_bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }

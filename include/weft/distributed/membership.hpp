@@ -76,7 +76,7 @@ class membership {
   /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
   std::string set_lost(std::size_t rank, const std::string& why) {
     end(rank, incarnation(rank), task_state::lost, why, false);
-    return to_string(tasks_[rank]) + " " + why;
+    return str_cat({to_string(tasks_[rank]), " ", why});
   }
 
   // ---- what others have told ----
@@ -138,17 +138,17 @@ class membership {
         if (!needed(tasks_[i])) continue;
         const member& of = known_[i];
         if (state(i) == task_state::lost && !dispensable(tasks_[i]))
-          throw error(error_code::unavailable, "wait_ready", to_string(tasks_[i]) + " " + of.reason);
+          throw error(error_code::unavailable, "wait_ready", {to_string(tasks_[i]), " ", of.reason});
         if (state(i) != task_state::awaited) continue;
         if (of.refusal) throw *of.refusal;
-        missing += (missing.empty() ? "" : ", ") + to_string(tasks_[i]);
-        if (!of.reason.empty()) missing += " (" + of.reason + ")";
+        append(missing, {missing.empty() ? "" : ", ", to_string(tasks_[i])});
+        if (!of.reason.empty()) append(missing, {" (", of.reason, ")"});
       }
       if (missing.empty()) return;
       if (until.expired())
         throw error(error_code::deadline_exceeded, "wait_ready",
-                    to_string(tasks_[self_]) + " still waits for " + missing +
-                        "; start them, or look there for why they ended" + (note_.empty() ? "" : "; " + note_));
+                    {to_string(tasks_[self_]), " still waits for ", missing,
+                     "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
       wait(lock, until);
     }
   }
@@ -190,13 +190,14 @@ class membership {
     const bool says_why = fate.state == task_state::left && fate.reason != left_because({});
     const bool follows = first_lost_ && *first_lost_ != rank && (!says_why || names(fate.reason, *first_lost_));
     const bool unknown = fate.reason.empty() || (seen_going && fate.state == task_state::left && !says_why);
-    std::string sentence = to_string(tasks_[rank]) + " " +
-                           (unknown               ? otherwise
-                            : says_why && follows ? left_because({})
-                                                  : fate.reason);
+    std::string sentence = str_cat({to_string(tasks_[rank]), " ",
+                                    (unknown               ? otherwise
+                                     : says_why && follows ? left_because({})
+                                                           : fate.reason)});
     if (follows) {
-      const std::string first = to_string(tasks_[*first_lost_]) + " " + known_[*first_lost_].reason;
-      sentence = fate.state == task_state::lost ? sentence + "; before that, " + first : first + "; then " + sentence;
+      const std::string first = str_cat({to_string(tasks_[*first_lost_]), " ", known_[*first_lost_].reason});
+      sentence = fate.state == task_state::lost ? str_cat({sentence, "; before that, ", first})
+                                                : str_cat({first, "; then ", sentence});
     }
     return error(error_code::unavailable, operation, sentence);
   }
@@ -229,7 +230,7 @@ class membership {
   };
 
   static std::string left_because(const std::string& why) {
-    return why.empty() ? "has left the cluster" : "has left the cluster after an error: " + why;
+    return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
   }
 
   /// Whether a sentence is about this task.

@@ -37,9 +37,8 @@ class message_writer {
   message_writer& text(std::string_view value) {
     if (value.size() > max_text_bytes)
       throw error(error_code::invalid_argument, "message",
-                  "a text of " + std::to_string(value.size()) + " bytes is to be sent, at most " +
-                      std::to_string(max_text_bytes) + " can be; shorten the name that begins '" +
-                      printable(value, 64) + "'");
+                  {"a text must have at most ", max_text_bytes, " bytes and has ", value.size(),
+                   "; shorten the name that begins '", printable(value, 64), "'"});
     number(static_cast<std::uint32_t>(value.size()));
     const auto* from = reinterpret_cast<const std::byte*>(value.data());
     bytes_.insert(bytes_.end(), from, from + value.size());
@@ -75,7 +74,7 @@ class message_reader {
   }
 
   [[noreturn]] static void malformed() {
-    throw error(error_code::invalid_argument, "message", "a malformed message came from the peer");
+    throw error(error_code::invalid_argument, "message", "the peer has sent a malformed message");
   }
 
  private:
@@ -217,11 +216,11 @@ inline error read_error(const_bytes bytes, const std::string& operation) {
 /// A gradient that nobody should train with.
 inline error nonfinite_gradient(const char* operation, const std::string& worker, const std::string& variable,
                                 std::size_t element, std::int64_t step) {
-  return error(error_code::invalid_argument, operation,
-               "the gradient of '" + variable + "' from " + worker + " is not finite in step " + std::to_string(step) +
-                   " (element " + std::to_string(element) +
-                   "); lower the learning rate, look for such numbers in the data, or have it applied "
-                   "(server_options::not_finite)");
+  return error(
+      error_code::invalid_argument, operation,
+      {"the gradient of '", variable, "' from ", worker, " is not finite in step ", step, " (element ", element,
+       "); lower the learning rate, look for such numbers in the data, or let "
+       "server_options::not_finite apply it"});
 }
 
 }  // namespace weft::detail

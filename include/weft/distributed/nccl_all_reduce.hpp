@@ -115,16 +115,15 @@ class basic_nccl_all_reduce {
     const int count = gpus ? gpus->count() : 0;
     if (count == 0)
       throw error(error_code::unavailable, "all_reduce",
-                  here.name() + " has no GPU to reduce on: " +
-                      (gpus ? gpus->reason() : std::string("this program knows none: include <weft/cuda.hpp>")));
+                  {here.name(), " has no GPU to reduce on: ",
+                   gpus ? gpus->reason() : "this program contains no GPU code; include <weft/cuda.hpp>"});
     const std::string& host = here.cluster().task_address(here.job(), here.index()).host;
     int before = 0;
     for (int i = 0; i < here.index(); ++i) before += here.cluster().task_address(here.job(), i).host == host;
     if (before >= count)
       throw error(error_code::failed_precondition, "all_reduce",
-                  here.name() + " is number " + std::to_string(before + 1) + " of the tasks on " + host +
-                      ", which has " + std::to_string(count) +
-                      " GPU(s): NCCL takes one GPU for each task; start fewer tasks there, or use collective");
+                  {"NCCL needs a GPU for each task; ", here.name(), " is number ", before + 1, " of the tasks on ",
+                   host, ", which has ", count, " GPU(s); start fewer tasks there, or use collective"});
     return gpus->at(before);
   }
 
@@ -159,8 +158,9 @@ class basic_nccl_all_reduce {
           throw here_.members().diagnose(first_rank_ + r, incarnations_[r], "all_reduce", "is gone");
       }
       if (until.expired())
-        throw error(error_code::unavailable, "all_reduce",
-                    "another rank has not made the same call in time; NCCL gives its group up then");
+        throw error(
+            error_code::unavailable, "all_reduce",
+            "another rank has not made the same call in time, and NCCL gives its group up then; make a new one");
     };
   }
 
@@ -172,7 +172,7 @@ class basic_nccl_all_reduce {
       staging_ = device_.allocate(data.size_bytes());
       if (!staging_)
         throw error(error_code::resource_exhausted, "all_reduce",
-                    "the GPU has no room for " + std::to_string(data.size_bytes()) + " bytes of gradients");
+                    {"cannot allocate ", data.size_bytes(), " bytes on the GPU for gradients"});
       staging_bytes_ = data.size_bytes();
     }
     auto* there = reinterpret_cast<Element*>(staging_);

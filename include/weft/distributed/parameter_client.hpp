@@ -56,12 +56,13 @@ class basic_parameter_client {
     const int tasks = here.cluster().num_tasks(job);
     if (tasks == 0)
       throw error(error_code::failed_precondition, "parameter_client",
-                  "the cluster has no job '" + job + "' to hold the variables");
+                  {"the cluster needs a job '", job,
+                   "' to hold the variables and has none; add it, or set server_options::ps_job"});
     for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)
         throw error(error_code::invalid_argument, "parameter_client",
-                    "variable '" + variable.name + "' is placed on /job:" + job +
-                        "/task:" + std::to_string(variable.ps_task) + ", the cluster has " + std::to_string(tasks));
+                    {"variable '", variable.name, "' is placed on /job:", job, "/task:", variable.ps_task,
+                     "; the job has ", tasks, " tasks"});
     links_.resize(static_cast<std::size_t>(tasks));
     for (int task = 0; task < tasks; ++task) {
       link& to = links_[static_cast<std::size_t>(task)];
@@ -189,14 +190,13 @@ class basic_parameter_client {
   template <typename Bytes>
   void check(const char* operation, std::span<const Bytes> given) const {
     if (given.size() != variables_.size())
-      throw error(
-          error_code::invalid_argument, operation,
-          std::to_string(given.size()) + " buffers are given for " + std::to_string(variables_.size()) + " variables");
+      throw error(error_code::invalid_argument, operation,
+                  {variables_.size(), " variables need a buffer each; ", given.size(), " are given"});
     for (std::size_t i = 0; i < given.size(); ++i)
       if (given[i].size() != variables_[i].bytes())
         throw error(error_code::invalid_argument, operation,
-                    "the buffer for '" + variables_[i].name + "' has " + std::to_string(given[i].size()) +
-                        " bytes, the variable " + std::to_string(variables_[i].bytes()));
+                    {"the buffer for '", variables_[i].name, "' needs ", variables_[i].bytes(), " bytes and has ",
+                     given[i].size()});
   }
 
   void check_gradients(std::span<const const_bytes> given) const {
@@ -284,7 +284,7 @@ class basic_parameter_client {
       const std::size_t padding = detail::rows_begin(from.whole_bytes) - from.whole_bytes;
       detail::read_row_lists(const_bytes(from.changed).subspan(padding), variables_, from.order, from.lists);
     } catch (const error& problem) {
-      throw error(problem.code(), "push_pull", peer(from) + ": " + problem.sentence());
+      throw error(problem.code(), "push_pull", {peer(from), ": ", problem.sentence()});
     }
     for (std::size_t k = 0; k < from.order.size(); ++k) {
       const detail::row_list& list = from.lists[k];
@@ -315,8 +315,8 @@ class basic_parameter_client {
         if (each.stream.is_open()) continue;
         auto opened = here_.open_channel(each.rank, detail::parameter_channel, until);
         if (each.incarnation != 0 && opened.incarnation != each.incarnation)
-          throw error(error_code::unavailable, "connect to " + peer(each),
-                      peer(each) + " was started again; the variables that it held are gone");
+          throw error(error_code::unavailable, str_cat({"connect to ", peer(each)}),
+                      {peer(each), " was started again; the variables that it held are gone"});
         each.incarnation = opened.incarnation;
         each.known.clear();
         each.stream = std::move(opened.stream);
@@ -495,7 +495,7 @@ class basic_parameter_client {
 
   void place(link& each) {
     const frame_header& answer = each.in.header();
-    if (answer.request != requests_) throw error(error_code::internal, "", "an answer to another request came");
+    if (answer.request != requests_) throw error(error_code::internal, "", "the server has answered another request");
     if (answer.kind == frame_kind::failure) {
       if (answer.payload_length > detail::max_control_bytes) detail::message_reader::malformed();
       each.failure.resize(static_cast<std::size_t>(answer.payload_length));
@@ -503,14 +503,13 @@ class basic_parameter_client {
     }
     if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
         (answer.flags & in_segment) != (each.flags & in_segment) || (answer.flags & changed_rows & ~each.flags) != 0)
-      throw error(error_code::invalid_argument, "", "an answer came that is not to this kind of request");
+      throw error(error_code::invalid_argument, "", "the server's answer does not fit this kind of request");
     if (answer.flags & changed_rows) return place_rows(each, answer.payload_length);
     std::uint64_t wanted = 0;
     for (const mutable_bytes piece : each.target) wanted += piece.size();
     if (answer.payload_length != wanted)
       throw error(error_code::invalid_argument, "",
-                  "an answer of " + std::to_string(answer.payload_length) + " bytes came where " +
-                      std::to_string(wanted) + " were due");
+                  {"the server's answer needs ", wanted, " bytes and has ", answer.payload_length});
     each.in.payload_to(each.target);
   }
 
@@ -519,8 +518,7 @@ class basic_parameter_client {
     const std::size_t least = detail::rows_begin(each.whole_bytes);
     if (bytes < least)
       throw error(error_code::invalid_argument, "",
-                  "an answer of " + std::to_string(bytes) + " bytes came where " + std::to_string(least) +
-                      " and rows were due");
+                  {"the server's answer needs at least ", least, " bytes and has ", bytes});
     each.changed.resize(static_cast<std::size_t>(bytes) - each.whole_bytes);
     std::vector<mutable_bytes> pieces;
     for (std::size_t k = 0; k < each.order.size(); ++k)
@@ -534,15 +532,15 @@ class basic_parameter_client {
     try {
       return detail::read_error(by.failure, operation);
     } catch (const error& problem) {
-      return error(problem.code(), operation, peer(by) + ": " + problem.sentence());
+      return error(problem.code(), operation, {peer(by), ": ", problem.sentence()});
     }
   }
 
   error late(const char* operation, const std::vector<link*>& with_whom) const {
     std::string silent;
     for (const link* each : with_whom)
-      if (!each->in.complete()) silent += (silent.empty() ? "" : ", ") + peer(*each);
-    return error(error_code::deadline_exceeded, operation, "no answer in time from " + silent);
+      if (!each->in.complete()) append(silent, {silent.empty() ? "" : ", ", peer(*each)});
+    return error(error_code::deadline_exceeded, operation, {"received no answer in time from ", silent});
   }
 
   std::string peer(const link& each) const { return to_string(here_.members().task(each.rank)); }

@@ -121,7 +121,9 @@ class parameter_service {
       look_around(clock::now());
       if (finished()) break;
       if (!all_came) all_came = have_all_come(workers_come);
-      if (until.expired()) fail_everyone(error(error_code::deadline_exceeded, "join", "the time to serve is over"));
+      if (until.expired())
+        fail_everyone(error(error_code::deadline_exceeded, "join",
+                            "the time to serve has passed, and workers have not said done"));
       if (!moved) sleep(until);
     }
     return report();
@@ -174,7 +176,7 @@ class parameter_service {
       if (to.in.needs_destination()) {
         if (to.at == phase::parked)
           throw error(error_code::invalid_argument, "parameter_server",
-                      "a request came before the answer to the last one");
+                      "the worker has sent a request before the answer to its last one");
         place_payload(from);
         moved += to.in.advance(to.stream);
       }
@@ -191,11 +193,11 @@ class parameter_service {
       drop(from,
            from.done ? std::string()
            : closed  ? "has closed its connection without saying done"
-                     : std::string("broke the protocol: ") + problem.what(),
+                     : str_cat({"broke the protocol: ", problem.what()}),
            closed);
       return true;
     } catch (const std::bad_alloc&) {  // there is no place for what follows the header: the connection cannot go on
-      drop(from, "was given up: " + no_memory(from));
+      drop(from, str_cat({"was given up: ", no_memory(from)}));
       return true;
     }
   }
@@ -213,10 +215,11 @@ class parameter_service {
     const auto exactly = [&](std::uint64_t bytes) {
       if (asked.payload_length != bytes)
         throw error(error_code::invalid_argument, "parameter_server",
-                    std::to_string(asked.payload_length) + " bytes came where " + std::to_string(bytes) + " were due");
+                    {"a request needs ", bytes, " bytes and has ", asked.payload_length});
     };
     if (asked.kind != frame_kind::enroll && !from.enrolled)
-      throw error(error_code::invalid_argument, "parameter_server", "a request came before the list of variables");
+      throw error(error_code::invalid_argument, "parameter_server",
+                  "the worker must send its list of variables before other requests");
     switch (asked.kind) {
       case frame_kind::enroll:
         to.message.resize(static_cast<std::size_t>(asked.payload_length));
@@ -237,8 +240,7 @@ class parameter_service {
         if (bounds.least == bounds.most) exactly(bounds.least);
         if (asked.payload_length < bounds.least || asked.payload_length > bounds.most)
           throw error(error_code::invalid_argument, "parameter_server",
-                      std::to_string(asked.payload_length) + " bytes of gradients came where " +
-                          std::to_string(bounds.least) + " to " + std::to_string(bounds.most) + " can be");
+                      {"gradients need ", bounds.least, " to ", bounds.most, " bytes and have ", asked.payload_length});
         take_payload(to);
         break;
       }
@@ -277,7 +279,7 @@ class parameter_service {
           return share(from);
         default:
           throw error(error_code::invalid_argument, "parameter_server",
-                      "this kind of request is not for a parameter server");
+                      "a parameter server does not take this kind of request");
       }
     } catch (const error& problem) {
       answer_failure(from, problem);
@@ -288,8 +290,7 @@ class parameter_service {
 
   /// Of the request that is being served.
   static std::string no_memory(const worker& from) {
-    return "there is not the memory for a request of " + std::to_string(from.connection->in.header().payload_length) +
-           " bytes";
+    return str_cat({"cannot allocate ", from.connection->in.header().payload_length, " bytes for a request"});
   }
 
   void enroll(worker& from) {
@@ -299,10 +300,10 @@ class parameter_service {
                                message.mode == consistency::synchronous);
       contract_ = message;
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
-      from.refused = "was refused, for it does not train the same model: " + difference;
+      from.refused = str_cat({"was refused, for it does not train the same model: ", difference});
       throw error(
           error_code::failed_precondition, "parameter_server",
-          name(from) + " does not train the same model: " + difference + "; run the same program with the same flags");
+          {name(from), " does not train the same model: ", difference, "; run the same program with the same flags"});
     }
     from.enrolled = from.took_part = true;
     from.done = false;
@@ -323,7 +324,8 @@ class parameter_service {
   void share(worker& from) {
     link& to = *from.connection;
     if (!here_.may_share_memory(from.rank))
-      throw error(error_code::unimplemented, "parameter_server", "shared memory is switched off");
+      throw error(error_code::unimplemented, "parameter_server",
+                  "this server does not share memory (server_options::shared_memory)");
     to.segment = shared_segment::open(read_offer(to.message), store_.shared_layout().bytes);
     acknowledge(from);
   }
@@ -331,7 +333,8 @@ class parameter_service {
   static bool uses_segment(const link& to, const frame_header& asked) {
     if ((asked.flags & in_segment) == 0) return false;
     if (!to.segment || asked.kind == frame_kind::initialise)
-      throw error(error_code::invalid_argument, "parameter_server", "a request names a segment that is not there");
+      throw error(error_code::invalid_argument, "parameter_server",
+                  "the worker's request names a segment that it has not shared");
     return true;
   }
 
@@ -364,7 +367,7 @@ class parameter_service {
     const frame_header& asked = from.connection->asked;
     if (asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
-                  "an update has step " + std::to_string(asked.step) + "; steps count from 0");
+                  {"an update's step must be at least 0; it is ", asked.step});
     if (from.applied.contains(from.incarnation, asked.step)) return answer_values(from, duplicate);
     link& to = *from.connection;
     store_.read_rows({to.gradients.data(), static_cast<std::size_t>(asked.payload_length)},
@@ -412,10 +415,8 @@ class parameter_service {
 
   error ahead(const worker& one, std::int64_t step, const worker& other, std::int64_t its) const {
     return error(error_code::aborted, "push_pull",
-                 name(one) + " is at step " + std::to_string(step) + ", " + name(other) + " at step " +
-                     std::to_string(its) +
-                     "; in synchronous mode all workers take the same steps: repeat the one that "
-                     "failed");
+                 {name(one), " is at step ", step, ", ", name(other), " at step ", its,
+                  "; in synchronous mode all workers take the same steps: repeat the one that failed"});
   }
 
   bool contributes(const worker& each) const {
@@ -434,7 +435,7 @@ class parameter_service {
 
   error why_gone(const worker& each) const {
     const bool refused = !each.refused.empty() && members_.state(each.rank, each.incarnation) != task_state::lost;
-    if (refused) return error(error_code::unavailable, "push_pull", name(each) + " " + each.refused);
+    if (refused) return error(error_code::unavailable, "push_pull", {name(each), " ", each.refused});
     return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone,
                              true);
   }
@@ -499,9 +500,8 @@ class parameter_service {
     for (worker& each : workers_)
       if (contributes(each))
         answer_failure(each, error(error_code::invalid_argument, "parameter_server",
-                                   "the mean of the workers' gradients is not finite in step " +
-                                       std::to_string(each.connection->asked.step) +
-                                       ", though each of them is; lower the learning rate"));
+                                   {"the mean of the workers' gradients is not finite in step ",
+                                    each.connection->asked.step, ", though each of them is; lower the learning rate"}));
   }
 
   /// Threads for a large step. The workers of this host that wait while it is made leave their cores free.
@@ -640,7 +640,7 @@ class parameter_service {
     }
     if (each.done || each.given_up || now - each.last_asked <= here_.options().idle_worker) return;
     const auto limit = std::chrono::duration_cast<std::chrono::seconds>(here_.options().idle_worker);
-    drop(each, "is there, but has asked for nothing for " + std::to_string(limit.count()) + " s");
+    drop(each, str_cat({"is there, but has asked for nothing for ", limit.count(), " s"}));
     each.given_up = true;
   }
 
@@ -649,16 +649,17 @@ class parameter_service {
     const worker& chief = workers_.front();
     const task_state state = members_.state(chief.rank);
     if (store_.initialised() || (state != task_state::left && state != task_state::lost)) return {};
-    return "the chief, " + name(chief) + ", " + members_.reason(chief.rank) + ", before it initialised the variables";
+    return str_cat(
+        {"the chief, ", name(chief), ", ", members_.reason(chief.rank), ", before it initialised the variables"});
   }
 
   std::string whom_it_waits_for(const worker& waiting) const {
     if (waiting.connection->asked.kind != frame_kind::push_pull)
-      return "the chief, " + name(workers_.front()) + ", has not initialised the variables in time";
+      return str_cat({"the chief, ", name(workers_.front()), ", has not initialised the variables in time"});
     std::string missing;
     for (const worker& each : workers_)
-      if (!contributes(each) && !each.done) missing += (missing.empty() ? "" : ", ") + name(each);
-    return "step " + std::to_string(waiting.connection->asked.step) + " still waits for " + missing;
+      if (!contributes(each) && !each.done) append(missing, {missing.empty() ? "" : ", ", name(each)});
+    return str_cat({"step ", waiting.connection->asked.step, " still waits for ", missing});
   }
 
   bool finished() const {
@@ -673,14 +674,14 @@ class parameter_service {
     std::string missing;
     for (const worker& each : workers_)
       if (!each.connection && members_.state(each.rank) == task_state::awaited) {
-        missing += (missing.empty() ? "" : ", ") + name(each);
-        if (const std::string why = members_.reason(each.rank); !why.empty()) missing += " (" + why + ")";
+        append(missing, {missing.empty() ? "" : ", ", name(each)});
+        if (const std::string why = members_.reason(each.rank); !why.empty()) append(missing, {" (", why, ")"});
       }
     if (missing.empty()) return true;
     if (until.expired())
       fail_everyone(
           error(error_code::deadline_exceeded, "join",
-                here_.name() + " still waits for " + missing + "; start them, or look there for why they ended"));
+                {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended"}));
     return false;
   }
 
@@ -727,18 +728,18 @@ class parameter_service {
       if (each.done)
         result.finished.push_back(name(each));
       else if (state == task_state::lost)
-        result.lost.push_back(name(each) + " " + members_.reason(each.rank));
+        result.lost.push_back(str_cat({name(each), " ", members_.reason(each.rank)}));
       else if (!each.refused.empty())
-        gave_up.push_back(name(each) + " " + each.refused);
+        gave_up.push_back(str_cat({name(each), " ", each.refused}));
       else if (state == task_state::left)
-        gave_up.push_back(name(each) + " " + how_it_left(each));
+        gave_up.push_back(str_cat({name(each), " ", how_it_left(each)}));
       else if (!each.gone.empty())
-        result.lost.push_back(name(each) + " " + each.gone);
+        result.lost.push_back(str_cat({name(each), " ", each.gone}));
     }
     result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
     if (synchronous())
       if (const std::optional<error> gone = why_broken()) {
-        const std::string early = std::string("synchronous training ended early: ") + gone->sentence();
+        const std::string early = str_cat({"synchronous training ended early: ", gone->sentence()});
         result.interrupted = error(error_code::unavailable, here_.name(), early);
         here_.set_failure(error(error_code::unavailable, "join", early));  // for who comes to take a lost one's place
       }

@@ -88,9 +88,10 @@ class parameter_store {
       total += variable.bytes();
       in_slots += variable.bytes() * (layout.arrays() + (takes_means || variable.has_rows() ? 1 : 0));
       if (total + in_slots > max_bytes)
-        throw error(error_code::resource_exhausted, "parameter_server",
-                    "the variables, their slots and the room for gradients need more than the " +
-                        std::to_string(max_bytes) + " bytes that this server may hold");
+        throw error(
+            error_code::resource_exhausted, "parameter_server",
+            {"the variables, their slots and the room for gradients need more than the ", max_bytes,
+             " bytes that this server may hold; raise server_options::max_parameter_bytes, or start more servers"});
       packed_.push_back(static_cast<std::size_t>(whole));
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));
@@ -104,9 +105,8 @@ class parameter_store {
       for (range& each : ranges_)
         each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.layout->arrays());
     } catch (const std::bad_alloc&) {
-      throw error(
-          error_code::resource_exhausted, "parameter_server",
-          "there is not the memory for " + std::to_string(total + in_slots) + " bytes of variables and their slots");
+      throw error(error_code::resource_exhausted, "parameter_server",
+                  {"cannot allocate ", total + in_slots, " bytes for variables and their slots; start more servers"});
     }
     for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
   }

@@ -267,11 +267,11 @@ class replicated_session {
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
-                      "two updates train this variable; on a cluster there is one");
+                      "two updates train this variable; on a cluster a variable may have one");
       if (uses_servers && what.computes_hyperparameters())
         throw error(error_code::unimplemented, graph_[variable].name,
-                    std::string("a hyperparameter of ") + what.layout().name +
-                        " is a value of the graph; where parameter servers make the updates they are numbers");
+                    {"a hyperparameter of ", what.layout().name,
+                     " is a value of the graph; parameter servers need a number, or use collective"});
       update_rule rule{what.layout().name, {}};
       for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) rule.parameters.push_back(what.number(k));
       if (what.row_lists() > 0)
@@ -281,7 +281,7 @@ class replicated_session {
     }
     if (variables_.empty())
       throw error(error_code::failed_precondition, "replicated_session",
-                  "the graph trains nothing: minimize(loss) comes before the session");
+                  "the graph trains nothing; call minimize(loss) before you make the session");
     trained_ = variables_.size();
     find_parts();
     find_averaged_and_counters();
@@ -354,13 +354,14 @@ class replicated_session {
       const value_info info = local_.variable_info(n);
       if (kind == variable_kind::averaged) {
         if (info.type != dtype::float64 && info.type != dtype::float32)
-          throw error(
-              error_code::unimplemented, graph_[n].name,
-              std::string("a variable that is averaged over workers is float or double, not ") + name(info.type));
+          throw error(error_code::unimplemented, graph_[n].name,
+                      {"a variable that is averaged over workers must be float or double, not ", name(info.type)});
         share(n, graph_node::no_node, {}, {"gradient_descent", {-1.0}});  // variable - (-1) * what was added to it
       } else if (kind == variable_kind::counter) {
         if (info.extents.elements() != 1 || (info.type != dtype::int64 && info.type != dtype::int32))
-          throw error(error_code::unimplemented, graph_[n].name, "a counter is one std::int64_t or std::int32_t");
+          throw error(error_code::unimplemented, graph_[n].name,
+                      {"a counter must be one std::int64_t or std::int32_t; this one has ", info.extents.elements(),
+                       " elements of ", name(info.type)});
         std::int64_t first = 0;
         local_.read_variable(n, &first);
         counters_.push_back({n, info.type == dtype::int64 ? first : static_cast<std::int32_t>(first)});
@@ -580,8 +581,8 @@ class replicated_session {
     take_values();
     if (!unfinished_ && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
-                  "a parameter server says that it had applied update " + std::to_string(next_step_) + " of " +
-                      here_.name() + " before; these gradients are lost");
+                  {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
+                   " before; these gradients are lost"});
     ++next_step_;
   }
 
@@ -620,8 +621,8 @@ class replicated_session {
       const std::size_t element = (at - variables_[i].block) / size_of(infos_[i].type);
       if (!made.rank)
         throw error(error_code::invalid_argument, "exchange",
-                    "the mean of the workers' gradients of '" + infos_[i].name + "' is not finite in step " +
-                        std::to_string(next_step_) + ", though each of them is; lower the learning rate");
+                    {"the mean of the workers' gradients of '", infos_[i].name, "' is not finite in step ", next_step_,
+                     ", though each of them is; lower the learning rate"});
       throw detail::nonfinite_gradient("exchange", to_string(task_id{here_.job(), static_cast<int>(*made.rank)}),
                                        infos_[i].name, element, next_step_);
     }
@@ -758,9 +759,10 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
                   "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
                   "deadline if you like; eval(x) makes tensors");
     if (trains_ && owner_.unfinished_)
-      throw error(error_code::failed_precondition, "step",
-                  "the last update has run out of time and not come to its end: call exchange() until it has, before "
-                  "new gradients are computed");
+      throw error(
+          error_code::failed_precondition, "step",
+          "the last update ran out of time and has not completed; call exchange() until it has, then compute new "
+          "gradients");
     if constexpr (correct<mistake>) {
       const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
       constexpr std::size_t own = detail::step_results<F...>::values;
@@ -802,9 +804,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     trains = !updates.empty();
     if (!trains) return r;
     if (updates.size() != owner.trained_)
-      throw error(error_code::unimplemented, "replicated_session",
-                  "a step trains " + std::to_string(updates.size()) + " of the " + std::to_string(owner.trained_) +
-                      " shared variables; it trains all or none");
+      throw error(
+          error_code::unimplemented, "replicated_session",
+          {"a step must train all shared variables or none; this one trains ", updates.size(), " of ", owner.trained_});
     for (const auto& part : owner.parts_) r.fetches.push_back(part.what);
     return r;
   }

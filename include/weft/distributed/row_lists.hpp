@@ -51,22 +51,19 @@ inline std::uint64_t most_row_bytes(std::span<const parameter_spec> variables, s
 /// Throws weft::error (invalid_argument) unless the numbers ascend and are those of rows.
 inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
   const std::size_t each = 8 + what.row_bytes();
-  const auto refuse = [&](const std::string& sentence) {
-    throw error(error_code::invalid_argument, "rows", "the rows of '" + what.name + "' " + sentence);
+  const auto refuse = [&](std::initializer_list<piece> why) {
+    throw error(error_code::invalid_argument, "rows", {"the rows of '", what.name, "' ", str_cat(why)});
   };
   if (bytes.size() % each != 0)
-    refuse("take " + std::to_string(each) + " bytes each, and " + std::to_string(bytes.size()) + " are there");
+    refuse({"take ", each, " bytes each; ", bytes.size(), " bytes are not a whole number of them"});
   const row_list list{bytes.data(), bytes.size() / each, bytes.data() + bytes.size() / each * 8};
-  if (list.count > what.rows())
-    refuse("are " + std::to_string(list.count) + ", and it has " + std::to_string(what.rows()));
+  if (list.count > what.rows()) refuse({"are ", list.count, "; it has ", what.rows()});
   for (std::size_t k = 0; k < list.count; ++k) {
     const std::size_t number = list.number(k);
     if (number >= what.rows())
-      refuse("have the number " + std::to_string(static_cast<std::int64_t>(number)) + ", and there are " +
-             std::to_string(what.rows()));
+      refuse({"have the index ", static_cast<std::int64_t>(number), ", which is not in [0, ", what.rows(), ")"});
     if (k > 0 && number <= list.number(k - 1))
-      refuse("have the number " + std::to_string(number) + " behind " + std::to_string(list.number(k - 1)) +
-             "; they ascend, and none comes twice");
+      refuse({"have the index ", number, " after ", list.number(k - 1), "; indices ascend, and none comes twice"});
   }
   return list;
 }
@@ -81,21 +78,21 @@ inline void read_row_lists(const_bytes bytes, std::span<const parameter_spec> va
     if (!what.has_rows()) continue;
     std::uint64_t count = 0;
     if (bytes.size() < sizeof count)
-      throw error(error_code::invalid_argument, "rows", "the message ends before the rows of '" + what.name + "'");
+      throw error(error_code::invalid_argument, "rows", {"the message ends before the rows of '", what.name, "'"});
     std::memcpy(&count, bytes.data(), sizeof count);
     bytes = bytes.subspan(sizeof count);
     const std::size_t each = 8 + what.row_bytes();
     if (count > bytes.size() / each)
-      throw error(error_code::invalid_argument, "rows",
-                  "the message says that " + std::to_string(count) + " rows of '" + what.name +
-                      "' follow, and has bytes for " + std::to_string(bytes.size() / each));
+      throw error(
+          error_code::invalid_argument, "rows",
+          {"the message announces ", count, " rows of '", what.name, "' and has bytes for ", bytes.size() / each});
     const std::size_t size = static_cast<std::size_t>(count) * each;
     lists[k] = read_row_list(bytes.first(size), what);
     bytes = bytes.subspan(size);
   }
   if (!bytes.empty())
     throw error(error_code::invalid_argument, "rows",
-                std::to_string(bytes.size()) + " bytes are left behind the rows of the last variable");
+                {"the message ends with the rows of the last variable; ", bytes.size(), " bytes follow them"});
 }
 
 }  // namespace weft::detail

@@ -50,7 +50,7 @@ class cluster_secret {
     for (const std::string& folder : folders()) {
       const descriptor at = open_folder(folder, why);
       if (at.number < 0) continue;
-      const std::string path = folder + "/" + file_name;
+      const std::string path = str_cat({folder, "/", file_name});
       for (int attempt = 0; attempt < 2; ++attempt) {
         try {
           return read(at.number, file_name, path, O_NOFOLLOW);
@@ -61,8 +61,8 @@ class cluster_secret {
       }
     }
     throw error(error_code::unavailable, "secret",
-                "there is no place for the secret that this user's tasks share (" + why +
-                    "); set WEFT_SECRET, or server_options::secret, to the same text for every task");
+                {"the secret that this user's tasks share needs a folder, and none will do (", why,
+                 "); set WEFT_SECRET, or server_options::secret, to the same text for every task"});
   }
 
   /// Where it came from, for messages.
@@ -89,11 +89,12 @@ class cluster_secret {
       : origin_(std::move(origin)), proof_(std::as_bytes(std::span(bytes))) {
     if (bytes.size() < least_bytes)
       throw error(error_code::invalid_argument, "secret",
-                  "the secret (" + origin_ + ") has " + std::to_string(bytes.size()) + " bytes; it needs " +
-                      std::to_string(least_bytes) + " at least");
+                  {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size()});
   }
 
-  static std::string because(const std::string& path, int reason) { return path + ": " + std::strerror(reason); }
+  static std::string because(const std::string& path, int reason) {
+    return str_cat({path, ": ", std::strerror(reason)});
+  }
 
   /// Where this process can open nothing at the moment, nothing else is to be concluded.
   static void check_exhausted(const std::string& path, int reason) {
@@ -108,7 +109,7 @@ class cluster_secret {
       struct stat status {};
       // Of another user's home, as some ways to become a user leave it in HOME, nothing is wanted.
       if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
-        found.push_back(std::string(home) + "/.cache/weft");
+        found.push_back(str_cat({std::string(home), "/.cache/weft"}));
     };
     add_home(std::getenv("HOME"));
     if (found.empty()) {
@@ -116,7 +117,7 @@ class cluster_secret {
       passwd entry{}, *user = nullptr;
       if (::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &user) == 0 && user) add_home(user->pw_dir);
     }
-    found.push_back("/tmp/weft-" + std::to_string(::geteuid()));
+    found.push_back(str_cat({"/tmp/weft-", ::geteuid()}));
     return found;
   }
 
@@ -130,12 +131,13 @@ class cluster_secret {
     if (at.number < 0 || ::fstat(at.number, &status) != 0) {
       const int reason = errno;
       check_exhausted(path, reason);
-      why += (why.empty() ? "" : "; ") + because(path, reason);
+      append(why, {why.empty() ? "" : "; ", because(path, reason)});
       return descriptor(-1);
     }
     if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-      throw error(error_code::permission_denied, "secret",
-                  path + " is another user's, or others may write to it; remove it, or take the others' right away");
+      throw error(
+          error_code::permission_denied, "secret",
+          {path, " must be this user's, and nobody else may write to it; remove it, or take the others' right away"});
     return at;
   }
 
@@ -144,13 +146,13 @@ class cluster_secret {
     const auto fail = [&](int reason) {
       check_exhausted(path, reason);
       throw error(error_code::unavailable, "secret",
-                  "the secret that this user's tasks share cannot be written to " + because(path, reason) +
-                      "; set WEFT_SECRET, or server_options::secret, to the same text for every task");
+                  {"the secret that this user's tasks share cannot be written to ", because(path, reason),
+                   "; set WEFT_SECRET, or server_options::secret, to the same text for every task"});
     };
     std::array<std::byte, 40> random;
     fill_random(random);
-    const std::string text = hexadecimal(std::span(random).first(32)) + "\n";
-    const std::string unfinished = "." + hexadecimal(std::span(random).last(8));
+    const std::string text = str_cat({hexadecimal(std::span(random).first(32)), "\n"});
+    const std::string unfinished = str_cat({".", hexadecimal(std::span(random).last(8))});
     {
       const descriptor out(::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                     S_IRUSR | S_IWUSR));
@@ -179,18 +181,20 @@ class cluster_secret {
       const int reason = errno;
       check_exhausted(path, reason);
       throw error(reason == ENOENT ? error_code::not_found : error_code::permission_denied, "secret",
-                  "the secret cannot be read: " + because(path, reason));
+                  {"the secret cannot be read: ", because(path, reason)});
     }
     struct stat status {};
     if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
         (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
       throw error(error_code::permission_denied, "secret",
-                  path + " is not a file of this user's alone (mode 0600); whoever may read it could take part");
+                  {path,
+                   " must be a file of this user's alone (mode 0600), for a reader of it could take part; remove it, "
+                   "or change its mode"});
     std::array<char, max_bytes> room;
     const ssize_t size = ::read(in.number, room.data(), room.size());
     std::string_view text(room.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
     text = text.substr(0, text.find('\n'));
-    return cluster_secret(text, "that of the file " + path);
+    return cluster_secret(text, str_cat({"that of the file ", path}));
   }
 
   static std::string hexadecimal(std::span<const std::byte> bytes) {

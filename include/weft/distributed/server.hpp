@@ -144,12 +144,12 @@ class basic_server {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (rank == rank_) continue;
       const auto lost = [&](std::uint64_t incarnation) {
-        report.lost.push_back(to_string(members_.task(rank)) + " " + members_.reason(rank, incarnation));
+        report.lost.push_back(str_cat({to_string(members_.task(rank)), " ", members_.reason(rank, incarnation)}));
       };
       std::uint64_t awaited = members_.incarnation(rank);
       while (members_.state(rank) == task_state::alive && !stopping()) {
         if (until.expired())
-          throw error(error_code::deadline_exceeded, "join", to_string(members_.task(rank)) + " is still there");
+          throw error(error_code::deadline_exceeded, "join", {to_string(members_.task(rank)), " is still running"});
         members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
         const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
         if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
@@ -194,7 +194,7 @@ class basic_server {
     for (int attempt = 0;; ++attempt, detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
       const task_id& peer = members_.task(rank);
-      const std::string operation = "connect to " + to_string(peer);
+      const std::string operation = str_cat({"connect to ", to_string(peer)});
       const std::uint64_t incarnation = members_.incarnation(rank);
       if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is not there");
       // Where strangers crowd its door a task may drop this connection, too, before it has proved anything.
@@ -227,7 +227,7 @@ class basic_server {
         }
         if (talk.at() == handshake_type::phase::over) break;
         if (until.expired())
-          throw error(error_code::deadline_exceeded, operation, "no answer to the handshake in time");
+          throw error(error_code::deadline_exceeded, operation, "received no answer to the handshake in time");
         if (moved > 0) {
           idle.moved();
           continue;
@@ -248,7 +248,7 @@ class basic_server {
 
   /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
   channel accept_channel(std::size_t rank, const std::string& name, deadline_type until) {
-    const std::string operation = "wait for " + to_string(members_.task(rank));
+    const std::string operation = str_cat({"wait for ", to_string(members_.task(rank))});
     std::uint64_t awaited = 0;
     std::unique_lock lock(inbox_mutex_);
     for (;;) {
@@ -261,7 +261,7 @@ class basic_server {
         throw members_.diagnose(rank, awaited, operation, "is gone");
       if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (until.expired())
-        throw error(error_code::deadline_exceeded, operation, "it has not opened its channel '" + name + "' in time");
+        throw error(error_code::deadline_exceeded, operation, {"it has not opened its channel '", name, "' in time"});
       detail::sleep<Clock>(inbox_changed_, lock, std::chrono::milliseconds(20));
     }
   }
@@ -277,7 +277,7 @@ class basic_server {
   /// of a connection is often heard before this server has judged the peer, so it is given a moment to do so.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
-      return error(problem.code(), operation, to_string(members_.task(rank)) + ": " + problem.sentence());
+      return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
     members_.await_cause(rank, incarnation, deadline_type(std::chrono::milliseconds(200)));
     return members_.diagnose(rank, incarnation, operation, "has closed its connection");
   }
@@ -408,17 +408,17 @@ class basic_server {
   /// Somebody else answers in a task's place: a task of the same secret, which its proof tells, or a stranger.
   error stranger_at(std::size_t rank, const handshake_type& talk) const {
     const task_id& peer = members_.task(rank);
-    const std::string operation = "connect to " + to_string(peer);
+    const std::string operation = str_cat({"connect to ", to_string(peer)});
     const std::string where = to_string(cluster_.task_address(peer.job, peer.index));
     for (std::size_t other = 0; other < members_.size(); ++other)
       if (talk.proves(to_string(members_.task(other))))
         return error(error_code::failed_precondition, operation,
-                     to_string(members_.task(other)) + " listens at " + where +
-                         "; give every task the same addresses, and each its own index");
-    return error(error_code::unauthenticated, operation,
-                 "what listens at " + where + " does not know this task's secret (" + secret_.origin() +
-                     "): it is another user's, or of another cluster; start all tasks as one user, or give them one "
-                     "secret");
+                     {to_string(members_.task(other)), " listens at ", where,
+                      "; give every task the same addresses, and each its own index"});
+    return error(
+        error_code::unauthenticated, operation,
+        {"the process that listens at ", where, " does not know this task's secret (", secret_.origin(),
+         "): it is another user's, or of another cluster; start all tasks as one user, or give them one secret"});
   }
 
   template <typename Fits>
@@ -527,7 +527,7 @@ class basic_server {
   /// to learn. Others are gone, or speak no language of this one. Returns whether there is more to do for it.
   bool turn_away(arrival& each, error_code code, moment now) {
     if (code == error_code::unauthenticated)
-      members_.set_note("one that came with another secret than " + secret_.origin() + " was turned away");
+      members_.set_note(str_cat({"a task with another secret than ", secret_.origin(), " was rejected"}));
     if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
     try {
       each.talk.turn_away(code);
@@ -578,34 +578,34 @@ class basic_server {
   /// Why the peer that says this cannot be let in, if it cannot. It knows the secret.
   std::optional<error> objection(const detail::introduction& its) {
     const std::string who = to_string(its.from);
-    const auto refuse = [](error_code code, const std::string& why) { return error(code, "handshake", why); };
+    const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
     if (its.library_version != distributed_version)
-      return refuse(error_code::failed_precondition, who + " runs Weft " + its.library_version + ", " + name() +
-                                                         " runs " + distributed_version +
-                                                         "; run the same build on every task");
+      return refuse(error_code::failed_precondition, {who, " runs Weft ", its.library_version, ", ", name(), " runs ",
+                                                      distributed_version, "; run the same build on every task"});
     if (its.cluster_hash != cluster_.hash()) {
       if (const auto rank = find(its.from))
-        members_.set_note(*rank, "it came with another cluster, '" + its.cluster + "'");
-      return refuse(error_code::failed_precondition, who + " and " + name() + " were given different clusters: '" +
-                                                         its.cluster + "' and '" + to_string(cluster_) +
-                                                         "'; give every task the same addresses");
+        members_.set_note(*rank, str_cat({"it came with another cluster, '", its.cluster, "'"}));
+      return refuse(error_code::failed_precondition,
+                    {who, " and ", name(), " were given different clusters: '", its.cluster, "' and '",
+                     to_string(cluster_), "'; give every task the same addresses"});
     }
     if (!(its.to == self_))
-      return refuse(error_code::failed_precondition, who + " looked for " + to_string(its.to) + " at " +
-                                                         to_string(address_) + " but " + name() + " listens there");
+      return refuse(error_code::failed_precondition,
+                    {who, " looked for ", to_string(its.to), " at ", to_string(address_), ", and ", name(),
+                     " listens there; give every task the same addresses"});
     const auto rank = find(its.from);
     if (!rank || *rank == rank_)
-      return refuse(
-          error_code::failed_precondition,
-          who + " is " + (rank ? "this task itself; start every task with its own index" : "not in the cluster"));
+      return refuse(error_code::failed_precondition, {who, " is ",
+                                                      rank ? "this task itself; start every task with its own index"
+                                                           : "not in the cluster; give every task the same addresses"});
     if (its.given_up == incarnation_)  // this task learns it on the connection that the two had
-      return refuse(error_code::aborted, name() + " is given up by " + who);
+      return refuse(error_code::aborted, {name(), " is given up by ", who});
     if (members_.state(*rank) == task_state::alive && members_.incarnation(*rank) != its.incarnation)
       return refuse(error_code::unavailable,
-                    "another process is " + who + " already; stop it, or give this one its own index");
+                    {"another process is ", who, " already; stop it, or give this one its own index"});
     if (members_.is_given_up(*rank, its.incarnation))
       return refuse(error_code::aborted,
-                    who + " was given up (it " + members_.reason(*rank, its.incarnation) + "); start it again");
+                    {who, " was given up (it ", members_.reason(*rank, its.incarnation), "); start it again"});
     if (!its.channel.empty()) {
       std::lock_guard lock(inbox_mutex_);
       const auto waiting = std::count_if(inbox_.begin(), inbox_.end(), [&](const waiting_channel& each) {
@@ -613,7 +613,8 @@ class basic_server {
       });
       if (static_cast<std::size_t>(waiting) >= options_.max_channels)
         return refuse(error_code::resource_exhausted,
-                      who + " has " + std::to_string(waiting) + " channels that nobody has taken up");
+                      {who, " has ", waiting, " channels that nobody has accepted; at most ", options_.max_channels,
+                       " may wait (server_options::max_channels)"});
     }
     return {};
   }
@@ -682,7 +683,7 @@ class basic_server {
       }
     } catch (const error& problem) {
       // Who is gone is dialled again. A task of another version is never the right one; what it says is no proof.
-      const std::string operation = "connect to " + to_string(members_.task(each.rank));
+      const std::string operation = str_cat({"connect to ", to_string(members_.task(each.rank))});
       if (problem.code() == error_code::failed_precondition || problem.code() == error_code::unauthenticated)
         members_.refuse(each.rank, error(problem.code(), operation, problem.sentence()));
       else if (problem.code() != error_code::unavailable)
@@ -692,12 +693,12 @@ class basic_server {
       return false;  // no memory for it: dialled again
     }
     if (now < each.until) return true;
-    members_.set_note(each.rank, "it takes a connection and does not answer");
+    members_.set_note(each.rank, "it accepts a connection and does not answer");
     return false;
   }
 
   void judge_answer(call& each, moment now) {
-    const std::string operation = "connect to " + to_string(members_.task(each.rank));
+    const std::string operation = str_cat({"connect to ", to_string(members_.task(each.rank))});
     if (const std::optional<error>& why = each.talk.refusal()) {
       const bool passing = why->code() == error_code::unavailable || why->code() == error_code::aborted;
       if (passing)
@@ -750,11 +751,11 @@ class basic_server {
     } catch (const error& problem) {
       return mark_lost(link, problem.code() == error_code::unavailable
                                  ? "has closed its connection without a goodbye: the process ended or was killed"
-                                 : std::string("broke the protocol: ") + problem.what());
+                                 : str_cat({"broke the protocol: ", problem.what()}));
     }
     if (now - link.last_heard > options_.heartbeat_timeout)
-      mark_lost(link, "has given no sign of life for " + milliseconds(now - link.last_heard) +
-                          ": it is stopped, overloaded or cut off");
+      mark_lost(link, str_cat({"has given no sign of life for ", milliseconds(now - link.last_heard),
+                               ": it is stopped, overloaded or cut off"}));
   }
 
   /// On a frame of a peer. Returns whether the connection goes on.
@@ -768,7 +769,8 @@ class basic_server {
         return true;
       case frame_kind::refuse:
         // In words that others may repeat.
-        mark_lost(link, "has given up " + name() + ", which " + detail::read_error(link.message, "control").sentence());
+        mark_lost(link, str_cat({"has given up ", name(), ", which ",
+                                 detail::read_error(link.message, "control").sentence()}));
         return false;
       case frame_kind::goodbye: {
         link.closed = true;
@@ -779,7 +781,7 @@ class basic_server {
         return false;
       }
       default:
-        throw error(error_code::invalid_argument, "control", "a frame of the wrong kind");
+        throw error(error_code::invalid_argument, "control", "the peer has sent a frame of the wrong kind");
     }
   }
 
@@ -787,13 +789,13 @@ class basic_server {
   void hear_of(const detail::notice& said, std::size_t from) {
     const auto rank = find(said.about);
     if (!rank || *rank == rank_) return;
-    const std::string seen = ", as " + to_string(members_.task(from)) + " has seen";
+    const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
     const bool from_another = said.why.ends_with(" has seen");  // it has only heard of it, too
-    const std::string why = said.why + (from_another ? "" : seen);
+    const std::string why = str_cat({said.why, from_another ? "" : seen});
     if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
     after_change();
     if (!said.left && options_.on_lost)
-      options_.on_lost(error(error_code::unavailable, name(), to_string(said.about) + " " + why));
+      options_.on_lost(error(error_code::unavailable, name(), {to_string(said.about), " ", why}));
   }
 
   void tell_others(std::size_t rank) {
@@ -805,7 +807,7 @@ class basic_server {
   }
 
   static std::string milliseconds(typename Clock::duration time) {
-    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
+    return str_cat({std::chrono::duration_cast<std::chrono::milliseconds>(time).count(), " ms"});
   }
 
   void send_heartbeat(control_link& link) {
@@ -843,7 +845,7 @@ class basic_server {
     if (!link.met) return;  // it has not come yet, and may try again
     link.stream.close();
     if (held_up_ > options_.heartbeat_timeout)
-      why += " (" + name() + " itself was held up for " + milliseconds(held_up_) + ")";
+      append(why, {" (", name(), " itself was held up for ", milliseconds(held_up_), ")"});
     const std::string sentence = members_.set_lost(link.rank, why);
     tell_others(link.rank);
     after_change();
@@ -941,7 +943,7 @@ class basic_server {
   std::uint64_t connections_ = 0;  // that have come
   std::vector<moment> redial_;
   moment due_{}, next_beat_{}, next_dial_{}, open_again_{};  // due_: the next turn
-  typename Clock::duration held_up_{};  // how late the last turn was
+  typename Clock::duration held_up_{};                       // how late the last turn was
   std::vector<typename T::wait_item> items_;
 
   std::atomic<bool> stopping_{false};

@@ -92,16 +92,15 @@ class update_rules {
     const auto found = all.rules.find(rule.name);
     if (found == all.rules.end()) {
       std::string known;
-      for (const auto& [name, implementation] : all.rules) known += (known.empty() ? "" : ", ") + name;
+      for (const auto& [name, implementation] : all.rules) append(known, {known.empty() ? "" : ", ", name});
       throw error(error_code::not_found, "update_rules",
-                  "no update rule '" + rule.name + "' in this program (it has " + known +
-                      "); update_rules::add<its optimizer>() comes before the server starts");
+                  {"this program has no update rule '", rule.name, "', only ", known,
+                   "; call update_rules::add<its optimizer>() before the server starts"});
     }
     const std::size_t taken = found->second.layout->hyperparameters;
     if (taken != rule.parameters.size())
       throw error(error_code::invalid_argument, "update_rules",
-                  "rule '" + rule.name + "' takes " + std::to_string(taken) + " parameters, " +
-                      std::to_string(rule.parameters.size()) + " are given");
+                  {"update rule '", rule.name, "' takes ", taken, " parameters and is given ", rule.parameters.size()});
     return found->second;
   }
 
@@ -120,7 +119,7 @@ class update_rules {
     std::lock_guard lock(all.mutex);
     if (!all.rules.emplace(rule.layout->name, rule).second)
       throw error(error_code::already_exists, "update_rules",
-                  std::string("a rule '") + rule.layout->name + "' exists already");
+                  {"update rule '", rule.layout->name, "' exists already; give this one another name"});
   }
   static registry& instance() {
     static registry all;

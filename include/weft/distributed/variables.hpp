@@ -63,7 +63,8 @@ struct graph_identity {
 /// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
 inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
   if (tasks < 1)
-    throw error(error_code::invalid_argument, "shard_by_bytes", "there is no parameter server to hold variables");
+    throw error(error_code::invalid_argument, "shard_by_bytes",
+                "variables need a parameter server; the cluster has none");
   std::vector<std::size_t> order(variables.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -169,30 +170,28 @@ struct enroll_message {
     const auto text = [](consistency mode) {
       return mode == consistency::synchronous ? "synchronous" : "asynchronous";
     };
-    if (other.mode != mode) return std::string("it trains ") + text(other.mode) + ", the first worker " + text(mode);
+    if (other.mode != mode) return str_cat({"it trains ", text(other.mode), ", the first worker ", text(mode)});
     if (other.graph.seed != graph.seed)
-      return "its seed is " + std::to_string(other.graph.seed) + ", the first worker's " + std::to_string(graph.seed);
+      return str_cat({"its seed is ", other.graph.seed, ", the first worker's ", graph.seed});
     if (other.variables.size() != variables.size())
-      return "it has " + std::to_string(other.variables.size()) + " variables, the first worker has " +
-             std::to_string(variables.size());
+      return str_cat({"it has ", other.variables.size(), " variables, the first worker has ", variables.size()});
     for (std::size_t i = 0; i < variables.size(); ++i) {
       const parameter_spec &mine = variables[i], &its = other.variables[i];
       if (mine.name != its.name)
-        return "variable " + std::to_string(i) + " is '" + its.name + "' there and '" + mine.name +
-               "' at the first worker";
+        return str_cat({"variable ", i, " is '", its.name, "' there and '", mine.name, "' at the first worker"});
       if (mine.elements != its.elements)
-        return "variable '" + mine.name + "' has " + std::to_string(its.elements) + " elements there and " +
-               std::to_string(mine.elements) + " at the first worker";
+        return str_cat({"variable '", mine.name, "' has ", its.elements, " elements there and ", mine.elements,
+                        " at the first worker"});
       if (mine != its)
-        return "variable '" + mine.name +
-               "' has another element type, parameter server, update rule or gradient (of rows, or of all elements) "
-               "than at the first worker";
+        return str_cat(
+            {"variable '", mine.name,
+             "' has another element type, parameter server, update rule or gradient (of rows, or of all elements) "
+             "than at the first worker"});
     }
     if (other.graph.settings != graph.settings)
-      return "its settings are '" + other.graph.settings + "', the first worker's '" + graph.settings + "'";
+      return str_cat({"its settings are '", other.graph.settings, "', the first worker's '", graph.settings, "'"});
     if (other.graph.hash != graph.hash)
-      return "its graph has hash " + std::to_string(other.graph.hash) + ", the first worker's has " +
-             std::to_string(graph.hash);
+      return str_cat({"its graph has hash ", other.graph.hash, ", the first worker's has ", graph.hash});
     return {};
   }
 };

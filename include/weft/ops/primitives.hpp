@@ -71,9 +71,6 @@ const fused* find_primitive(primitive p, dtype type, dtype to) {
   return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, Set>(primitive_formulas(), p) : nullptr;
 }
 
-WEFT_INSTANTIATE(const fused* find_primitive<float, in_first_gradients>(primitive, dtype type, dtype to));
-WEFT_INSTANTIATE(const fused* find_primitive<float, in_gradients>(primitive, dtype type, dtype to));
-
 /// Of a storage type: the sum of gradients that meet, and conversions.
 template <class T>
 const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
@@ -148,6 +145,9 @@ void use_gradient_primitives_of(op_builder& where) {
   where.use(primitives_in<float, Op::gradient_uses>);
   where.use(primitives_in<double, Op::gradient_uses>);
 }
+
+WEFT_INSTANTIATE(const fused* find_primitive<float, in_first_gradients>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<float, in_gradients>(primitive, dtype type, dtype to));
 
 }  // namespace detail
 

@@ -81,19 +81,32 @@ class gpu_layouts {
     for (std::size_t k = 0; k < c.inputs.size(); ++k) {
       if (!program::reads(c, k) || (offer.other_operands >> k) & 1) continue;
       const std::uint32_t b = p_.read_buffer(n, c.inputs[k]);
-      if (has_layout(infos_[b].extents)) f(b);
+      if (has_layout(declared(b))) f(b);
     }
     for (std::uint32_t o = 0; o < c.outputs.size() && !offer.other_result; ++o)
-      if (const std::uint32_t b = p_.buffers[p_.nodes[n].first_buffer + o].root; has_layout(infos_[b].extents)) f(b);
+      if (const std::uint32_t b = p_.buffers[p_.nodes[n].first_buffer + o].root; has_layout(declared(b))) f(b);
   }
 
-  /// Not where a value's own extents are others than those of the memory that it shares.
+  /// A step keeps its layouts whatever extents it is run with: not those of now decide what they may be.
+  const shape& declared(std::uint32_t b) const { return p_.buffers[b].declared.extents; }
+
+  /// Not where a value's own extents are others than those of the memory that it shares, nor where values that are
+  /// broadcast to images have one element for each channel now, and may have more.
   bool can_have_layout(std::uint32_t n) const {
     const gpu::preparation* const how = p_.op(n).gpu;
     if (!p_.computes(n) || p_.op(n).writes || !how || !how->channels_first) return false;
     for (const value& v : p_.def(n).inputs)
-      if (!(infos_[p_.buffer_of(v)].extents == infos_[p_.root_of(v)].extents)) return false;
+      if (!(declared(p_.buffer_of(v)) == declared(p_.root_of(v))) || may_be_more(p_.buffer_of(v))) return false;
+    for (std::uint32_t o = 0; o < p_.def(n).outputs.size(); ++o)
+      if (may_be_more(p_.nodes[n].first_buffer + o)) return false;
     return true;
+  }
+
+  bool may_be_more(std::uint32_t b) const {
+    const shape& s = declared(b);
+    for (std::size_t i = 0; s.rank < 4 && i + 1 < s.rank; ++i)
+      if (s[i] < 0) return true;
+    return false;
   }
 
   gpu::layout_offer offer_of(std::uint32_t n) const {

@@ -21,14 +21,14 @@ struct endpoint {
 /// "host:port", with brackets around an IPv6 host.
 inline std::string to_string(const endpoint& where) {
   const bool ipv6 = where.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + where.host + "]" : where.host) + ":" + std::to_string(where.port);
+  return str_cat({(ipv6 ? str_cat({"[", where.host, "]"}) : where.host), ":", where.port});
 }
 
 /// Reads "host:port" or "[ipv6]:port". Throws weft::error (invalid_argument) that quotes the text.
 inline endpoint parse_endpoint(std::string_view text) {
   const auto fail = [&](const std::string& why) {
     throw error(error_code::invalid_argument, "address",
-                "'" + std::string(text) + "' is not host:port: " + why + " (example: 127.0.0.1:2222)");
+                {"'", std::string(text), "' is not host:port: ", why, " (example: 127.0.0.1:2222)"});
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) fail("the port is missing");

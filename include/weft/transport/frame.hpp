@@ -115,31 +115,31 @@ inline frame_header_bytes encode(const frame_header& header) {
 /// version, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
 inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit) {
   const std::byte* from = bytes.data();
-  const auto fail = [](error_code code, const std::string& sentence) { throw error(code, "frame", sentence); };
+  const auto fail = [](error_code code, std::initializer_list<piece> sentence) {
+    throw error(code, "frame", sentence);
+  };
   if (detail::get_little<std::uint32_t>(from) != frame_magic)
-    fail(error_code::invalid_argument, "the peer does not speak Weft's protocol (no magic number)");
+    fail(error_code::invalid_argument, {"the peer does not speak Weft's protocol (no magic number)"});
   if (const auto version = detail::get_little<std::uint16_t>(from + 4); version != protocol_version)
-    fail(error_code::failed_precondition, "the peer speaks protocol version " + std::to_string(version) +
-                                              ", this task " + std::to_string(protocol_version) +
-                                              "; run the same build on every task");
+    fail(error_code::failed_precondition, {"the peer speaks protocol version ", version, ", this task ",
+                                           protocol_version, "; run the same build on every task"});
   if (detail::get_little<std::uint32_t>(from + detail::header_crc_at) != crc32c(bytes.first(detail::header_crc_at)))
-    fail(error_code::data_loss, "the header's checksum does not match; it was damaged on the way");
+    fail(error_code::data_loss, {"the header's checksum does not match; it was damaged on the way"});
 
   const auto kind = detail::get_little<std::uint16_t>(from + 6);
   if (kind == 0 || kind > last_frame_kind)
-    fail(error_code::invalid_argument, "unknown kind of frame " + std::to_string(kind));
+    fail(error_code::invalid_argument, {"the frame has the unknown kind ", kind});
   frame_header header;
   header.kind = static_cast<frame_kind>(kind);
   header.flags = detail::get_little<std::uint32_t>(from + 8);
   if ((header.flags & ~static_cast<std::uint32_t>(known_frame_flags)) != 0)
-    fail(error_code::invalid_argument, "unknown flags " + std::to_string(header.flags));
+    fail(error_code::invalid_argument, {"the frame has unknown flags: ", header.flags});
   header.payload_crc = detail::get_little<std::uint32_t>(from + 12);
   header.request = detail::get_little<std::uint64_t>(from + 16);
   header.payload_length = detail::get_little<std::uint64_t>(from + 24);
   if (header.payload_length > payload_limit)
-    fail(error_code::resource_exhausted, "a payload of " + std::to_string(header.payload_length) +
-                                             " bytes is announced, at most " + std::to_string(payload_limit) +
-                                             " are acceptable here");
+    fail(error_code::resource_exhausted,
+         {"the frame may announce at most ", payload_limit, " bytes here and announces ", header.payload_length});
   header.deadline_us = detail::get_little<std::uint64_t>(from + 32);
   header.step = detail::get_little<std::int64_t>(from + 40);
   header.tag = detail::get_little<std::uint64_t>(from + 48);

@@ -182,8 +182,8 @@ class frame_reader {
     header_ = decode(bytes_, limit_);
     if (exact_ && header_.payload_length != limit_)
       throw error(error_code::invalid_argument, "frame",
-                  "a payload of " + std::to_string(header_.payload_length) + " bytes came where " +
-                      std::to_string(limit_) + " were due; the tasks disagree about what they are doing");
+                  {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
+                   "; the tasks disagree about what they are doing"});
     header_ready_ = true;
   }
 

@@ -222,7 +222,7 @@ class basic_in_process {
     auto [place, fresh] = network_->ports.try_emplace(to_string(where), std::make_shared<port>());
     if (!fresh)
       throw error(error_code::already_exists, "listen",
-                  to_string(where) + " is in use by another task; choose another port");
+                  {to_string(where), " is in use by another task; choose another port"});
     return listener(network_, where, place->second);
   }
 
@@ -232,9 +232,9 @@ class basic_in_process {
       std::lock_guard lock(network_->mutex);
       const auto found = network_->ports.find(to_string(where));
       if (found == network_->ports.end())
-        throw error(error_code::unavailable, "connect", "nobody listens at " + to_string(where));
+        throw error(error_code::unavailable, "connect", {"nobody listens at ", to_string(where)});
       if (found->second->pending.size() >= max_pending)
-        throw error(error_code::unavailable, "connect", "too many wait at " + to_string(where));
+        throw error(error_code::unavailable, "connect", {"too many connections wait at ", to_string(where)});
       found->second->pending.emplace_back(to, from);
     }
     network_->changed.notify_all();

@@ -16,7 +16,7 @@ inline void fill_random(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), max_at_once);
     if (::getentropy(bytes.data(), n) != 0)
-      throw error(error_code::internal, "random", "the system gives no random numbers");
+      throw error(error_code::internal, "random", "the system provides no random numbers");
     bytes = bytes.subspan(n);
   }
 }

@@ -63,7 +63,7 @@ class shared_segment {
     return segment;
 #else
     static_cast<void>(bytes);
-    fail(error_code::unimplemented, "the system gives no shared memory");
+    fail(error_code::unimplemented, "the system provides no shared memory");
 #endif
   }
 
@@ -78,7 +78,7 @@ class shared_segment {
       std::memcpy(same.mapping_->base, mapping_->base, size);
     }
     if (::mmap(mapping_->base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, made.number, 0) != mapping_->base)
-      fail(error_code::resource_exhausted, "shared memory cannot be mapped");
+      fail(error_code::resource_exhausted, "cannot map shared memory");
     mapping_->close();
     mapping_->identify(made.number);
     put_on_offer(made);
@@ -90,12 +90,13 @@ class shared_segment {
   static shared_segment open(const shared_offer& offer, std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const auto refuse = [](const char* why) { fail(error_code::permission_denied, why); };
-    if (offer.bytes != bytes || bytes == 0 || bytes > max_bytes) refuse("the segment has not the size that is due");
+    if (offer.bytes != bytes || bytes == 0 || bytes > max_bytes)
+      refuse("the offered segment has another size than it needs");
     if (offer.process > INT_MAX || offer.descriptor > INT_MAX) refuse("the offer is malformed");
-    const std::string path = "/proc/" + std::to_string(offer.process) + "/fd/" + std::to_string(offer.descriptor);
+    const std::string path = str_cat({"/proc/", offer.process, "/fd/", offer.descriptor});
     // The name is looked at before anything is opened: opening some other thing might have an effect.
     char target[64];
-    const std::string wanted = std::string("/memfd:") + segment_name;
+    const std::string wanted = str_cat({"/memfd:", segment_name});
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
     if (length < static_cast<ssize_t>(wanted.size()) || wanted.compare(0, wanted.size(), target, wanted.size()) != 0)
       refuse("the offered segment is not on this host, or not this user's");
@@ -106,7 +107,7 @@ class shared_segment {
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users may open the offered segment");
     const int seals = ::fcntl(found.number, F_GET_SEALS);
     if (seals < 0 || (seals & needed_seals) != needed_seals) refuse("the offered segment might change its size");
-    if (status.st_size != whole(bytes)) refuse("the segment has not the size that is due");
+    if (status.st_size != whole(bytes)) refuse("the offered segment has another size than it needs");
     shared_segment segment(found, bytes);
     const label due = label_of(offer);
     if (std::memcmp(segment.mapping_->base, &due, sizeof due) != 0) refuse("the offered segment is another one");
@@ -114,7 +115,7 @@ class shared_segment {
 #else
     static_cast<void>(offer);
     static_cast<void>(bytes);
-    fail(error_code::unimplemented, "the system gives no shared memory");
+    fail(error_code::unimplemented, "the system provides no shared memory");
 #endif
   }
 
@@ -173,7 +174,7 @@ class shared_segment {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
     int descriptor = -1;  // where it was made, as long as it is on offer
-    dev_t device = 0;  // these two name the memory
+    dev_t device = 0;     // these two name the memory
     ino_t inode = 0;
     shared_offer offer;
 
@@ -196,11 +197,11 @@ class shared_segment {
   /// Memory without a name, of a size that nobody can change, and that no other user may open.
   static file fresh_file(std::size_t bytes) {
     file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (made.number < 0) fail(error_code::unimplemented, "the system gives no shared memory");
+    if (made.number < 0) fail(error_code::unimplemented, "the system provides no shared memory");
     // Taken now: a shortage met at an access later would be a signal, not an error.
     if (bytes == 0 || bytes > reasonable() || !may_write(whole(bytes)) ||
         ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
-      fail(error_code::resource_exhausted, std::to_string(bytes) + " bytes of shared memory are not to be had");
+      fail(error_code::resource_exhausted, str_cat({"cannot allocate ", bytes, " bytes of shared memory"}));
     if (::fchmod(made.number, S_IRUSR | S_IWUSR) != 0 || ::fcntl(made.number, F_ADD_SEALS, needed_seals) != 0)
       fail(error_code::unimplemented, "the system cannot seal shared memory");
     return made;
@@ -214,7 +215,7 @@ class shared_segment {
     const label written = label_of(offer);
     std::memcpy(mapping_->base, &written, sizeof written);
     mapping_->descriptor = ::fcntl(made.number, F_DUPFD_CLOEXEC, 3);
-    if (mapping_->descriptor < 0) fail(error_code::resource_exhausted, "there are too many open files");
+    if (mapping_->descriptor < 0) fail(error_code::resource_exhausted, "too many files are open");
     offer.descriptor = static_cast<std::uint64_t>(mapping_->descriptor);
     mapping_->offer = offer;
   }
@@ -227,7 +228,7 @@ class shared_segment {
 #endif
     void* const at =
         ::mmap(nullptr, static_cast<std::size_t>(whole(bytes)), PROT_READ | PROT_WRITE, flags, from.number, 0);
-    if (at == MAP_FAILED) fail(error_code::resource_exhausted, "shared memory cannot be mapped");
+    if (at == MAP_FAILED) fail(error_code::resource_exhausted, "cannot map shared memory");
     mapping_->base = static_cast<std::byte*>(at);
     mapping_->bytes = bytes;
     mapping_->identify(from.number);

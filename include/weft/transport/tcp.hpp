@@ -216,10 +216,11 @@ class tcp {
   /// Throws weft::error (permission_denied) unless the address is on loopback.
   static void check(const endpoint& where) {
     if (is_loopback(where.host)) return;
-    throw error(error_code::permission_denied, "tcp",
-                to_string(where) +
-                    " is not a loopback address; what is sent is not encrypted, so Weft speaks only over loopback: use "
-                    "127.0.0.1, ::1 or localhost");
+    throw error(
+        error_code::permission_denied, "tcp",
+        {to_string(where),
+         " is not a loopback address; connections are not encrypted, so Weft speaks only over loopback: use 127.0.0.1, "
+         "::1 or localhost"});
   }
 
   /// Whether a task that listens there runs on this machine, and may share its memory.
@@ -238,10 +239,10 @@ class tcp {
     if (!problem) acceptor.listen(boost::asio::socket_base::max_listen_connections, problem);
     if (problem == boost::asio::error::address_in_use)
       throw error(error_code::already_exists, "listen",
-                  to_string(where) + " is in use by another process; stop that process or choose another port");
+                  {to_string(where), " is in use by another process; stop that process or choose another port"});
     if (problem)
       throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
-                  to_string(where) + ": " + problem.message());
+                  {to_string(where), ": ", problem.message()});
     return listener(context_, std::move(acceptor), where.host);
   }
 
@@ -271,11 +272,11 @@ class tcp {
       problem = boost::asio::error::connection_refused;
     if (is_exhausted(problem))
       throw error(error_code::resource_exhausted, "connect",
-                  "no connection to " + to_string(where) + " can be opened here: " + problem.message());
+                  {"cannot open a connection to ", to_string(where), ": ", problem.message()});
     if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
       throw error(error_code::unavailable, "connect",
-                  "nobody listens at " + to_string(where) + " (" + problem.message() + ")");
-    if (problem) throw error(error_code::unavailable, "connect", to_string(where) + ": " + problem.message());
+                  {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
+    if (problem) throw error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
     return stream(context_, std::move(socket));
   }
 
@@ -295,7 +296,7 @@ class tcp {
   static protocol::endpoint resolve(const endpoint& where) {
     failure problem;
     const auto address = boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host, problem);
-    if (problem) throw error(error_code::invalid_argument, "tcp", to_string(where) + " is no address");
+    if (problem) throw error(error_code::invalid_argument, "tcp", {to_string(where), " is not an address"});
     return {address, where.port};
   }
 
@@ -308,7 +309,7 @@ class tcp {
 
   [[noreturn]] static void fail_to_open(const failure& problem) {
     throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "tcp",
-                "no socket can be opened here: " + problem.message());
+                {"cannot open a socket: ", problem.message()});
   }
 
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }

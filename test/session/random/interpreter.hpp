@@ -378,10 +378,11 @@ inline unsigned fresh_seed() {
   return seed;
 }
 
-/// Programs of the fixed seeds, and a quarter as many of fresh ones. WEFT_RANDOM_FROM and WEFT_RANDOM_COUNT say which
-/// instead, and WEFT_RANDOM_SECONDS how long to go on.
+/// Programs of the fixed seeds and, with `fresh`, a quarter as many of new ones. WEFT_RANDOM_FROM and WEFT_RANDOM_COUNT
+/// say which instead, and WEFT_RANDOM_SECONDS how long to go on.
 template <class Make>
-void run_seeds(const blocks_known& known, const char* name, Make make, check by, unsigned from, unsigned count) {
+void run_seeds(const blocks_known& known, const char* name, Make make, check by, unsigned from, unsigned count,
+               bool fresh = true) {
   const crash_report reports;
   const char* const seconds = setting("WEFT_RANDOM_SECONDS");
   const char* const other = setting("WEFT_RANDOM_FROM");
@@ -402,7 +403,7 @@ void run_seeds(const blocks_known& known, const char* name, Make make, check by,
   if (other || seconds || many)
     return go(other ? static_cast<unsigned>(std::strtoul(other, nullptr, 10)) : from, count);
   go(from, count);
-  go(fresh_seed(), count / 4);
+  if (fresh) go(fresh_seed(), count / 4);
 }
 
 }  // namespace random_programs
