@@ -37,13 +37,15 @@ endif()
 # Extra lines for the top of the file are taken from the variable `weft_cuda_prologue`.
 function(weft_cuda_program target source)
   get_filename_component(source ${source} ABSOLUTE)
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(name ${source} NAME)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}.cu)
-  file(CONFIGURE OUTPUT ${file} CONTENT "#include <weft/cuda.hpp>\n@weft_cuda_prologue@#include \"@source@\"\n" @ONLY)
+  # No folder of this machine is in the file: a clone elsewhere need not compile it again.
+  file(CONFIGURE OUTPUT ${file} CONTENT "#include <weft/cuda.hpp>\n@weft_cuda_prologue@#include <@name@>\n" @ONLY)
   add_executable(${target} ${file})
   # Linked as C++: of a program that nvcc links CMake takes the toolkit's folder for one that the loader searches anyway.
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Shared LINKER_LANGUAGE CXX)
-  get_filename_component(folder ${source} DIRECTORY)
-  target_include_directories(${target} PRIVATE ${folder})
+  target_include_directories(${target} BEFORE PRIVATE ${folder})
   weft_program(${target} weft::cuda ${ARGN})
   add_dependencies(cuda_programs ${target})
 endfunction()

@@ -1,6 +1,8 @@
 # Several test programs as one file: their headers come first, each once, and then every test in a namespace of its own.
 # What a compiler does with the headers, and what the tests have in common, is done once.
 #
+# The tests, and headers beside them, are named from the folder of this file.
+#
 # usage: cmake -DFILE=... -DFIRST=HEADER... -DTESTS=TEST.cpp... -P together.cmake
 
 set(headers "")
@@ -12,6 +14,7 @@ foreach(test IN LISTS TESTS)
   get_filename_component(folder ${test} DIRECTORY)
   get_filename_component(name ${test} NAME_WE)
   get_filename_component(folder_name ${folder} NAME)
+  file(RELATIVE_PATH folder_from_here ${CMAKE_CURRENT_LIST_DIR} ${folder})
   # The lines before the first that is neither blank, a comment nor for the preprocessor.
   file(READ ${test} text)
   string(REGEX MATCH "^(([ \t]*(#|//)[^\n]*)?\n)*" head "${text}")
@@ -20,11 +23,11 @@ foreach(test IN LISTS TESTS)
   foreach(line IN LISTS lines)
     if(line MATCHES "^#[ ]*include \"(.*)\"")
       if(EXISTS ${folder}/${CMAKE_MATCH_1})
-        set(line "#include \"${folder}/${CMAKE_MATCH_1}\"")
+        set(line "#include <${folder_from_here}/${CMAKE_MATCH_1}>")
       endif()
     endif()
     string(APPEND headers "${line}\n")
   endforeach()
-  string(APPEND tests "namespace ${folder_name}_${name} {\n#include \"${test}\"\n}\n")
+  string(APPEND tests "namespace ${folder_name}_${name} {\n#include <${folder_from_here}/${name}.cpp>\n}\n")
 endforeach()
 file(WRITE ${FILE} "${headers}\n${tests}")
