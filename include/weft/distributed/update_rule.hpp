@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
-#include <weft/ops/optimizers.hpp>
+#include <weft/train/optimizers.hpp>
 
 namespace weft {
 
@@ -21,7 +21,7 @@ struct update_rule {
   friend bool operator==(const update_rule&, const update_rule&) = default;
 };
 
-/// An optimizer (ops/optimizers.hpp) as a parameter server runs it.
+/// An optimizer (train/optimizers.hpp) as a parameter server runs it.
 struct update_implementation {
   /// For one element type. The loops are those of ops/update.hpp: they take any piece of a variable, of its slots and
   /// of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies overlap.

@@ -11,7 +11,7 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/state.hpp>
 
-/// What an optimizer's formula (ops/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
+/// What an optimizer's formula (train/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
 /// server run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
 namespace weft {
 
