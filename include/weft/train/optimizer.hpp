@@ -115,8 +115,9 @@ struct applied_value_is_not_a_gradient<variable_gradients<T>> : mistake<false> {
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
   "follow it, one by one"
 #define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
-#define WEFT_NEEDS_OF_OPTIMIZER                                                                             \
-  "an optimizer's members are hyperparameters, at most 16; it has a name, and at most 8 slots; its update " \
+#define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
+  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
+  "update "                                                                                                      \
   "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/optimizers.md"
 
 namespace detail {
@@ -129,6 +130,10 @@ struct update_definition {
   const hyperparameter* hyperparameters;
   std::size_t hyperparameter_count;
   bool by_rows;
+  const void* optimizer;
+  std::size_t norm_count;
+  /// Makes nodes of the norms: `operands` are the variable, its slots and the gradient.
+  void (*norms)(const void* optimizer, const symbol* operands, symbol* norms);
 };
 
 /// One variable's part of a training step.
@@ -140,6 +145,7 @@ struct applied_gradient {
 /// Of all trained variables that the loss depends on where none is named.
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
+symbol record_sum_of_squares(symbol);
 effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&);
 
 #if WEFT_DEFINITIONS
@@ -179,7 +185,7 @@ inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, co
 
 /// The inputs of an update but for the gradient, and what else there is to it.
 inline node_def update_without_gradient(graph& g, const update_definition& how, const operation* op, symbol variable,
-                                        std::uint32_t& computed) {
+                                        symbol gradient, std::uint32_t& computed) {
   node_def c;
   c.op = op;
   c.inputs = {variable.id()};
@@ -193,6 +199,15 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());
   }
+  symbol operands[max_slots + 2] = {variable}, norms[max_hyperparameters];
+  for (std::size_t k = 0; k < how.slot_count; ++k) operands[1 + k] = symbol(&g, c.inputs[1 + k]);
+  operands[1 + how.slot_count] = gradient;
+  if (how.norms) how.norms(how.optimizer, operands, norms);
+  for (std::size_t k = 0; k < how.norm_count; ++k) {
+    c.literals.push_back(0);
+    computed |= 1u << (how.hyperparameter_count + k);
+    c.inputs.push_back(norms[k].id());
+  }
   c.outputs = {variable.info()};
   return c;
 }
@@ -201,7 +216,7 @@ inline symbol record_update(graph& g, const update_definition& how, const applie
   const symbol variable = of.pair.variable, gradient = of.pair.gradient;
   const graph::device_scope beside(g, g[variable.id().node].device);
   std::uint32_t computed = 0;
-  node_def c = update_without_gradient(g, how, of.update, variable, computed);
+  node_def c = update_without_gradient(g, how, of.update, variable, gradient, computed);
   sequence<value> lists;
   const operation* sums = nullptr;
   if (!how.by_rows || !find_rows(g, gradient.id(), lists, sums)) {
@@ -268,6 +283,8 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
   return pairs;
 }
 
+WEFT_DECL symbol record_sum_of_squares(symbol x) { return sum_to(x * x, shape()); }
+
 WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all) {
   sequence<symbol> variables, losses, members;
   for (const applied_gradient& each : all) {
@@ -301,14 +318,129 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
 
 #endif
 
+template <class... M>
+void append_each(sequence<hyperparameter>& all, const M&... members) {
+  const auto as_hyperparameter = [](const auto& m) {
+    if constexpr (std::is_same_v<decltype(m), const hyperparameter&>)
+      return m;
+    else
+      return hyperparameter(static_cast<double>(m));
+  };
+  (all.push_back(as_hyperparameter(members)), ...);
+}
+/// Of an optimizer whose members are not all hyperparameters.
+template <class Optimizer>
+void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
+#define WEFT_MEMBERS(count, ...)                  \
+  if constexpr (members_of<Optimizer> == count) { \
+    const auto& [__VA_ARGS__] = o;                \
+    append_each(all, __VA_ARGS__);                \
+  }
+  WEFT_MEMBERS(1, a)
+  WEFT_MEMBERS(2, a, b)
+  WEFT_MEMBERS(3, a, b, c)
+  WEFT_MEMBERS(4, a, b, c, d)
+  WEFT_MEMBERS(5, a, b, c, d, e)
+  WEFT_MEMBERS(6, a, b, c, d, e, f)
+  WEFT_MEMBERS(7, a, b, c, d, e, f, g)
+  WEFT_MEMBERS(8, a, b, c, d, e, f, g, h)
+  WEFT_MEMBERS(9, a, b, c, d, e, f, g, h, i)
+  WEFT_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
+  WEFT_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
+  WEFT_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  WEFT_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+  WEFT_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+  WEFT_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p)
+  WEFT_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p, q)
+#undef WEFT_MEMBERS
+}
+
+/// What `norms` and `advance` compute with where they are recorded: values of the graph, rounded to `type`.
+class recorded_number {
+ public:
+  recorded_number(double number) : value_(number) {}
+  recorded_number(symbol value) : value_(value) {}
+  recorded_number(const hyperparameter& h) : value_(h.node()) {}
+  symbol value(dtype type) const {
+    return value_.is_number() || value_.type() == type ? value_ : math::convert(value_, type);
+  }
+
+#define WEFT_RECORDED(op)                                                                  \
+  friend recorded_number operator op(const recorded_number& a, const recorded_number& b) { \
+    const dtype type = common(a, b);                                                       \
+    return a.value(type) op b.value(type);                                                 \
+  }                                                                                        \
+  recorded_number& operator op##=(const recorded_number& b) { return *this = *this op b; }
+  WEFT_RECORDED(+)
+  WEFT_RECORDED(-)
+  WEFT_RECORDED(*)
+  WEFT_RECORDED(/)
+#undef WEFT_RECORDED
+  friend recorded_number operator-(const recorded_number& a) { return -a.value_; }
+  friend recorded_number sqrt(const recorded_number& a) { return math::sqrt(a.value_); }
+  friend recorded_number abs(const recorded_number& a) { return math::abs(a.value_); }
+
+ private:
+  // A hyperparameter that is a value of the graph is a double, and takes the type of what it meets.
+  static dtype common(const recorded_number& a, const recorded_number& b) {
+    if (a.value_.is_number()) return b.value_.is_number() ? dtype::float64 : b.value_.type();
+    if (b.value_.is_number()) return a.value_.type();
+    return a.value_.type() == dtype::float32 ? dtype::float32 : b.value_.type();
+  }
+
+  symbol value_;
+};
+
+inline constexpr primitive_set in_norms = primitive_set(primitive::add) | primitive_set(primitive::subtract) |
+                                          primitive_set(primitive::multiply) | primitive_set(primitive::divide) |
+                                          primitive_set(primitive::negate) | primitive_set(primitive::sqrt) |
+                                          primitive_set(primitive::abs) | primitive_set(primitive::convert);
+
+template <class Optimizer, std::size_t... Slot, std::size_t... Scalar>
+void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, indices<Slot...>, indices<Scalar...>) {
+  constexpr std::size_t slots = sizeof...(Slot);
+  sequence<recorded_number> slot, scalar;
+  for (std::size_t k = 0; k < slots; ++k) {
+    slot.push_back(operands[1 + k]);
+    if (layout_of<Optimizer>.is_scalar(k)) scalar.push_back(operands[1 + k]);
+  }
+  if constexpr (sizeof...(Scalar) != 0) o.advance(scalar[Scalar]...);
+  for (std::size_t k = 0, next = 0; k < slots; ++k)
+    if (layout_of<Optimizer>.is_scalar(k)) slot[k] = scalar[next++];
+  const auto list = o.norms(recorded_number(operands[0]), slot[Slot]..., recorded_number(operands[1 + slots]));
+  for (std::size_t k = 0; k < norms_of<Optimizer>; ++k) {
+    const symbol sum = record_sum_of_squares(list.all[k].value(operands[0].type()));
+    norms[k] = sum.type() == dtype::float64 ? let(sqrt(node<double>(sum))).erased()
+                                            : let(cast<double>(sqrt(node<float>(sum)))).erased();
+  }
+}
+template <class Optimizer>
+void record_norms(const void* optimizer, const symbol* operands, symbol* norms) {
+  record_norms(*static_cast<const Optimizer*>(optimizer), operands, norms, slot_indices<Optimizer>(),
+               scalar_indices<Optimizer>());
+}
+
 template <class Optimizer>
 effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all) {
   update_definition how{Optimizer::name,
                         nullptr,
                         slots_of<Optimizer>,
                         reinterpret_cast<const hyperparameter*>(&optimizer),
-                        hyperparameters_of<Optimizer>,
-                        updates_by_rows<Optimizer>};
+                        members_of<Optimizer>,
+                        updates_by_rows<Optimizer>,
+                        &optimizer,
+                        norms_of<Optimizer>,
+                        nullptr};
+  sequence<hyperparameter> members;
+  if constexpr (sizeof(Optimizer) != members_of<Optimizer> * sizeof(hyperparameter) && members_of<Optimizer> != 0) {
+    append_members(optimizer, members);
+    how.hyperparameters = members.data();
+  }
+  if constexpr (norms_of<Optimizer> != 0) {
+    how.norms = record_norms<Optimizer>;
+    g.use(primitives_in<float, in_norms>);
+    g.use(primitives_in<double, in_norms>);
+  }
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     how.slots = list.all;
@@ -329,7 +461,8 @@ const operation* update_of() {
 template <class Optimizer, class T>
 void check_formula(const Optimizer& optimizer) {
   if (false)
-    use_formula<Optimizer, exact<T>>(optimizer, nullptr, slot_indices<Optimizer>(), scalar_indices<Optimizer>());
+    use_formula<Optimizer, exact<T>>(optimizer, nullptr, slot_indices<Optimizer>(), scalar_indices<Optimizer>(),
+                                     norm_indices<Optimizer>());
 }
 
 template <class Expr>
@@ -364,7 +497,7 @@ effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variab
     using T = value_t<Expr>;
     if (false)
       detail::use_formula<Optimizer, exact<T>>(optimizer, nullptr, detail::slot_indices<Optimizer>(),
-                                               detail::scalar_indices<Optimizer>());
+                                               detail::scalar_indices<Optimizer>(), detail::norm_indices<Optimizer>());
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<T>(g);
