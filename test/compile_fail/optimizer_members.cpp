@@ -1,19 +1,20 @@
-// A hyperparameter of an optimizer is a double.
+// A member of an optimizer is a text.
 // error: optimizer_members_are_not_hyperparameters
 // error: an optimizer's members are hyperparameters
 #include <weft/weft.hpp>
 using namespace weft;
 
 struct own_descent {
-#ifdef WEFT_SHOULD_FAIL
-  double learning_rate = 0.1;
-#else
   hyperparameter learning_rate = 0.1;
+#ifdef WEFT_SHOULD_FAIL
+  const char* sign = "minus";
+#else
+  bool sign = true;
 #endif
   static constexpr const char* name = "own_descent";
   template <class V>
   void update(V& variable, V gradient) const {
-    variable -= V(learning_rate) * gradient;
+    if (sign) variable -= V(learning_rate) * gradient;
   }
 };
 

@@ -158,6 +158,41 @@ BOOST_AUTO_TEST_CASE(rules_are_looked_up_by_name) {
   BOOST_TEST(got == 4.0f);
 }
 
+namespace {
+
+struct of_unit_length {
+  static constexpr const char* name = "of_unit_length";
+  template <class V>
+  auto norms(V, V gradient) const {
+    return norm_list{gradient};
+  }
+  template <class V>
+  void update(V& variable, V gradient, V norm) const {
+    variable -= gradient / norm;
+  }
+};
+
+struct switched {
+  bool on = false;
+  int times = 1;
+  static constexpr const char* name = "switched";
+  template <class V>
+  void update(V& variable, V gradient) const {
+    if (on) variable -= V(times) * gradient;
+  }
+  WEFT_TRAINS
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_server_takes_plain_members_and_refuses_norms) {
+  update_rules::add<switched>();
+  compare_with_session<float>(switched{.on = true, .times = 3}, {1, 3});
+  update_rules::add<of_unit_length>();
+  BOOST_CHECK_EXCEPTION(update_rules::find({"of_unit_length", {}}), error,
+                        test::says(error_code::unimplemented, "norms"));
+}
+
 BOOST_AUTO_TEST_CASE(memory_is_bounded) {
   const std::vector<parameter_spec> variables{
       {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};

@@ -559,6 +559,79 @@ BOOST_AUTO_TEST_CASE(a_rate_that_goes_by_a_counter_is_the_same_for_all) {
   }));
 }
 
+// What travels is the gradient as it was changed: each worker clips its own, by hand here.
+BOOST_AUTO_TEST_CASE(changed_gradients_travel) {
+  const auto check = [](auto strategy, int ps) {
+    std::vector<float> values[2];
+    all_well(test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+      graph g;
+      const device_scope on(g, replica_device_setter(here.cluster()));
+      const auto w = variable<float, dims<4>>(g, "w", 1.0f);
+      const auto x = placeholder<float, dims<4>>(g, "x");
+      auto [of_w] = compute_gradients(let(sum(w * x)), w);
+      of_w.gradient = min(max(of_w.gradient, -1.0f), 1.0f);
+      const auto train = apply_gradients(momentum{.learning_rate = 0.25, .momentum = 0.5}, of_w);
+      replicated_session s(g, here, strategy, {.threads = 1}, 20s);
+      auto step = s.prepare(fetch(train), feed(x));
+      const float sign = here.index() == 0 ? 1 : -1;
+      for (int i = 0; i < 3; ++i) step(tensor<float, dims<4>>{8, 0.5, sign * 8, sign * 0.5f}, 20s);
+      s.finish(20s);
+      const auto w_now = s.local().eval(w);
+      values[here.index()] = {w_now.begin(), w_now.end()};
+    }));
+    float expected[4] = {1, 1, 1, 1}, velocity[4] = {};
+    const float means[4] = {1, 0.5, 0, 0};
+    for (int i = 0; i < 12; ++i) {
+      velocity[i % 4] = 0.5f * velocity[i % 4] + means[i % 4];
+      expected[i % 4] -= 0.25f * velocity[i % 4];
+    }
+    for (const auto& of : values) BOOST_TEST((of == std::vector<float>(expected, expected + 4)));
+  };
+  check(parameter_server<synchronous>{}, 1);
+  check(parameter_server<synchronous>{}, 2);
+  check(collective{}, 0);
+}
+
+namespace {
+
+/// A step of length 1/2 along the gradient.
+struct normalised_descent {
+  hyperparameter length = 0.5;
+  static constexpr const char* name = "normalised_descent";
+  template <class V>
+  auto norms(V, V gradient) const {
+    return norm_list{gradient};
+  }
+  template <class V>
+  void update(V& variable, V gradient, V norm) const {
+    variable -= length / norm * gradient;
+  }
+};
+
+}  // namespace
+
+// The norm is of the mean of what the workers bring, (3, 4), and not of one's own.
+BOOST_AUTO_TEST_CASE(norms_are_of_the_summed_gradient) {
+  const auto train_by = [](auto strategy, int ps) {
+    return test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+      graph g;
+      const device_scope on(g, replica_device_setter(here.cluster()));
+      const auto w = variable<float, dims<2>>(g, "w", 1.0f);
+      const auto x = placeholder<float, dims<2>>(g, "x");
+      const auto train = minimize(normalised_descent{}, let(sum(w * x)));
+      replicated_session s(g, here, strategy, {.threads = 1}, 20s);
+      auto step = s.prepare(fetch(train), feed(x));
+      for (int i = 0; i < 2; ++i)
+        step(here.index() == 0 ? tensor<float, dims<2>>{6, 0} : tensor<float, dims<2>>{0, 8}, 20s);
+      s.finish(20s);
+      const auto w_now = s.local().eval(w);
+      BOOST_TEST(std::abs(w_now(0) - (1 - 0.6f)) < 1e-6);
+      BOOST_TEST(std::abs(w_now(1) - (1 - 0.8f)) < 1e-6);
+    });
+  };
+  all_well(train_by(collective{}, 0));
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
   const auto refused = [](auto make) {
     const auto problems = test::run_tasks(0, 1, in_process{}, [&](basic_server<in_process>& here) {

@@ -75,7 +75,8 @@ double distance(std::istream& in, const adam& optimizer) {
 
 BOOST_AUTO_TEST_CASE(adam_is_tensorflows_over_50_steps) {
   std::ifstream in(TEST_DATA "/train/adam_values.txt");
-  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/adam_values.txt" << " cannot be read");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/adam_values.txt"
+                                << " cannot be read");
   std::string word;
   std::getline(in, word);
   int cases = 0;
@@ -353,8 +354,8 @@ using rows_here = dims<dyn<"here">, 3>;
 using there = dims<dyn<"there">>;
 using rows_there = dims<dyn<"there">, 3>;
 
-/// Reads what TensorFlow makes of it, and compares each element of each step: how far they are apart at most, and whether
-/// Weft sums the gradient into a tensor of the variable's extents.
+/// Reads what TensorFlow makes of it, and compares each element of each step: how far they are apart at most, and
+/// whether Weft sums the gradient into a tensor of the variable's extents.
 template <class Optimizer>
 double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gathers, bool dense, bool& sums) {
   graph g;
@@ -393,18 +394,18 @@ double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gather
 // Of gradients that are rows: a row that a step does not take is left alone, with its slots, by all but Adam.
 BOOST_AUTO_TEST_CASE(rows_are_trained_as_tensorflow_does) {
   std::ifstream in(TEST_DATA "/train/row_values.txt");
-  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt" << " cannot be read");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt"
+                                << " cannot be read");
   std::string line, rows, name;
   std::getline(in, line);
   int gathers = 0, dense = 0, cases = 0;
   for (; in >> rows >> name >> gathers >> dense; ++cases) {
     BOOST_REQUIRE_EQUAL(rows, "rows");
     bool sums = false;
-    const double apart =
-        name == "adam"       ? distance_by_rows(in, adam{0.25, 0.5, 0.75, 0.125}, gathers, dense != 0, sums)
-        : name == "adagrad"  ? distance_by_rows(in, adagrad{0.25, 0.5}, gathers, dense != 0, sums)
-        : name == "momentum" ? distance_by_rows(in, momentum{0.25, 0.5}, gathers, dense != 0, sums)
-                             : distance_by_rows(in, gradient_descent{0.25}, gathers, dense != 0, sums);
+    const double apart = name == "adam" ? distance_by_rows(in, adam{0.25, 0.5, 0.75, 0.125}, gathers, dense != 0, sums)
+                         : name == "adagrad"  ? distance_by_rows(in, adagrad{0.25, 0.5}, gathers, dense != 0, sums)
+                         : name == "momentum" ? distance_by_rows(in, momentum{0.25, 0.5}, gathers, dense != 0, sums)
+                                              : distance_by_rows(in, gradient_descent{0.25}, gathers, dense != 0, sums);
     // Nothing is rounded but by roots and quotients.
     BOOST_TEST_CONTEXT(name << " " << gathers << " " << dense) {
       BOOST_CHECK_LE(apart, name == "adam" || name == "adagrad" ? 1e-6 : 0.0);
@@ -501,4 +502,228 @@ BOOST_AUTO_TEST_CASE(rows_of_many_gathers_of_columns_and_with_scalar_slots) {
   BOOST_TEST((times[0] == 0 && times[3] == 2 && times[4] == 1));
   const auto w_now = s.get(w);
   BOOST_TEST((w_now(0, 0) == 1 - 2 * 0.75f && w_now(1, 1) == 1 - 3 * 0.75f && w_now(2, 0) == 1 - 4 * 0.75f));
+}
+
+namespace {
+
+/// Momentum by hand, of a gradient that is clipped to [-1/4, 1/4] and halved.
+template <class T>
+void check_changed_gradients() {
+  graph g;
+  const tensor<T, dims<4>> start{1, -0.5, 3, 0.25};
+  const auto w = variable(g, "w", start), u = variable(g, "u", start);
+  const auto b = variable<T>(g, "b", T(2));
+  const auto x = placeholder<T, dims<4>>(g, "x");
+  const auto loss = let(sum(w * x) + b * T(0.75) + sum(u * u));
+  auto [of_w, of_b] = compute_gradients(loss, w, b);
+  of_w.gradient = min(max(of_w.gradient, T(-0.25)), T(0.25)) * T(0.5);
+  const auto train = momentum{.learning_rate = 0.5, .momentum = 0.5}.apply_gradients(of_w, of_b);
+  session s(g, {.threads = 1});
+  auto step = s.prepare(fetch(train), feed(x));
+  T expected[5] = {1, T(-0.5), 3, T(0.25), 2}, velocity[5] = {};
+  for (int t = 0; t < 10; ++t) {
+    const auto fed = gradient_of<T>(t);
+    step(fed);
+    for (int i = 0; i < 5; ++i) {
+      const T gradient = i == 4 ? T(0.75) : std::min(std::max(fed(i), T(-0.25)), T(0.25)) * T(0.5);
+      volatile T kept = velocity[i] * T(0.5);
+      velocity[i] = kept + gradient;
+      kept = velocity[i] * T(0.5);
+      expected[i] -= kept;
+      BOOST_TEST((i == 4 ? s.get(b) : s.get(w)(i)) == expected[i]);
+    }
+  }
+  BOOST_TEST(same_bits(s.get(u), start));  // it is not named
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(changed_gradients_are_applied) {
+  check_changed_gradients<float>();
+  check_changed_gradients<double>();
+}
+
+// As it is, minimize() is the two functions: with rows, and with what is noted beside the loss.
+BOOST_AUTO_TEST_CASE(minimize_is_its_two_halves) {
+  const auto run = [](auto make) {
+    graph g;
+    const auto w = variable<float, dims<5, 2>>(g, "w", init::ones{});
+    const auto v = variable<float>(g, "v", 3.0f);
+    const auto seen = variable<float>(g, "seen", 0.0f, variable_kind::averaged);
+    const auto n = placeholder<std::int32_t, dims<2>>(g, "n");
+    const auto h = let(square(gather(w, n)));
+    add_update(assign(seen, mean(h)));
+    const auto train = make(let(sum(h) * v), w, v);
+    session s(g, {.threads = 1});
+    auto step = s.prepare(fetch(train), feed(n));
+    step(tensor<std::int32_t, dims<2>>{1, 3});
+    step(tensor<std::int32_t, dims<2>>{3, 3});
+    BOOST_TEST(step.explain().find("scatter_add") == std::string::npos);
+    const auto values = s.get(w);
+    std::vector<float> all(values.data(), values.data() + 10);
+    all.push_back(s.get(v));
+    all.push_back(s.get(seen));
+    return all;
+  };
+  const momentum o{.learning_rate = 0.125};
+  const auto whole = run([&](auto loss, auto...) { return o.minimize(loss); });
+  BOOST_TEST(
+      (run([&](auto loss, auto w, auto v) { return apply_gradients(o, compute_gradients(loss, w, v)); }) == whole));
+  BOOST_TEST((run([&](auto loss, auto...) { return apply_gradients(o, compute_gradients(loss)); }) == whole));
+  BOOST_TEST(whole.back() != 0);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_variables_without_names_are_changed) {
+  graph g;
+  const auto w = variable<float, dims<2>>(g, "w", init::ones{});
+  const auto v = variable<float>(g, "v", 3.0f);
+  const auto scale = placeholder<float>(g, "scale");
+  auto all = compute_gradients(let(sum(w) * v));
+  BOOST_TEST(all.size() == 2u);
+  for (auto& each : all) each.gradient = each.gradient * scale.erased() * 2;
+  const auto train = gradient_descent{.learning_rate = 0.5}.apply_gradients(all);
+  session s(g);
+  s.run(fetch(train), with(scale, 0.25f));
+  BOOST_TEST(s.get(w)(0) == 1 - 0.5f * 3 * 0.5f);
+  BOOST_TEST(s.get(v) == 3 - 0.5f * 2 * 0.5f);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_that_cannot_be_applied) {
+  graph g;
+  const auto w = variable<float, dims<2>>(g, "w", init::ones{});
+  const auto other = variable<float>(g, "other", 1.0f);
+  const auto kept = variable<float, dims<2>>(g, "kept", 1.0f, variable_kind::averaged);
+  const auto loss = let(sum(w));
+  const auto [of_w] = compute_gradients(loss, w);
+  auto all = compute_gradients(loss);
+  const auto refused = [](auto&& make) { return test::failure(error_code::invalid_argument, make); };
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, of_w, of_w); }), "the variable w is named twice");
+  CHECK_SAYS(refused([&] { (void)compute_gradients(loss, other); }), "the loss does not depend on the variable other");
+  CHECK_SAYS(refused([&] {
+               (void)apply_gradients(adam{}, variable_gradient{of_w.gradient, kept});
+             }),
+             "the variable kept is averaged: minimize() updates what is trained");
+  for (auto& each : all) each.gradient = 0.5;
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "the gradient of w is a number");
+  for (auto& each : all) each.gradient = other.erased();
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "the gradient of w is float of extents");
+  all.pairs.clear();
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "no gradients");
+}
+
+namespace {
+
+struct lars {
+  hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 0, trust = 0.001;
+
+  static constexpr const char* name = "lars";
+  constexpr auto slots() const { return slot_list{slot("velocity")}; }
+
+  template <class V>
+  auto norms(V variable, V, V gradient) const {
+    return norm_list{variable, gradient};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& velocity, V gradient, V length, V slope) const {
+    const V rate = learning_rate * (trust * length / (slope + weight_decay * length));
+    velocity = momentum * velocity + rate * (gradient + weight_decay * variable);
+    variable -= velocity;
+  }
+};
+
+struct lamb {
+  hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
+
+  static constexpr const char* name = "lamb";
+  constexpr auto slots() const {
+    return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& beta1_power, V& beta2_power) const {
+    beta1_power *= beta1;
+    beta2_power *= beta2;
+  }
+  /// Brings the averages to their values of the step.
+  template <class V>
+  WEFT_HOST_DEVICE V direction(V variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
+    m += (gradient - m) * (V(1) - beta1);
+    v += (gradient * gradient - v) * (V(1) - beta2);
+    return m / (V(1) - beta1_power) / (sqrt(v / (V(1) - beta2_power)) + epsilon) + weight_decay * variable;
+  }
+  template <class V>
+  auto norms(V variable, V m, V v, V beta1_power, V beta2_power, V gradient) const {
+    return norm_list{variable, direction(variable, m, v, beta1_power, beta2_power, gradient)};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& m, V& v, V beta1_power, V beta2_power, V gradient, V length,
+                               V of_direction) const {
+    const V d = direction(variable, m, v, beta1_power, beta2_power, gradient);
+    variable -= learning_rate * length / of_direction * d;
+  }
+};
+
+template <class T, class Optimizer>
+double distance_of_norms(std::istream& in, const Optimizer& optimizer) {
+  double most = 0;
+  for (const auto& values : train<T>(optimizer, 20))
+    for (int i = 0; i < 4; ++i) {
+      double expected = 0;
+      BOOST_REQUIRE((in >> expected));
+      most = std::max(most, std::abs(static_cast<double>(values(i)) - expected) / (1 + std::abs(expected)));
+    }
+  return most;
+}
+
+template <class T>
+void check_norms(double within) {
+  std::ifstream in(TEST_DATA "/train/norm_values.txt");
+  std::string name;
+  BOOST_REQUIRE((in >> name && name == "lars"));
+  BOOST_CHECK_LE(distance_of_norms<T>(in, lars{0.5, 0.75, 0.125, 0.25}), within);
+  BOOST_REQUIRE((in >> name && name == "lamb"));
+  BOOST_CHECK_LE(distance_of_norms<T>(in, lamb{0.125, 0.75, 0.875, 1e-3, 0.125}), within);
+}
+
+enum class form { plain, twice };
+
+struct nesterov {
+  hyperparameter learning_rate = 0.01, momentum = 0.9;
+  bool use_nesterov = false;
+  form of = form::plain;
+
+  static constexpr const char* name = "nesterov";
+  constexpr auto slots() const { return slot_list{slot("momentum")}; }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& velocity, V gradient) const {
+    if (of == form::twice) gradient *= V(2);
+    velocity = momentum * velocity + gradient;
+    if (use_nesterov)
+      variable -= learning_rate * (gradient + momentum * velocity);
+    else
+      variable -= learning_rate * velocity;
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(norms_of_variables_and_gradients) {
+  check_norms<double>(1e-13);
+  check_norms<float>(1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(a_formula_branches_on_plain_members) {
+  const auto same = [](const auto& a, const auto& b) {
+    for (std::size_t t = 0; t < 8; ++t) BOOST_TEST(same_bits(a[t], b[t]));
+  };
+  same(train<float>(nesterov{0.5, 0.75}, 8), train<float>(momentum{0.5, 0.75}, 8));
+  const auto ahead = train<double>(nesterov{.learning_rate = 0.5, .momentum = 0.75, .use_nesterov = true}, 8);
+  const auto twice = train<double>(nesterov{.learning_rate = 0.5, .of = form::twice}, 1);
+  double w = 1, velocity = 0;
+  BOOST_TEST(twice[0](0) == 1 - 0.5 * 2 * gradient_of<double>(0)(0));
+  for (int t = 0; t < 8; ++t) {
+    const double x = gradient_of<double>(t)(0);
+    velocity = 0.75 * velocity + x;
+    w -= 0.5 * (x + 0.75 * velocity);
+    BOOST_CHECK_SMALL(ahead[static_cast<std::size_t>(t)](0) - w, 1e-14);
+  }
 }

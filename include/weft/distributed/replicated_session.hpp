@@ -268,6 +268,9 @@ class replicated_session {
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
                       "two updates train this variable; on a cluster a variable may have one");
+      if (uses_servers && what.layout().norms != 0)
+        throw error(error_code::unimplemented, graph_[variable].name,
+                    {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
       if (uses_servers && what.computes_hyperparameters())
         throw error(error_code::unimplemented, graph_[variable].name,
                     {"a hyperparameter of ", what.layout().name,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
-#include <weft/ops/optimizers.hpp>
+#include <weft/train/optimizers.hpp>
 
 namespace weft {
 
@@ -21,7 +21,7 @@ struct update_rule {
   friend bool operator==(const update_rule&, const update_rule&) = default;
 };
 
-/// An optimizer (ops/optimizers.hpp) as a parameter server runs it.
+/// An optimizer (train/optimizers.hpp) as a parameter server runs it.
 struct update_implementation {
   /// For one element type. The loops are those of ops/update.hpp: they take any piece of a variable, of its slots and
   /// of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies overlap.
@@ -41,7 +41,7 @@ namespace detail {
 template <class Optimizer, std::size_t... Index>
 void first_values_of(const std::vector<double>& parameters, double* values, indices<Index...>) {
   static_cast<void>(parameters);
-  const Optimizer optimizer{hyperparameter(parameters[Index])...};
+  const Optimizer optimizer{member_value{parameters[Index]}...};
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     for (const slot& s : list.all) *values++ = s.first.number();
@@ -72,15 +72,16 @@ class update_rules {
   /// Throws weft::error (already_exists) for a name that is taken.
   template <class Optimizer>
   static auto add() {
-    static_assert(
-        correct<optimizer_mistake<Optimizer>>,
-        "an optimizer's members are hyperparameters, at most 16; it has a name, and at most 8 slots; its update "
-        "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
-        "docs/optimizers.md");
+    static_assert(correct<optimizer_mistake<Optimizer>>,
+                  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 "
+                  "slots; its update "
+                  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
+                  "docs/optimizers.md");
     if constexpr (correct<optimizer_mistake<Optimizer>>) {
       if (false)
         detail::use_formula<Optimizer, exact<float>>({}, nullptr, detail::slot_indices<Optimizer>(),
-                                                     detail::scalar_indices<Optimizer>());
+                                                     detail::scalar_indices<Optimizer>(),
+                                                     detail::norm_indices<Optimizer>());
       add(detail::implementation_of<Optimizer>());
     }
   }
@@ -97,6 +98,10 @@ class update_rules {
                   {"this program has no update rule '", rule.name, "', only ", known,
                    "; call update_rules::add<its optimizer>() before the server starts"});
     }
+    if (found->second.layout->norms != 0)
+      throw error(
+          error_code::unimplemented, "update_rules",
+          "rule '" + rule.name + "' takes norms, which a parameter server does not compute: train by collective");
     const std::size_t taken = found->second.layout->hyperparameters;
     if (taken != rule.parameters.size())
       throw error(error_code::invalid_argument, "update_rules",

@@ -11,7 +11,7 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/state.hpp>
 
-/// What an optimizer's formula (ops/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
+/// What an optimizer's formula (train/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
 /// server run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
 namespace weft {
 
@@ -86,10 +86,10 @@ exact<T> refuse_function(exact<T> x) {
   return x;
 }
 }  // namespace detail
-#define WEFT_REFUSED(name, operands)            \
-  template <class T, class... More>             \
-  exact<T> name(exact<T> x, const More&...) {   \
-    return refuse_function(x);                  \
+#define WEFT_REFUSED(name, operands)          \
+  template <class T, class... More>           \
+  exact<T> name(exact<T> x, const More&...) { \
+    return refuse_function(x);                \
   }
 namespace detail::refused {
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_REFUSED, WEFT_REFUSED)
@@ -124,14 +124,64 @@ struct slot_list {
 template <class... Slot>
 slot_list(Slot...) -> slot_list<sizeof...(Slot)>;
 
+/// What an optimizer's `norms` returns: for each the value at one element.
+template <class V, std::size_t Count>
+struct norm_list {
+  V all[Count];
+};
+template <class V, class... More>
+norm_list(V, More...) -> norm_list<V, 1 + sizeof...(More)>;
+
 namespace detail {
 
 inline constexpr std::size_t max_slots = 8, max_hyperparameters = 16;
 
+template <class M>
+inline constexpr bool is_member_type = std::is_same_v<M, hyperparameter> || std::is_same_v<M, bool> ||
+                                       std::is_same_v<M, float> || std::is_same_v<M, double> ||
+                                       ((std::is_integral_v<M> || std::is_enum_v<M>)&&sizeof(M) <= 4);
+
+/// A member of an optimizer, of its value as a double, which is exact.
+struct member_value {
+  double number;
+  template <class M>
+  requires(is_member_type<M>) WEFT_HOST_DEVICE constexpr operator M() const { return static_cast<M>(number); }
+};
+/// Becomes a hyperparameter and nothing else.
+struct hyperparameter_probe {
+  constexpr operator hyperparameter() const { return 0; }
+};
+struct any_member {
+  template <class M>
+  constexpr operator M() const;
+};
+template <class Optimizer, class Member, std::size_t... Index>
+constexpr bool takes_members(indices<Index...>) {
+  return requires { Optimizer{(static_cast<void>(Index), Member{})...}; };
+}
+template <class Optimizer, class Member, std::size_t Count>
+inline constexpr bool is_made_of = takes_members<Optimizer, Member>(typename make_indices<Count>::type());
+
+template <class Optimizer, std::size_t Count>
+constexpr std::size_t count_members_down() {
+  if constexpr (Count == 0 || is_made_of<Optimizer, member_value, Count>)
+    return Count;
+  else
+    return count_members_down<Optimizer, Count - 1>();
+}
 template <class Optimizer>
-inline constexpr std::size_t hyperparameters_of = std::is_empty_v<Optimizer>
-                                                      ? 0
-                                                      : sizeof(Optimizer) / sizeof(hyperparameter);
+constexpr std::size_t count_members() {
+  constexpr std::size_t most = sizeof(Optimizer) / sizeof(hyperparameter);
+  if constexpr (std::is_empty_v<Optimizer>)
+    return 0;
+  else if constexpr (most > 0 && sizeof(Optimizer) == most * sizeof(hyperparameter) &&
+                     is_made_of<Optimizer, hyperparameter_probe, most>)
+    return most;
+  else
+    return count_members_down<Optimizer, max_hyperparameters>();
+}
+template <class Optimizer>
+inline constexpr std::size_t members_of = count_members<Optimizer>();
 
 template <std::size_t Count>
 constexpr std::size_t count_slots(const slot_list<Count>&) {
@@ -169,16 +219,14 @@ constexpr std::size_t arrays_before(std::uint32_t scalars, std::size_t slot) {
 }
 
 template <class Optimizer>
-using parameter_indices = typename make_indices<hyperparameters_of<Optimizer>>::type;
+using parameter_indices = typename make_indices<members_of<Optimizer>>::type;
 template <class Optimizer>
 using slot_indices = typename make_indices<slots_of<Optimizer>>::type;
 
-template <class Optimizer, std::size_t... Index>
-constexpr bool is_made_of_hyperparameters(indices<Index...>) {
-  constexpr std::size_t size = std::is_empty_v<Optimizer> ? 0 : sizeof(Optimizer);
-  return std::is_trivially_copyable_v<Optimizer> && size == sizeof...(Index) * sizeof(hyperparameter) && requires {
-    Optimizer{hyperparameter(static_cast<double>(Index))...};
-  };
+template <class Optimizer>
+constexpr bool has_right_members() {
+  return std::is_empty_v<Optimizer> || (std::is_trivially_copyable_v<Optimizer> && members_of<Optimizer> != 0 &&
+                                        !is_made_of<Optimizer, any_member, members_of<Optimizer> + 1>);
 }
 
 /// A slot as `update` takes it: a scalar is for all elements, and not written.
@@ -196,9 +244,33 @@ std::conditional_t<is_scalar<Optimizer, Slot>, const exact<float>&, exact<float>
 template <std::size_t>
 exact<float>& scalar_operand();
 
+template <std::size_t Count>
+struct norm_count {
+  static constexpr std::size_t value = Count;
+};
+template <class V, std::size_t Count>
+norm_count<Count> count_norms(const norm_list<V, Count>&);
 template <class Optimizer, std::size_t... Slot>
-constexpr auto has_update(indices<Slot...>, const Optimizer* o, exact<float>* x, const exact<float>* gradient)
-    -> decltype(o->update(*x, operand_of<Optimizer, Slot>()..., *gradient), true) {
+constexpr auto find_norms(indices<Slot...>, const Optimizer* o, const exact<float>* x)
+    -> decltype(count_norms(o->norms(*x, x[Slot]..., *x)).value) {
+  return decltype(count_norms(o->norms(*x, x[Slot]..., *x)))::value;
+}
+template <class Optimizer>
+constexpr std::size_t find_norms(...) {
+  return 0;
+}
+template <class Optimizer>
+inline constexpr std::size_t norms_of = find_norms<Optimizer>(slot_indices<Optimizer>(), nullptr, nullptr);
+template <class Optimizer>
+using norm_indices = typename make_indices<norms_of<Optimizer>>::type;
+/// The numbers of a step that are no slots: the members and, behind them, the norms.
+template <class Optimizer>
+inline constexpr std::size_t hyperparameters_of = members_of<Optimizer> + norms_of<Optimizer>;
+
+template <class Optimizer, std::size_t... Slot, std::size_t... Norm>
+constexpr auto has_update(indices<Slot...>, indices<Norm...>, const Optimizer* o, exact<float>* x,
+                          const exact<float>* gradient)
+    -> decltype(o->update(*x, operand_of<Optimizer, Slot>()..., *gradient, gradient[Norm]...), true) {
   return true;
 }
 template <class Optimizer>
@@ -228,10 +300,9 @@ using scalar_indices = typename make_indices<scalar_count<Optimizer>>::type;
 
 }  // namespace detail
 
-/// An optimizer's members are its hyperparameters, each of type `hyperparameter`.
+/// An optimizer's members are its hyperparameters, each of type `hyperparameter`, or numbers, bools and enumerations.
 template <class Optimizer>
-struct optimizer_members_are_not_hyperparameters
-    : mistake<!detail::is_made_of_hyperparameters<Optimizer>(detail::parameter_indices<Optimizer>())> {};
+struct optimizer_members_are_not_hyperparameters : mistake<!detail::has_right_members<Optimizer>()> {};
 
 template <class Optimizer>
 struct optimizer_has_no_name : mistake<!detail::has_name<Optimizer>()> {};
@@ -241,10 +312,11 @@ struct optimizer_is_too_large : mistake<(detail::slots_of<Optimizer> > detail::m
                                         (detail::hyperparameters_of<Optimizer> > detail::max_hyperparameters)> {};
 
 /// It is called with the variable, the slots in the order in which slots() has them, scalars among them as `const V&`
-/// or `V`, and the gradient in the same way.
+/// or `V`, the gradient, and the norms, if any, in the same way.
 template <class Optimizer>
 struct optimizer_has_no_fitting_update
-    : mistake<!detail::has_update<Optimizer>(detail::slot_indices<Optimizer>(), nullptr, nullptr, nullptr)> {};
+    : mistake<!detail::has_update<Optimizer>(detail::slot_indices<Optimizer>(), detail::norm_indices<Optimizer>(),
+                                             nullptr, nullptr, nullptr)> {};
 
 /// Its scalar slots are brought to a step's values by `advance`, which is called with them once, before any element.
 template <class Optimizer>
@@ -262,10 +334,10 @@ using optimizer_mistake =
 namespace detail {
 
 /// Uses the formula, so that what is wrong in it is said of the call that names the optimizer.
-template <class Optimizer, class V, std::size_t... Slot, std::size_t... Scalar>
-auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>) {
+template <class Optimizer, class V, std::size_t... Slot, std::size_t... Scalar, std::size_t... Norm>
+auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>, indices<Norm...>) {
   if constexpr (sizeof...(Scalar) != 0) o.advance(x[Scalar]...);
-  o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x);
+  o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x, static_cast<const V&>(x[Norm])...);
 }
 
 // The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.
@@ -273,7 +345,7 @@ auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>)
 template <class Optimizer, std::size_t... Index>
 WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...>) {
   static_cast<void>(numbers);
-  return Optimizer{hyperparameter(literal_value<double>(numbers[Index]))...};
+  return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
 }
 
 template <class Optimizer, std::size_t Slot, class T>
@@ -290,9 +362,9 @@ WEFT_INLINE void store_slot(exact<T> x, T* array, std::size_t i) {
 
 /// in: the gradient, last. out: the variable and the slots that are no scalars; with `Copies` where to write the
 /// variable's new values once more.
-template <class Optimizer, class T, bool Copies, std::size_t... Slot>
+template <class Optimizer, class T, bool Copies, std::size_t... Slot, std::size_t... Norm>
 WEFT_INLINE void update_elements(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* numbers,
-                                 indices<Slot...>) {
+                                 indices<Slot...>, indices<Norm...>) {
   using V = exact<T>;
   constexpr std::size_t slots = sizeof...(Slot), arrays = 1 + arrays_before(scalars_of<Optimizer>, slots);
   [[maybe_unused]] constexpr std::size_t parameters = hyperparameters_of<Optimizer>;
@@ -308,12 +380,13 @@ WEFT_INLINE void update_elements(const void* const* in, void* const* out, std::s
             ? literal_value<double>(numbers[parameters + scalars_before(scalars_of<Optimizer>, Slot)])
             : 0.0)...,
       V(0)};
+  [[maybe_unused]] const V norm[] = {V(literal_value<double>(numbers[members_of<Optimizer> + Norm]))..., V(0)};
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) {
     V x(variable[i]), s[slots + 1];
     const V upstream(gradient[i]);
     (load_slot<Optimizer, Slot>(s[Slot], scalar[Slot], array[Slot], i), ...);
-    optimizer.update(x, as_operand<Optimizer, Slot>(s[Slot])..., upstream);
+    optimizer.update(x, as_operand<Optimizer, Slot>(s[Slot])..., upstream, norm[Norm]...);
     (store_slot<Optimizer, Slot>(s[Slot], array[Slot], i), ...);
     variable[i] = x.value();
     if constexpr (Copies) copy[i] = x.value();
@@ -321,7 +394,7 @@ WEFT_INLINE void update_elements(const void* const* in, void* const* out, std::s
 }
 template <class Optimizer, class T, bool Copies>
 void update_block(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* numbers) {
-  update_elements<Optimizer, T, Copies>(in, out, n, numbers, slot_indices<Optimizer>());
+  update_elements<Optimizer, T, Copies>(in, out, n, numbers, slot_indices<Optimizer>(), norm_indices<Optimizer>());
 }
 
 template <class Optimizer, class T, std::size_t... Scalar>
@@ -350,6 +423,7 @@ struct update_layout {
   const char* name;
   std::size_t hyperparameters, slots;
   std::uint32_t scalars;  ///< one bit for each slot
+  std::size_t norms = 0;  ///< the last of the hyperparameters: values of the graph
 
   constexpr std::size_t arrays() const { return detail::arrays_before(scalars, slots); }
   constexpr bool is_scalar(std::size_t slot) const { return (scalars >> slot) & 1; }
@@ -421,7 +495,7 @@ namespace detail {
 
 template <class Optimizer>
 inline constexpr update_layout layout_of{Optimizer::name, hyperparameters_of<Optimizer>, slots_of<Optimizer>,
-                                         scalars_of<Optimizer>};
+                                         scalars_of<Optimizer>, norms_of<Optimizer>};
 
 WEFT_COLD_BEGIN
 
@@ -649,7 +723,7 @@ namespace detail {
 template <class Optimizer>
 inline constexpr bool updates_by_rows = [] {
   if constexpr (requires { Optimizer::by_rows; })
-    return Optimizer::by_rows;
+    return Optimizer::by_rows && norms_of<Optimizer> == 0;
   else
     return false;
 }();

@@ -1,32 +1,158 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/effects.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
-#include <weft/ops/optimizers.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/train/optimizers.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
+
+/// A gradient, and the variable that it is of: what an optimizer is given. The gradient may be changed, into any
+/// expression of its type and its extents: `of_w.gradient = of_w.gradient * 0.5f`.
+template <class Gradient, class Variable>
+struct variable_gradient {
+  Gradient gradient;
+  Variable variable;
+  symbol loss = {};  ///< of which it is; noted updates of it (add_update) are trained beside
+};
+template <class Gradient, class Variable>
+variable_gradient(Gradient, Variable) -> variable_gradient<Gradient, Variable>;
+
+/// Those of all variables that a loss depends on, of the loss's element type. Their extents are not known as types:
+/// gradients are symbols, with + - * / among each other and with `node.erased()`.
+template <class T>
+struct variable_gradients {
+  sequence<variable_gradient<symbol, symbol>> pairs;
+
+  auto begin() { return pairs.begin(); }
+  auto end() { return pairs.end(); }
+  auto begin() const { return pairs.begin(); }
+  auto end() const { return pairs.end(); }
+  std::size_t size() const { return pairs.size(); }
+};
+
+/// The gradients of a scalar loss, each with its variable: a tuple for those that are named, and without names a list,
+/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). Throws invalid_argument if the loss does
+/// not depend on one that is named.
+///
+///     auto [of_w, of_b] = compute_gradients(loss, w, b);
+///     of_w.gradient = min(max(of_w.gradient, -1.0f), 1.0f);
+///     auto train = apply_gradients(momentum{}, of_w, of_b);
+template <class Expr, class... V>
+[[nodiscard]] auto compute_gradients(const Expr& loss, const V&... variables);
+
+/// The training step that brings an optimizer these gradients: an effect. `pairs` are what compute_gradients() returns,
+/// or parts of it (apply_gradients of tf.train.Optimizer). Throws invalid_argument for a variable that is there twice,
+/// or that is not trained.
+template <class Optimizer, class... Pair>
+[[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
+
+/// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
+/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
+/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`.
+template <class Optimizer, class Expr, class... V>
+[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+
+/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
+template <class Dims>
+struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// What is minimised is a value of a graph.
+template <class X>
+struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
+
+/// What is trained are variables, one argument each, of the loss's element type.
+template <class X, class T>
+struct trained_value_is_not_a_variable : mistake<true> {};
+template <class T, class D, class Dev>
+struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+
+namespace detail {
+
+template <class Expr, class... V>
+constexpr auto find_minimize_mistake() {
+  if constexpr (!Expression<Expr>)
+    return minimized_value_is_not_a_node<Expr>{};
+  else
+    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
+                         not_floating<value_t<Expr>>, trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
+}
+
+}  // namespace detail
+
+/// What is wrong with a loss, and the variables that are named with it, if anything is.
+template <class Expr, class... Variables>
+using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
+
+/// Of variables in braces.
+template <class Expr>
+using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
+
+/// What an optimizer is given is made of `variable_gradient`s, each of a variable and an expression of its type and
+/// extents.
+template <class X>
+struct applied_value_is_not_a_gradient : mistake<true> {};
+template <class G, class V>
+struct applied_value_is_not_a_gradient<variable_gradient<G, V>> : mistake<true> {};
+template <class G, class T, class D, class Dev>
+requires(Expression<G>) struct applied_value_is_not_a_gradient<variable_gradient<G, variable_node<T, D, Dev>>>
+    : mistake<!std::is_same_v<value_t<G>, T> || !std::is_same_v<dims_t<G>, D>> {
+};
+template <class... Pair>
+struct applied_value_is_not_a_gradient<std::tuple<Pair...>>
+    : mistake<(!correct<applied_value_is_not_a_gradient<Pair>> || ...)> {};
+template <class T>
+struct applied_value_is_not_a_gradient<variable_gradients<T>> : mistake<false> {};
+
+// What the functions below say to mistakes.
+#define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
+  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
+  "follow it, one by one"
+#define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
+#define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
+  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
+  "update "                                                                                                      \
+  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/optimizers.md"
 
 namespace detail {
 
 /// How the variables are updated.
 struct update_definition {
-  const operation* op;
+  const char* name;
   const slot* slots;
   std::size_t slot_count;
   const hyperparameter* hyperparameters;
   std::size_t hyperparameter_count;
   bool by_rows;
+  const void* optimizer;
+  std::size_t norm_count;
+  /// Makes nodes of the norms: `operands` are the variable, its slots and the gradient.
+  void (*norms)(const void* optimizer, const symbol* operands, symbol* norms);
 };
 
-effect record_minimize(graph&, symbol loss, const char* name, const update_definition&, sequence<symbol> variables);
+/// One variable's part of a training step.
+struct applied_gradient {
+  variable_gradient<symbol, symbol> pair;
+  const operation* update;
+};
+
+/// Of all trained variables that the loss depends on where none is named.
+sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
+                                                             sequence<symbol> variables);
+symbol record_sum_of_squares(symbol);
+effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&);
 
 #if WEFT_DEFINITIONS
+
+inline bool is_trained(const graph& g, std::uint32_t n) {
+  return g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained;
+}
 
 /// A variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
 inline value add_slot(graph& g, symbol variable, const slot& s) {
@@ -58,10 +184,10 @@ inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, co
 }
 
 /// The inputs of an update but for the gradient, and what else there is to it.
-inline node_def update_without_gradient(graph& g, const update_definition& how, symbol variable,
-                                        std::uint32_t& computed) {
+inline node_def update_without_gradient(graph& g, const update_definition& how, const operation* op, symbol variable,
+                                        symbol gradient, std::uint32_t& computed) {
   node_def c;
-  c.op = how.op;
+  c.op = op;
   c.inputs = {variable.id()};
   for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
   for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
@@ -69,18 +195,28 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
     c.literals.push_back(literal_bits(h.number()));
     if (h.is_number()) continue;
     if (h.node().builder() != &g)
-      throw error(error_code::invalid_argument, how.op->name, "a hyperparameter is a value of another graph");
+      throw error(error_code::invalid_argument, how.name, "a hyperparameter is a value of another graph");
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());
+  }
+  symbol operands[max_slots + 2] = {variable}, norms[max_hyperparameters];
+  for (std::size_t k = 0; k < how.slot_count; ++k) operands[1 + k] = symbol(&g, c.inputs[1 + k]);
+  operands[1 + how.slot_count] = gradient;
+  if (how.norms) how.norms(how.optimizer, operands, norms);
+  for (std::size_t k = 0; k < how.norm_count; ++k) {
+    c.literals.push_back(0);
+    computed |= 1u << (how.hyperparameter_count + k);
+    c.inputs.push_back(norms[k].id());
   }
   c.outputs = {variable.info()};
   return c;
 }
 
-inline symbol record_update(graph& g, const update_definition& how, symbol variable, symbol gradient) {
+inline symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
+  const symbol variable = of.pair.variable, gradient = of.pair.gradient;
   const graph::device_scope beside(g, g[variable.id().node].device);
   std::uint32_t computed = 0;
-  node_def c = update_without_gradient(g, how, variable, computed);
+  node_def c = update_without_gradient(g, how, of.update, variable, gradient, computed);
   sequence<value> lists;
   const operation* sums = nullptr;
   if (!how.by_rows || !find_rows(g, gradient.id(), lists, sums)) {
@@ -110,72 +246,310 @@ inline symbol record_update(graph& g, const update_definition& how, symbol varia
   return g.record(static_cast<node_def&&>(c));
 }
 
-WEFT_DECL effect record_minimize(graph& g, symbol loss, const char* name, const update_definition& how,
-                                 sequence<symbol> variables) {
-  const bool all = variables.empty();
-  const auto trains = [&](std::uint32_t n) {
-    return g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained;
-  };
-  for (std::uint32_t n = 0; all && n < g.size(); ++n)
-    if (trains(n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
+/// Throws invalid_argument unless each variable is trained, and is there once.
+inline void check_trained(const graph& g, const char* who, const sequence<symbol>& variables) {
   for (const symbol& v : variables)
-    if (!trains(v.id().node))
-      throw error(error_code::invalid_argument, name,
+    if (!is_trained(g, v.id().node))
+      throw error(error_code::invalid_argument, who,
                   {"the variable ", g[v.id().node].name, " is ", weft::name(kind_of(g[v.id().node].def)),
                    ": minimize() updates what is trained"});
   for (std::size_t i = 0; i < variables.size(); ++i)
-    for (std::size_t j = 0; j < i && !all; ++j)
+    for (std::size_t j = 0; j < i; ++j)
       if (variables[i].id() == variables[j].id())
-        throw error(error_code::invalid_argument, name,
+        throw error(error_code::invalid_argument, who,
                     {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
+}
+
+WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g, symbol loss, const char* who,
+                                                                       sequence<symbol> variables) {
+  const bool all = variables.empty();
+  for (std::uint32_t n = 0; all && n < g.size(); ++n)
+    if (is_trained(g, n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
+  if (!all) check_trained(g, who, variables);
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
-  sequence<symbol> updates;
+  sequence<variable_gradient<symbol, symbol>> pairs;
   for (std::size_t i = 0; i < variables.size(); ++i)
     if (!found[i].is_number())
-      updates.push_back(record_update(g, how, variables[i], found[i]));
+      pairs.push_back({found[i], variables[i], loss});
     else if (!all)
-      throw error(error_code::invalid_argument, name,
+      throw error(error_code::invalid_argument, who,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
-  for (std::uint32_t n = 0; updates.empty() && n < g.size(); ++n)
-    if (trains(n) && g[n].def.outputs[0].type != loss.type())
-      throw error(error_code::invalid_argument, name,
+  for (std::uint32_t n = 0; pairs.empty() && n < g.size(); ++n)
+    if (is_trained(g, n) && g[n].def.outputs[0].type != loss.type())
+      throw error(error_code::invalid_argument, who,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
-  if (updates.empty()) throw error(error_code::invalid_argument, name, "the loss depends on no variable");
-  const sequence<symbol> beside = updates_beside(g, loss);
-  updates.append(beside.data(), beside.size());
-  return record_group(g, updates, name);
+  if (pairs.empty()) throw error(error_code::invalid_argument, who, "the loss depends on no variable");
+  return pairs;
+}
+
+WEFT_DECL symbol record_sum_of_squares(symbol x) { return sum_to(x * x, shape()); }
+
+WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all) {
+  sequence<symbol> variables, losses, members;
+  for (const applied_gradient& each : all) {
+    const auto& [gradient, variable, loss] = each.pair;
+    check_same_graph("apply_gradients", &g, variable.builder());
+    if (gradient.is_number())
+      throw error(error_code::invalid_argument, how.name,
+                  {"the gradient of ", g[variable.id().node].name,
+                   " is a number without extents: an expression of the gradient has them"});
+    check_same_graph("apply_gradients", &g, gradient.builder());
+    if (!(gradient.info() == variable.info()))
+      throw error(error_code::invalid_argument, how.name,
+                  {"the gradient of ", g[variable.id().node].name, " is ", weft::name(gradient.type()), " of extents ",
+                   to_string(gradient.extents()), " where the variable is ", weft::name(variable.type()), " of ",
+                   to_string(variable.extents()), ": they are the same"});
+    variables.push_back(variable);
+    bool seen = loss.is_number();
+    for (const symbol& other : losses) seen |= other.id() == loss.id();
+    if (!seen) losses.push_back(loss);
+  }
+  check_trained(g, how.name, variables);
+  for (const applied_gradient& each : all) members.push_back(record_update(g, how, each));
+  for (const symbol& loss : losses)
+    for (const symbol& beside : updates_beside(g, loss)) {
+      bool seen = false;
+      for (const symbol& other : members) seen |= other.id() == beside.id();
+      if (!seen) members.push_back(beside);
+    }
+  return record_group(g, members, how.name);
 }
 
 #endif
 
+template <class... M>
+void append_each(sequence<hyperparameter>& all, const M&... members) {
+  const auto as_hyperparameter = [](const auto& m) {
+    if constexpr (std::is_same_v<decltype(m), const hyperparameter&>)
+      return m;
+    else
+      return hyperparameter(static_cast<double>(m));
+  };
+  (all.push_back(as_hyperparameter(members)), ...);
+}
+/// Of an optimizer whose members are not all hyperparameters.
+template <class Optimizer>
+void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
+#define WEFT_MEMBERS(count, ...)                  \
+  if constexpr (members_of<Optimizer> == count) { \
+    const auto& [__VA_ARGS__] = o;                \
+    append_each(all, __VA_ARGS__);                \
+  }
+  WEFT_MEMBERS(1, a)
+  WEFT_MEMBERS(2, a, b)
+  WEFT_MEMBERS(3, a, b, c)
+  WEFT_MEMBERS(4, a, b, c, d)
+  WEFT_MEMBERS(5, a, b, c, d, e)
+  WEFT_MEMBERS(6, a, b, c, d, e, f)
+  WEFT_MEMBERS(7, a, b, c, d, e, f, g)
+  WEFT_MEMBERS(8, a, b, c, d, e, f, g, h)
+  WEFT_MEMBERS(9, a, b, c, d, e, f, g, h, i)
+  WEFT_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
+  WEFT_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
+  WEFT_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  WEFT_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+  WEFT_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+  WEFT_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p)
+  WEFT_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p, q)
+#undef WEFT_MEMBERS
+}
+
+/// What `norms` and `advance` compute with where they are recorded: values of the graph, rounded to `type`.
+class recorded_number {
+ public:
+  recorded_number(double number) : value_(number) {}
+  recorded_number(symbol value) : value_(value) {}
+  recorded_number(const hyperparameter& h) : value_(h.node()) {}
+  symbol value(dtype type) const {
+    return value_.is_number() || value_.type() == type ? value_ : math::convert(value_, type);
+  }
+
+#define WEFT_RECORDED(op)                                                                  \
+  friend recorded_number operator op(const recorded_number& a, const recorded_number& b) { \
+    const dtype type = common(a, b);                                                       \
+    return a.value(type) op b.value(type);                                                 \
+  }                                                                                        \
+  recorded_number& operator op##=(const recorded_number& b) { return *this = *this op b; }
+  WEFT_RECORDED(+)
+  WEFT_RECORDED(-)
+  WEFT_RECORDED(*)
+  WEFT_RECORDED(/)
+#undef WEFT_RECORDED
+  friend recorded_number operator-(const recorded_number& a) { return -a.value_; }
+  friend recorded_number sqrt(const recorded_number& a) { return math::sqrt(a.value_); }
+  friend recorded_number abs(const recorded_number& a) { return math::abs(a.value_); }
+
+ private:
+  // A hyperparameter that is a value of the graph is a double, and takes the type of what it meets.
+  static dtype common(const recorded_number& a, const recorded_number& b) {
+    if (a.value_.is_number()) return b.value_.is_number() ? dtype::float64 : b.value_.type();
+    if (b.value_.is_number()) return a.value_.type();
+    return a.value_.type() == dtype::float32 ? dtype::float32 : b.value_.type();
+  }
+
+  symbol value_;
+};
+
+inline constexpr primitive_set in_norms = primitive_set(primitive::add) | primitive_set(primitive::subtract) |
+                                          primitive_set(primitive::multiply) | primitive_set(primitive::divide) |
+                                          primitive_set(primitive::negate) | primitive_set(primitive::sqrt) |
+                                          primitive_set(primitive::abs) | primitive_set(primitive::convert);
+
+template <class Optimizer, std::size_t... Slot, std::size_t... Scalar>
+void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, indices<Slot...>, indices<Scalar...>) {
+  constexpr std::size_t slots = sizeof...(Slot);
+  sequence<recorded_number> slot, scalar;
+  for (std::size_t k = 0; k < slots; ++k) {
+    slot.push_back(operands[1 + k]);
+    if (layout_of<Optimizer>.is_scalar(k)) scalar.push_back(operands[1 + k]);
+  }
+  if constexpr (sizeof...(Scalar) != 0) o.advance(scalar[Scalar]...);
+  for (std::size_t k = 0, next = 0; k < slots; ++k)
+    if (layout_of<Optimizer>.is_scalar(k)) slot[k] = scalar[next++];
+  const auto list = o.norms(recorded_number(operands[0]), slot[Slot]..., recorded_number(operands[1 + slots]));
+  for (std::size_t k = 0; k < norms_of<Optimizer>; ++k) {
+    const symbol sum = record_sum_of_squares(list.all[k].value(operands[0].type()));
+    norms[k] = sum.type() == dtype::float64 ? let(sqrt(node<double>(sum))).erased()
+                                            : let(cast<double>(sqrt(node<float>(sum)))).erased();
+  }
+}
+template <class Optimizer>
+void record_norms(const void* optimizer, const symbol* operands, symbol* norms) {
+  record_norms(*static_cast<const Optimizer*>(optimizer), operands, norms, slot_indices<Optimizer>(),
+               scalar_indices<Optimizer>());
+}
+
+template <class Optimizer>
+effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all) {
+  update_definition how{Optimizer::name,
+                        nullptr,
+                        slots_of<Optimizer>,
+                        reinterpret_cast<const hyperparameter*>(&optimizer),
+                        members_of<Optimizer>,
+                        updates_by_rows<Optimizer>,
+                        &optimizer,
+                        norms_of<Optimizer>,
+                        nullptr};
+  sequence<hyperparameter> members;
+  if constexpr (sizeof(Optimizer) != members_of<Optimizer> * sizeof(hyperparameter) && members_of<Optimizer> != 0) {
+    append_members(optimizer, members);
+    how.hyperparameters = members.data();
+  }
+  if constexpr (norms_of<Optimizer> != 0) {
+    how.norms = record_norms<Optimizer>;
+    g.use(primitives_in<float, in_norms>);
+    g.use(primitives_in<double, in_norms>);
+  }
+  if constexpr (slots_of<Optimizer> != 0) {
+    const auto list = optimizer.slots();
+    how.slots = list.all;
+    return record_updates(g, how, all);
+  } else {
+    return record_updates(g, how, all);
+  }
+}
+
+/// The operation that an optimizer updates elements of type T with.
+template <class Optimizer, class T>
+const operation* update_of() {
+  gpu::compile_kernels<update_ops<Optimizer>::template of, T>();
+  return &operation_of<update_op<Optimizer, T>>;
+}
+
+/// The formula's own mistakes are said of the call that names the optimizer.
+template <class Optimizer, class T>
+void check_formula(const Optimizer& optimizer) {
+  if (false)
+    use_formula<Optimizer, exact<T>>(optimizer, nullptr, slot_indices<Optimizer>(), scalar_indices<Optimizer>(),
+                                     norm_indices<Optimizer>());
+}
+
+template <class Expr>
+effect refuse_braces(const Expr&) {
+  static_assert(correct<trained_list_is_not_a_variable<Expr>>, WEFT_NEEDS_OF_VARIABLES);
+  return effect(symbol());
+}
+
+template <class Optimizer, class G, class T, class D, class Dev>
+void append_applied(const Optimizer& optimizer, const variable_gradient<G, variable_node<T, D, Dev>>& pair,
+                    sequence<applied_gradient>& all) {
+  check_formula<Optimizer, T>(optimizer);
+  all.push_back({{let(pair.gradient).erased(), pair.variable.erased(), pair.loss}, update_of<Optimizer, T>()});
+}
+template <class Optimizer, class... Pair>
+void append_applied(const Optimizer& optimizer, const std::tuple<Pair...>& pairs, sequence<applied_gradient>& all) {
+  std::apply([&](const auto&... pair) { (append_applied(optimizer, pair, all), ...); }, pairs);
+}
+template <class Optimizer, class T>
+void append_applied(const Optimizer& optimizer, const variable_gradients<T>& list, sequence<applied_gradient>& all) {
+  check_formula<Optimizer, T>(optimizer);
+  for (const auto& pair : list) all.push_back({pair, update_of<Optimizer, T>()});
+}
+
+}  // namespace detail
+
 template <class Optimizer, class Expr, class... V>
-effect train(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+  static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
+  static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
   if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
     using T = value_t<Expr>;
-    gpu::compile_kernels<update_ops<Optimizer>::template of, T>();
+    if (false)
+      detail::use_formula<Optimizer, exact<T>>(optimizer, nullptr, detail::slot_indices<Optimizer>(),
+                                               detail::scalar_indices<Optimizer>(), detail::norm_indices<Optimizer>());
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
-    use_gradient_primitives<T>(g);
-    update_definition how{&operation_of<update_op<Optimizer, T>>,
-                          nullptr,
-                          slots_of<Optimizer>,
-                          reinterpret_cast<const hyperparameter*>(&optimizer),
-                          hyperparameters_of<Optimizer>,
-                          updates_by_rows<Optimizer>};
-    if constexpr (slots_of<Optimizer> != 0) {
-      const auto list = optimizer.slots();
-      how.slots = list.all;
-      return record_minimize(g, root.erased(), Optimizer::name, how, {variables.erased()...});
-    } else {
-      return record_minimize(g, root.erased(), Optimizer::name, how, {variables.erased()...});
-    }
+    detail::use_gradient_primitives<T>(g);
+    sequence<detail::applied_gradient> all;
+    for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, {variables.erased()...}))
+      all.push_back({pair, detail::update_of<Optimizer, T>()});
+    return detail::record_updates(g, optimizer, all);
   } else {
     return effect(symbol());
   }
 }
 
-}  // namespace detail
+template <class Optimizer, class... Pair>
+effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
+  using mistake = first_mistake<applied_value_is_not_a_gradient<Pair>...>;
+  static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
+  static_assert(correct<mistake>,
+                "apply_gradients: it takes what compute_gradients() returns, each gradient an expression of its "
+                "variable's element type and extents");
+  if constexpr (correct<mistake> && correct<optimizer_mistake<Optimizer>>) {
+    sequence<detail::applied_gradient> all;
+    (detail::append_applied(optimizer, pairs, all), ...);
+    if (all.empty()) throw error(error_code::invalid_argument, Optimizer::name, "there are no gradients to apply");
+    return detail::record_updates(*static_cast<graph*>(all[0].pair.variable.builder()), optimizer, all);
+  } else {
+    return effect(symbol());
+  }
+}
+
+template <class Expr, class... V>
+auto compute_gradients(const Expr& loss, const V&... variables) {
+  static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+  if constexpr (correct<minimize_mistake<Expr, V...>>) {
+    const auto root = let(loss);
+    auto& g = *static_cast<graph*>(root.erased().builder());
+    detail::use_gradient_primitives<value_t<Expr>>(g);
+    auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", {variables.erased()...});
+    if constexpr (sizeof...(V) == 0) {
+      return variable_gradients<value_t<Expr>>{static_cast<decltype(pairs)&&>(pairs)};
+    } else {
+      auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };
+      using detail::node_of;
+      return std::tuple{
+          variable_gradient<decltype(node_of<V>(symbol())), V>{node_of<V>(next()), variables, root.erased()}...};
+    }
+  }
+}
+
+#undef WEFT_NEEDS_OF_MINIMIZE
+#undef WEFT_NEEDS_OF_VARIABLES
+#undef WEFT_NEEDS_OF_OPTIMIZER
+
 }  // namespace weft
 
 WEFT_COLD_END

@@ -24,12 +24,13 @@ struct update_numbers {
   const double* computed[parameters + 1];  ///< where a hyperparameter is that is a value of the graph; null of others
   T* scalar[scalars + 1];
 
+  WEFT_HOST_DEVICE double at(std::size_t i) const { return computed[i] ? *computed[i] : number[i]; }
   WEFT_HOST_DEVICE Optimizer optimizer() const { return make(weft::detail::parameter_indices<Optimizer>()); }
 
  private:
   template <std::size_t... Index>
   WEFT_HOST_DEVICE Optimizer make(weft::detail::indices<Index...>) const {
-    return Optimizer{hyperparameter(computed[Index] ? *computed[Index] : number[Index])...};
+    return Optimizer{weft::detail::member_value{at(Index)}...};
   }
 };
 
@@ -84,14 +85,14 @@ struct update_body {
     T x[arrays][1];
     for (std::size_t a = 0; a < arrays; ++a) x[a][0] = array[a][i];
     update_lane(numbers.optimizer(), load_scalars(weft::detail::slot_indices<Optimizer>()), x, 0, upstream,
-                weft::detail::slot_indices<Optimizer>());
+                weft::detail::slot_indices<Optimizer>(), weft::detail::norm_indices<Optimizer>());
     for (std::size_t a = 0; a < arrays; ++a) array[a][i] = x[a][0];
   }
 
  private:
   using V = exact<T>;
   struct scalar_slots {
-    V value[slots + 1];
+    V value[slots + 1], norm[weft::detail::norms_of<Optimizer> + 1];
   };
 
   template <std::size_t... Array>
@@ -118,7 +119,8 @@ struct update_body {
         const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
         if (first >= elements) break;
         for (int lane = 0; lane < Count; ++lane)
-          update_lane(optimizer, scalar, x[u], lane, g[u][lane], weft::detail::slot_indices<Optimizer>());
+          update_lane(optimizer, scalar, x[u], lane, g[u][lane], weft::detail::slot_indices<Optimizer>(),
+                      weft::detail::norm_indices<Optimizer>());
         (store_group(x[u][Array], array[Array] + first, elements - first), ...);
       }
     }
@@ -126,15 +128,20 @@ struct update_body {
 
   template <std::size_t... Slot>
   WEFT_HOST_DEVICE scalar_slots load_scalars(weft::detail::indices<Slot...>) const {
-    return {{load_scalar<Slot>()..., V(0)}};
+    scalar_slots all{{load_scalar<Slot>()..., V(0)}, {}};
+    for (std::size_t k = 0; k < weft::detail::norms_of<Optimizer>; ++k)
+      all.norm[k] = V(static_cast<T>(numbers.at(weft::detail::members_of<Optimizer> + k)));
+    return all;
   }
-  template <std::size_t... Slot>
-  WEFT_HOST_DEVICE static void update_lane(const Optimizer& optimizer, const scalar_slots& scalar, T (&x)[arrays][Count],
-                                           int lane, T upstream, weft::detail::indices<Slot...>) {
+  template <std::size_t... Slot, std::size_t... Norm>
+  WEFT_HOST_DEVICE static void update_lane(const Optimizer& optimizer, const scalar_slots& scalar,
+                                           T (&x)[arrays][Count], int lane, T upstream, weft::detail::indices<Slot...>,
+                                           weft::detail::indices<Norm...>) {
     V variable(x[0][lane]);
     const V gradient_here(upstream);
     V s[slots + 1] = {(is_scalar<Slot> ? scalar.value[Slot] : V(x[array_of<Slot>][lane]))..., V(0)};
-    optimizer.update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., gradient_here);
+    optimizer.update(variable, weft::detail::as_operand<Optimizer, Slot>(s[Slot])..., gradient_here,
+                     scalar.norm[Norm]...);
     x[0][lane] = variable.value();
     (keep<Slot>(x, lane, s[Slot]), ...);
   }
@@ -292,8 +299,7 @@ WEFT_COLD_END
 }  // namespace detail
 
 template <class Optimizer, class T>
-struct kernels<update_op<Optimizer, T>>
-    : installed<update_op<Optimizer, T>, detail::prepare_update<Optimizer, T>> {};
+struct kernels<update_op<Optimizer, T>> : installed<update_op<Optimizer, T>, detail::prepare_update<Optimizer, T>> {};
 
 }  // namespace weft::gpu
 #endif
