@@ -594,7 +594,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_cannot_be_applied) {
   const auto other = variable<float>(g, "other", 1.0f);
   const auto kept = variable<float, dims<2>>(g, "kept", 1.0f, variable_kind::averaged);
   const auto loss = let(sum(w));
-  const auto [of_w] = compute_gradients(loss, w);
+  const auto of_w = std::get<0>(compute_gradients(loss, w));
   auto all = compute_gradients(loss);
   const auto refused = [](auto&& make) { return test::failure(error_code::invalid_argument, make); };
   CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, of_w, of_w); }), "the variable w is named twice");
