@@ -57,7 +57,7 @@ template <class Optimizer, class... Pair>
 /// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
 /// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`.
 template <class Optimizer, class Expr, class... V>
-[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+[[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
 /// What an optimizer is given is made of `variable_gradient`s, each of a variable and an expression of its type and
 /// extents.
@@ -444,7 +444,7 @@ void append_applied(const Optimizer& optimizer, const variable_gradients<T>& lis
 }  // namespace detail
 
 template <class Optimizer, class Expr, class... V>
-effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
   static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
   if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {

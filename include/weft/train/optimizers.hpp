@@ -42,7 +42,7 @@ using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::init
 
 // In train/optimizer.hpp.
 template <class Optimizer, class Expr, class... V>
-[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+[[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 // What minimize() says to mistakes.
