@@ -180,7 +180,7 @@ struct switched {
   void update(V& variable, V gradient) const {
     if (on) variable -= V(times) * gradient;
   }
-  WEFT_TRAINS
+#include <weft/train/members.inc>
 };
 
 }  // namespace

@@ -337,7 +337,7 @@ namespace detail {
 template <class Optimizer, class V, std::size_t... Slot, std::size_t... Scalar, std::size_t... Norm>
 auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>, indices<Norm...>) {
   if constexpr (sizeof...(Scalar) != 0) o.advance(x[Scalar]...);
-  o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x, static_cast<const V&>(x[Norm])...);
+  o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x, x[Norm]...);
 }
 
 // The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.

@@ -57,42 +57,7 @@ template <class Optimizer, class... Pair>
 /// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
 /// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`.
 template <class Optimizer, class Expr, class... V>
-[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
-
-/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
-template <class Dims>
-struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
-
-/// What is minimised is a value of a graph.
-template <class X>
-struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
-
-/// What is trained are variables, one argument each, of the loss's element type.
-template <class X, class T>
-struct trained_value_is_not_a_variable : mistake<true> {};
-template <class T, class D, class Dev>
-struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
-
-namespace detail {
-
-template <class Expr, class... V>
-constexpr auto find_minimize_mistake() {
-  if constexpr (!Expression<Expr>)
-    return minimized_value_is_not_a_node<Expr>{};
-  else
-    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
-                         not_floating<value_t<Expr>>, trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
-}
-
-}  // namespace detail
-
-/// What is wrong with a loss, and the variables that are named with it, if anything is.
-template <class Expr, class... Variables>
-using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
-
-/// Of variables in braces.
-template <class Expr>
-using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
+[[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
 /// What an optimizer is given is made of `variable_gradient`s, each of a variable and an expression of its type and
 /// extents.
@@ -110,11 +75,6 @@ struct applied_value_is_not_a_gradient<std::tuple<Pair...>>
 template <class T>
 struct applied_value_is_not_a_gradient<variable_gradients<T>> : mistake<false> {};
 
-// What the functions below say to mistakes.
-#define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
-  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
-  "follow it, one by one"
-#define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
   "update "                                                                                                      \
@@ -465,12 +425,6 @@ void check_formula(const Optimizer& optimizer) {
                                      norm_indices<Optimizer>());
 }
 
-template <class Expr>
-effect refuse_braces(const Expr&) {
-  static_assert(correct<trained_list_is_not_a_variable<Expr>>, WEFT_NEEDS_OF_VARIABLES);
-  return effect(symbol());
-}
-
 template <class Optimizer, class G, class T, class D, class Dev>
 void append_applied(const Optimizer& optimizer, const variable_gradient<G, variable_node<T, D, Dev>>& pair,
                     sequence<applied_gradient>& all) {
@@ -490,7 +444,7 @@ void append_applied(const Optimizer& optimizer, const variable_gradients<T>& lis
 }  // namespace detail
 
 template <class Optimizer, class Expr, class... V>
-effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
   static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
   if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
@@ -546,8 +500,6 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
   }
 }
 
-#undef WEFT_NEEDS_OF_MINIMIZE
-#undef WEFT_NEEDS_OF_VARIABLES
 #undef WEFT_NEEDS_OF_OPTIMIZER
 
 }  // namespace weft

@@ -5,31 +5,51 @@
 /// The optimizers. Each is a formula over one element of a variable; docs/optimizers.md says how to write another one.
 namespace weft {
 
-// In train/optimizer.hpp.
-template <class Optimizer, class Expr, class... V>
-[[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
-template <class Optimizer, class... Pair>
-[[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
+/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
+template <class Dims>
+struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// What is minimised is a value of a graph.
+template <class X>
+struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
+
+/// What is trained are variables, one argument each, of the loss's element type.
+template <class X, class T>
+struct trained_value_is_not_a_variable : mistake<true> {};
+template <class T, class D, class Dev>
+struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+
 namespace detail {
-template <class Expr>
-effect refuse_braces(const Expr&);
+
+template <class Expr, class... V>
+constexpr auto find_minimize_mistake() {
+  if constexpr (!Expression<Expr>)
+    return minimized_value_is_not_a_node<Expr>{};
+  else
+    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
+                         not_floating<value_t<Expr>>, trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
+}
+
 }  // namespace detail
 
-/// Members that any optimizer may have: `minimize(loss, variables...)` and `apply_gradients(pairs...)`, as the
-/// functions of these names (train/optimizer.hpp).
-#define WEFT_TRAINS                                                                      \
-  template <class Expr, class... V>                                                      \
-  [[nodiscard]] ::weft::effect minimize(const Expr& loss, const V&... variables) const { \
-    return ::weft::minimize(*this, loss, variables...);                                  \
-  }                                                                                      \
-  template <::weft::Expression Expr>                                                     \
-  ::weft::effect minimize(const Expr& loss, ::weft::detail::braces) const {              \
-    return ::weft::detail::refuse_braces(loss);                                          \
-  }                                                                                      \
-  template <class... Pair>                                                               \
-  [[nodiscard]] ::weft::effect apply_gradients(const Pair&... pairs) const {             \
-    return ::weft::apply_gradients(*this, pairs...);                                     \
-  }
+/// What is wrong with a loss, and the variables that are named with it, if anything is.
+template <class Expr, class... Variables>
+using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
+
+/// Of variables in braces.
+template <class Expr>
+using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
+
+// In train/optimizer.hpp.
+template <class Optimizer, class Expr, class... V>
+[[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+template <class Optimizer, class... Pair>
+[[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
+// What minimize() says to mistakes.
+#define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
+  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
+  "follow it, one by one"
+#define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
 
 /// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).
 struct gradient_descent {
@@ -44,7 +64,7 @@ struct gradient_descent {
     variable -= V(learning_rate) * gradient;
   }
 
-  WEFT_TRAINS
+#include <weft/train/members.inc>
 };
 
 /// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
@@ -62,7 +82,7 @@ struct momentum {
     variable -= V(learning_rate) * velocity;
   }
 
-  WEFT_TRAINS
+#include <weft/train/members.inc>
 };
 
 /// Adam (Kingma and Ba 2015), as tf.train.AdamOptimizer: epsilon is the "epsilon hat" before section 2.1 of the paper.
@@ -87,7 +107,7 @@ struct adam {
     variable -= m * rate / (sqrt(v) + V(epsilon));
   }
 
-  WEFT_TRAINS
+#include <weft/train/members.inc>
 };
 
 namespace detail {
