@@ -309,7 +309,6 @@ std::int64_t count_of_rows(const T& all) {
 /// How many of the operands before one are carried.
 template <class... X>
 constexpr std::size_t carries_before(std::size_t operand) {
-  constexpr bool carry[] = {scan_operand<X>::is_carry...};
   std::size_t before = 0;
   for (std::size_t i = 0; i < operand; ++i) before += carry[i];
   return before;
@@ -320,7 +319,6 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
               std::tuple<parameter<false, scan_expression<X>>...> now) {
   using rows_dims = scanned_dims<X...>;
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
-  constexpr bool carry[] = {scan_operand<X>::is_carry...};
   using results = typename as_tuple_of_results<typename typed_as<result_of_subgraph<Body, scan_parameter<false, X>...>>::type>::type;
   constexpr std::size_t stacked = std::tuple_size_v<results> - carries;
   std::int64_t count = -1;
@@ -341,7 +339,8 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
     const auto next = as_tuple(each_result(body(row_or_all<X>(std::get<Index>(now), row)...),
                                            [](const auto& x) { return eval(x); }));
     const auto assign = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
-      if constexpr (carry[At]) std::get<At>(now) = std::get<carries_before<X...>(At)>(next);
+      if constexpr (std::tuple_element_t<At, std::tuple<scan_operand<X>...>>::is_carry)
+        std::get<At>(now) = std::get<carries_before<X...>(At)>(next);
     };
     (assign(std::integral_constant<std::size_t, Index>()), ...);
     const auto keep = [&]<std::size_t R>(std::integral_constant<std::size_t, R>) {

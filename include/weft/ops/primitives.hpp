@@ -32,7 +32,7 @@ using arg1 = skeleton::argument<1, T>;
 
 /// The kernel of a formula on elements of T; conditions are bool.
 template <class Op, class T>
-constexpr const fused* primitive_kernel() {
+const fused* primitive_kernel() {
   using R = primitive_result<Op, T>;
   if constexpr (std::is_same_v<Op, formula::add> || std::is_same_v<Op, formula::multiply>)
     return &differentiated<skeleton::apply<Op, T, arg0<T>, arg1<T>>>;
@@ -47,14 +47,16 @@ constexpr const fused* primitive_kernel() {
 }
 
 template <class T, primitive_set Set, class... Op>
-constexpr const fused* find_in(formula_list<Op...>, primitive p) {
-  constexpr const fused* kernels[] = {[] {
+const fused* find_in(formula_list<Op...>, primitive p) {
+  // Functions, which nvcc does not run while it instantiates the kernels that name each other.
+  constexpr const fused* (*kernels[])() = {[]() -> const fused* (*)() {
     if constexpr (Set.has(primitive_of<Op>))
-      return primitive_kernel<Op, T>();
+      return primitive_kernel<Op, T>;
     else
-      return static_cast<const fused*>(nullptr);
+      return nullptr;
   }()...};
-  return kernels[static_cast<std::size_t>(p)];
+  const auto kernel = kernels[static_cast<std::size_t>(p)];
+  return kernel ? kernel() : nullptr;
 }
 
 /// A kernel of the set for elements of T. A conversion depends on two types: between float and double, or from bool.

@@ -104,7 +104,7 @@ class gpu_layouts {
 
   bool may_be_more(std::uint32_t b) const {
     const shape& s = declared(b);
-    for (std::size_t i = 0; s.rank < 4 && i + 1 < s.rank; ++i)
+    for (std::size_t i = 0; 4 > s.rank && i + 1 < s.rank; ++i)
       if (s[i] < 0) return true;
     return false;
   }

@@ -278,11 +278,11 @@ struct world {
     return let(a + cast<T>(random_normal<float, dims<batch{}, Width>>(at.g, 0, 0.3)));
   }
   static M shuffled(M a) { return shuffle(a); }
-  static M half_dense(M a, W b, R c) { return let(tanh(product<half>(a, b) + c)); }
+  static M half_dense(M a, W b, R c) { return let(tanh(product<weft::half>(a, b) + c)); }
   static M bfloat16_dense(M a, W b, R c) { return let(tanh(product<bfloat16>(a, b) + c)); }
   static M half_stored(M a, M b) {
-    const auto both = concat<0>(rounded<half>(tanh(a)), rounded<half>(b));
-    return let(mean<0>(cast<T>(both)) * cast<T>(sort<1>(rounded<half>(a))));
+    const auto both = concat<0>(rounded<weft::half>(tanh(a)), rounded<weft::half>(b));
+    return let(mean<0>(cast<T>(both)) * cast<T>(sort<1>(rounded<weft::half>(a))));
   }
 
   static R mean_rows(M a, M b) { return mean<0>(a * b); }
