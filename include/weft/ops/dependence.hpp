@@ -15,9 +15,9 @@ struct primitive_set {
   template <class... More>
   WEFT_HOST_DEVICE constexpr explicit primitive_set(primitive first, More... more) {
     const primitive all[] = {first, more...};
-    for (const primitive p : all) words[static_cast<unsigned>(p) / 64] |= bit(p);
+    for (const primitive p : all) words[static_cast<unsigned>(p) / 64] |= mask_of(p);
   }
-  WEFT_HOST_DEVICE constexpr bool has(primitive p) const { return words[static_cast<unsigned>(p) / 64] & bit(p); }
+  WEFT_HOST_DEVICE constexpr bool has(primitive p) const { return words[static_cast<unsigned>(p) / 64] & mask_of(p); }
   WEFT_HOST_DEVICE friend constexpr primitive_set operator|(primitive_set a, primitive_set b) {
     a.words[0] |= b.words[0];
     a.words[1] |= b.words[1];
@@ -25,7 +25,7 @@ struct primitive_set {
   }
 
  private:
-  WEFT_HOST_DEVICE static constexpr std::uint64_t bit(primitive p) {
+  WEFT_HOST_DEVICE static constexpr std::uint64_t mask_of(primitive p) {
     return std::uint64_t{1} << (static_cast<unsigned>(p) % 64);
   }
 };

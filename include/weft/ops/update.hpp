@@ -136,24 +136,26 @@ namespace detail {
 
 inline constexpr std::size_t max_slots = 8, max_hyperparameters = 16;
 
-template <class M>
-inline constexpr bool is_member_type = std::is_same_v<M, hyperparameter> || std::is_same_v<M, bool> ||
-                                       std::is_same_v<M, float> || std::is_same_v<M, double> ||
-                                       ((std::is_integral_v<M> || std::is_enum_v<M>)&&sizeof(M) <= 4);
+template <class Member>
+inline constexpr bool is_member_type = std::is_same_v<Member, hyperparameter> || std::is_same_v<Member, bool> ||
+                                       std::is_same_v<Member, float> || std::is_same_v<Member, double> ||
+                                       ((std::is_integral_v<Member> || std::is_enum_v<Member>)&&sizeof(Member) <= 4);
 
 /// A member of an optimizer, of its value as a double, which is exact.
 struct member_value {
   double number;
-  template <class M>
-  requires(is_member_type<M>) WEFT_HOST_DEVICE constexpr operator M() const { return static_cast<M>(number); }
+  template <class Member>
+  requires(is_member_type<Member>) WEFT_HOST_DEVICE constexpr operator Member() const {
+    return static_cast<Member>(number);
+  }
 };
 /// Becomes a hyperparameter and nothing else.
 struct hyperparameter_probe {
   constexpr operator hyperparameter() const { return 0; }
 };
 struct any_member {
-  template <class M>
-  constexpr operator M() const;
+  template <class Member>
+  constexpr operator Member() const;
 };
 template <class Optimizer, class Member, std::size_t... Index>
 constexpr bool takes_members(indices<Index...>) {

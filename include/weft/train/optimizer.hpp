@@ -63,11 +63,12 @@ template <class Optimizer, class Expr, class... V>
 /// extents.
 template <class X>
 struct applied_value_is_not_a_gradient : mistake<true> {};
-template <class G, class V>
-struct applied_value_is_not_a_gradient<variable_gradient<G, V>> : mistake<true> {};
-template <class G, class T, class D, class Dev>
-requires(Expression<G>) struct applied_value_is_not_a_gradient<variable_gradient<G, variable_node<T, D, Dev>>>
-    : mistake<!std::is_same_v<value_t<G>, T> || !std::is_same_v<dims_t<G>, D>> {
+template <class Gradient, class V>
+struct applied_value_is_not_a_gradient<variable_gradient<Gradient, V>> : mistake<true> {};
+template <class Gradient, class T, class D, class Dev>
+requires(
+    Expression<Gradient>) struct applied_value_is_not_a_gradient<variable_gradient<Gradient, variable_node<T, D, Dev>>>
+    : mistake<!std::is_same_v<value_t<Gradient>, T> || !std::is_same_v<dims_t<Gradient>, D>> {
 };
 template <class... Pair>
 struct applied_value_is_not_a_gradient<std::tuple<Pair...>>
@@ -425,8 +426,8 @@ void check_formula(const Optimizer& optimizer) {
                                      norm_indices<Optimizer>());
 }
 
-template <class Optimizer, class G, class T, class D, class Dev>
-void append_applied(const Optimizer& optimizer, const variable_gradient<G, variable_node<T, D, Dev>>& pair,
+template <class Optimizer, class Gradient, class T, class D, class Dev>
+void append_applied(const Optimizer& optimizer, const variable_gradient<Gradient, variable_node<T, D, Dev>>& pair,
                     sequence<applied_gradient>& all) {
   check_formula<Optimizer, T>(optimizer);
   all.push_back({{let(pair.gradient).erased(), pair.variable.erased(), pair.loss}, update_of<Optimizer, T>()});
