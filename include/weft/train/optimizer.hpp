@@ -279,8 +279,8 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
 
 #endif
 
-template <class... M>
-void append_each(sequence<hyperparameter>& all, const M&... members) {
+template <class... Member>
+void append_each(sequence<hyperparameter>& all, const Member&... members) {
   const auto as_hyperparameter = [](const auto& m) {
     if constexpr (std::is_same_v<decltype(m), const hyperparameter&>)
       return m;
