@@ -309,6 +309,7 @@ std::int64_t count_of_rows(const T& all) {
 /// How many of the operands before one are carried.
 template <class... X>
 constexpr std::size_t carries_before(std::size_t operand) {
+  constexpr bool carry[] = {scan_operand<X>::is_carry...};
   std::size_t before = 0;
   for (std::size_t i = 0; i < operand; ++i) before += carry[i];
   return before;
