@@ -1,7 +1,7 @@
-"""Writes mixed_values.hpp: what PyTorch computes in half and bfloat16, for test/oracle/mixed_precision.cpp to compare Weft
+"""Writes mixed_values.txt: what PyTorch computes in half and bfloat16, for test/oracle/mixed_precision.cpp to compare Weft
 with.
 
-usage: PYTHON make_mixed_values.py > mixed_values.hpp        with a PYTHON that has torch
+usage: PYTHON make_mixed_values.py > mixed_values.txt        with a PYTHON that has torch
 
 The inputs are fractions of 64, which both types hold exactly. Sums of their products are exact in float in any order, so
 that products and convolutions are compared bit by bit; the numbers of a network's gradients are not exact.
@@ -20,9 +20,8 @@ def numbers(rows, columns, which, scale=64.0):
     return ((((i * 7919 + 31 * which) % 257) - 128) / scale).reshape(rows, columns).float()
 
 
-def emit(name, t, kind="float"):
-    values = ", ".join(repr(v) for v in t.detach().flatten().tolist())
-    out.append(f"inline const std::vector<{kind}> {name}{{{values}}};")
+def emit(name, t):
+    out.append(" ".join([name, *map(repr, t.detach().flatten().tolist())]))
 
 
 for name, dtype in {"half": torch.float16, "bfloat16": torch.bfloat16}.items():
@@ -31,7 +30,7 @@ for name, dtype in {"half": torch.float16, "bfloat16": torch.bfloat16}.items():
     # The same numbers under the transposed extents.
     at, bt = numbers(k, m, 1).to(dtype), numbers(n, k, 2).to(dtype)
     for form, product in {"": a @ b, "_a": at.t() @ b, "_b": a @ bt.t(), "_both": at.t() @ bt.t()}.items():
-        emit(f"{name}_product{form}", product.view(torch.int16).int() & 0xffff, "unsigned short")
+        emit(f"{name}_product{form}", product.view(torch.int16).int() & 0xffff)
 
     # Two layers: variables in float, products in the other type, all else in float.
     x = numbers(6, 12, 3)
@@ -69,25 +68,21 @@ def bits(t):
     return t.contiguous().view(torch.int16).int() & 0xffff
 
 
-def value_and_gradients(f, args, dtype):
-    args = [t.to(dtype).requires_grad_() for t in args]
+def value_and_gradients(f, args):
+    args = [t.double().requires_grad_() for t in args]
     nchw = [args[0].permute(0, 3, 1, 2), *(t.permute(3, 2, 0, 1) for t in args[1:])]
     y = f(*nchw).permute(0, 2, 3, 1)
-    return [y.detach(), *torch.autograd.grad(y, args, shaped(tuple(y.shape), 4).to(dtype))]
+    return [y.detach(), *torch.autograd.grad(y, args, shaped(tuple(y.shape), 4).double())]
 
 
+# On some processors PyTorch rounds on the way: all is computed in double, and rounded here.
 for name, dtype in {"half": torch.float16, "bfloat16": torch.bfloat16}.items():
     for case, (images, filters, options) in convolutions.items():
         args = [shaped(images, 1), shaped(filters, 2)]
-        found = value_and_gradients(lambda x, w: F.conv2d(x, w, **options), args, dtype)
-        exact = value_and_gradients(lambda x, w: F.conv2d(x, w, **options), args, torch.float64)
-        for part, t, e in zip(["", "_d_x", "_d_w"], found, exact):
-            assert torch.equal(t, e.to(dtype)), (name, case, part)
-            emit(f"{name}_{case}{part}", bits(t), "unsigned short")
-    # Of the gradients of pools it rounds every part of a sum; so they are computed in double and rounded here.
+        for part, t in zip(["", "_d_x", "_d_w"], value_and_gradients(lambda x, w: F.conv2d(x, w, **options), args)):
+            emit(f"{name}_{case}{part}", bits(t.to(dtype)))
     for case, f in pools.items():
-        for part, t in zip(["", "_d_x"], value_and_gradients(f, [shaped((2, 6, 5, 3), 1)], torch.float64)):
-            emit(f"{name}_{case}{part}", bits(t.to(dtype)), "unsigned short")
+        for part, t in zip(["", "_d_x"], value_and_gradients(f, [shaped((2, 6, 5, 3), 1)])):
+            emit(f"{name}_{case}{part}", bits(t.to(dtype)))
 
-sys.stdout.write("#pragma once\n\n// Made by make_mixed_values.py with PyTorch " + torch.__version__.split("+")[0] +
-                 ".\n\n#include <vector>\n\nnamespace oracle {\n\n" + "\n".join(out) + "\n\n}  // namespace oracle\n")
+sys.stdout.write("Made by make_mixed_values.py with PyTorch " + torch.__version__.split("+")[0] + "\n" + "\n".join(out) + "\n")

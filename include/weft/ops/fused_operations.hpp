@@ -466,8 +466,8 @@ inline void check_differentiable(const gradient_context& g, const fused& f) {
 
 /// Tells the builder of the kernels that the gradient of an expression needs when it is written in symbols.
 inline void use_primitives_of(const fused& f, op_builder& where) {
-  for (const primitive_table* table : f.primitives)
-    if (table) where.use(*table);
+  for (const auto table : f.primitives)
+    if (table) where.use(table());
 }
 
 WEFT_DECL void elementwise_op::gradient(gradient_context& g) {

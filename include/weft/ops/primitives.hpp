@@ -134,12 +134,17 @@ inline constexpr primitive_set primitives_of = in_formulas;
 template <constexpr_formulas S>
 inline constexpr primitive_set primitives_of<S> = gradient_dependence<S, true>().by | primitive_set(primitive::add);
 
+template <class T, primitive_set Set>
+const primitive_table& table_of_primitives() {
+  return primitives_in<T, Set>;
+}
+
 template <class S>
 constexpr void name_primitives(fused& f) {
   constexpr primitive_set set = primitives_of<S>;
   constexpr std::uint32_t elements = signature_of<S>.elements;
-  if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1) f.primitives[0] = &primitives_in<float, set>;
-  if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1) f.primitives[1] = &primitives_in<double, set>;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1) f.primitives[0] = table_of_primitives<float, set>;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1) f.primitives[1] = table_of_primitives<double, set>;
 }
 
 template <class Op>
