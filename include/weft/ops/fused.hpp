@@ -7,6 +7,12 @@
 #include <weft/ops/operation.hpp>
 #include <weft/ops/skeleton.hpp>
 
+#if defined(__clang__)
+  #define WEFT_LOADS_ANY_BYTES __attribute__((no_sanitize("bool")))
+#else
+  #define WEFT_LOADS_ANY_BYTES
+#endif
+
 namespace weft {
 
 namespace gpu {
@@ -79,8 +85,10 @@ struct element_context {
     for (std::size_t k = 0; k != Arguments; ++k) arguments[k] = in[k];
     for (std::size_t k = 0; k != Constants; ++k) constants[k] = literals[k];
   }
+  // A gradient's loop loads arguments that its gradient does not use, from whatever memory stands in for them
+  // (elementwise_gradient_op::prepare). Compilers drop these loads; unoptimised, one of a bool finds other bytes.
   template <int Index, class T>
-  WEFT_HOST_DEVICE T argument() const {
+  WEFT_HOST_DEVICE WEFT_LOADS_ANY_BYTES T argument() const {
     return static_cast<const T*>(arguments[Index])[i];
   }
   template <int Index, class T>
