@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 from checks import data, faults, finish, idx, program, refused, training_flags
@@ -110,8 +111,11 @@ if os.path.isdir(data):
         other.bind(("127.0.0.1", 0))
         mine = f"127.0.0.1:{other.getsockname()[1]}"
         other.close()
-        refused(["/job:ps/task:0"], *short, "--strategy", "async", "--job_name", "worker", "--ps_hosts", free,
-                "--worker_hosts", mine, seconds=75)
+        # It waits for a minute; the clusters below run meanwhile.
+        waiting = threading.Thread(target=refused, args=(["/job:ps/task:0"], *short, "--strategy", "async", "--job_name",
+                                                         "worker", "--ps_hosts", free, "--worker_hosts", mine),
+                                   kwargs={"seconds": 75})
+        waiting.start()
 
     # ---- a killed task of a cluster that shares memory ----
     def start_cluster(strategy):
@@ -125,10 +129,21 @@ if os.path.isdir(data):
              "1000000", "--progress", "none", "--threads", "1", "--hidden_units", "2000"],
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for name in ("ps0", "worker0", "worker1")}
 
+    def in_the_middle(tasks):
+        """Waits until all share memory, and for a second of steps."""
+        end = time.monotonic() + 30
+        for task in tasks.values():
+            while time.monotonic() < end and task.poll() is None:
+                with open(f"/proc/{task.pid}/maps") as maps:
+                    if "/memfd:" in maps.read():
+                        break
+                time.sleep(0.05)
+        time.sleep(1)
+
     def cluster(strategy, killed):
         tasks = start_cluster(strategy)
         try:
-            time.sleep(5)
+            in_the_middle(tasks)
             tasks[killed].kill()
             start = time.monotonic()
             for name, task in tasks.items():
@@ -153,7 +168,7 @@ if os.path.isdir(data):
         """Asynchronous training goes on without a worker, and is told so at once; without any it has failed."""
         tasks = start_cluster("async")
         try:
-            time.sleep(5)
+            in_the_middle(tasks)
             tasks["worker1"].kill()
             for name in ("ps0", "worker0"):
                 ready, _, _ = select.select([tasks[name].stderr], [], [], 3)
@@ -219,5 +234,6 @@ if os.path.isdir(data):
     cluster("async", "ps0")
     if os.listdir("/dev/shm") != names:
         faults.append(f"/dev/shm holds {os.listdir('/dev/shm')} after tasks were killed")
+    waiting.join()
 
 finish()
