@@ -6,28 +6,36 @@
 #                                          with threads under ThreadSanitizer, and the programs for GPUs, which are
 #                                          compiled where there is nvcc and run where there is a GPU; so too where CI is
 #                                          set
+#   bash test/run.sh --all --long          and what --all leaves out: what it has run already, under another preset, and all
+#                                          programs for GPUs instead of one for each family of kernels and each library
 #   bash test/run.sh --preset P [...]      these presets of CMakePresets.json, whole
 #
-# On a machine with a GPU, test/gpu.sh does more with it.
+# The last lines say how long each preset took, and how much of it ccache had compiled before: its folder (CCACHE_DIR) may
+# be shared by clones. On a machine with a GPU, test/gpu.sh does more with it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
 under_asan=(tensor device ops graph session data train transport distributed fuzz gpu)
-under_tsan=(session transport)
+under_tsan=(session transport distributed.hostile_peers)
+# What goes through the same in every build, and lasts: --all runs it in one.
+not_under_asan='^session[.]random_graphs[.]'
+not_after_asan='^distributed[.]failures$'
 
 all=${CI:+yes}
+long=
 presets=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --all) all=yes ;;
+    --long) long=yes ;;
     --preset)
       [[ $# -ge 2 ]] || { echo "error: --preset needs a name from CMakePresets.json" >&2; exit 2; }
       presets+=("$2")
       shift
       ;;
-    *) echo "error: unknown argument $1 (--all, --preset NAME)" >&2; exit 2 ;;
+    *) echo "error: unknown argument $1 (--all, --long, --preset NAME)" >&2; exit 2 ;;
   esac
   shift
 done
@@ -39,15 +47,21 @@ failed=()
 took=()
 jobs=$(nproc)
 
-# run PRESET [FOLDER...]: builds and runs a preset's tests, all of them or those of some folders under test/.
+# run PRESET [TESTS...]: builds and runs a preset's tests, all of them or those of some folders under test/, or single ones,
+# FOLDER.NAME; but for those that the variable `without` matches.
+without=
 run() {
-  local preset=$1 folder targets=() labels=()
+  local preset=$1 tests targets=() names=() only=()
   shift
-  for folder in "$@"; do
-    compgen -G "test/$folder/*.cpp" > /dev/null && targets+=("tests_$folder") && labels+=("$folder")
+  for tests in "$@"; do
+    case $tests in
+      *.*) targets+=("test_${tests/./_}") names+=("$tests\$") ;;
+      *) compgen -G "test/$tests/*.cpp" > /dev/null && targets+=("tests_$tests") && names+=("$tests[.]") ;;
+    esac
+    if [[ $tests == gpu ]]; then names+=("emulated[.]"); fi
   done
-  local only=()
-  if [[ ${#labels[@]} -gt 0 ]]; then only=(-L "^($(IFS='|'; echo "${labels[*]}"))\$"); fi
+  if [[ ${#names[@]} -gt 0 ]]; then only=(-R "^($(IFS='|'; echo "${names[*]}"))"); fi
+  if [[ -n $without && -z $long ]]; then only+=(-E "$without"); fi
   # ThreadSanitizer's shadow memory does not go with the widest address randomisation of newer kernels.
   local fixed=()
   if [[ $preset == tsan ]] && setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
@@ -60,37 +74,39 @@ run() {
   fi
   built=$SECONDS
   "${fixed[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "${only[@]}" || failed+=("$preset")
-  took+=("$(printf '%-8s built in %5d s, run in %5d s' "$preset" $((built - begin)) $((SECONDS - built)))")
+  took+=("$(printf '%-8s %5s minutes: %4d s to build, %4d s to run' "$preset" \
+    "$(((SECONDS - begin) / 60)).$(((SECONDS - begin) % 60 / 6))" $((built - begin)) $((SECONDS - built)))")
 }
 
+export CCACHE_STATSLOG=$PWD/build/ccache.log
+mkdir -p build
+: > "$CCACHE_STATSLOG"
 if [[ ${#presets[@]} -gt 0 ]]; then
-  configure=(-DWEFT_TESTS_EMULATED_GPU=ON)  # which an earlier --all has turned off
+  configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_CUDA_FEW=OFF)  # which an earlier --all has set otherwise
   for preset in "${presets[@]}"; do run "$preset"; done
-else
-  if [[ -n $all ]]; then
-    configure=(-DWEFT_BUILD_FUZZERS=ON)
-    run asan "${under_asan[@]}"
-    configure=()
-    run tsan "${under_tsan[@]}"
-    # The emulated GPU's tests have just run.
-    configure=(-DWEFT_TESTS_EMULATED_GPU=OFF)
-  else
-    configure=(-DWEFT_TESTS_EMULATED_GPU=ON)
-  fi
+elif [[ -z $all ]]; then
+  configure=(-DWEFT_TESTS_EMULATED_GPU=ON)
   run default
+else
+  configure=(-DWEFT_BUILD_FUZZERS=ON)
+  without=$not_under_asan run asan "${under_asan[@]}"
   configure=()
-  if [[ -n $all ]]; then
-    if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
-      run cuda
-    else
-      echo "=== cuda: there is no nvcc here, the programs for GPUs are not compiled"
-    fi
+  run tsan "${under_tsan[@]}"
+  # The emulated GPU's tests have just run.
+  configure=(-DWEFT_TESTS_EMULATED_GPU=OFF)
+  without=$not_after_asan run default
+  if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
+    configure=(-DWEFT_CUDA_FEW="$([[ -n $long ]] && echo OFF || echo ON)")
+    run cuda
+  else
+    echo "=== cuda: there is no nvcc here, the programs for GPUs are not compiled"
   fi
 fi
 
 printf '%s\n' "${took[@]}"
 printf '%d minutes in all\n' $(((SECONDS + 59) / 60))
-if command -v ccache > /dev/null; then ccache --show-stats | sed -n 's/^ *\(Hits:.*\)/ccache: \1/p' | head -n 1; fi
+awk '/^(direct|preprocessed)_cache_hit$/ { ++hits } /^cache_miss$/ { ++misses }
+  END { printf "ccache: %d of %d files had been compiled before\n", hits, hits + misses }' "$CCACHE_STATSLOG"
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]}" >&2
   exit 1

@@ -1,5 +1,6 @@
 // What nvcc makes of a program of many expressions: every one has its kernels, in the slots of its skeleton, and so has
 // every other operation. This needs no GPU: nothing runs.
+#include <weft/control_flow.hpp>
 #include <weft/cuda.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/sort.hpp>
@@ -39,9 +40,27 @@ void record_windows(graph& g) {
   recorded(gradients(squares, images, filters));
 }
 
+/// Branches and loops, whose nodes have no kernels of their own: that they compile is all.
+void record_control_flow(graph& g) {
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  const auto steps = placeholder<float, dims<dyn<"steps">, 3>>(g, "steps");
+  const auto either = cond(
+      sum(x) < 1.0f, [](auto y) { return y * 2.0f; }, [](auto y) { return exp(y); }, x);
+  const auto grown = while_loop([](auto y) { return sum(y) < 100.0f; }, [](auto y) { return y * 2.0f; }, either);
+  const auto body = [](auto h, auto row) {
+    const auto next = tanh(h + row);
+    return std::tuple{next, sum(next)};
+  };
+  const auto [last, all] = scan(body, grown, rows(steps));
+  recorded(gradients(sum(last) + sum(all), x, steps),
+           scan(body, tensor<float, dims<3>>(), rows(tensor<float, dims<2, 3>>())));
+}
+
 }  // namespace
 
 int main() {
+  graph control_flow;
+  record_control_flow(control_flow);
   graph g;
   using batch = dims<dyn<"batch">, 10>;
   auto x = placeholder<float, batch>(g, "x");

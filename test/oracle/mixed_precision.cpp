@@ -20,7 +20,8 @@ const std::vector<Number>& expected(const std::string& name) {
   static const std::map<std::string, std::vector<Number>> all = [] {
     std::map<std::string, std::vector<Number>> found;
     std::ifstream in(TEST_DATA "/oracle/mixed_values.txt");
-    BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/oracle/mixed_values.txt" << " cannot be read");
+    BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/oracle/mixed_values.txt"
+                                  << " cannot be read");
     std::string line, word;
     std::getline(in, line);  // where it comes from
     while (std::getline(in, line)) {

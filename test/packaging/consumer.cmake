@@ -1,7 +1,7 @@
 # Builds and runs test/packaging/consumer against Weft, taken as WAY says: find_package or add_subdirectory.
 #
 # usage: cmake -DWAY=... -DSOURCE=... -DBINARY=... -DCOMPILER=... -DGENERATOR=... -DDISTRIBUTED=... -DCUDA=...
-#        -P consumer.cmake
+#        -DLAUNCHER=... -P consumer.cmake
 
 set(folder ${BINARY}/consumer/${WAY})
 file(REMOVE_RECURSE ${folder})
@@ -26,7 +26,7 @@ else()
 endif()
 
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B ${folder}/build -G ${GENERATOR}
-                        -DCMAKE_CXX_COMPILER=${COMPILER} "-DWEFT_COMPONENTS=${components}" ${way}
+                        -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DWEFT_COMPONENTS=${components}" ${way}
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/build COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${folder}/build/consumer COMMAND_ERROR_IS_FATAL ANY)

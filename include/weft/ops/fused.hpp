@@ -52,8 +52,8 @@ struct fused {
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
                           symbol* gradients) = nullptr;
-  /// The kernels that the gradient, written in symbols, needs: of float and of double, where these occur. Functions, since
-  /// kernels name each other, and nvcc takes no address of a constant that is in the making.
+  /// The kernels that the gradient, written in symbols, needs: of float and of double, where these occur. Functions,
+  /// since kernels name each other, and nvcc takes no address of a constant that is in the making.
   const primitive_table& (*primitives[2])(){};
   const skeleton::token* text = nullptr;
   const gpu::fused_kernels* gpu = nullptr;

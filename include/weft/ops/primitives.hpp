@@ -143,8 +143,10 @@ template <class S>
 constexpr void name_primitives(fused& f) {
   constexpr primitive_set set = primitives_of<S>;
   constexpr std::uint32_t elements = signature_of<S>.elements;
-  if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1) f.primitives[0] = table_of_primitives<float, set>;
-  if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1) f.primitives[1] = table_of_primitives<double, set>;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float32)) & 1)
+    f.primitives[0] = table_of_primitives<float, set>;
+  if constexpr ((elements >> static_cast<unsigned>(dtype::float64)) & 1)
+    f.primitives[1] = table_of_primitives<double, set>;
 }
 
 template <class Op>

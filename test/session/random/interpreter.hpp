@@ -128,7 +128,8 @@ class interpreter {
 
  private:
   struct single {
-    explicit single(session& s, plan::step_request r) : request(r), step(s, r) {}
+    template <class Session>
+    single(Session& s, plan::step_request r) : request(r), step(s, r) {}
     plan::step_request request;
     prepared_step step;
   };
