@@ -1,14 +1,45 @@
 // Sums over GPUs: between those of this process, and between tasks of a cluster, of which this process is the only one.
-// Compiled by the host's compiler.
+// Compiled by the host's compiler. With NCCL_STANDIN, stand-ins for CUDA and NCCL have three GPUs on any machine.
 #include <chrono>
 #include <vector>
 #include <weft/cuda.hpp>
 #include <weft/distributed/nccl_all_reduce.hpp>
 #include <weft/distributed/replicated_session.hpp>
 
-#include "on_gpu.hpp"
+#if defined(NCCL_STANDIN)
+  #include <boost/test/unit_test.hpp>
+  #include <cstdio>
+
+  #include "standin/nccl.hpp"
+#else
+  #include "on_gpu.hpp"
+#endif
 
 using namespace weft;
+
+#if defined(NCCL_STANDIN)
+int main(int count, char** arguments) {
+  standin::cuda_runtime cuda({.devices = 3});
+  standin::nccl_library nccl;
+  int result = 0;
+  {
+    gpu::cuda_platform gpus;
+    gpu::installed_platform = &gpus;
+    result = standin::run(count, arguments);
+    gpu::installed_platform = nullptr;
+  }
+  for (const auto& all : {cuda.mistakes, nccl.mistakes, cuda.left()})
+    for (const std::string& each : all) {
+      std::printf("%s\n", each.c_str());
+      result = 1;
+    }
+  if (nccl.communicators != 0) {
+    std::printf("%d communicators are left\n", nccl.communicators);
+    result = 1;
+  }
+  return result;
+}
+#endif
 
 BOOST_AUTO_TEST_CASE(the_gpus_of_a_process_sum) {
   const int count = gpu::installed_platform->count();

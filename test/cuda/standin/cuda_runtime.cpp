@@ -468,6 +468,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   current->synchronize(s);
   return cudaSuccess;
 }
+// All work is done when it is given; the host, which has asked, knows it.
+cudaError_t cudaStreamQuery(cudaStream_t s) {
+  STANDIN_ENTER("cudaStreamQuery" + text(s));
+  if (s->recording) return broken(s, cudaErrorStreamCaptureUnsupported);
+  current->synchronize(s);
+  return cudaSuccess;
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
   STANDIN_ENTER("cudaEventCreateWithFlags");
   *e = new CUevent_st{current->next_number++, current->current_device};
