@@ -17,12 +17,12 @@ using test::list;
 
 namespace {
 
-using rows = dims<dyn<"rows">>;
+using vec = dims<dyn<"rows">>;
 using floats = std::vector<float>;
 
 template <class T = float>
-tensor<T, rows> filled(std::int64_t n, float value = 1) {
-  tensor<T, rows> x{shape(n)};
+tensor<T, vec> filled(std::int64_t n, float value = 1) {
+  tensor<T, vec> x{shape(n)};
   for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = static_cast<T>(value);
   return x;
 }
@@ -38,8 +38,8 @@ std::uint32_t word_of(std::uint64_t key, std::uint64_t position, std::uint64_t e
 /// A model of one dropout, of which each run is another step.
 struct one_dropout {
   graph g;
-  node<float, rows> x = placeholder<float, rows>(g, "x");
-  node<float, rows> y;
+  node<float, vec> x = placeholder<float, vec>(g, "x");
+  node<float, vec> y;
   explicit one_dropout(double rate = 0.5, std::uint64_t seed = 7) : g(seed), y(dropout(x, rate)) {}
 };
 
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(the_rate_is_the_share_of_zeros) {
   constexpr int n = 200000;
   const auto check = []<class T>(T, double rate) {
     graph g(11);
-    const auto x = placeholder<T, rows>(g);
+    const auto x = placeholder<T, vec>(g);
     session s{g};
     const auto y = s.run(fetch(dropout(x, rate)), with(x, filled<T>(n)));
     const T scale = static_cast<T>(static_cast<accumulator<T>>(1 / (1 - rate)));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(the_rate_is_the_share_of_zeros) {
 BOOST_AUTO_TEST_CASE(neighbours_steps_and_operations_are_independent) {
   constexpr int n = 100000;
   graph g(5);
-  const auto x = placeholder<float, rows>(g);
+  const auto x = placeholder<float, vec>(g);
   session s{g};
   auto step = s.prepare(fetch(dropout(x, 0.5), dropout(x, 0.5)), feed(x));
   const auto [a, b] = step(filled(n));
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(streams_are_for_workers) {
 BOOST_AUTO_TEST_CASE(seeds) {
   graph g(1), same(1), other(2);
   const auto draw = [](graph& in, random_options o, bool before = false) {
-    const auto x = placeholder<float, rows>(in);
+    const auto x = placeholder<float, vec>(in);
     if (before) static_cast<void>(dropout(x, 0.5));
     session s{in};
     return list(s.run(fetch(dropout(x, 0.5, o)), with(x, filled(300))));
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(seeds) {
   graph left(3), right(3);
   BOOST_CHECK(draw(left, {}) == draw(right, {}));
   BOOST_CHECK_EQUAL(left.hash(), right.hash());
-  const auto x = placeholder<float, rows>(g);
+  const auto x = placeholder<float, vec>(g);
   BOOST_CHECK(!(dropout(x, 0.5).id() == dropout(x, 0.5).id()));
   BOOST_CHECK(dropout(x, 0.5, {.seed = 5}).id() == dropout(x, 0.5, {.seed = 5}).id());
   BOOST_CHECK(dropout(x, 0.0).id() == x.id());
@@ -248,14 +248,14 @@ BOOST_AUTO_TEST_CASE(seeds) {
 
 BOOST_AUTO_TEST_CASE(the_gradient_has_the_same_mask) {
   graph g;
-  const auto x = placeholder<float, rows>(g, "x"), w = placeholder<float, rows>(g, "w");
+  const auto x = placeholder<float, vec>(g, "x"), w = placeholder<float, vec>(g, "w");
   const auto y = dropout(x, 0.3);
   const auto [d] = gradients(sum(y * w), x);
   const auto [e] = gradients(sum(square(y) * y), x);
   const auto [second] = gradients(sum(e * w), x);
   session s{g};
   auto step = s.prepare(fetch(y, d, e, second), feed(x, w));
-  tensor<float, rows> values{shape(5000)}, weights{shape(5000)};
+  tensor<float, vec> values{shape(5000)}, weights{shape(5000)};
   const random_stream random(1, 2);
   for (std::size_t i = 0; i < 5000; ++i) {
     values.data()[i] = static_cast<float>(1 + random.uniform(i));
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(what_is_dropped_is_zero_whatever_it_was) {
 
 BOOST_AUTO_TEST_CASE(a_rate_that_is_fed) {
   graph g(7);
-  const auto x = placeholder<float, rows>(g, "x");
+  const auto x = placeholder<float, vec>(g, "x");
   const auto rate = placeholder<float>(g, "rate");
   const auto training = placeholder<bool>(g, "training");
   const auto y = dropout(x, rate), z = dropout(x, 0.5f * cast<float>(training));
@@ -327,7 +327,7 @@ BOOST_AUTO_TEST_CASE(a_rate_that_is_fed) {
 
 BOOST_AUTO_TEST_CASE(a_step_that_throws_is_not_counted) {
   graph g(7);
-  const auto x = placeholder<float, rows>(g, "x");
+  const auto x = placeholder<float, vec>(g, "x");
   const auto rate = placeholder<double>(g, "rate");
   const auto before = dropout(x, 0.5), y = dropout(before, rate);
   session s{g}, undisturbed{g};
@@ -365,7 +365,7 @@ BOOST_AUTO_TEST_CASE(it_may_take_the_place_of_its_operand) {
 
 BOOST_AUTO_TEST_CASE(rates_that_are_no_rates) {
   graph g;
-  const auto x = placeholder<float, rows>(g);
+  const auto x = placeholder<float, vec>(g);
   for (const double rate : {1.0, 1.5, -0.1, std::numeric_limits<double>::infinity()})
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(dropout(x, rate)); }),
                "the rate is ");
@@ -477,8 +477,8 @@ BOOST_AUTO_TEST_CASE(uniform_numbers_stay_below_the_end) {
 
 BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
   graph g(2);
-  const auto x = placeholder<float, rows>(g, "x");
-  const auto noisy = let(x + random_normal<float, rows>(g, 0, 0.1));
+  const auto x = placeholder<float, vec>(g, "x");
+  const auto noisy = let(x + random_normal<float, vec>(g, 0, 0.1));
   session s{g};
   auto step = s.prepare(fetch(noisy), feed(x));
   for (const std::int64_t n : {3, 0, 200}) BOOST_CHECK_EQUAL(step(filled(n)).extent(0), n);
