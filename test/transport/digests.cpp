@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <weft/transport/crc32c.hpp>
+#include <weft/data/crc32c.hpp>
 #include <weft/transport/printable.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/sha256.hpp>

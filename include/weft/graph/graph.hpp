@@ -213,7 +213,8 @@ class graph final : public op_builder {
     return h.result();
   }
 
-  value with_name(value v, const char* name) override;
+  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
+  WEFT_DECL value with_name(value v, const char* name) override;
 
   // ---- gradients ----
 
@@ -239,7 +240,6 @@ class graph final : public op_builder {
     return nullptr;
   }
 
-  // WEFT_DECL here too: this is the class's key function. All virtual functions are emitted where it is.
   WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
 

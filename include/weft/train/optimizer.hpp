@@ -352,10 +352,10 @@ class recorded_number {
   symbol value_;
 };
 
-inline constexpr primitive_set in_norms = primitive_set(primitive::add) | primitive_set(primitive::subtract) |
-                                          primitive_set(primitive::multiply) | primitive_set(primitive::divide) |
-                                          primitive_set(primitive::negate) | primitive_set(primitive::sqrt) |
-                                          primitive_set(primitive::abs) | primitive_set(primitive::convert);
+// A template: what optimizers without norms do not need is then not compiled for them.
+template <class Optimizer>
+inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply, primitive::divide,
+                                        primitive::negate, primitive::sqrt,     primitive::abs,      primitive::convert};
 
 template <class Optimizer, std::size_t... Slot, std::size_t... Scalar>
 void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, indices<Slot...>, indices<Scalar...>) {
@@ -371,8 +371,7 @@ void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, ind
   const auto list = o.norms(recorded_number(operands[0]), slot[Slot]..., recorded_number(operands[1 + slots]));
   for (std::size_t k = 0; k < norms_of<Optimizer>; ++k) {
     const symbol sum = record_sum_of_squares(list.all[k].value(operands[0].type()));
-    norms[k] = sum.type() == dtype::float64 ? let(sqrt(node<double>(sum))).erased()
-                                            : let(cast<double>(sqrt(node<float>(sum)))).erased();
+    norms[k] = recorded_number(math::sqrt(sum)).value(dtype::float64);
   }
 }
 template <class Optimizer>
@@ -399,8 +398,8 @@ effect record_updates(graph& g, const Optimizer& optimizer, const sequence<appli
   }
   if constexpr (norms_of<Optimizer> != 0) {
     how.norms = record_norms<Optimizer>;
-    g.use(primitives_in<float, in_norms>);
-    g.use(primitives_in<double, in_norms>);
+    g.use(primitives_in<float, in_norms<Optimizer>>);
+    g.use(primitives_in<double, in_norms<Optimizer>>);
   }
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include <weft/data/crc32c.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/crc32c.hpp>
 
 namespace weft {
 

@@ -54,14 +54,13 @@ class loop_kernel final : public epilogue_kernel {
     divided_.resize((elements * size_of(type) + 63) / 64);
   }
 
-  // WEFT_DECL here too: this is the class's key function.
+  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
   WEFT_DECL void run(const kernel_context& f) override;
-
-  void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) override;
+  WEFT_DECL void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) override;
   void clear_pieces(const kernel_context& f) override { clear_combined(operands_in(f).out); }
   void merge_pieces(const kernel_context& f, std::size_t pieces) override { merge(operands_in(f).out, pieces); }
-  void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end,
-                 std::size_t rows) override;
+  WEFT_DECL void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end,
+                           std::size_t rows) override;
 
   std::size_t memory_bytes() const override { return memory_.memory_bytes() + divided_.memory_bytes(); }
   std::string describe() const override { return words_.print ? words_.print(words_.what, words_.of) : words_.what; }
