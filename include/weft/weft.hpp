@@ -35,6 +35,7 @@
 #include <weft/ops/stop_gradient.hpp>
 #include <weft/ops/state.hpp>
 #include <weft/ops/misuse.hpp>
+#include <weft/ops/misused_calls.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>

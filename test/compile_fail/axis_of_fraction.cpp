@@ -1,7 +1,7 @@
 // An axis is a fraction.
 // error: axes_are_not_integers|invalid explicitly-specified argument for template parameter 'Axes'
 // error(g++): sum: needs axes of the operand and numbers: cast<float>\(x\)
-// max-lines: 9
+// max-lines: 21
 #include <weft/ops/boolean_mask.hpp>  // whose overloads clang counts up, too
 #include <weft/weft.hpp>
 using namespace weft;

@@ -155,6 +155,10 @@ constexpr auto find_cond_mistake() {
 
 }  // namespace detail
 
+/// A value has two branches.
+template <class Then>
+struct branch_is_missing : mistake<true> {};
+
 /// What is wrong with a call of cond, if anything is.
 template <class Predicate, class Then, class Else, class... X>
 using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X...>());
@@ -185,6 +189,13 @@ template <class Predicate, class Then, class Else, class... X>
     return taken ? detail::each_result(then(materialize(operands)...), run)
                  : detail::each_result(otherwise(materialize(operands)...), run);
   }
+}
+
+template <class Predicate, class Then>
+auto cond(const Predicate& predicate, const Then&) {
+  static_assert(correct<branch_is_missing<Then>>,
+                "cond: takes two functions: cond(p, [](auto x) { return -x; }, [](auto x) { return x; }, x)");
+  return detail::after_mistake<float, dims<>>(predicate);
 }
 
 WEFT_COLD_END

@@ -49,6 +49,22 @@ class control_dependencies {
 template <Runnable X>
 void add_update(const X& update);
 
+/// What runs are effects and nodes: an expression becomes one by let().
+template <class... X>
+struct run_value_is_not_a_node : mistake<true> {};
+
+template <class... X>
+requires(!(Runnable<X> && ...)) effect group(const X&...) {
+  static_assert(correct<run_value_is_not_a_node<X...>>, "group: takes effects and nodes: group(train, let(x + 1))");
+  return effect(symbol());
+}
+template <class X = effect>
+effect group(std::initializer_list<X>) {
+  static_assert(correct<run_value_is_not_a_node<std::initializer_list<X>>>,
+                "group: takes effects and nodes, one by one: group(train, update)");
+  return effect(symbol());
+}
+
 namespace detail {
 
 effect record_group(graph& g, const sequence<symbol>& members, const std::string& name);

@@ -7,6 +7,7 @@
 
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/tensor/mistake.hpp>
 
 /// Placeholders, variables and constants as others write them: overloads that say what to write instead.
@@ -70,7 +71,7 @@ template <class X>
 inline constexpr bool is_kind<X> = std::is_same_v<std::remove_cvref_t<X>, variable_kind>;
 
 /// What is wrong with the arguments of a variable, if anything is.
-template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
+template <class Leaf, class Graph = void, class Name = void, class First = init::none, class... More>
 constexpr auto find_variable_mistake() {
   using first = std::remove_cvref_t<First>;
   if constexpr (!graph_and_name<Graph, Name> || !is_kind<More...>)
@@ -81,9 +82,9 @@ constexpr auto find_variable_mistake() {
     return types_are_not_element_and_dims<>{};
 }
 
-template <class Leaf, class Graph = void, class Name = const char*, class First = init::none, class... More>
+template <class Leaf, class Graph = void, class Name = void, class First = init::none, class... More>
 inline constexpr bool makes_variable =
-    graph_and_name<Graph, Name> && FirstValue<std::remove_cvref_t<First>> &&
+    graph_and_name<Graph, Name>&& FirstValue<std::remove_cvref_t<First>> &&
     (Leaf::has_types || (Leaf::says_nothing && is_typed_value<std::remove_cvref_t<First>>)) && is_kind<More...>;
 
 // A number, a tensor or an expression over tensors.
@@ -149,6 +150,19 @@ auto constant(graph&, std::initializer_list<T>) {
   static_assert(correct<arguments_are_not_graph_and_tensor<graph, std::initializer_list<T>>>,
                 "constant: write constant(graph, tensor<float, dims<3>>{1, 2, 3})");
   return node<T>(symbol());
+}
+
+template <class X = void>
+requires(std::is_void_v<X>) auto find_variable(graph&, std::string_view) {
+  static_assert(correct<types_are_not_element_and_dims<X>>,
+                "find_variable: write find_variable<float, dims<784, 10>>(graph, \"name\")");
+  return variable_node<float>(symbol());
+}
+template <Element T, auto... Extents>
+requires(sizeof...(Extents) > 0) auto find_variable(graph&, std::string_view) {
+  static_assert(correct<extents_are_not_in_a_dims<Extents...>>,
+                "find_variable: write find_variable<float, dims<784, 10>>(graph, \"name\")");
+  return variable_node<T, dims<Extents...>>(symbol());
 }
 
 }  // namespace weft

@@ -31,6 +31,21 @@ auto random_node(graph& g, double a, double b, const random_options& options) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// The element type and the extents are template arguments, the graph is the first argument.
+template <class... Arguments>
+struct random_arguments_are_not_taken : mistake<true> {};
+
+template <class Types, class... X>
+inline constexpr bool draws_random = false;
+template <class T, class... Dims, class Graph, class... X>
+inline constexpr bool draws_random<std::tuple<T, Dims...>, Graph, X...> =
+    Element<T>&& std::is_convertible_v<Graph, graph&> &&
+    ((std::is_arithmetic_v<std::remove_cvref_t<X>> || std::is_same_v<std::remove_cvref_t<X>, random_options>)&&...);
+
+}  // namespace detail
+
 /// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. What
 /// is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the session's
 /// `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes through it.
@@ -53,6 +68,31 @@ template <Element T, class Dims = dims<>>
   if (!(stddev >= 0))
     throw error(error_code::invalid_argument, "random_normal", "a standard deviation is not negative");
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
+}
+
+template <class... Types, class... X>
+requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_uniform(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
+                "random_uniform: write random_uniform<float, dims<3, 4>>(graph, low, high)");
+  return node<float>(symbol());
+}
+template <Element T, auto... Extents, class... X>
+requires(sizeof...(Extents) > 0) auto random_uniform(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
+                "random_uniform: write random_uniform<float, dims<3, 4>>(graph, low, high)");
+  return node<float>(symbol());
+}
+template <class... Types, class... X>
+requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_normal(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
+                "random_normal: write random_normal<float, dims<3, 4>>(graph, mean, stddev)");
+  return node<float>(symbol());
+}
+template <Element T, auto... Extents, class... X>
+requires(sizeof...(Extents) > 0) auto random_normal(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
+                "random_normal: write random_normal<float, dims<3, 4>>(graph, mean, stddev)");
+  return node<float>(symbol());
 }
 
 }  // namespace weft

@@ -9,6 +9,18 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
+/// A scope is one of a graph, which is its first argument.
+template <class Name>
+struct scope_has_no_graph : mistake<true> {};
+
+/// Whether variables are reused has three answers.
+template <class Reuse>
+struct reuse_is_a_bool : mistake<true> {};
+
+namespace detail {
+graph& no_graph();  // what stands for it after a mistake
+}
+
 /// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
 /// layer_1/. Where variables are reused, in the order in which it is entered there.
 class graph::name_scope {
@@ -19,6 +31,10 @@ class graph::name_scope {
     g.take_name(full);
     g.prefix_ = full + "/";
     g.variables_.prefix = g.variables_.mode == reuse::no ? g.prefix_ : g.variables_.enter(name);
+  }
+  template <std::size_t Count>
+  explicit name_scope(const char (&name)[Count]) : name_scope(detail::no_graph(), name) {
+    static_assert(correct<scope_has_no_graph<char[Count]>>, "name_scope: write name_scope scope(graph, \"name\")");
   }
   ~name_scope() {
     graph_.prefix_.resize(length_);
@@ -52,6 +68,17 @@ class graph::variable_scope {
   variable_scope(graph& g, reuse mode) : graph_(g), prefix_(g.prefix_), outer_(g.variables_) {
     if (mode != reuse::no) g.variables_.mode = mode;
     g.variables_.entered.clear();
+  }
+  template <class Reuse>
+  requires(std::is_same_v<Reuse, bool>) variable_scope(graph& g, const std::string& name, Reuse)
+      : variable_scope(g, name) {
+    static_assert(correct<reuse_is_a_bool<Reuse>>,
+                  "variable_scope: write variable_scope scope(graph, \"name\", reuse::yes), or reuse::automatic");
+  }
+  template <std::size_t Count>
+  explicit variable_scope(const char (&name)[Count]) : variable_scope(detail::no_graph(), name) {
+    static_assert(correct<scope_has_no_graph<char[Count]>>,
+                  "variable_scope: write variable_scope scope(graph, \"name\")");
   }
   ~variable_scope() {
     graph_.prefix_ = std::move(prefix_);

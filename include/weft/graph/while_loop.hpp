@@ -210,10 +210,29 @@ using loop_mistake = decltype(detail::find_loop_mistake<Condition, Body, X...>()
 
 namespace detail {
 
+template <class X>
+auto after_operand(const X& x) {
+  if constexpr (Expression<X>)
+    return std::tuple{after_mistake<value_t<X>, dims_t<X>>(x)};
+  else
+    return std::tuple{};
+}
+/// As many results as there are loop variables.
+template <class... X>
+auto after_loop_mistake(const X&... operands) {
+  const auto all = std::tuple_cat(after_operand(operands)...);
+  if constexpr (std::tuple_size_v<decltype(all)> == 0)
+    return after_mistake<float, dims<>>(operands...);
+  else if constexpr (std::tuple_size_v<decltype(all)> == 1)
+    return std::get<0>(all);
+  else
+    return all;
+}
+
 template <class Condition, class Body, class... X>
 auto call_loop(const Condition& condition, const Body& body, const loop_options& options, const X&... operands) {
   if constexpr (!correct<loop_mistake<Condition, Body, X...>>) {
-    return after_mistake<float, dims<>>(operands...);
+    return after_loop_mistake(operands...);
   } else {
     check_loop(options.max_iterations, !(loop_operand_t<X>::symbolic || ...));
     using operand_types = std::tuple<X...> (*)();
@@ -260,6 +279,13 @@ requires(!std::is_same_v<First, loop_options>)
       correct<loop_mistake<Condition, Body, First, X...>>,
       "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");
   return detail::call_loop(condition, body, loop_options(), first, operands...);
+}
+
+template <class Condition, class Body>
+auto while_loop(const Condition&, const Body&, detail::braces = {}) {
+  static_assert(correct<operands_are_not_expressions<Body>>,
+                "while_loop: the loop variables follow the body, one by one: while_loop(condition, body, i, x)");
+  return detail::after_mistake<float, dims<>>();
 }
 
 WEFT_COLD_END

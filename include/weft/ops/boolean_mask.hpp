@@ -180,6 +180,20 @@ template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 }
 
 WEFT_COLD_END
+template <auto... Given, Expression Expr>
+auto boolean_mask(const Expr& e, detail::anything = {}, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "boolean_mask: takes a value and a mask: boolean_mask(x, x > 0)");
+  return detail::same_after_mistake(e);
+}
+
+template <fixed_string Name, Expression Expr>
+auto boolean_mask(const Expr& e, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
+                "boolean_mask: an extent's name is written dyn<...>: boolean_mask<dyn<\"kept\">>(x, x > 0)");
+  return detail::same_after_mistake(e);
+}
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU

@@ -46,6 +46,10 @@ auto after_mistake(const Expr&...) {
   else
     return tensor<T, Dims>(shape{}, {});
 }
+template <class Expr>
+auto same_after_mistake(const Expr& e) {
+  return after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+}
 
 template <class Op, class T>
 constexpr bool defined_for() {

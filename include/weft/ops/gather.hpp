@@ -122,6 +122,14 @@ auto gather(const Expr& e, const Indices& indices) {
   }
 }
 
+// What others write: a number, a list, a vector, an axis behind the indices.
+template <auto... Given, Expression Expr>
+auto gather(const Expr& e, detail::anything, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "gather: takes a tensor or a node of indices: gather<0>(x, tensor<std::int32_t, dims<2>>{3, 1})");
+  return detail::same_after_mistake(e);
+}
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU

@@ -58,11 +58,6 @@ struct assigned_value_is_not_a_variable : mistake<true> {};
 
 namespace detail {
 
-template <class Expr>
-auto same_after_mistake(const Expr& e) {
-  return after_mistake<value_t<Expr>, dims_t<Expr>>(e);
-}
-
 template <class X>
 inline constexpr bool is_variable = false;
 template <class T, class D, class Dev>

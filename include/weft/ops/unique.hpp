@@ -113,6 +113,34 @@ template <auto Count = dyn<"count">, Expression Expr>
 }
 
 WEFT_COLD_END
+template <auto... Given, Expression Expr>
+auto unique(const Expr& e, detail::anything, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "unique: takes one value of one axis: unique(reshape<dims<12>>(x))");
+  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
+}
+
+template <auto... Given, Expression Expr>
+auto unique_with_counts(const Expr& e, detail::anything, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "unique_with_counts: takes one value of one axis: unique_with_counts(reshape<dims<12>>(x))");
+  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
+}
+
+template <fixed_string Name, Expression Expr>
+auto unique(const Expr& e) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
+                "unique: an extent's name is written dyn<...>: unique<dyn<\"words\">>(x)");
+  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
+}
+
+template <fixed_string Name, Expression Expr>
+auto unique_with_counts(const Expr& e) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
+                "unique_with_counts: an extent's name is written dyn<...>: unique_with_counts<dyn<\"words\">>(x)");
+  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
+}
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU

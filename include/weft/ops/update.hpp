@@ -36,6 +36,10 @@ struct untyped_number {
 
 }  // namespace detail
 
+/// A hyperparameter is a number, not text.
+template <class X>
+struct hyperparameter_is_not_a_number : mistake<true> {};
+
 /// A number that governs an optimizer: known when the graph is written or, of a scalar of the graph, in each step.
 class hyperparameter {
  public:
@@ -46,6 +50,12 @@ class hyperparameter {
     using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
     static_assert(correct<mistake>, "an optimizer's hyperparameter is a number, or a scalar of the graph");
     if constexpr (correct<mistake>) value_ = let(cast<double>(scalar)).erased();
+  }
+
+  template <std::size_t Count>
+  constexpr hyperparameter(const char (&)[Count]) {
+    static_assert(correct<hyperparameter_is_not_a_number<char[Count]>>,
+                  "an optimizer's hyperparameter is a number, or a scalar of the graph");
   }
 
   constexpr bool is_number() const { return value_.is_number(); }

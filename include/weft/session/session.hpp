@@ -36,6 +36,10 @@ struct session_options {
   bool log_device_placement = false;
 };
 
+/// What a session reads and writes by itself are variables.
+template <class X>
+struct value_is_not_of_a_variable : mistake<true> {};
+
 /// A session is made of a graph, and of session_options.
 template <class... Arguments>
 struct session_is_not_made_of : mistake<true> {};
@@ -154,6 +158,35 @@ class session {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
+  }
+  template <class F = fetch_list<>, class... X>
+  auto run(detail::braces, const X&...) {
+    static_assert(correct<arguments_are_not_fetch_and_with<F>>,
+                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+    return std::tuple(0.0f, 0.0f);  // as many as are meant, more often than not
+  }
+  template <class F>
+  auto run(const F& fetched, detail::braces) {
+    static_assert(correct<arguments_are_not_fetch_and_with<F, detail::braces>>,
+                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+    return run(detail::meant_fetches(fetched));
+  }
+  template <class F = fetch_list<>>
+  auto run() {
+    static_assert(correct<arguments_are_not_fetch_and_with<F>>,
+                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+    return run(F());
+  }
+  template <class X>
+  auto get(const X&) {
+    static_assert(correct<value_is_not_of_a_variable<X>>,
+                  "get: it reads a variable: get(w); find_variable<float, dims<...>>(graph, \"w\") is that of a name");
+    return 0.0f;
+  }
+  template <class V, class X>
+  void set(const V&, const X&) {
+    static_assert(correct<value_is_not_of_a_variable<V>>,
+                  "set: it writes a variable: set(w, value); a placeholder is fed: with(x, value)");
   }
   template <class Expr, class... X>
     requires(!(detail::is_fed_pair<X> && ...))

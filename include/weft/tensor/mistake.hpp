@@ -57,6 +57,11 @@ inline constexpr bool is_valid_dims<dims<Extents...>> = sizeof...(Extents) <= ma
 
 }  // namespace detail
 
+/// A function is called with other arguments than it takes, or with other template arguments. The shape is the first
+/// argument's, the numbers are the template arguments.
+template <class Dims, auto... Given>
+struct arguments_are_not_taken : mistake<true> {};
+
 /// Extents are a dims: at most 8 integers that are not negative, and names of those known at run time only.
 template <class Dims>
 struct extents_are_not_valid : mistake<!detail::is_valid_dims<Dims>> {};

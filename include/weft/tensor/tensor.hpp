@@ -330,6 +330,10 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
     static_assert(correct<values_need_extents<Dims>>,
                   "tensor: extents known at run time are said: tensor<...>(shape(...)), or (shape(...), {values})");
   }
+  template <class Char>
+  requires(std::is_same_v<Char, char>) tensor(std::initializer_list<const Char*>) {
+    static_assert(correct<tensor_is_not_made_of<const Char*>>, "tensor: elements are numbers, not text: {1, 2, 3}");
+  }
   tensor(detail::braces, detail::braces, detail::braces = {}, detail::braces = {}) requires(Dims::rank > 1) {
     static_assert(correct<values_are_nested<Dims>>, "tensor: values stand in one list, row after row: {1, 2, 3, 4}");
   }

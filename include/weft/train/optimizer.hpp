@@ -466,11 +466,9 @@ auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variable
 
 template <class Optimizer, class... Pair>
 effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
-  using mistake = first_mistake<applied_value_is_not_a_gradient<Pair>...>;
+  using mistake = apply_mistake<Pair...>;
   static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
-  static_assert(correct<mistake>,
-                "apply_gradients: it takes what compute_gradients() returns, each gradient an expression of its "
-                "variable's element type and extents");
+  static_assert(correct<mistake>, WEFT_NEEDS_OF_APPLY);
   if constexpr (correct<mistake> && correct<optimizer_mistake<Optimizer>>) {
     sequence<detail::applied_gradient> all;
     (detail::append_applied(optimizer, pairs, all), ...);
@@ -497,6 +495,8 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
       return std::tuple{
           variable_gradient<decltype(node_of<V>(symbol())), V>{node_of<V>(next()), variables, root.erased()}...};
     }
+  } else {
+    return std::tuple{variables...};
   }
 }
 

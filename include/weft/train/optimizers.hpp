@@ -12,6 +12,8 @@ struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 /// What is minimised is a value of a graph.
 template <class X>
 struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
+template <>
+struct minimized_value_is_not_a_node<void> : mistake<true> {};
 
 /// What is trained are variables, one argument each, of the loss's element type.
 template <class X, class T>
@@ -41,6 +43,10 @@ template <class Expr>
 using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
 
 // In train/optimizer.hpp.
+template <class X>
+struct applied_value_is_not_a_gradient;
+template <class... Pair>
+using apply_mistake = first_mistake<applied_value_is_not_a_gradient<Pair>...>;
 template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 template <class Optimizer, class... Pair>
@@ -49,6 +55,9 @@ template <class Optimizer, class... Pair>
 #define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
   "follow it, one by one"
+#define WEFT_NEEDS_OF_APPLY                                                                                            \
+  "apply_gradients: it takes what compute_gradients() returns, each gradient an expression of its variable's element " \
+  "type and extents"
 #define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
 
 /// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).

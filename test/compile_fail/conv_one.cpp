@@ -1,0 +1,15 @@
+// Images alone.
+// error: arguments_are_not_taken
+// error: conv2d: takes images and filters, a variable of \[height, width, channels, filters\]:
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto im = placeholder<float, dims<8, 28, 28, 1>>(g, "im");
+#ifdef WEFT_SHOULD_FAIL
+  auto y = conv2d(im);
+#else
+  auto y = conv2d(im, variable<float, dims<3, 3, 1, 8>>(g, "c"));
+#endif
+}

@@ -1,0 +1,16 @@
+// No rate.
+// error: arguments_are_not_taken
+// error: dropout: takes a value and a rate: dropout\(x, 0\.1\); a rate of 0 turns it off
+#include <weft/ops/dropout.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<4, 3>>(g, "x");
+#ifdef WEFT_SHOULD_FAIL
+  auto y = dropout(x);
+#else
+  auto y = dropout(x, 0.5f);
+#endif
+}

@@ -1,0 +1,15 @@
+// Extents as numbers.
+// error: extents_are_not_in_a_dims
+// error: find_variable: write find_variable<float, dims<784, 10>>\(graph, \\?"name\\?"\)
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto w = variable<float, dims<3, 2>>(g, "w");
+#ifdef WEFT_SHOULD_FAIL
+  auto v = find_variable<float, 3, 2>(g, "w");
+#else
+  auto v = find_variable<float, dims<3, 2>>(g, "w");
+#endif
+}

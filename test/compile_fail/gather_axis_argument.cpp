@@ -1,0 +1,15 @@
+// An axis behind the indices.
+// error: arguments_are_not_taken
+// error: gather: takes a tensor or a node of indices: gather<0>\(x, tensor<std::int32_t,
+#include <weft/ops/gather.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<float, dims<4, 3>> t;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = gather(t, tensor<std::int32_t, dims<2>>{0, 1}, 1);
+#else
+  auto y = gather<1>(t, tensor<std::int32_t, dims<2>>{0, 1});
+#endif
+}

@@ -1,0 +1,15 @@
+// transpose_b in brackets.
+// error: arguments_are_not_taken
+// error: matmul: what is transposed is named: matmul<transpose_of::b>\(a, b\)
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<4, 3>>(g, "x");
+#ifdef WEFT_SHOULD_FAIL
+  auto y = matmul<true>(x, x);
+#else
+  auto y = matmul<transpose_of::b>(x, x);
+#endif
+}

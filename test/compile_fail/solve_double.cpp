@@ -1,0 +1,15 @@
+// Two element types.
+// error: element_types_differ
+// error: solve: needs \[\.\.\., n, n\] and \[\.\.\., n, m\] of float or double: cast<float>\(x\)
+#include <weft/ops/linear_algebra.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<float, dims<3>> u{1, 2, 3};
+#ifdef WEFT_SHOULD_FAIL
+  auto y = solve(tensor<float, dims<3, 3>>(), tensor<double, dims<3, 1>>());
+#else
+  auto y = solve(tensor<float, dims<3, 3>>(), tensor<float, dims<3, 1>>());
+#endif
+}
