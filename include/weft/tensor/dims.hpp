@@ -101,6 +101,13 @@ struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
   using type = dims<extent<Index>()...>;
 };
 
+/// What the extents of a dims are; null for numbers.
+template <class Dims>
+inline constexpr const extent_definition* definitions_of[1] = {};
+template <auto... Extents>
+inline constexpr const extent_definition* definitions_of<dims<Extents...>>[sizeof...(Extents) + 1] = {
+    definition_of<Extents>()..., nullptr};
+
 }  // namespace detail
 
 /// The extent of an axis, known or named, as one that others are computed of: `extent_of<D, 0>() + extent<1>`.
