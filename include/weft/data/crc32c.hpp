@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 namespace detail {

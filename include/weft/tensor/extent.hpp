@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 /// Extents that are known at run time only: named ones, and what is computed from them.
 namespace weft {
