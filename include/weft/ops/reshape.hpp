@@ -267,7 +267,7 @@ auto reshape(const Expr& e) {
     if constexpr (Expr::symbolic) {
       const symbol x = let(e).erased();
       detail::remember_extents<D>(*x.builder());
-      return detail::make_node<value_t<Expr>, D, device_t<Expr>>(detail::record_reshape(x, D::spec));
+      return detail::make_node<value_t<Expr>, D, device_t<Expr>>(reshape(x, D::spec));
     } else {
       const auto x = eval(e);
       if constexpr (D::is_static && From::is_static)
