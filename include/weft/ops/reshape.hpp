@@ -66,7 +66,7 @@ auto reshape(const Expr& e) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, From>(e);
   } else if constexpr (Expr::symbolic) {
-    return detail::make_node<value_t<Expr>, To, device_t<Expr>>(detail::record_reshape(let(e).erased(), To::spec));
+    return detail::make_node<value_t<Expr>, To, device_t<Expr>>(reshape(let(e).erased(), To::spec));
   } else {
     const auto x = eval(e);
     shape extents = To::spec;
