@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include <weft/tensor/host_device.hpp>
+#include <weft/config.hpp>
 
 namespace weft::device {
 

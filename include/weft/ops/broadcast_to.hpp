@@ -91,7 +91,7 @@ WEFT_DECL strided_copies broadcast_to_op::copies(const prepare_context& p) {
 }
 
 WEFT_DECL void broadcast_to_op::gradient(gradient_context& g) {
-  g.set_gradient(0, detail::sum_to(g.upstream(), g.input(0).extents()));
+  g.set_gradient(0, sum_to(g.upstream(), g.input(0).extents()));
 }
 
 #endif
