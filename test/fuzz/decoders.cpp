@@ -17,7 +17,11 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include <weft/checkpoint/npz.hpp>
+#include <weft/checkpoint/tensorflow_checkpoint.hpp>
 #include <weft/data/idx.hpp>
+#include <weft/data/protobuf.hpp>
+#include <weft/data/snappy.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/handshake.hpp>
 #include <weft/distributed/messages.hpp>
@@ -786,6 +790,219 @@ void gzip(input in) {
   read_idx_as_code(bytes, how % 6, false);
 }
 
+constexpr const char* npy_words[] = {"{'descr': '<f4', 'fortran_order': False, 'shape': (",
+                                     "{'descr': '>i2', 'fortran_order': True, 'shape': (",
+                                     "{'descr': '|b1', 'fortran_order': True, 'shape': (",
+                                     "'descr': '",
+                                     "'fortran_order': ",
+                                     "'shape': (",
+                                     "True",
+                                     "False",
+                                     "), }",
+                                     "}",
+                                     "1",
+                                     "2",
+                                     "3",
+                                     ",",
+                                     ", ",
+                                     "4294967296",
+                                     "0"};
+
+void npy(input in) {
+  const unsigned how = in.byte();
+  byte_list bytes;
+  if (how % 4 == 0) {
+    const const_bytes all = in.all();
+    bytes.assign(all.begin(), all.end());
+  } else {
+    const std::size_t elements = in.byte() % 64;
+    const std::string header = in.text(npy_words);
+    constexpr unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+    for (const unsigned char c : magic) bytes.push_back(static_cast<std::byte>(c));
+    bytes.push_back(static_cast<std::byte>(1 + how % 3));
+    bytes.push_back(std::byte{0});
+    for (unsigned i = 0; i < (how % 3 == 0 ? 2u : 4u); ++i)
+      bytes.push_back(static_cast<std::byte>(header.size() >> 8 * i));
+    for (const char c : header) bytes.push_back(static_cast<std::byte>(c));
+    bytes.resize(bytes.size() + elements, std::byte{1});
+  }
+  untyped_tensor read;
+  const error_code code = code_of([&] { read = read_npy<untyped_tensor>(file_of(bytes)); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss, error_code::unimplemented}));
+  if (code != ok) return;
+  MUST(read.bytes.size() == read.extents.elements() * size_of(read.type));
+  const std::string header = weft::detail::npy_header_text(read.type, read.extents);
+  byte_list again;
+  for (const char c : header) again.push_back(static_cast<std::byte>(c));
+  again.insert(again.end(), read.bytes.begin(), read.bytes.end());
+  const auto same = read_npy<untyped_tensor>(file_of(again));
+  MUST(same.bytes == read.bytes && same.type == read.type && same.extents == read.extents);
+}
+
+/// A file that was written rightly, of which some bytes changed on the way, or the end is gone.
+byte_list changed(input& in, const byte_list& truth) {
+  byte_list lie = truth;
+  const unsigned how = in.byte();
+  if (how >= 224) lie.resize(in.number() % (lie.size() + 1));
+  while (!in.empty() && !lie.empty()) {
+    const std::size_t at = in.byte() + 256u * in.byte();
+    lie[at % lie.size()] ^= static_cast<std::byte>(in.byte());
+  }
+  return lie;
+}
+
+byte_list zip_of(const_bytes content, bool deflated) {
+  // Deflated bytes are those of gzip between its ten bytes at the front and eight at the end.
+  byte_list stored(content.begin(), content.end());
+  if (deflated) {
+    const byte_list gzip = packed(content);
+    stored.assign(gzip.begin() + 10, gzip.end() - 8);
+  }
+  byte_list zip;
+  const auto put = [&](std::initializer_list<std::pair<std::uint64_t, unsigned>> numbers) {
+    for (const auto& [value, size] : numbers)
+      for (unsigned i = 0; i < size; ++i) zip.push_back(static_cast<std::byte>(value >> 8 * i));
+  };
+  const auto put_text = [&](std::string_view text) {
+    for (const char c : text) zip.push_back(static_cast<std::byte>(c));
+  };
+  const std::uint64_t method = deflated ? 8 : 0, crc = crc32(content), size = content.size();
+  put({{0x04034b50, 4}, {20, 2}, {0, 2}, {method, 2}, {0, 4}, {crc, 4}, {stored.size(), 4}, {size, 4}, {5, 2}, {0, 2}});
+  put_text("a.npy");
+  zip.insert(zip.end(), stored.begin(), stored.end());
+  const std::uint64_t begin = zip.size();
+  put({{0x02014b50, 4}, {20, 2}, {20, 2}, {0, 2}, {method, 2}, {0, 4}, {crc, 4}, {stored.size(), 4}, {size, 4}, {5, 2},
+       {20, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4}, {0, 4}});
+  put_text("a.npy");
+  put({{1, 2}, {16, 2}, {size, 8}, {stored.size(), 8}});
+  const std::uint64_t end = zip.size();
+  put({{0x06054b50, 4}, {0, 4}, {1, 2}, {1, 2}, {end - begin, 4}, {begin, 4}, {0, 2}});
+  return zip;
+}
+
+void npz(input in) {
+  byte_list content;
+  const std::string header = weft::detail::npy_header_text(dtype::uint8, shape(40, 2));
+  for (const char c : header) content.push_back(static_cast<std::byte>(c));
+  content.resize(content.size() + 80, std::byte{7});
+  const byte_list truth = zip_of(content, in.byte() % 2 != 0), lie = changed(in, truth);
+  untyped_tensor read;
+  const error_code code = code_of([&] {
+    const npz_reader archive(file_of(lie));
+    for (const std::string& name : archive.names()) read = archive.read<untyped_tensor>(name);
+  });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss, error_code::unimplemented}));
+  MUST(lie != truth || code == ok);
+  if (code == ok && !read.bytes.empty()) MUST(read.bytes == byte_list(80, std::byte{7}));
+}
+
+/// One block of a table, its index and its end, with the right checksums, so that what is in the block is read.
+byte_list table_of(const_bytes block, unsigned packing) {
+  byte_list table;
+  const auto put_varint = [](byte_list& to, std::uint64_t number) {
+    for (; number >= 128; number >>= 7) to.push_back(static_cast<std::byte>(number % 128 + 128));
+    to.push_back(static_cast<std::byte>(number));
+  };
+  const auto put_block = [&](const_bytes content, unsigned how) {
+    byte_list place;
+    put_varint(place, table.size());
+    put_varint(place, content.size());
+    const std::size_t begin = table.size();
+    table.insert(table.end(), content.begin(), content.end());
+    table.push_back(static_cast<std::byte>(how));
+    const std::uint32_t crc = weft::detail::masked(crc32c(std::span(table).subspan(begin)));
+    for (unsigned i = 0; i < 4; ++i) table.push_back(static_cast<std::byte>(crc >> 8 * i));
+    return place;
+  };
+  const byte_list place = put_block(block, packing);
+  byte_list index{std::byte{0}, std::byte{1}, static_cast<std::byte>(place.size()), std::byte{'z'}};
+  index.insert(index.end(), place.begin(), place.end());
+  for (const unsigned char c : {0, 0, 0, 0, 1, 0, 0, 0}) index.push_back(static_cast<std::byte>(c));
+  const byte_list where = put_block(index, 0);
+  byte_list footer{std::byte{0}, std::byte{0}};
+  footer.insert(footer.end(), where.begin(), where.end());
+  footer.resize(40);
+  for (unsigned i = 0; i < 8; ++i) footer.push_back(static_cast<std::byte>(0xdb4775248b80fb57u >> 8 * i));
+  table.insert(table.end(), footer.begin(), footer.end());
+  return table;
+}
+
+void table(input in) {
+  const unsigned how = in.byte();
+  const const_bytes all = in.all();
+  byte_list block(all.begin(), all.end());
+  if (how % 4 == 0) block.resize(block.size() + 4);  // no restarts: all of it is entries
+  const error_code code = code_of([&] {
+    std::string last;
+    for (const auto& [key, value] : weft::detail::sorted_table::read(file_of(table_of(block, how % 3)))) {
+      MUST(last.empty() || last < key);
+      last = key;
+      weft::detail::read_bundle_entry(key, value, "a file");
+    }
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss, error_code::unimplemented}));
+}
+
+/// A folder with a checkpoint of a shard, of which the index is what the fuzzer makes it.
+void tensorflow(input in) {
+  static const std::string prefix = [] {
+    std::string folder = "/tmp/weft-fuzz-XXXXXX";
+    MUST(::mkdtemp(folder.data()) != nullptr);
+    const std::string name = folder + "/c";
+    std::FILE* const shard = std::fopen((name + ".data-00000-of-00001").c_str(), "wb");
+    MUST(shard && std::fwrite("0123456789abcdef", 1, 16, shard) == 16 && std::fclose(shard) == 0);
+    static std::string to_remove = folder;
+    std::atexit([] {
+      for (const char* each : {"/c.data-00000-of-00001", "/c.index", ""}) std::remove((to_remove + each).c_str());
+    });
+    return name;
+  }();
+  byte_list block;
+  std::string last;
+  const auto put = [&](const std::string& key, const_bytes value) {
+    block.push_back(std::byte{0});
+    block.push_back(static_cast<std::byte>(key.size()));
+    block.push_back(static_cast<std::byte>(value.size()));
+    for (const char c : key) block.push_back(static_cast<std::byte>(c));
+    block.insert(block.end(), value.begin(), value.end());
+  };
+  const std::byte header[] = {std::byte{8}, std::byte{1}};
+  put("", header);
+  // A slice of a, and a, with what the fuzzer says of them.
+  const std::string slice = weft::detail::bundle_key("a", {{0, 2}});
+  const auto entry_of = [&](bool sliced) {
+    const std::uint32_t crc = weft::detail::masked(crc32c(std::as_bytes(std::span("0123456789abcdef", 8))));
+    byte_list entry{std::byte{8}, static_cast<std::byte>(in.byte() % 24), std::byte{0x12}, std::byte{4}, std::byte{0x12},
+                    std::byte{2}, std::byte{8}, static_cast<std::byte>(in.byte() % 4)};
+    entry.insert(entry.end(), {std::byte{0x28}, static_cast<std::byte>(in.byte() % 20), std::byte{0x35}});
+    for (unsigned i = 0; i < 4; ++i) entry.push_back(static_cast<std::byte>(crc >> 8 * i));
+    if (sliced)
+      for (const unsigned char c : {0x3a, 4, 0x0a, 2, 0x10, 2}) entry.push_back(static_cast<std::byte>(c));
+    const const_bytes more = in.take(in.byte() % 32);
+    entry.insert(entry.end(), more.begin(), more.end());
+    return entry;
+  };
+  const byte_list first = entry_of(false), whole = entry_of(in.byte() % 2 != 0);
+  put(slice, first);
+  put("a", whole);
+  block.resize(block.size() + 4);
+  const byte_list bytes = table_of(block, 0);
+  std::FILE* const index = std::fopen((prefix + ".index").c_str(), "wb");
+  MUST(index && std::fwrite(bytes.data(), 1, bytes.size(), index) == bytes.size() && std::fclose(index) == 0);
+  const error_code code = code_of([&] {
+    const tensorflow_checkpoint checkpoint(prefix);
+    const auto read = checkpoint.read<untyped_tensor>("a");
+    MUST(read.bytes.size() == read.extents.elements() * size_of(read.type));
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss, error_code::unimplemented}));
+}
+
+void snappy(input in) {
+  const const_bytes all = in.all();
+  byte_list unpacked;
+  if (data::unpack_snappy(all, unpacked)) MUST(unpacked.size() <= 32 * all.size());
+}
+
 void secret(input in) {
   const const_bytes bytes = in.all();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
@@ -824,6 +1041,11 @@ constexpr target targets[] = {
     {"text", shown_text},
     {"idx", idx},
     {"gzip", gzip},
+    {"npy", npy},
+    {"npz", npz},
+    {"table", table},
+    {"tensorflow", tensorflow},
+    {"snappy", snappy},
     {"secret", secret},
 };
 

@@ -16,7 +16,7 @@ namespace {
 std::uint32_t of(std::string_view text) { return weft::crc32c(std::as_bytes(std::span(text))); }
 
 std::uint32_t portable(std::span<const std::byte> bytes) {
-  return ~weft::detail::crc32c_portable(~0u, bytes.data(), bytes.size());
+  return ~weft::detail::crc_portable<weft::detail::crc32c_polynomial>(~0u, bytes.data(), bytes.size());
 }
 
 }  // namespace

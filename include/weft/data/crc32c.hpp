@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 namespace detail {
@@ -51,12 +51,13 @@ struct crc_shift {
 };
 
 // Slicing by eight: table k advances a byte over k further zero bytes.
-inline const auto& crc32c_tables() {
+template <std::uint32_t Polynomial>
+const auto& crc_tables() {
   static const auto tables = [] {
     std::array<std::array<std::uint32_t, 256>, 8> result{};
     for (std::uint32_t value = 0; value < 256; ++value) {
       std::uint32_t crc = value;
-      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1u) ? crc32c_polynomial : 0u);
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1u) ? Polynomial : 0u);
       result[0][value] = crc;
     }
     for (std::size_t k = 1; k < 8; ++k)
@@ -67,8 +68,9 @@ inline const auto& crc32c_tables() {
   return tables;
 }
 
-inline std::uint32_t crc32c_portable(std::uint32_t crc, const std::byte* data, std::size_t size) {
-  const auto& tables = crc32c_tables();
+template <std::uint32_t Polynomial>
+std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t size) {
+  const auto& tables = crc_tables<Polynomial>();
   const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(data[i]); };
   for (; size >= 8; size -= 8, data += 8) {
     crc ^= at(0) | at(1) << 8 | at(2) << 16 | at(3) << 24;
@@ -132,7 +134,7 @@ inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t befo
 #if defined(__x86_64__) && defined(__GNUC__)
   if (detail::has_sse42()) return ~detail::crc32c_sse42(~before, bytes.data(), bytes.size());
 #endif
-  return ~detail::crc32c_portable(~before, bytes.data(), bytes.size());
+  return ~detail::crc_portable<detail::crc32c_polynomial>(~before, bytes.data(), bytes.size());
 }
 
 }  // namespace weft

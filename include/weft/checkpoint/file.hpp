@@ -1,0 +1,173 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/error.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// What the system said of a file, as an error.
+[[noreturn]] inline void fail_on_file(const char* what, const std::string& path, int reason) {
+  const bool full = reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
+  const error_code code = reason == ENOENT || reason == ENOTDIR                    ? error_code::not_found
+                          : reason == EACCES || reason == EPERM || reason == EROFS ? error_code::permission_denied
+                          : full                                                   ? error_code::resource_exhausted
+                                                                                   : error_code::unavailable;
+  throw error(code, what,
+              {path, " cannot be ", what == std::string_view("read") ? "read" : "written", ": ", std::strerror(reason),
+               full ? "; make room, or write to another disk" : ""});
+}
+
+/// A descriptor, closed at the end.
+class descriptor {
+ public:
+  descriptor() = default;
+  explicit descriptor(int fd) : fd_(fd) {}
+  descriptor(descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+inline std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Makes durable which names a folder has.
+inline void sync_folder(const std::string& path) {
+  const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) fail_on_file("write", path, errno);
+  // Some file systems cannot, and have nothing to do.
+  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_on_file("write", path, errno);
+}
+
+/// A file that is there when all of it is: written under a temporary name beside it, then synchronised with the disk
+/// and renamed. What was there before stays until then, and stays if it is not committed. A process that is killed
+/// leaves `PATH.tmp-...`.
+///
+/// Throws not_found, permission_denied or unavailable; resource_exhausted where the disk is full.
+class atomic_file {
+ public:
+  /// `expected_bytes`, where they are known, are taken from the disk at once.
+  explicit atomic_file(std::string path, std::uint64_t expected_bytes = 0) : path_(std::move(path)) {
+    static std::uint64_t number = 0;
+    do {
+      temporary_ = str_cat({path_, ".tmp-", ::getpid(), "-", __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED)});
+      file_ = descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    } while (!file_ && errno == EEXIST);
+    if (!file_) fail_on_file("write", path_, errno);
+    if (expected_bytes == 0) return;
+    if (::fallocate(file_.get(), 0, 0, static_cast<off_t>(expected_bytes)) == 0) return;
+    if (const int reason = errno; reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
+      ::unlink(temporary_.c_str());  // the destructor will not run
+      fail_on_file("write", path_, reason);
+    }
+  }
+  atomic_file(const atomic_file&) = delete;
+  atomic_file& operator=(const atomic_file&) = delete;
+  ~atomic_file() {
+    if (file_) ::unlink(temporary_.c_str());
+  }
+
+  void write(const void* bytes, std::size_t size) {
+    const auto* at = static_cast<const std::byte*>(bytes);
+    while (size > 0) {
+      const ssize_t written = ::write(file_.get(), at, size < piece ? size : piece);
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        fail_on_file("write", path_, errno);
+      }
+      // The disk begins now and not when all is there.
+      ::sync_file_range(file_.get(), at_, written, SYNC_FILE_RANGE_WRITE);
+      at_ += written;
+      at += written;
+      size -= static_cast<std::size_t>(written);
+    }
+  }
+
+  void commit() {
+    if (::fsync(file_.get()) != 0) fail_on_file("write", path_, errno);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_on_file("write", path_, errno);
+    file_ = descriptor();
+    sync_folder(folder_of(path_));
+  }
+
+  static constexpr std::size_t piece = std::size_t{8} << 20;
+
+ private:
+  std::string path_, temporary_;
+  descriptor file_;
+  off_t at_ = 0;
+};
+
+/// A file whose bytes are read where they are wanted.
+///
+/// Throws not_found, permission_denied or unavailable where it cannot be read, and data_loss where it has become
+/// shorter than it was when it was opened.
+class input_file {
+ public:
+  explicit input_file(std::string path) : path_(std::move(path)) {
+    // O_NONBLOCK: a pipe would wait for a writer.
+    file_ = descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status {};
+    if (!file_ || ::fstat(file_.get(), &status) != 0) fail_on_file("read", path_, errno);
+    if (!S_ISREG(status.st_mode)) throw error(error_code::invalid_argument, "read", {path_, " is not a regular file"});
+    bytes_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  const std::string& path() const { return path_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  void read(std::uint64_t offset, void* to, std::size_t size) const {
+    auto* at = static_cast<std::byte*>(to);
+    while (size > 0) {
+      const ssize_t got = ::pread(file_.get(), at, size < most ? size : most, static_cast<off_t>(offset));
+      if (got < 0) {
+        if (errno == EINTR) continue;
+        fail_on_file("read", path_, errno);
+      }
+      if (got == 0)
+        throw error(error_code::data_loss, "read",
+                    {path_, " ends at byte ", offset, " though it had ", bytes_, " bytes when it was opened"});
+      at += got;
+      offset += static_cast<std::uint64_t>(got);
+      size -= static_cast<std::size_t>(got);
+    }
+  }
+
+  /// Tells the system that the whole file is about to be read.
+  void will_be_read() const { ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL); }
+
+ private:
+  static constexpr std::size_t most = std::size_t{1} << 30;
+
+  std::string path_;
+  descriptor file_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <weft/checkpoint/npy.hpp>
+#include <weft/checkpoint/zip.hpp>
+
+namespace weft {
+
+/// A NumPy .npz file: a zip archive of .npy files, one for each array, as numpy.savez and numpy.savez_compressed write
+/// it. Those of the second need zlib.
+///
+/// The file is not trusted: sizes are held against the file before anything is allocated, and each array's CRC-32 is
+/// checked when it is read. Throws invalid_argument where it is no such file, data_loss where it is damaged, and what
+/// read_npy throws.
+class npz_reader {
+ public:
+  explicit npz_reader(const std::string& path) : archive_(path) {
+    for (const auto& entry : archive_.entries())
+      if (entry.name.ends_with(suffix))
+        names_.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
+  }
+
+  const std::string& path() const { return archive_.path(); }
+
+  /// The arrays' names, in the file's order.
+  const std::vector<std::string>& names() const { return names_; }
+
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+
+  /// An array's element type and extents. Throws not_found where there is no array of that name.
+  tensor_info info(const std::string& name) const {
+    detail::section_reader from(archive_.file(), place(name));
+    tensor_info found = detail::read_npy_header(from).info;
+    found.name = name;
+    return found;
+  }
+
+  /// Reads an array as read_npy does. Throws not_found where there is none of that name.
+  template <class Tensor>
+  Tensor read(const std::string& name) const {
+    static_assert(detail::is_read_as<Tensor>, "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
+    detail::section_reader from(archive_.file(), place(name));
+    return detail::read_npy_from<Tensor>(from);
+  }
+
+ private:
+  static constexpr std::string_view suffix = ".npy";
+
+  // The last one of a name, as NumPy reads it.
+  const detail::zip_entry* find(std::string_view name) const {
+    const auto& entries = archive_.entries();
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
+      if (entry->name.size() == name.size() + suffix.size() && entry->name.starts_with(name) &&
+          entry->name.ends_with(suffix))
+        return &*entry;
+    return nullptr;
+  }
+
+  detail::section_place place(const std::string& name) const {
+    if (const detail::zip_entry* const entry = find(name)) return archive_.place_of(*entry);
+    std::string some;
+    for (std::size_t i = 0; i < names_.size() && i < 8; ++i) append(some, {i ? ", " : "", names_[i]});
+    throw error(error_code::not_found, "npz_reader",
+                {path(), " has no array ", name, "; it has ", some.empty() ? "none" : some,
+                 names_.size() > 8 ? ", ..." : ""});
+  }
+
+  detail::zip_reader archive_;
+  std::vector<std::string> names_;
+};
+
+/// Writes a NumPy .npz file, uncompressed, as numpy.savez does: `npz_writer w(path); w.add("w1", t); w.close();`. A
+/// file of that name is replaced by close(); without it nothing is left.
+class npz_writer {
+ public:
+  explicit npz_writer(std::string path) : archive_(std::move(path)) {}
+
+  /// Throws invalid_argument where there is an array of that name already.
+  template <class T, class Dims>
+  void add(const std::string& name, const tensor<T, Dims, cpu>& value) {
+    add(name, dtype_of<T>, value.extents(), detail::bytes_of(value));
+  }
+  void add(const std::string& name, const untyped_tensor& value) {
+    add(name, value.type, value.extents, value.bytes);
+  }
+
+  void close() { archive_.close(); }
+
+ private:
+  void add(const std::string& name, dtype type, const shape& extents, std::span<const std::byte> bytes) {
+    if (!names_.insert(name).second)
+      throw error(error_code::invalid_argument, "npz_writer",
+                  {archive_.path(), " has an array ", name, " already: give each its own name"});
+    const std::string header = detail::npy_header_text(type, extents);
+    archive_.add(name + ".npy", {std::as_bytes(std::span(header)), bytes});
+  }
+
+  detail::zip_writer archive_;
+  std::set<std::string> names_;
+};
+
+}  // namespace weft

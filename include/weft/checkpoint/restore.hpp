@@ -1,0 +1,175 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/checkpoint/safetensors.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/session/session.hpp>
+
+/// Which of a file's tensors becomes the value of which variable.
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// From a tensor's name in a file to the variable's in the graph: a table, in which a name that is not there stays as
+/// it is, or a function. An empty name leaves the tensor out.
+///
+///     {{"fc.weight", "dense/weights"}, {"fc.bias", "dense/biases"}}
+///     [](const std::string& name) { return "encoder/" + name; }
+class renaming {
+ public:
+  renaming() = default;
+  renaming(std::initializer_list<std::pair<std::string, std::string>> table)
+      : renaming(std::vector<std::pair<std::string, std::string>>(table)) {}
+  renaming(std::vector<std::pair<std::string, std::string>> table)
+      : function_([table = std::move(table)](const std::string& name) {
+          for (const auto& [from, to] : table)
+            if (from == name) return to;
+          return name;
+        }) {}
+  template <class F>
+  requires(std::is_invocable_r_v<std::string, const F&, const std::string&>) renaming(F function)
+      : function_(std::move(function)) {}
+
+  std::string operator()(const std::string& name) const { return function_ ? function_(name) : name; }
+
+ private:
+  std::function<std::string(const std::string&)> function_;
+};
+
+struct restore_options {
+  /// What does not fit is left as it is and reported, where it is an error otherwise.
+  bool partial = false;
+  renaming rename{};
+};
+
+/// What became of a file's tensors and of a session's variables.
+struct restore_report {
+  struct difference {
+    std::string name;      ///< of the variable
+    std::string in_file;   ///< "F32 [784, 100]"
+    std::string in_graph;  ///< "float [784, 10]"
+  };
+  std::vector<std::string> restored;  ///< variables that have the file's values now
+  std::vector<std::string> missing;   ///< variables that the file has no tensor for
+  std::vector<std::string> extra;     ///< tensors, by their names in the file, that there is no variable for
+  std::vector<difference> different;  ///< variables of other extents or another element type than the file's tensor
+
+  bool complete() const { return missing.empty() && extra.empty() && different.empty(); }
+};
+
+/// "2 variables restored; missing in the file: b; extra in the file: c; different: ...".
+std::string to_string(const restore_report& report);
+
+namespace detail {
+
+/// A tensor of some file, as far as its place is to be found.
+struct restorable {
+  const safetensors_file* file;
+  const safetensors_entry* entry;
+};
+struct restored_variable {
+  restorable from;
+  std::uint32_t node;
+};
+struct restore_plan {
+  restore_report report;
+  std::vector<restored_variable> variables;
+};
+
+inline bool records_variable(const graph& g, std::uint32_t n) { return g[n].def.op == &operation_of<variable_op>; }
+inline bool is_weight(const graph& g, std::uint32_t n) {
+  const variable_kind kind = kind_of(g[n].def);
+  return kind == variable_kind::trained || kind == variable_kind::averaged;
+}
+
+inline std::string described(const safetensors_entry& e) { return e.type + " " + extents_text(e.extents); }
+
+/// Finds the variable of each tensor. `wanted(node)` says which variables must have one. Unless it is to be partial,
+/// throws invalid_argument if something does not fit, and nothing has been written then.
+template <class Wanted>
+restore_plan plan_restore(session& s, const std::string& path, const std::vector<restorable>& tensors,
+                          const restore_options& options, Wanted wanted) {
+  const graph& g = s.of();
+  std::vector<std::pair<std::string, std::uint32_t>> variables;
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (records_variable(g, n)) variables.emplace_back(g[n].name, n);
+  std::sort(variables.begin(), variables.end());
+  std::vector<const safetensors_entry*> taken(variables.size(), nullptr);
+
+  restore_plan plan;
+  for (const restorable& t : tensors) {
+    const std::string name = options.rename(t.entry->name);
+    if (name.empty()) continue;
+    const auto found = std::lower_bound(variables.begin(), variables.end(), std::pair(name, std::uint32_t{0}));
+    if (found == variables.end() || found->first != name) {
+      plan.report.extra.push_back(t.entry->name);
+      continue;
+    }
+    const safetensors_entry*& by = taken[static_cast<std::size_t>(found - variables.begin())];
+    if (by)
+      throw error(error_code::invalid_argument, "restore",
+                  {path, ": a variable must be restored from one tensor, but '", name, "' is what both '", by->name,
+                   "' and '", t.entry->name, "' are renamed to"});
+    by = t.entry;
+    const value_info info = s.variable_info(found->second);
+    if (is_of(*t.entry, info.type, info.extents)) {
+      plan.variables.push_back({t, found->second});
+      plan.report.restored.push_back(name);
+    } else {
+      plan.report.different.push_back(
+          {name, described(*t.entry), str_cat({weft::name(info.type), " ", to_string(info.extents)})});
+    }
+  }
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (!taken[i] && wanted(variables[i].second)) plan.report.missing.push_back(variables[i].first);
+  if (!options.partial && !plan.report.complete())
+    throw error(error_code::invalid_argument, "restore",
+                {path, " must have the graph's variables: ", to_string(plan.report),
+                 "; restore_options{.partial = true} takes what fits, .rename maps names"});
+  return plan;
+}
+
+/// Reads a tensor straight to where the variable lies, or by way of the host.
+inline void restore_variable(session& s, const restored_variable& v) {
+  plan::variable_state& state = s.state_of(v.node);
+  const safetensors_file& file = *v.from.file;
+  const safetensors_entry& entry = *v.from.entry;
+  if (!state.where.gpu) {
+    state.initialized = true;
+    file.read(entry, state.data.data());
+    return check_bools(file.path(), entry, state.data.data());
+  }
+  const storage staged(static_cast<std::size_t>(entry.bytes));
+  file.read(entry, staged.data());
+  check_bools(file.path(), entry, staged.data());
+  s.write_variable(v.node, staged.data());
+}
+
+inline void append_names(std::string& text, const char* what, const std::vector<std::string>& names) {
+  constexpr std::size_t most = 10;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i) append(text, {i ? ", " : what, names[i]});
+  if (names.size() > most) append(text, {" and ", names.size() - most, " more"});
+}
+
+}  // namespace detail
+
+inline std::string to_string(const restore_report& report) {
+  std::string text = str_cat({report.restored.size(), " variables fit"});
+  detail::append_names(text, "; missing in the file: ", report.missing);
+  detail::append_names(text, "; extra in the file: ", report.extra);
+  std::vector<std::string> different;
+  for (const restore_report::difference& d : report.different)
+    different.push_back(str_cat({d.name, " is ", d.in_file, " in the file and ", d.in_graph, " in the graph"}));
+  detail::append_names(text, "; different: ", different);
+  return text;
+}
+
+}  // namespace weft
+WEFT_COLD_END

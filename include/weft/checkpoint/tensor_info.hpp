@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <weft/error.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// What a file says of one of its tensors, whether Weft can hold it or not.
+struct tensor_info {
+  std::string name;
+  std::string type_name;              ///< as the file's format calls it
+  std::optional<dtype> type;          ///< none where Weft has no such elements
+  std::vector<std::int64_t> extents;  ///< outermost first, none negative
+};
+
+/// Elements whose type and extents only a file knows, in row-major order.
+struct untyped_tensor {
+  dtype type = dtype::float32;
+  shape extents;
+  std::vector<std::byte> bytes;
+};
+
+namespace detail {
+
+inline std::string extents_text(const std::vector<std::int64_t>& extents) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < extents.size(); ++i) append(text, {i ? ", " : "", extents[i]});
+  return text + "]";
+}
+
+/// The extents as Weft's. Throws unimplemented where Weft has no such tensor: another element type, or too many axes.
+inline shape checked_extents(const char* operation, const std::string& where, const tensor_info& info) {
+  if (!info.type)
+    throw error(error_code::unimplemented, operation,
+                {where, " has elements of type ", info.type_name,
+                 ", which Weft has not: convert them, to float32 say, where the file was made"});
+  if (info.extents.size() > max_rank)
+    throw error(error_code::unimplemented, operation,
+                {where, " has ", info.extents.size(), " axes, but a tensor has at most ", max_rank,
+                 ": reshape it where the file was made"});
+  shape extents;
+  for (const std::int64_t extent : info.extents) extents.push_back(extent);
+  return extents;
+}
+
+/// What the elements take. Throws data_loss where no file could hold them.
+inline std::uint64_t checked_bytes(const char* operation, const std::string& where, const tensor_info& info) {
+  std::uint64_t bytes = info.type ? size_of(*info.type) : 1;
+  bool overflows = false, empty = false;
+  for (const std::int64_t extent : info.extents) {
+    empty = empty || extent == 0;
+    overflows = __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes) || overflows;
+  }
+  if (empty) return 0;
+  if (overflows || bytes > ~std::uint64_t{0} / 4)
+    throw error(error_code::data_loss, operation,
+                {where, " promises extents ", extents_text(info.extents), ", more than any file holds"});
+  return bytes;
+}
+
+/// The bytes of a tensor that is read. A bool has one of two values in C++; a file may say anything.
+inline void check_bools(const char* operation, const std::string& where, dtype type, const unsigned char* bytes,
+                        std::size_t size) {
+  if (type != dtype::boolean) return;
+  for (std::size_t i = 0; i < size; ++i)
+    if (bytes[i] > 1)
+      throw error(error_code::data_loss, operation,
+                  {where, ": element ", i, " is ", bytes[i], ", but a bool is 0 or 1"});
+}
+
+template <class Tensor>
+inline constexpr bool is_read_as = false;
+template <class T, class Dims>
+inline constexpr bool is_read_as<tensor<T, Dims, cpu>> = true;
+template <>
+inline constexpr bool is_read_as<untyped_tensor> = true;
+
+template <class T, class Dims>
+std::byte* bytes_of(tensor<T, Dims, cpu>& t) {
+  return reinterpret_cast<std::byte*>(t.data());
+}
+inline std::byte* bytes_of(untyped_tensor& t) { return t.bytes.data(); }
+
+/// Throws invalid_argument where the file's tensor does not fit what the program declares.
+inline void check_declared(const char* operation, const std::string& where, const tensor_info& info, dtype type,
+                           const shape& declared, const char* const* names, const shape& extents) {
+  if (type != *info.type)
+    throw error(error_code::invalid_argument, operation,
+                {where, " has elements of type ", info.type_name, " where ", name(type),
+                 " is declared: read the declared type, then cast<T>(x)"});
+  try {
+    check_fits(operation, declared, names, extents);
+  } catch (const error& e) {
+    throw error(e.code(), operation, {where, ": ", e.sentence()});
+  }
+}
+
+/// A tensor of the file's extents, not yet written. What it takes is held against the file before it is made.
+template <class Tensor>
+Tensor tensor_for(const char* operation, const std::string& where, const tensor_info& info) {
+  const shape extents = checked_extents(operation, where, info);
+  if constexpr (std::is_same_v<Tensor, untyped_tensor>) {
+    return {*info.type, extents, std::vector<std::byte>(checked_bytes(operation, where, info))};
+  } else {
+    using dims_type = typename Tensor::dims_type;
+    check_declared(operation, where, info, dtype_of<typename Tensor::value_type>, dims_type::spec, dims_type::names,
+                   extents);
+    return Tensor(extents, uninitialized{});
+  }
+}
+
+}  // namespace detail
+
+/// A file's tensor is read as a tensor of declared type and extents, or as an untyped_tensor.
+template <class Tensor>
+struct file_is_not_read_as : mistake<!detail::is_read_as<Tensor>> {};
+
+}  // namespace weft

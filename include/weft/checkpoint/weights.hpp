@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/checkpoint/restore.hpp>
+#include <weft/checkpoint/safetensors.hpp>
+
+/// What a model has learnt, in one file that other libraries read.
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Writes the trained and the averaged variables of a session, by their names, into a safetensors file, which is there
+/// when all of it is. A saver (saver.hpp) keeps all that training goes on from.
+///
+/// Throws failed_precondition if a variable has no value yet, and what write_safetensors throws.
+void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata = {});
+
+/// Gives variables the values of a safetensors file, by their names: all trained and averaged ones, and others that the
+/// file has. For fine-tuning take what fits, under the names that the graph has:
+///
+///     load_weights(path, s, {.partial = true, .rename = {{"fc.weight", "dense/weights"}}});
+///
+/// Throws invalid_argument if something is missing, extra or of other extents and `partial` is not said: then no
+/// variable has changed. What safetensors_file throws is thrown too; if the disk fails on the way, some variables have
+/// the file's values and others not.
+restore_report load_weights(const std::string& path, session& s, const restore_options& options = {});
+
+inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata) {
+  const graph& g = s.of();
+  std::vector<named_tensor> tensors;
+  std::vector<storage> staged;  // of variables that lie on GPUs
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    if (!detail::records_variable(g, n) || !detail::is_weight(g, n)) continue;
+    const plan::variable_state& v = s.state_of(n);
+    if (!v.initialized)
+      throw error(error_code::failed_precondition, g[n].name,
+                  "the variable has no value to save: call set(), or run a step that assigns to it");
+    const value_info info = s.variable_info(n);
+    const void* data = v.data.data();
+    if (v.where.gpu) {
+      staged.emplace_back(info.bytes());
+      s.read_variable(n, staged.back().data());
+      data = staged.back().data();
+    }
+    tensors.emplace_back(g[n].name, info.type, info.extents, data);
+  }
+  write_safetensors(path, tensors, metadata);
+}
+
+inline restore_report load_weights(const std::string& path, session& s, const restore_options& options) {
+  const safetensors_file file(path);
+  std::vector<detail::restorable> tensors;
+  for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
+  detail::restore_plan plan =
+      detail::plan_restore(s, path, tensors, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
+  for (const detail::restored_variable& v : plan.variables) detail::restore_variable(s, v);
+  return std::move(plan.report);
+}
+
+}  // namespace weft
+WEFT_COLD_END

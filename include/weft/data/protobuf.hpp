@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <weft/error.hpp>
+
+namespace weft::data {
+
+/// Reads the fields of a protocol-buffer message (protobuf.dev/programming-guides/encoding), one after the other:
+///
+///   for (protobuf_reader m(bytes, path); m.next();)
+///     if (m.field() == 1) size = m.varint();
+///
+/// Nothing is copied or allocated. The message is not trusted: whatever is no message, or has a field of another wire
+/// type than is asked for, throws data_loss, with `where` and the byte.
+class protobuf_reader {
+ public:
+  /// `offset`: where the message begins, for errors.
+  protobuf_reader(std::span<const std::byte> message, std::string where, std::uint64_t offset = 0)
+      : message_(message), where_(std::move(where)), offset_(offset) {}
+
+  /// Goes on to the next field; false at the end of the message.
+  bool next() {
+    if (at_ == message_.size()) return false;
+    start_ = at_;
+    const std::uint64_t key = read_varint();
+    if (key >> 3 == 0 || key >> 3 > 0x1fffffff) bad("a field has an impossible number");
+    field_ = static_cast<std::uint32_t>(key >> 3);
+    type_ = static_cast<unsigned>(key & 7);
+    switch (type_) {
+      case varint_type:
+        number_ = read_varint();
+        break;
+      case fixed64_type:
+        number_ = read_fixed(8);
+        break;
+      case fixed32_type:
+        number_ = read_fixed(4);
+        break;
+      case bytes_type:
+        read_bytes();
+        break;
+      default:
+        bad("a field is of a type that is not known");
+    }
+    return true;
+  }
+
+  std::uint32_t field() const { return field_; }
+
+  /// An int32, int64, uint32, uint64, bool or enum. Negative ones are two's complement.
+  std::uint64_t varint() const { return number(varint_type); }
+  std::uint32_t fixed32() const { return static_cast<std::uint32_t>(number(fixed32_type)); }
+  std::uint64_t fixed64() const { return number(fixed64_type); }
+
+  std::span<const std::byte> bytes() const {
+    number(bytes_type);
+    return bytes_;
+  }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes().data()), bytes_.size()}; }
+
+  /// A message in a field of this one.
+  protobuf_reader message() const {
+    const auto inner = bytes();
+    return {inner, where_, offset_ + at_ - inner.size()};
+  }
+
+  /// Throws data_loss: `what` is wrong at the current field.
+  [[noreturn]] void bad(const char* what) const {
+    throw error(error_code::data_loss, "protobuf",
+                {where_, ": ", what, " at byte ", offset_ + start_, ": it is damaged; fetch the file again"});
+  }
+
+ private:
+  static constexpr unsigned varint_type = 0, fixed64_type = 1, bytes_type = 2, fixed32_type = 5;
+
+  std::uint64_t number(unsigned type) const {
+    if (type_ != type) bad("a field is of another type than expected");
+    return number_;
+  }
+
+  std::uint64_t read_varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+      if (at_ == message_.size()) bad("a message ends within a number");
+      const auto byte = std::to_integer<std::uint64_t>(message_[at_++]);
+      if (shift == 63 && byte > 1) bad("a number has more than 64 bits");
+      value |= (byte & 127u) << shift;
+      if (byte < 128) return value;
+    }
+    bad("a number has more than 64 bits");
+  }
+
+  std::uint64_t read_fixed(std::size_t bytes) {
+    if (bytes > message_.size() - at_) bad("a message ends within a number");
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(message_[at_ + i]) << 8 * i;
+    at_ += bytes;
+    return value;
+  }
+
+  void read_bytes() {
+    const std::uint64_t size = read_varint();
+    if (size > message_.size() - at_) bad("a field is longer than its message");
+    bytes_ = message_.subspan(at_, static_cast<std::size_t>(size));
+    at_ += bytes_.size();
+  }
+
+  std::span<const std::byte> message_, bytes_;
+  std::string where_;
+  std::uint64_t offset_;
+  std::size_t at_ = 0, start_ = 0;
+  std::uint32_t field_ = 0;
+  unsigned type_ = 0;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace weft::data

@@ -1,0 +1,161 @@
+// Checkpoints that TensorFlow has written, in tensorflow/.
+#include <boost/test/unit_test.hpp>
+
+#include <weft/checkpoint/tensorflow_checkpoint.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "checkpoint/files.hpp"
+#include "errors.hpp"
+
+using namespace weft;
+using test::code_of;
+using test::failure;
+
+namespace {
+
+const std::string theirs = TEST_DATA "/checkpoint/tensorflow/";
+
+template <class F>
+void for_each_type(F f) {
+  f("bool", bool());
+  f("int8", std::int8_t());
+  f("int16", std::int16_t());
+  f("int32", std::int32_t());
+  f("int64", std::int64_t());
+  f("uint8", std::uint8_t());
+  f("uint16", std::uint16_t());
+  f("uint32", std::uint32_t());
+  f("uint64", std::uint64_t());
+  f("float16", half());
+  f("bfloat16", bfloat16());
+  f("float32", float());
+  f("float64", double());
+}
+
+void check_all(const tensorflow_checkpoint& c) {
+  for_each_type([&]<class T>(const char* name, T) {
+    BOOST_TEST(has_expected_elements(c.read<tensor<T, dims<3, 4>>>("types/" + std::string(name))), name);
+    BOOST_TEST((c.info("types/" + std::string(name)).type == dtype_of<T>));
+  });
+  BOOST_TEST(c.read<tensor<std::int64_t>>("global_step") == -5);
+  BOOST_TEST((c.read<tensor<float, dims<dyn<"n">, 5>>>("empty").extents() == shape(0, 5)));
+  BOOST_TEST(has_expected_elements(c.read<tensor<float, dims<10, 4>>>("parts/rows")));
+  BOOST_TEST(has_expected_elements(c.read<tensor<double, dims<3, dyn<"columns">, 2>>>("parts/columns")));
+  BOOST_TEST(has_expected_elements(c.read<tensor<std::int32_t, dims<200, 2>>>("parts/middle")));
+  BOOST_TEST(has_expected_elements(c.read<tensor<std::int8_t, dims<16500>>>("parts/long")));
+}
+
+/// A copy of a checkpoint that may be spoilt.
+struct copied {
+  folder f;
+  std::string prefix;
+  explicit copied(const std::string& name) : prefix((f.path / name).string()) {
+    for (const auto& each : std::filesystem::directory_iterator(theirs))
+      if (each.path().filename().string().starts_with(name + "."))
+        std::filesystem::copy(each.path(), f.path / each.path().filename());
+  }
+  bytes content(const std::string& suffix) const { return bytes_of_file(prefix + suffix); }
+  void write(const std::string& suffix, const bytes& content) const {
+    f.file(std::filesystem::path(prefix).filename().string() + suffix, content);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_types_from_several_shards_and_partitions) {
+  const tensorflow_checkpoint c(theirs + "saver");
+  check_all(c);
+  BOOST_TEST(c.names().size() == 22u);
+  BOOST_TEST(std::is_sorted(c.names().begin(), c.names().end()));
+  BOOST_TEST(c.info("text").type_name == "string");
+  BOOST_TEST(!c.info("text").type.has_value());
+  BOOST_TEST((c.info("parts/columns").extents == std::vector<std::int64_t>{3, 7, 2}));
+  BOOST_TEST(c.info("nine_axes").extents.size() == 9u);
+  const auto untyped = c.read<untyped_tensor>("parts/rows");
+  BOOST_TEST((untyped.type == dtype::float32 && untyped.extents == shape(10, 4)));
+  BOOST_TEST(untyped.bytes.size() == 160u);
+  check_all(tensorflow_checkpoint(theirs + "saver.index"));
+}
+
+BOOST_AUTO_TEST_CASE(an_object_based_checkpoint) {
+  const tensorflow_checkpoint c(theirs + "object");
+  BOOST_TEST(has_expected_elements(c.read<tensor<float, dims<5, 3>>>("kernel/.ATTRIBUTES/VARIABLE_VALUE")));
+  BOOST_TEST(c.read<tensor<std::int64_t>>("step/.ATTRIBUTES/VARIABLE_VALUE") == 7);
+  BOOST_TEST(c.contains("_CHECKPOINTABLE_OBJECT_GRAPH"));
+}
+
+BOOST_AUTO_TEST_CASE(an_index_packed_by_snappy_in_many_blocks) {
+  const copied c("saver");
+  c.write(".index", bytes_of_file(theirs + "snappy.index"));
+  check_all(tensorflow_checkpoint(c.prefix));
+}
+
+BOOST_AUTO_TEST_CASE(big_endian_elements) {
+  const tensorflow_checkpoint c(theirs + "big_endian");
+  BOOST_TEST(has_expected_elements(c.read<tensor<float, dims<2, 3>>>("a")));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_there_or_does_not_fit) {
+  const tensorflow_checkpoint c(theirs + "saver");
+  using matrix = tensor<float, dims<3, 4>>;
+  const auto refusal = [&](error_code code, const char* name) { return failure(code, [&] { c.read<matrix>(name); }); };
+  CHECK_SAYS(refusal(error_code::not_found, "weights"), "saver has no tensor weights; it has complex, empty, ");
+  CHECK_SAYS(refusal(error_code::not_found, ""), "saver has no tensor");
+  CHECK_SAYS(refusal(error_code::invalid_argument, "types/float64"),
+             "saver: tensor types/float64 has elements of type float64 where float is declared");
+  CHECK_SAYS(refusal(error_code::invalid_argument, "parts/rows"),
+             "saver: tensor parts/rows: the extents [10, 4] do not fit the declared [3, 4]");
+  CHECK_SAYS(refusal(error_code::unimplemented, "text"), "elements of type string, which Weft has not");
+  CHECK_SAYS(refusal(error_code::unimplemented, "complex"), "elements of type complex64");
+  CHECK_SAYS(refusal(error_code::unimplemented, "nine_axes"), "9 axes");
+  CHECK_SAYS(failure(error_code::not_found, [] { tensorflow_checkpoint absent(theirs + "absent"); }), "absent.index");
+  folder f;
+  const std::string other = f.file("other.index", bytes(100, 'x'));
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { tensorflow_checkpoint no(other); }), "is not a table of LevelDB's");
+}
+
+BOOST_AUTO_TEST_CASE(shards_that_are_damaged_cut_or_gone) {
+  const copied c("saver");
+  const std::string shard = ".data-00000-of-00003";
+  const bytes whole = c.content(shard);
+  const auto read_all = [&] { check_all(tensorflow_checkpoint(c.prefix)); };
+  for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 200) {
+    bytes flipped = whole;
+    flipped[at] ^= static_cast<unsigned char>(1u << at % 8);
+    c.write(shard, flipped);
+    BOOST_TEST((code_of(read_all) == error_code::data_loss), at);
+    c.write(shard, cut(whole, at));
+    BOOST_TEST((code_of(read_all) == error_code::data_loss), at);
+  }
+  bytes flipped = whole;
+  flipped[5] ^= 1;
+  c.write(shard, flipped);
+  CHECK_SAYS(failure(error_code::data_loss, read_all), "does not have the CRC-32C that the index promises");
+  c.write(shard, cut(whole, 3));
+  CHECK_SAYS(failure(error_code::data_loss, read_all), ", which has 3; fetch the files again");
+  std::filesystem::remove(c.prefix + shard);
+  CHECK_SAYS(failure(error_code::not_found, read_all), shard);
+}
+
+BOOST_AUTO_TEST_CASE(an_index_that_is_damaged_or_cut) {
+  for (const char* index : {"saver.index", "snappy.index"}) {
+    const copied c("saver");
+    const bytes whole = bytes_of_file(theirs + index);
+    const auto read_all = [&] { check_all(tensorflow_checkpoint(c.prefix)); };
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      c.write(".index", cut(whole, at));
+      const auto code = code_of(read_all);
+      BOOST_TEST((code == error_code::invalid_argument || code == error_code::data_loss), at);
+      bytes flipped = whole;
+      flipped[at] ^= static_cast<unsigned char>(1u << at % 8);
+      c.write(".index", flipped);
+      // Only what fills the footer up, and the block that is not read, may be anything: then all is right.
+      code_of(read_all);
+      if (at < whole.size() - 170) BOOST_TEST((code_of(read_all) != error_code{}), at);
+    }
+  }
+}

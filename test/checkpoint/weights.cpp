@@ -1,0 +1,114 @@
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+#include <weft/checkpoint/weights.hpp>
+#include <weft/weft.hpp>
+
+#include "data/files.hpp"
+#include "errors.hpp"
+
+using namespace weft;
+using test::says;
+
+namespace {
+
+using names = std::vector<std::string>;
+
+/// A model of two layers, with what is averaged, counted and a worker's own.
+struct model {
+  graph g;
+  variable_node<float, dims<3, 2>> w = variable<float, dims<3, 2>>(g, "hidden/w", init::normal(0, 1));
+  variable_node<float, dims<2>> b = variable<float, dims<2>>(g, "hidden/b", init::normal(0, 1));
+  variable_node<double, dims<2>> mean = variable<double, dims<2>>(g, "mean", 0.5, variable_kind::averaged);
+  variable_node<std::int64_t, dims<>> count = variable<std::int64_t>(g, "count", 7, variable_kind::counter);
+  explicit model(std::uint64_t seed) : g(seed) {}
+};
+
+template <class T, class D>
+bool equal(const tensor<T, D>& a, const tensor<T, D>& b) {
+  return a.extents() == b.extents() && std::equal(a.begin(), a.end(), b.begin());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(weights_are_saved_and_loaded) {
+  const folder f;
+  const std::string path = f.path / "w.safetensors";
+  model a(1), b(2);
+  session s(a.g), t(b.g);
+  s.set(a.mean, tensor<double, dims<2>>{3, 4});
+  s.set(a.count, std::int64_t{9});
+  save_weights(path, s, {{"format", "pt"}});
+  const safetensors_file file(path);
+  BOOST_TEST(file.entries().size() == 3u);  // trained and averaged
+  BOOST_TEST(equal(file.read<float, dims<3, 2>>("hidden/w"), s.get(a.w)));
+  BOOST_TEST(!equal(s.get(a.w), t.get(b.w)));
+  const restore_report report = load_weights(path, t);
+  BOOST_TEST(report.complete());
+  BOOST_TEST(report.restored == (names{"hidden/b", "hidden/w", "mean"}), boost::test_tools::per_element());
+  BOOST_TEST(equal(s.get(a.w), t.get(b.w)));
+  BOOST_TEST(equal(s.get(a.b), t.get(b.b)));
+  BOOST_TEST(equal(s.get(a.mean), t.get(b.mean)));
+  BOOST_TEST(t.get(b.count) == 7);
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named_and_changes_nothing) {
+  const folder f;
+  const std::string path = f.path / "w.safetensors";
+  model a(1);
+  session s(a.g);
+  const tensor<float, dims<3, 2>> w{1, 2, 3, 4, 5, 6};
+  write_safetensors(path, {{"hidden/w", w}, {"hidden/b", tensor<float, dims<3>>()}, {"other", w}});
+  const auto before = s.get(a.w);
+  const std::string said = test::failure(error_code::invalid_argument, [&] { load_weights(path, s); });
+  CHECK_SAYS(said, path);
+  CHECK_SAYS(said, "missing in the file: mean");
+  CHECK_SAYS(said, "extra in the file: other");
+  CHECK_SAYS(said, "hidden/b is F32 [3] in the file and float [2] in the graph");
+  CHECK_SAYS(said, "restore_options{.partial = true}");
+  BOOST_TEST(equal(s.get(a.w), before));
+
+  const restore_report report = load_weights(path, s, {.partial = true});
+  BOOST_TEST(report.restored == names{"hidden/w"}, boost::test_tools::per_element());
+  BOOST_TEST(report.missing == names{"mean"}, boost::test_tools::per_element());
+  BOOST_TEST(report.extra == names{"other"}, boost::test_tools::per_element());
+  BOOST_REQUIRE(report.different.size() == 1u);
+  BOOST_TEST(report.different[0].name == "hidden/b");
+  BOOST_TEST(!report.complete());
+  BOOST_TEST(equal(s.get(a.w), w));
+}
+
+BOOST_AUTO_TEST_CASE(names_of_the_file_become_names_of_the_graph) {
+  const folder f;
+  const std::string path = f.path / "w.safetensors";
+  const tensor<float, dims<3, 2>> w{1, 2, 3, 4, 5, 6};
+  const tensor<float, dims<2>> b{7, 8};
+  const tensor<double, dims<2>> mean{9, 10};
+  write_safetensors(path, {{"fc.weight", w}, {"fc.bias", b}, {"mean", mean}, {"head", mean}});
+  model m(1);
+  session s(m.g);
+  load_weights(path, s, {.rename = {{"fc.weight", "hidden/w"}, {"fc.bias", "hidden/b"}, {"head", ""}}});
+  BOOST_TEST(equal(s.get(m.w), w));
+  BOOST_TEST(equal(s.get(m.mean), mean));
+  session t(m.g);
+  const restore_report report = load_weights(
+      path, t, {.partial = true, .rename = [](const std::string& n) { return n == "fc.bias" ? "hidden/b" : n; }});
+  BOOST_TEST(equal(t.get(m.b), b));
+  BOOST_TEST(report.missing == names{"hidden/w"}, boost::test_tools::per_element());
+  BOOST_CHECK_EXCEPTION(load_weights(path, s, {.rename = {{"head", "mean"}}}), error,
+                        says(error_code::invalid_argument, "both 'head' and 'mean'"));
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_without_a_value_has_nothing_to_save) {
+  const folder f;
+  graph g;
+  const auto v = variable<float, dims<2>>(g, "v", init::none{});
+  session s(g);
+  const std::string path = f.path / "w.safetensors";
+  BOOST_CHECK_EXCEPTION(save_weights(path, s), error, says(error_code::failed_precondition, "v: the variable has no"));
+  write_safetensors(path, {{"v", tensor<float, dims<2>>{1, 2}}});
+  load_weights(path, s);
+  BOOST_TEST(s.get(v)(1) == 2.0f);  // now it has one
+}
