@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops overhead planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops optimizers overhead planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -129,6 +129,12 @@ suite_loops() {
   peer torch model_step.py lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
   weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
   weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
+}
+
+# Updates of 25 million parameters, and of a chain of 2,000 small layers.
+suite_optimizers() {
+  weft --threads 2 --seconds $((${#quick} ? 1 : 4))
+  peer torch optimizer_torch.py --threads 2 --seconds $((${#quick} ? 1 : 4))
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }

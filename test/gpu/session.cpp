@@ -78,6 +78,60 @@ BOOST_AUTO_TEST_CASE(a_session_on_a_gpu_trains_as_one_on_the_cpu_does) {
   BOOST_TEST(gpus.device(0).mistakes().empty());
 }
 
+namespace {
+
+/// Kernels of a step of an optimizer of 150 variables, whose values have the bits of a CPU's.
+template <class Optimizer>
+std::size_t kernels_of_updates(gpu::emulated_platform& gpus, const Optimizer& optimizer) {
+  graph g;
+  variable_gradients<float> pairs;
+  const auto add = [&](auto extents, int i) {
+    using D = decltype(extents);
+    auto of_w = variable<float, D>(g, "gradient" + std::to_string(i), init::uniform{-1, 1});
+    auto w = variable<float, D>(g, "w" + std::to_string(i), init::uniform{-1, 1});
+    pairs.pairs.push_back({of_w.erased(), w.erased()});
+    return w;
+  };
+  std::vector<variable_node<float, dims<37>>> small;
+  std::vector<variable_node<float, dims<5003>>> large;
+  for (int i = 0; i < 150; ++i)
+    if (i % 50 == 17)
+      large.push_back(add(dims<5003>(), i));
+    else if (i % 50 == 18)
+      add(dims<0>(), i);
+    else
+      small.push_back(add(dims<37>(), i));
+  const auto train = apply_gradients(optimizer, pairs);
+  session host{g, on_cpu}, device{g, on_gpu};
+  auto step = device.prepare(fetch(train)), same = host.prepare(fetch(train));
+  const auto before = gpus.device(0).count().kernels;
+  step(), same();
+  const auto kernels = gpus.device(0).count().kernels - before;
+  for (int i = 0; i < 2; ++i) step(), same();
+  const auto check = [&](const auto& variables) {
+    int differ = 0;
+    for (const auto& w : variables) {
+      const auto a = device.get(w), b = host.get(w);
+      differ += !std::equal(a.begin(), a.end(), b.begin());
+    }
+    BOOST_TEST(differ == 0);
+  };
+  check(small), check(large);
+  CHECK_SAYS(step.explain(), ", 150 variables");
+  BOOST_TEST(gpus.device(0).mistakes().empty());
+  return kernels;
+}
+
+}  // namespace
+
+// As many variables as CUDA takes the addresses of: 128, 90 and 64 with their slots, each time.
+BOOST_AUTO_TEST_CASE(all_variables_are_updated_by_few_launches) {
+  gpu::emulated_platform gpus;
+  BOOST_TEST(kernels_of_updates(gpus, gradient_descent{}) == 2u);
+  BOOST_TEST(kernels_of_updates(gpus, momentum{}) == 2u);
+  BOOST_TEST(kernels_of_updates(gpus, adam{.learning_rate = 0.01}) == 6u);
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_recorded_on_its_second_run_with_given_extents_and_then_only_launched) {
   gpu::emulated_platform gpus;
   classifier m;
@@ -425,11 +479,10 @@ BOOST_AUTO_TEST_CASE(impossible_placements_are_errors_or_soft) {
 }
 
 BOOST_AUTO_TEST_CASE(what_writes_a_variable_on_a_gpu_and_has_no_kernel_there_is_told) {
-  static constexpr operation reset = {
-      .name = "reset",
-      .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; },
-      .use = [](const node_def&, std::size_t) { return operand_use::update; },
-      .writes = true};
+  static constexpr operation reset = {.name = "reset",
+                                      .prepare_cpu = [](const prepare_context&) -> kernel* { return nullptr; },
+                                      .use = [](const node_def&, std::size_t) { return operand_use::update; },
+                                      .writes = true};
   gpu::emulated_platform gpus;
   graph g;
   auto v = variable<float, dims<3>>(g, "v", init::constant{1});

@@ -11,6 +11,7 @@
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
+#include "session_on_cpu.hpp"
 
 using namespace weft;
 
@@ -650,4 +651,158 @@ BOOST_AUTO_TEST_CASE(a_formula_branches_on_plain_members) {
     w -= 0.5 * (x + 0.75 * velocity);
     BOOST_CHECK_SMALL(ahead[static_cast<std::size_t>(t)](0) - w, 1e-14);
   }
+}
+
+namespace {
+
+// An optimizer of a program's own, with a step count and a rate that is a value of the graph.
+struct decayed {
+  hyperparameter learning_rate = 0.1, decay = 0.01;
+
+  static constexpr const char* name = "decayed";
+  constexpr auto slots() const { return slot_list{scalar_slot("step"), slot("mean")}; }
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& step) const {
+    step += V(1);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V step, V& mean, V gradient) const {
+    mean += (gradient - mean) / step;
+    variable -= V(learning_rate) * (mean + V(decay) * variable);
+  }
+};
+
+// As LARS, of the norms of each variable.
+struct by_norms {
+  hyperparameter learning_rate = 0.1;
+
+  static constexpr const char* name = "by_norms";
+  template <class V>
+  constexpr auto norms(V variable, V gradient) const {
+    return norm_list{variable, gradient};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V gradient, V length, V slope) const {
+    variable -= V(learning_rate) * (length / (slope + V(1))) * gradient;
+  }
+};
+
+constexpr int kernels_apart = 0, kernel_of_all = 1;
+
+/// What three steps make of variables of many sizes, from one kernel for each or from one for all.
+template <class T, class Session, class MakeOptimizer>
+std::vector<T> trained(const MakeOptimizer& make, int how, int threads) {
+  graph g;
+  const auto pair = [&](auto extents, const std::string& name) {
+    using D = decltype(extents);
+    const auto w = variable<T, D>(g, name);
+    return variable_gradient{variable<T, D>(g, name + "_gradient"), w};
+  };
+  const auto w0 = pair(dims<1>(), "w0");
+  const auto w1 = pair(dims<7>(), "w1");
+  const auto w2 = pair(dims<100'003>(), "w2");
+  const auto w3 = pair(dims<64>(), "w3");
+  const auto w4 = pair(dims<0>(), "w4");
+  const auto w5 = pair(dims<41, 999>(), "w5");
+  const auto w6 = pair(dims<3>(), "w6");
+  const auto rate = placeholder<T>(g, "rate");
+  const auto optimizer = make(rate);
+  const auto applied = [&](const auto&... pairs) { return apply_gradients(optimizer, pairs...); };
+  Session s(g, {.threads = threads});
+  const auto start = [&](const auto& p, int k) {
+    auto values = s.get(p.variable);
+    const auto n = static_cast<int>(values.extents().elements());
+    for (int i = 0; i < n; ++i) values.data()[i] = static_cast<T>((i * 7 + k) % 61) / 32 - 1;
+    s.set(p.variable, values);
+    for (int i = 0; i < n; ++i) values.data()[i] = static_cast<T>((i * 11 + k) % 97) / 64 - 1;
+    s.set(p.gradient, values);
+  };
+  start(w0, 0), start(w1, 1), start(w2, 2), start(w3, 3), start(w4, 4), start(w5, 5), start(w6, 6);
+  const auto run = [&](const auto&... effects) {
+    auto step = s.prepare(fetch(effects...), feed(rate));
+    for (int t = 0; t < 3; ++t) step(T(0.0625) / T(t + 1));
+    return step.explain();
+  };
+  if (how == kernel_of_all) {
+    const std::string text = run(applied(w0, w1, w2, w3, w4, w5, w6));
+    BOOST_TEST(text.find(", 7 variables") != std::string::npos);
+  } else {
+    run(applied(w0)), run(applied(w1)), run(applied(w2)), run(applied(w3)), run(applied(w4)), run(applied(w5)),
+        run(applied(w6));
+  }
+  std::vector<T> all;
+  const auto append = [&](const auto& p) {
+    const auto values = s.get(p.variable);
+    all.insert(all.end(), values.data(), values.data() + values.extents().elements());
+  };
+  append(w0), append(w1), append(w2), append(w3), append(w4), append(w5), append(w6);
+  return all;
+}
+
+template <class T, class Session = session, class MakeOptimizer>
+void check_together(const MakeOptimizer& make) {
+  const std::vector<T> expected = trained<T, Session>(make, kernels_apart, 1);
+  for (const int threads : {1, 2}) {
+    const std::vector<T> values = trained<T, Session>(make, kernel_of_all, threads);
+    BOOST_REQUIRE_EQUAL(values.size(), expected.size());
+    BOOST_TEST(std::memcmp(values.data(), expected.data(), sizeof(T) * values.size()) == 0);
+    BOOST_TEST(values[50] != T((50 - 8) * 7 + 2) / 32);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(updates_of_all_variables_are_one_kernel_with_the_bits_of_one_for_each) {
+  check_together<float>([](const auto& rate) { return gradient_descent{.learning_rate = rate}; });
+  check_together<float>([](const auto&) { return momentum{.learning_rate = 0.05}; });
+  check_together<float>([](const auto& rate) { return adam{.learning_rate = rate}; });
+  check_together<double>([](const auto&) { return adam{.learning_rate = 0.01}; });
+  check_together<float>([](const auto& rate) { return decayed{.learning_rate = rate}; });
+  // On a GPU each variable has norms of its own.
+  check_together<float, session_on_cpu>([](const auto&) { return by_norms{}; });
+}
+
+namespace {
+
+/// The bytes of a step's memory, by its own account.
+std::size_t memory_of(const std::string& text) {
+  const std::size_t at = text.find(" kernels; ");
+  BOOST_REQUIRE(at != std::string::npos);
+  return static_cast<std::size_t>(std::atol(text.c_str() + at + 10));
+}
+
+template <class Optimizer>
+std::string explain_deep(const Optimizer& optimizer, int layers, int lanes = 1) {
+  using values = dims<4, 64>;
+  graph g;
+  node<float, values> x = placeholder<float, values>(g, "x");
+  const auto fed = x;
+  for (int i = 0; i < layers; ++i) {
+    const name_scope within(g, "layer" + std::to_string(i));
+    const auto w = variable<float, dims<64, 64>>(g, "w", init::uniform{-0.1, 0.1});
+    const auto b = variable<float, dims<64>>(g, "b");
+    x = let(tanh(matmul(x, w) + b));
+  }
+  const auto train = minimize(optimizer, mean(square(x)));
+  session_on_cpu s(g, {.threads = 1, .inter_op_threads = lanes});
+  auto step = s.prepare(fetch(train), feed(fed));
+  step(tensor<float, values>{});
+  return step.explain();
+}
+
+}  // namespace
+
+// A gradient is 16 KiB, and all are 1.6 MiB; descent follows the products and keeps none.
+BOOST_AUTO_TEST_CASE(updates_that_wait_for_each_other_take_little_memory) {
+  const std::size_t least = memory_of(explain_deep(gradient_descent{}, 100));
+  const std::string text = explain_deep(adam{}, 100);
+  BOOST_TEST(memory_of(text) <= least + (std::size_t{96} << 10));
+  std::size_t kernels = 0;
+  for (std::size_t at = 0; (at = text.find("adam float", at)) != std::string::npos; ++at) ++kernels;
+  BOOST_TEST(kernels > 1);  // not all gradients wait
+  BOOST_TEST(kernels <= 40);
+}
+
+BOOST_AUTO_TEST_CASE(updates_stay_alone_where_a_device_has_lanes) {
+  BOOST_TEST(explain_deep(adam{}, 10, 2).find(" variables\n") == std::string::npos);
 }

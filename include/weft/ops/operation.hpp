@@ -150,6 +150,8 @@ struct prepare_context {
   gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
   image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
   prepared_subgraphs* subgraphs = nullptr;                  ///< of a node that has some (ops/subgraphs.hpp); taken over
+  const prepare_context* beside = nullptr;  ///< other updates by the same optimizer that the kernel makes too
+  std::size_t beside_count = 0;
 };
 
 class gradient_context;

@@ -585,47 +585,80 @@ inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const up
   return arrays;
 }
 
+/// One optimizer's updates of one variable or of several, as one loop over the elements of all of them: what a variable
+/// costs beside its elements is little, and threads share the elements evenly.
 class update_kernel final : public kernel {
  public:
   update_kernel(const prepare_context& p, const update_layout& of, device::block_function block,
                 advance_function advance)
-      : numbers_(p, of, advance),
-        arrays_(updated_arrays(p, of)),
-        body_(loop_over(p.inputs[0], of.arrays() + 1, block)) {
-    check_update(p, of);
-    arrays_.push_back(p.input_slots[update_view(p.c).gradient_input()]);
+      : block_(block), arrays_(of.arrays() + 1), size_(size_of(p.inputs[0].type)) {
+    for (std::size_t k = 0; k <= p.beside_count; ++k) {
+      const prepare_context& one = k < p.beside_count ? p.beside[k] : p;
+      check_update(one, of);
+      all_.push_back({step_numbers(one, of, advance), updated_arrays(one, of),
+                      one.input_slots[update_view(one.c).gradient_input()], one.inputs[0].extents.elements(), work_});
+      work_ += all_.back().elements + call;
+    }
+    if (all_.size() > 1) numbers_.assign(all_.size() * max_numbers, 0);
+    const std::size_t wanted = work_ / chunk_elements;
+    chunks_ = wanted < 2 ? 1 : wanted < max_chunks ? wanted : max_chunks;
   }
 
   void run(const kernel_context& f) override {
-    std::uint64_t numbers[max_numbers] = {};
-    numbers_.find(f, numbers);
-    void* at[device::max_operands];
-    for (std::size_t k = 0; k < arrays_.size(); ++k) at[k] = f.buffers[arrays_[k]];
-    const std::size_t chunks = body_.chunks();
-    const auto chunk = [&](std::size_t c) { body_.run(at, at, numbers, c, chunks); };
-    if (chunks == 1)
-      chunk(0);
-    else
-      f.threads->parallel_for(chunks, chunk);
+    std::uint64_t own[max_numbers] = {};
+    std::uint64_t* const numbers = all_.size() > 1 ? numbers_.data() : own;
+    for (std::size_t k = 0; k < all_.size(); ++k) all_[k].numbers.find(f, numbers + k * max_numbers);
+    if (chunks_ == 1) return run_part(f, numbers, 0, work_);
+    f.threads->parallel_for(
+        chunks_, [&](std::size_t c) { run_part(f, numbers, work_ * c / chunks_, work_ * (c + 1) / chunks_); });
   }
-  std::string describe() const override { return numbers_.describe(); }
+  std::size_t memory_bytes() const override { return all_.memory_bytes() + numbers_.memory_bytes(); }
+  std::string describe() const override {
+    return all_.size() == 1 ? all_[0].numbers.describe()
+                            : str_cat({all_[0].numbers.describe(), ", ", all_.size(), " variables"});
+  }
 
  private:
-  /// Over so many arrays that are written, and the gradient.
-  static device::loop loop_over(const value_info& variable, std::size_t arrays, device::block_function block) {
-    static_assert(max_slots + 2 <= device::max_operands);
-    device::operand operands[max_slots + 2];
-    device::reduce_op how[max_slots + 2];
-    for (std::size_t k = 0; k <= arrays; ++k) {
-      operands[k] = device::broadcast_operand(variable.type, variable.extents, variable.extents);
-      how[k] = device::reduce_op::store;
+  /// A chunk's elements; and to how many the call for a variable comes.
+  static constexpr std::size_t chunk_elements = 32768, max_chunks = 256, call = 64;
+  static constexpr std::size_t cache_line = 64;
+
+  struct updated {
+    step_numbers numbers;
+    sequence<std::uint32_t> arrays;
+    std::uint32_t gradient;
+    std::size_t elements, before;  // those of the variables before it, and their calls
+  };
+
+  /// What lies in [begin, end) when the elements of all variables are laid out one after another, a call behind each.
+  void run_part(const kernel_context& f, const std::uint64_t* numbers, std::size_t begin, std::size_t end) const {
+    std::size_t k = 0;
+    for (std::size_t above = all_.size(); above - k > 1;) {
+      const std::size_t middle = k + (above - k) / 2;
+      (all_[middle].before <= begin ? k : above) = middle;
     }
-    return device::loop(variable.extents, arrays + 1, operands, arrays, operands, how, nullptr, block, nullptr);
+    for (; k < all_.size() && all_[k].before < end; ++k) {
+      const updated& of = all_[k];
+      const std::size_t from = cut(of, begin), to = cut(of, end);
+      if (from >= to) continue;
+      const void* in[max_slots + 2];
+      void* out[max_slots + 1];
+      for (std::size_t a = 0; a < arrays_; ++a) in[a] = out[a] = f.buffers[of.arrays[a]] + from * size_;
+      in[arrays_] = f.buffers[of.gradient] + from * size_;
+      block_(in, out, to - from, numbers + k * max_numbers);
+    }
+  }
+  /// No two chunks share a line.
+  static std::size_t cut(const updated& of, std::size_t at) {
+    if (at <= of.before) return 0;
+    const std::size_t element = at - of.before;
+    return element >= of.elements ? of.elements : element / cache_line * cache_line;
   }
 
-  step_numbers numbers_;
-  sequence<std::uint32_t> arrays_;  // the gradient last
-  device::loop body_;
+  device::block_function block_;
+  std::size_t arrays_, size_, work_ = 0, chunks_ = 1;  // arrays that are written; of an element, in bytes
+  sequence<updated> all_;
+  sequence<std::uint64_t> numbers_;  // of a step
 };
 
 /// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.

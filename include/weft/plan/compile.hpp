@@ -16,6 +16,7 @@
 #include <weft/plan/placement.hpp>
 #include <weft/plan/program.hpp>
 #include <weft/plan/prune.hpp>
+#include <weft/plan/update_groups.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -125,6 +126,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   assign_in_place(p);
   step.infos.list(p);
   step.infos.resolve(p, known);
+  group_updates(p, step.infos.data());
   assign_lanes(p, [&](std::uint32_t b) -> const value_info& { return step.infos[b]; });
   analyze_liveness(p);
   if (step.gpus)

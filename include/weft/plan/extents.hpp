@@ -24,11 +24,13 @@ class program_extents {
       const auto add = [&](std::uint32_t b) { add_extents(p.buffers[b].declared.extents); };
       for (const std::uint32_t b : in.reads) add(b);
       for (const std::uint32_t b : in.writes) add(b);
-      for (const std::uint32_t n : {in.node, in.leader}) {
-        if (n == none || in.copies) continue;
+      const auto add_node = [&](std::uint32_t n) {
+        if (n == none || in.copies) return;
         for (std::size_t k = 0; k < operands.count(n); ++k) add(operands.buffers(n)[k]);
         add_subgraphs(p.g, p.def(n), add_extents);
-      }
+      };
+      add_node(in.node), add_node(in.leader);
+      for (const std::uint32_t n : in.beside) add_node(n);
     }
   }
 

@@ -38,6 +38,7 @@ class kernel_preparation {
     }
     prepare_context own = context_of(step_, i.node, of_node_);
     if (step_.subgraphs) own.subgraphs = step_.subgraphs->of(i.node);
+    if (!i.beside.empty()) return prepare_beside(i, own);
     if (i.leader == none) return prepare(i.node, own);
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;
@@ -49,6 +50,15 @@ class kernel_preparation {
   }
 
  private:
+  kernel* prepare_beside(const instruction& i, prepare_context& own) const {
+    sequence<sequence<value_info>> operands(i.beside.size());
+    sequence<prepare_context> others;
+    for (std::size_t k = 0; k < i.beside.size(); ++k) others.push_back(context_of(step_, i.beside[k], operands[k]));
+    own.beside = others.data();
+    own.beside_count = others.size();
+    return prepare(i.node, own);
+  }
+
   kernel* prepare(std::uint32_t n, const prepare_context& c, const product_fusion* fusion = nullptr) const {
     const operation& op = p_.op(n);
     if (p_.nodes[n].on.gpu) return step_.gpus->prepare(p_, n, c, fusion);

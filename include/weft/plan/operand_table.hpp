@@ -15,6 +15,7 @@ class operand_table {
       if (i.copies) continue;
       add(p, i, i.node);
       if (i.leader != none) add(p, i, i.leader);
+      for (const std::uint32_t n : i.beside) add(p, i, n);
     }
   }
 

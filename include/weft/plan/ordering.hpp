@@ -137,10 +137,13 @@ class ordering {
     }
   }
 
-  /// Of the nodes that can run, writers come first, then the one with the smallest number.
+  /// Of the nodes that can run, writers come first, then the one with the smallest number. For variables there is
+  /// nothing to do: writers do not wait for them, as for slots that were added after all that is computed.
   void sort() {
     heap ready, ready_writers;
-    const auto add = [&](std::uint32_t n) { (p_.op(n).writes ? ready_writers : ready).push(n); };
+    const auto add = [&](std::uint32_t n) {
+      (p_.op(n).writes || &p_.op(n) == &operation_of<variable_op> ? ready_writers : ready).push(n);
+    };
     std::uint32_t wanted = 0;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
       if (!p_.nodes[n].runs) continue;

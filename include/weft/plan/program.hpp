@@ -60,12 +60,13 @@ struct step_buffer {
   bool pinned = false;                      ///< a GPU copies from this very address: nobody takes it over
 };
 
-/// What runs as a whole: a node, a node and what follows it, or a copy.
+/// What runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
 struct instruction {
-  std::uint32_t node = none;      ///< whose result it computes; of a copy, the node it is made for
-  std::uint32_t leader = none;    ///< the node whose result that one takes in
-  std::uint32_t assigned = none;  ///< a variable that it computes its first result in
-  bool copies = false;            ///< its one read buffer to its one written buffer
+  std::uint32_t node = none;       ///< whose result it computes; of a copy, the node it is made for
+  std::uint32_t leader = none;     ///< the node whose result that one takes in
+  std::uint32_t assigned = none;   ///< a variable that it computes its first result in
+  sequence<std::uint32_t> beside;  ///< of an update: other variables' that run with it, as one kernel
+  bool copies = false;             ///< its one read buffer to its one written buffer
   device_number on;
   std::uint32_t lane = 0;
   sequence<std::uint32_t> reads, writes;  ///< root buffers
@@ -89,7 +90,7 @@ struct program {
   const graph& g;
   step_request request;
   bool is_subgraph = false;  ///< of a node
-  device_number home;    ///< where what is fed and fetched lies
+  device_number home;        ///< where what is fed and fetched lies
 
   // prune, order
   sequence<step_node> nodes;  ///< first those that run, in order
@@ -108,7 +109,7 @@ struct program {
   // place
   std::size_t lanes_per_device = 1, cpus = 1, gpus = 0;
 
-  // number_buffers, list_instructions
+  // number_buffers, list_instructions, group_updates
   sequence<step_buffer> buffers;
   sequence<std::uint32_t> feed_buffers, fetch_buffers;
   sequence<instruction> instructions;
@@ -124,8 +125,9 @@ struct program {
   const node_def& def(std::uint32_t n) const { return g[nodes[n].number].def; }
   const operation& op(std::uint32_t n) const { return *def(n).op; }
   const std::string& name(std::uint32_t n) const { return node_of(n).name; }
-  /// "matmul" or, of two nodes that run as one, "matmul and map".
+  /// "matmul" or, of two nodes that run as one, "matmul and map"; of updates, "adam_3 and 2 more".
   std::string name(const instruction& i) const {
+    if (!i.beside.empty()) return str_cat({name(i.node), " and ", i.beside.size(), " more"});
     if (i.leader == none) return name(i.node);
     return str_cat({name(i.leader), " and ", name(i.node)});
   }

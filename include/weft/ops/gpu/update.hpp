@@ -6,23 +6,21 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/update.hpp>
 
-/// An optimizer's formula as kernels of a GPU: one for the elements and, where there are scalar slots, one before it
-/// that brings these to their values of the step.
+/// An optimizer's formula as kernels of a GPU: one for the elements of all variables that are updated together and,
+/// where there are scalar slots, one before it that brings these to their values of the step.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 namespace detail {
 
 WEFT_STRICT_BEGIN
 
-/// The hyperparameters of a step, and where the scalar slots are.
-template <class Optimizer, class T>
+/// The hyperparameters of a step.
+template <class Optimizer>
 struct update_numbers {
   static constexpr std::size_t parameters = weft::detail::hyperparameters_of<Optimizer>;
-  static constexpr std::size_t scalars = weft::detail::scalar_count<Optimizer>;
 
   double number[parameters + 1];
   const double* computed[parameters + 1];  ///< where a hyperparameter is that is a value of the graph; null of others
-  T* scalar[scalars + 1];
 
   WEFT_HOST_DEVICE double at(std::size_t i) const { return computed[i] ? *computed[i] : number[i]; }
   WEFT_HOST_DEVICE Optimizer optimizer() const { return make(weft::detail::parameter_indices<Optimizer>()); }
@@ -34,74 +32,109 @@ struct update_numbers {
   }
 };
 
-template <class Optimizer, class T>
+/// What a launch may be given, in bytes: CUDA's limit on every card, less what the body has beside its variables.
+inline constexpr std::size_t max_argument_bytes = 4096 - 512;
+
+/// Of at most `Most` variables.
+template <class Optimizer, class T, std::size_t Most>
 struct advance_body {
   static constexpr unsigned threads = 32;
   static constexpr int phases = 1;
   using block_memory = nothing;
   using thread_memory = nothing;
+  static constexpr std::size_t scalars = weft::detail::scalar_count<Optimizer>;
+  struct slots_of_variable {
+    T* scalar[scalars + 1];
+  };
 
-  update_numbers<Optimizer, T> numbers;
+  std::uint32_t variables;
+  update_numbers<Optimizer> numbers;
+  slots_of_variable of[Most];
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    if (at.thread == 0) advance(weft::detail::scalar_indices<Optimizer>());
+    for (std::uint32_t k = at.thread; k < variables; k += threads)
+      advance(of[k], weft::detail::scalar_indices<Optimizer>());
   }
 
  private:
   template <std::size_t... Scalar>
-  WEFT_HOST_DEVICE void advance(weft::detail::indices<Scalar...>) const {
-    exact<T> x[] = {exact<T>(*numbers.scalar[Scalar])...};
+  WEFT_HOST_DEVICE void advance(const slots_of_variable& s, weft::detail::indices<Scalar...>) const {
+    exact<T> x[] = {exact<T>(*s.scalar[Scalar])...};
     numbers.optimizer().advance(x[Scalar]...);
-    ((*numbers.scalar[Scalar] = x[Scalar].value()), ...);
+    ((*s.scalar[Scalar] = x[Scalar].value()), ...);
   }
 };
 
-/// `Count` neighbouring elements at a time.
-template <class Optimizer, class T, int Count>
+/// A variable, of which some blocks of threads take the elements.
+template <class Optimizer, class T>
+struct updated_variable {
+  static constexpr std::size_t scalars = weft::detail::scalar_count<Optimizer>;
+  static constexpr std::size_t arrays =
+      1 + weft::detail::arrays_before(weft::detail::scalars_of<Optimizer>, weft::detail::slots_of<Optimizer>);
+
+  std::uint32_t elements, first_block;
+  T* array[arrays];  ///< that are written
+  const T* gradient;
+  T* scalar[scalars + 1];
+};
+
+/// How many variables one launch updates at most.
+template <class Optimizer, class T>
+inline constexpr std::size_t most_together = max_argument_bytes / sizeof(updated_variable<Optimizer, T>);
+
+/// `Count` neighbouring elements at a time, of one of at most `Most` variables.
+template <class Optimizer, class T, int Count, std::size_t Most>
 struct update_body {
   static constexpr std::size_t slots = weft::detail::slots_of<Optimizer>;
   static constexpr std::uint32_t scalars = weft::detail::scalars_of<Optimizer>;
-  static constexpr std::size_t arrays = 1 + weft::detail::arrays_before(scalars, slots);  // that are written
+  static constexpr std::size_t arrays = updated_variable<Optimizer, T>::arrays;
   static constexpr unsigned threads = 256;
   static constexpr int phases = 1;
   using block_memory = nothing;
   using thread_memory = nothing;
   static constexpr int unroll = arrays >= 3 ? 1 : 2;  // as of maps: about 64 bytes on their way to each thread
 
-  std::uint32_t elements;
-  update_numbers<Optimizer, T> numbers;
-  T* array[arrays];
-  const T* gradient;
+  std::uint32_t variables;
+  update_numbers<Optimizer> numbers;
+  updated_variable<Optimizer, T> of[Most];
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    run_groups(at, typename weft::detail::make_indices<arrays>::type());
+    std::uint32_t k = 0;
+    for (std::uint32_t above = variables; above - k > 1;) {
+      const std::uint32_t middle = k + (above - k) / 2;
+      (of[middle].first_block <= at.block ? k : above) = middle;
+    }
+    const std::uint32_t end = k + 1 < variables ? of[k + 1].first_block : at.blocks;
+    run_groups(of[k], at.block - of[k].first_block, end - of[k].first_block, at.thread,
+               typename weft::detail::make_indices<arrays>::type());
   }
 
-  /// One element alone, of a group of one.
+  /// One element alone of the first variable, of a group of one.
   WEFT_HOST_DEVICE void update_element(std::uint32_t i, T upstream) const {
     static_assert(Count == 1);
     T x[arrays][1];
-    for (std::size_t a = 0; a < arrays; ++a) x[a][0] = array[a][i];
-    update_lane(numbers.optimizer(), load_scalars(weft::detail::slot_indices<Optimizer>()), x, 0, upstream,
+    for (std::size_t a = 0; a < arrays; ++a) x[a][0] = of[0].array[a][i];
+    update_lane(numbers.optimizer(), load_scalars(of[0], weft::detail::slot_indices<Optimizer>()), x, 0, upstream,
                 weft::detail::slot_indices<Optimizer>(), weft::detail::norm_indices<Optimizer>());
-    for (std::size_t a = 0; a < arrays; ++a) array[a][i] = x[a][0];
+    for (std::size_t a = 0; a < arrays; ++a) of[0].array[a][i] = x[a][0];
   }
 
  private:
   using V = exact<T>;
+  using variable_type = updated_variable<Optimizer, T>;
   struct scalar_slots {
     V value[slots + 1], norm[weft::detail::norms_of<Optimizer> + 1];
   };
 
   template <std::size_t... Array>
-  WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Array...>) const {
+  WEFT_HOST_DEVICE void run_groups(const variable_type& v, std::uint32_t block, std::uint32_t blocks,
+                                   std::uint32_t thread, weft::detail::indices<Array...>) const {
     const Optimizer optimizer = numbers.optimizer();
-    const scalar_slots scalar = load_scalars(weft::detail::slot_indices<Optimizer>());
-    const std::uint32_t groups = (elements + Count - 1) / Count;
-    for (std::uint32_t base = at.block * threads * unroll + at.thread; base < groups;
-         base += at.blocks * threads * unroll) {
+    const scalar_slots scalar = load_scalars(v, weft::detail::slot_indices<Optimizer>());
+    const std::uint32_t elements = v.elements, groups = (elements + Count - 1) / Count;
+    for (std::uint32_t base = block * threads * unroll + thread; base < groups; base += blocks * threads * unroll) {
       T x[unroll][arrays][Count], g[unroll][Count];
   #if defined(__CUDA_ARCH__)
     #pragma unroll
@@ -109,8 +142,8 @@ struct update_body {
       for (int u = 0; u < unroll; ++u) {
         const std::uint32_t first = (base + static_cast<std::uint32_t>(u) * threads) * Count;
         if (first >= elements) break;
-        (load_group(x[u][Array], array[Array] + first, 1, elements - first), ...);
-        load_group(g[u], gradient + first, 1, elements - first);
+        (load_group(x[u][Array], v.array[Array] + first, 1, elements - first), ...);
+        load_group(g[u], v.gradient + first, 1, elements - first);
       }
   #if defined(__CUDA_ARCH__)
     #pragma unroll
@@ -121,14 +154,14 @@ struct update_body {
         for (int lane = 0; lane < Count; ++lane)
           update_lane(optimizer, scalar, x[u], lane, g[u][lane], weft::detail::slot_indices<Optimizer>(),
                       weft::detail::norm_indices<Optimizer>());
-        (store_group(x[u][Array], array[Array] + first, elements - first), ...);
+        (store_group(x[u][Array], v.array[Array] + first, elements - first), ...);
       }
     }
   }
 
   template <std::size_t... Slot>
-  WEFT_HOST_DEVICE scalar_slots load_scalars(weft::detail::indices<Slot...>) const {
-    scalar_slots all{{load_scalar<Slot>()..., V(0)}, {}};
+  WEFT_HOST_DEVICE scalar_slots load_scalars(const variable_type& v, weft::detail::indices<Slot...>) const {
+    scalar_slots all{{load_scalar<Slot>(v)..., V(0)}, {}};
     for (std::size_t k = 0; k < weft::detail::norms_of<Optimizer>; ++k)
       all.norm[k] = V(static_cast<T>(numbers.at(weft::detail::members_of<Optimizer> + k)));
     return all;
@@ -156,9 +189,9 @@ struct update_body {
   static constexpr std::size_t array_of = is_scalar<Slot> ? 0 : 1 + weft::detail::arrays_before(scalars, Slot);
 
   template <std::size_t Slot>
-  WEFT_HOST_DEVICE V load_scalar() const {
+  WEFT_HOST_DEVICE static V load_scalar(const variable_type& v) {
     if constexpr (is_scalar<Slot>)
-      return V(*numbers.scalar[number<Slot>]);
+      return V(*v.scalar[number<Slot>]);
     else
       return V(0);
   }
@@ -171,7 +204,7 @@ struct update_body {
 /// One element at a time, of the rows that have numbers.
 template <class Optimizer, class T>
 struct row_update_body {
-  using whole = update_body<Optimizer, T, 1>;
+  using whole = update_body<Optimizer, T, 1, 1>;
   static constexpr unsigned threads = 256;
   static constexpr int phases = 1;
   using block_memory = nothing;
@@ -180,7 +213,8 @@ struct row_update_body {
   std::uint32_t elements, rows;  ///< of the gradient; of the variable
   divisor inner;
   const std::int64_t* number;
-  whole of;  ///< its arrays, gradient and numbers
+  const T* gradient;
+  whole update;  ///< its one variable and its numbers
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -188,7 +222,7 @@ struct row_update_body {
       const std::uint32_t k = inner.divide(i);
       const std::int64_t row = number[k];
       if (row >= 0 && row < static_cast<std::int64_t>(rows))
-        of.update_element(static_cast<std::uint32_t>(row) * inner.extent + i - k * inner.extent, of.gradient[i]);
+        update.update_element(static_cast<std::uint32_t>(row) * inner.extent + i - k * inner.extent, gradient[i]);
     }
   }
 };
@@ -196,15 +230,21 @@ struct row_update_body {
 WEFT_STRICT_END
 
 struct update_codes {
-  function advance, elements, rows;
+  function advance, advance_together, elements, together, rows;
 };
+template <class Optimizer, class T, std::size_t Most>
+using whole_update_body = update_body<Optimizer, T, static_cast<int>(16 / sizeof(T)), Most>;
 template <class Optimizer, class T>
 const update_codes& compiled_optimizer() {
   static const update_codes codes = [] {
     update_codes c;
-    if constexpr (update_numbers<Optimizer, T>::scalars != 0)
-      c.advance = function_of<advance_body<Optimizer, T>>("advance");
-    c.elements = function_of<update_body<Optimizer, T, 16 / sizeof(T)>>(Optimizer::name);
+    constexpr std::size_t most = most_together<Optimizer, T>;
+    if constexpr (weft::detail::scalar_count<Optimizer> != 0) {
+      c.advance = function_of<advance_body<Optimizer, T, 1>>("advance");
+      c.advance_together = function_of<advance_body<Optimizer, T, most>>("advance");
+    }
+    c.elements = function_of<whole_update_body<Optimizer, T, 1>>(Optimizer::name);
+    c.together = function_of<whole_update_body<Optimizer, T, most>>(Optimizer::name);
     if constexpr (weft::detail::updates_by_rows<Optimizer>)
       c.rows = function_of<row_update_body<Optimizer, T>>(Optimizer::name);
     return c;
@@ -214,12 +254,16 @@ const update_codes& compiled_optimizer() {
 
 WEFT_COLD_BEGIN
 
-/// Where the hyperparameters are that are values of the graph, and the scalar slots.
+/// Where the hyperparameters are that are values of the graph.
 inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
-                          std::size_t computed, std::size_t scalars) {
+                          std::size_t computed) {
   const update_view u(p.c);
   for (std::size_t i = 0; i < of.hyperparameters; ++i)
     if (u.is_computed(i)) l.point(computed + i * sizeof(void*), p.input_slots[u.hyperparameter_input(i)]);
+}
+/// Where the scalar slots are.
+inline void point_scalars(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
+                          std::size_t scalars) {
   for (std::size_t i = 0; i < of.slots; ++i)
     if (of.is_scalar(i)) {
       l.point(scalars, p.input_slots[update_view::slot_input(i)]);
@@ -236,7 +280,7 @@ inline void point_arrays(launch_kernel::launch& l, const prepare_context& p, con
 
 template <class Optimizer, class T>
 void add_row_updates(launch_kernel& k, const prepare_context& p, const function& code,
-                     const update_numbers<Optimizer, T>& numbers) {
+                     const update_numbers<Optimizer>& numbers) {
   const update_layout& layout = weft::detail::layout_of<Optimizer>;
   const axis_rows rows(p.inputs[0].extents, 0);
   const update_view u(p.c);
@@ -248,49 +292,99 @@ void add_row_updates(launch_kernel& k, const prepare_context& p, const function&
     if (body.elements == 0) continue;
     body.rows = static_cast<std::uint32_t>(rows.extent);
     body.inner = divisor(static_cast<std::uint32_t>(rows.inner));
-    body.of.numbers = numbers;
+    body.update.numbers = numbers;
     auto& l = add_body(k, body, code, blocks_for(body.elements, 1));
-    point_numbers(l, p, layout, offset_in(body, body.of.numbers.computed), offset_in(body, body.of.numbers.scalar));
-    point_arrays(l, p, layout, offset_in(body, body.of.array), 1);
-    l.point(offset_in(body, body.of.gradient), p.input_slots[list]);
+    point_numbers(l, p, layout, offset_in(body, body.update.numbers.computed));
+    point_scalars(l, p, layout, offset_in(body, body.update.of[0].scalar));
+    point_arrays(l, p, layout, offset_in(body, body.update.of[0].array), 1);
+    l.point(offset_in(body, body.gradient), p.input_slots[list]);
     l.point(offset_in(body, body.number), p.input_slots[u.row_indices_input(i)]);
+  }
+}
+
+/// The update at `k` of those that a kernel makes: the ones beside it, then its own.
+inline const prepare_context& update_at(const prepare_context& p, std::size_t k) {
+  return k < p.beside_count ? p.beside[k] : p;
+}
+
+/// Of updates [first, first + count): one launch that brings the scalar slots to their values of the step.
+template <class Optimizer, class T, std::size_t Most>
+void add_advance(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count, const function& code,
+                 const update_numbers<Optimizer>& numbers) {
+  const update_layout& layout = weft::detail::layout_of<Optimizer>;
+  advance_body<Optimizer, T, Most> body{};
+  static_assert(sizeof body <= 4096);
+  body.variables = static_cast<std::uint32_t>(count);
+  body.numbers = numbers;
+  auto& l = add_body(k, body, code, 1);
+  point_numbers(l, p, layout, offset_in(body, body.numbers.computed));
+  for (std::size_t v = 0; v < count; ++v)
+    point_scalars(l, update_at(p, first + v), layout, offset_in(body, body.of[v].scalar));
+}
+
+/// Of updates [first, first + count): one launch for all elements.
+template <class Optimizer, class T, std::size_t Most>
+void add_elements(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count,
+                  const function& code, const update_numbers<Optimizer>& numbers) {
+  const update_layout& layout = weft::detail::layout_of<Optimizer>;
+  using body_type = whole_update_body<Optimizer, T, Most>;
+  static_assert(sizeof(body_type) <= 4096);
+  constexpr std::size_t lanes = 16 / sizeof(T);
+  body_type body{};
+  body.variables = static_cast<std::uint32_t>(count);
+  body.numbers = numbers;
+  std::size_t blocks = 0;
+  for (std::size_t v = 0; v < count; ++v) {
+    const shape& extents = update_at(p, first + v).inputs[0].extents;
+    check_size(p.c.op->name, extents);
+    const std::size_t n = extents.elements();
+    body.of[v].elements = static_cast<std::uint32_t>(n);
+    body.of[v].first_block = static_cast<std::uint32_t>(blocks);
+    if (n != 0) blocks += blocks_for((n + lanes - 1) / lanes, body_type::unroll);
+  }
+  if (blocks == 0) return;
+  auto& l = add_body(k, body, {}, 1);
+  l.aligned_code = code;
+  l.aligned_blocks = static_cast<unsigned>(blocks);
+  point_numbers(l, p, layout, offset_in(body, body.numbers.computed));
+  for (std::size_t v = 0; v < count; ++v) {
+    const prepare_context& one = update_at(p, first + v);
+    point_scalars(l, one, layout, offset_in(body, body.of[v].scalar));
+    if (body.of[v].elements == 0) continue;
+    point_arrays(l, one, layout, offset_in(body, body.of[v].array), 16);
+    l.point(offset_in(body, body.of[v].gradient), one.input_slots[update_view(one.c).gradient_input()], 16);
   }
 }
 
 template <class Optimizer, class T>
 kernel* prepare_update(const prepare_context& p, device&) {
   const update_layout& layout = weft::detail::layout_of<Optimizer>;
-  constexpr std::size_t lanes = 16 / sizeof(T);
-  using body_type = update_body<Optimizer, T, static_cast<int>(lanes)>;
-  weft::detail::check_update(p, layout);
-  check_size(p.c.op->name, p.inputs[0].extents);
-  const std::size_t n = p.inputs[0].extents.elements();
-  owned<launch_kernel> k(new launch_kernel(str_cat({layout.name, " ", name(p.inputs[0].type)})));
+  const std::size_t all = p.beside_count + 1;
+  for (std::size_t i = 0; i < all; ++i) weft::detail::check_update(update_at(p, i), layout);
+  std::string text = str_cat({layout.name, " ", name(p.inputs[0].type)});
+  if (all > 1) append(text, {", ", all, " variables"});
+  owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(text)));
   const update_codes& codes = compiled_optimizer<Optimizer, T>();
-  update_numbers<Optimizer, T> numbers{};
+  update_numbers<Optimizer> numbers{};
   for (std::size_t i = 0; i < p.c.literals.size(); ++i)
     numbers.number[i] = weft::detail::literal_value<double>(p.c.literals[i]);
-  if constexpr (update_numbers<Optimizer, T>::scalars != 0) {
-    advance_body<Optimizer, T> body{};
-    body.numbers = numbers;
-    point_numbers(add_body(*k, body, codes.advance, 1), p, layout, offset_in(body, body.numbers.computed),
-                  offset_in(body, body.numbers.scalar));
+  constexpr bool has_scalars = weft::detail::scalar_count<Optimizer> != 0;
+  if (all == 1) {
+    if constexpr (has_scalars) add_advance<Optimizer, T, 1>(*k, p, 0, 1, codes.advance, numbers);
+    if constexpr (weft::detail::updates_by_rows<Optimizer>)
+      if (update_view(p.c).row_lists() > 0) {
+        if (p.inputs[0].extents.elements() != 0) add_row_updates<Optimizer, T>(*k, p, codes.rows, numbers);
+        return k.release();
+      }
+    add_elements<Optimizer, T, 1>(*k, p, 0, 1, codes.elements, numbers);
+    return k.release();
   }
-  if (n == 0) return k.release();
-  if constexpr (weft::detail::updates_by_rows<Optimizer>)
-    if (update_view(p.c).row_lists() > 0) {
-      add_row_updates<Optimizer, T>(*k, p, codes.rows, numbers);
-      return k.release();
-    }
-  body_type body{};
-  body.elements = static_cast<std::uint32_t>(n);
-  body.numbers = numbers;
-  auto& l = add_body(*k, body, {}, 1);
-  l.aligned_code = codes.elements;
-  l.aligned_blocks = blocks_for((n + lanes - 1) / lanes, body_type::unroll);
-  point_numbers(l, p, layout, offset_in(body, body.numbers.computed), offset_in(body, body.numbers.scalar));
-  point_arrays(l, p, layout, offset_in(body, body.array), 16);
-  l.point(offset_in(body, body.gradient), p.input_slots[update_view(p.c).gradient_input()], 16);
+  constexpr std::size_t most = most_together<Optimizer, T>;
+  for (std::size_t i = 0; i < all; i += most) {
+    const std::size_t count = all - i < most ? all - i : most;
+    if constexpr (has_scalars) add_advance<Optimizer, T, most>(*k, p, i, count, codes.advance_together, numbers);
+    add_elements<Optimizer, T, most>(*k, p, i, count, codes.together, numbers);
+  }
   return k.release();
 }
 
