@@ -48,14 +48,15 @@ template <class Expr, class... V>
 [[nodiscard]] auto compute_gradients(const Expr& loss, const V&... variables);
 
 /// The training step that brings an optimizer these gradients: an effect. `pairs` are what compute_gradients() returns,
-/// or parts of it (apply_gradients of tf.train.Optimizer). Throws invalid_argument for a variable that is there twice,
-/// or that is not trained.
+/// or parts of it, and may be followed by a counter of steps (apply_gradients of tf.train.Optimizer). Throws
+/// invalid_argument for a variable that is there twice, or that is not trained.
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
 /// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
-/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`.
+/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may stand
+/// among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
@@ -75,6 +76,12 @@ struct applied_value_is_not_a_gradient<std::tuple<Pair...>>
     : mistake<(!correct<applied_value_is_not_a_gradient<Pair>> || ...)> {};
 template <class T>
 struct applied_value_is_not_a_gradient<variable_gradients<T>> : mistake<false> {};
+template <class Dev>
+struct applied_value_is_not_a_gradient<variable_node<std::int64_t, dims<>, Dev>> : mistake<false> {};
+
+/// A counter of steps is given to apply_gradients(), and not to compute_gradients().
+template <class V>
+struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
@@ -107,7 +114,11 @@ struct applied_gradient {
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
 symbol record_sum_of_squares(symbol);
-effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&);
+/// `beside`: effects that every step has, too.
+effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&,
+                      const sequence<symbol>& beside);
+/// Throws invalid_argument unless the variable is a counter.
+symbol check_counter(const char* who, symbol);
 
 #if WEFT_DEFINITIONS
 
@@ -246,8 +257,18 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
 
 WEFT_DECL symbol record_sum_of_squares(symbol x) { return sum(x * x); }
 
-WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all) {
-  sequence<symbol> variables, losses, members;
+WEFT_DECL symbol check_counter(const char* who, symbol variable) {
+  const graph_node& n = (*static_cast<const graph*>(variable.builder()))[variable.id().node];
+  if (kind_of(n.def) != variable_kind::counter)
+    throw error(error_code::invalid_argument, who,
+                {"the variable ", n.name, " is ", weft::name(kind_of(n.def)),
+                 ", and what counts steps is a counter: global_step(g)"});
+  return variable;
+}
+
+WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all,
+                                const sequence<symbol>& beside) {
+  sequence<symbol> variables, losses, members = beside;
   for (const applied_gradient& each : all) {
     const auto& [gradient, variable, loss] = each.pair;
     check_same_graph("apply_gradients", &g, variable.builder());
@@ -269,10 +290,10 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
   check_trained(g, how.name, variables);
   for (const applied_gradient& each : all) members.push_back(record_update(g, how, each));
   for (const symbol& loss : losses)
-    for (const symbol& beside : updates_beside(g, loss)) {
+    for (const symbol& noted : updates_beside(g, loss)) {
       bool seen = false;
-      for (const symbol& other : members) seen |= other.id() == beside.id();
-      if (!seen) members.push_back(beside);
+      for (const symbol& other : members) seen |= other.id() == noted.id();
+      if (!seen) members.push_back(noted);
     }
   return record_group(g, members, how.name);
 }
@@ -381,7 +402,8 @@ void record_norms(const void* optimizer, const symbol* operands, symbol* norms) 
 }
 
 template <class Optimizer, class Compiler = gpu::this_compiler>
-effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all) {
+effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all,
+                      const sequence<symbol>& beside) {
   update_definition how{Optimizer::name,
                         nullptr,
                         slots_of<Optimizer>,
@@ -406,9 +428,9 @@ effect record_updates(graph& g, const Optimizer& optimizer, const sequence<appli
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     how.slots = list.all;
-    return record_updates(g, how, all);
+    return record_updates(g, how, all, beside);
   } else {
-    return record_updates(g, how, all);
+    return record_updates(g, how, all, beside);
   }
 }
 
@@ -429,18 +451,37 @@ void check_formula(const Optimizer& optimizer) {
 
 template <class Optimizer, class Gradient, class T, class D, class Dev>
 void append_applied(const Optimizer& optimizer, const variable_gradient<Gradient, variable_node<T, D, Dev>>& pair,
-                    sequence<applied_gradient>& all) {
+                    sequence<applied_gradient>& all, sequence<symbol>&) {
   check_formula<Optimizer, T>(optimizer);
   all.push_back({{let(pair.gradient).erased(), pair.variable.erased(), pair.loss}, update_of<Optimizer, T>()});
 }
 template <class Optimizer, class... Pair>
-void append_applied(const Optimizer& optimizer, const std::tuple<Pair...>& pairs, sequence<applied_gradient>& all) {
-  std::apply([&](const auto&... pair) { (append_applied(optimizer, pair, all), ...); }, pairs);
+void append_applied(const Optimizer& optimizer, const std::tuple<Pair...>& pairs, sequence<applied_gradient>& all,
+                    sequence<symbol>& beside) {
+  std::apply([&](const auto&... pair) { (append_applied(optimizer, pair, all, beside), ...); }, pairs);
 }
 template <class Optimizer, class T>
-void append_applied(const Optimizer& optimizer, const variable_gradients<T>& list, sequence<applied_gradient>& all) {
+void append_applied(const Optimizer& optimizer, const variable_gradients<T>& list, sequence<applied_gradient>& all,
+                    sequence<symbol>&) {
   check_formula<Optimizer, T>(optimizer);
   for (const auto& pair : list) all.push_back({pair, update_of<Optimizer, T>()});
+}
+template <class Optimizer, class Dev>
+void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, Dev>& counter,
+                    sequence<applied_gradient>&, sequence<symbol>& beside) {
+  check_counter(Optimizer::name, counter.erased());
+  beside.push_back(assign_add(counter, 1).erased());
+}
+
+/// What is named beside a loss: a variable, or a counter that each step adds 1 to.
+template <class Optimizer, class V>
+void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
+  if constexpr (is_step_counter<V>) {
+    check_counter(Optimizer::name, named.erased());
+    beside.push_back(assign_add(named, 1).erased());
+  } else {
+    variables.push_back(named.erased());
+  }
 }
 
 }  // namespace detail
@@ -457,10 +498,12 @@ auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variable
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<T>(g);
+    sequence<symbol> named, beside;
+    (detail::append_named<Optimizer>(variables, named, beside), ...);
     sequence<detail::applied_gradient> all;
-    for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, {variables.erased()...}))
+    for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, named))
       all.push_back({pair, detail::update_of<Optimizer, T>()});
-    return detail::record_updates(g, optimizer, all);
+    return detail::record_updates(g, optimizer, all, beside);
   } else {
     return effect(symbol());
   }
@@ -473,9 +516,10 @@ effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
   static_assert(correct<mistake>, WEFT_NEEDS_OF_APPLY);
   if constexpr (correct<mistake> && correct<optimizer_mistake<Optimizer>>) {
     sequence<detail::applied_gradient> all;
-    (detail::append_applied(optimizer, pairs, all), ...);
+    sequence<symbol> beside;
+    (detail::append_applied(optimizer, pairs, all, beside), ...);
     if (all.empty()) throw error(error_code::invalid_argument, Optimizer::name, "there are no gradients to apply");
-    return detail::record_updates(*static_cast<graph*>(all[0].pair.variable.builder()), optimizer, all);
+    return detail::record_updates(*static_cast<graph*>(all[0].pair.variable.builder()), optimizer, all, beside);
   } else {
     return effect(symbol());
   }
@@ -483,8 +527,9 @@ effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
 
 template <class Expr, class... V>
 auto compute_gradients(const Expr& loss, const V&... variables) {
-  static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
-  if constexpr (correct<minimize_mistake<Expr, V...>>) {
+  using mistake = first_mistake<minimize_mistake<Expr, V...>, counter_has_no_gradient<V>...>;
+  static_assert(correct<mistake>, WEFT_NEEDS_OF_MINIMIZE);
+  if constexpr (correct<mistake>) {
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<value_t<Expr>>(g);

@@ -20,6 +20,11 @@ template <class X, class T>
 struct trained_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
 struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+/// Among them may be what counts the steps: global_step(g).
+template <class X>
+inline constexpr bool is_step_counter = false;
+template <class Dev>
+inline constexpr bool is_step_counter<variable_node<std::int64_t, dims<>, Dev>> = true;
 
 namespace detail {
 
@@ -29,7 +34,9 @@ constexpr auto find_minimize_mistake() {
     return minimized_value_is_not_a_node<Expr>{};
   else
     return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
-                         not_floating<value_t<Expr>>, trained_value_is_not_a_variable<V, value_t<Expr>>...>{};
+                         not_floating<value_t<Expr>>,
+                         std::conditional_t<is_step_counter<V>, mistake<false>,
+                                            trained_value_is_not_a_variable<V, value_t<Expr>>>...>{};
 }
 
 }  // namespace detail

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/tensor/host_device.hpp>
+
+/// A schedule as plain numbers: its kind, what is said of it, and behind these, if it is warmed up, the warm-up's kind,
+/// steps and first value. A session's kernel and a parameter server compute its value at a step by the same function.
+namespace weft::detail {
+
+/// The numbers are part of the protocol of parameter servers.
+enum class schedule_kind : unsigned char {
+  constant = 1,         ///< the rate
+  exponential,          ///< the rate, steps, the decay, whether by whole steps
+  natural_exponential,  ///< the same
+  inverse_time,         ///< the same
+  piecewise,            ///< how many boundaries, these, one value more
+  polynomial,           ///< the rate, steps, the end, the power, whether in cycles
+  cosine,               ///< the rate, steps, the least part of it
+  cosine_restarts,      ///< the rate, the first period's steps, factors of period and rate, the least part of it
+  one_cycle,            ///< the rate, steps, the rising part, divisors of the first and last rate, linear, three phases
+  warmup,               ///< steps, the first value
+};
+
+inline constexpr std::size_t max_schedule_numbers = 64, warmup_numbers = 3;
+
+/// How many numbers the schedule has that begins there, less its warm-up; 0 where there is none of that kind.
+WEFT_HOST_DEVICE constexpr std::size_t size_of_schedule(const double* numbers, std::size_t count) {
+  constexpr std::size_t sizes[] = {0, 2, 5, 5, 5, 0, 6, 4, 6, 8};
+  if (count < 2 || !(numbers[0] >= 1 && numbers[0] <= 9)) return 0;
+  const auto kind = static_cast<std::size_t>(numbers[0]);
+  if (static_cast<double>(kind) != numbers[0]) return 0;
+  if (kind != static_cast<std::size_t>(schedule_kind::piecewise)) return sizes[kind];
+  const double boundaries = numbers[1];
+  if (!(boundaries >= 0 && boundaries <= 30) || std::floor(boundaries) != boundaries) return 0;
+  return 3 + 2 * static_cast<std::size_t>(boundaries);
+}
+
+/// What is wrong with a schedule, in words; nullptr where nothing is. Its numbers may come from anybody.
+inline const char* problem_of_schedule(const double* n, std::size_t count) {
+  if (count > max_schedule_numbers) return "has more than 64 numbers";
+  for (std::size_t i = 0; i < count; ++i)
+    if (!std::isfinite(n[i])) return "has a number that is not finite";
+  const std::size_t size = size_of_schedule(n, count);
+  if (size == 0 || (count != size && count != size + warmup_numbers)) return "is of no kind that there is";
+  const auto kind = static_cast<schedule_kind>(n[0]);
+  if (kind == schedule_kind::piecewise) {
+    for (std::size_t i = 3; i < 2 + static_cast<std::size_t>(n[1]); ++i)
+      if (!(n[i - 1] < n[i])) return "has boundaries that do not increase";
+  } else if (kind != schedule_kind::constant && !(n[2] > 0)) {
+    return "lasts for 0 steps or less: its decay needs at least one";
+  }
+  if (kind == schedule_kind::cosine_restarts && !(n[3] >= 1))
+    return "has periods that shrink: their factor is at least 1";
+  if (kind == schedule_kind::one_cycle) {
+    if (!(n[3] > 0 && n[3] < 1)) return "rises for a part of its steps that is not between 0 and 1";
+    if (!(n[4] > 0 && n[5] > 0)) return "has a divisor that is not above 0";
+  }
+  if (count == size) return nullptr;
+  if (n[size] != static_cast<double>(schedule_kind::warmup)) return "is of no kind that there is";
+  return n[size + 1] >= 1 && std::floor(n[size + 1]) == n[size + 1] ? nullptr : "is warmed up for less than one step";
+}
+
+WEFT_HOST_DEVICE inline double cosine_restarts_at(const double* n, double step) {
+  const double rate = n[1], growth = n[3];
+  const double at = step / n[2];  // in first periods
+  double restarts = std::floor(at), begin = restarts, length = 1;
+  if (growth > 1) {
+    restarts = std::floor(std::log(1 + at * (growth - 1)) / std::log(growth));
+    // Where a period ends the logarithms may be off by one.
+    length = std::pow(growth, restarts), begin = (length - 1) / (growth - 1);
+    if (at < begin) {
+      restarts -= 1;
+      length = std::pow(growth, restarts), begin = (length - 1) / (growth - 1);
+    } else if (at >= begin + length) {
+      restarts += 1;
+      begin += length, length *= growth;
+    }
+  }
+  const double cosine =
+      0.5 * std::pow(n[4], restarts) * (1 + std::cos(3.14159265358979323846 * ((at - begin) / length)));
+  return rate * ((1 - n[5]) * cosine + n[5]);
+}
+
+WEFT_HOST_DEVICE inline double one_cycle_at(const double* n, double step) {
+  const double high = n[1], total = n[2], rising = n[3] * total, low = high / n[4];
+  const bool linear = n[6] != 0, three = n[7] != 0;
+  const double ends[] = {rising - 1, three ? 2 * rising - 2 : total - 1, total - 1};
+  const double rates[] = {low, high, three ? low : low / n[5], low / n[5]};
+  const int last = three ? 2 : 1;
+  int phase = 0;
+  while (phase < last && step > ends[phase]) ++phase;
+  const double begin = phase == 0 ? 0 : ends[phase - 1];
+  double part = (step - begin) / (ends[phase] - begin);
+  part = part < 1 ? part : 1;
+  const double from = rates[phase], to = rates[phase + 1];
+  if (linear) return (to - from) * part + from;
+  return to + (from - to) / 2 * (std::cos(3.14159265358979323846 * part) + 1);
+}
+
+/// Its value at a step; `n` as `problem_of_schedule` finds nothing wrong with it.
+WEFT_HOST_DEVICE inline double value_of_schedule(const double* n, std::size_t count, double step) {
+  const std::size_t size = size_of_schedule(n, count);
+  if (count > size && step < n[size + 1]) {  // on a line to where the schedule then is
+    const double end = value_of_schedule(n, size, n[size + 1]);
+    return n[size + 2] + (end - n[size + 2]) * (step / n[size + 1]);
+  }
+  const double rate = n[1];
+  const auto decayed = [&] { return n[4] != 0 ? std::floor(step / n[2]) : step / n[2]; };
+  switch (static_cast<schedule_kind>(n[0])) {
+    case schedule_kind::constant:
+      return rate;
+    case schedule_kind::exponential:
+      return rate * std::pow(n[3], decayed());
+    case schedule_kind::natural_exponential:
+      return rate * std::exp(-n[3] * decayed());
+    case schedule_kind::inverse_time:
+      return rate / (1 + n[3] * decayed());
+    case schedule_kind::piecewise: {
+      const auto boundaries = static_cast<std::size_t>(n[1]);
+      std::size_t i = 0;
+      while (i < boundaries && step > n[2 + i]) ++i;
+      return n[2 + boundaries + i];
+    }
+    case schedule_kind::polynomial: {
+      double steps = n[2];
+      if (n[5] != 0)
+        steps *= step > 0 ? std::ceil(step / steps) : 1;
+      else
+        step = step < steps ? step : steps;
+      return (rate - n[3]) * std::pow(1 - step / steps, n[4]) + n[3];
+    }
+    case schedule_kind::cosine: {
+      const double part = step < n[2] ? step / n[2] : 1;
+      return rate * ((1 - n[3]) * (0.5 * (1 + std::cos(3.14159265358979323846 * part))) + n[3]);
+    }
+    case schedule_kind::cosine_restarts:
+      return cosine_restarts_at(n, step);
+    case schedule_kind::one_cycle:
+      return one_cycle_at(n, step);
+    case schedule_kind::warmup:
+      break;
+  }
+  return rate;
+}
+
+/// On a CPU: the same bits in a session and on a parameter server. A step before 0 counts as 0.
+WEFT_UNFUSED()
+inline double schedule_at(const double* numbers, std::size_t count, std::int64_t step) {
+  return value_of_schedule(numbers, count, step > 0 ? static_cast<double>(step) : 0.0);
+}
+
+}  // namespace weft::detail
