@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -2,8 +2,8 @@
 set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow
                  session.control_flow_scan oracle.oracle
                  oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.bounded ops.composition_gradients
-                 ops.copies ops.dropout ops.elementwise_gradients ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
-                 ops.storage_types train.minimize train.optimizers)
+                 ops.copies ops.dropout ops.elementwise_gradients ops.extents ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
+                 ops.storage_types train.all_optimizers train.minimize train.optimizers)
 
 # A GPU finds a label out of range, and has a NaN for it instead of an error, and a gradient there is a kernel of its
 # own; the others count CPU devices, or look at their lanes.

@@ -1,5 +1,5 @@
 """Writes norm_values.txt: what LARS (You, Gitman and Ginsburg 2017, algorithm 1) and LAMB (You et al. 2020, algorithm 2)
-make of a variable in 20 steps, for test/train/optimizers.cpp to compare with. In float64.
+make of a variable in 50 steps, for test/train/all_optimizers.cpp to compare with. In float64.
 
 usage: make_norm_values.py
 """
@@ -40,5 +40,5 @@ def lamb(steps, rate=0.125, beta1=0.75, beta2=0.875, epsilon=1e-3, decay=0.125):
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "norm_values.txt"), "w") as out:
     for rule in [lars, lamb]:
         print(rule.__name__, file=out)
-        for values in rule(20):
+        for values in rule(50):
             print(*(repr(float(x)) for x in values), file=out)

@@ -613,77 +613,6 @@ BOOST_AUTO_TEST_CASE(gradients_that_cannot_be_applied) {
 
 namespace {
 
-struct lars {
-  hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 0, trust = 0.001;
-
-  static constexpr const char* name = "lars";
-  constexpr auto slots() const { return slot_list{slot("velocity")}; }
-
-  template <class V>
-  auto norms(V variable, V, V gradient) const {
-    return norm_list{variable, gradient};
-  }
-  template <class V>
-  WEFT_HOST_DEVICE void update(V& variable, V& velocity, V gradient, V length, V slope) const {
-    const V rate = learning_rate * (trust * length / (slope + weight_decay * length));
-    velocity = momentum * velocity + rate * (gradient + weight_decay * variable);
-    variable -= velocity;
-  }
-};
-
-struct lamb {
-  hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
-
-  static constexpr const char* name = "lamb";
-  constexpr auto slots() const {
-    return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
-  }
-  template <class V>
-  WEFT_HOST_DEVICE void advance(V& beta1_power, V& beta2_power) const {
-    beta1_power *= beta1;
-    beta2_power *= beta2;
-  }
-  /// Brings the averages to their values of the step.
-  template <class V>
-  WEFT_HOST_DEVICE V direction(V variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
-    m += (gradient - m) * (V(1) - beta1);
-    v += (gradient * gradient - v) * (V(1) - beta2);
-    return m / (V(1) - beta1_power) / (sqrt(v / (V(1) - beta2_power)) + epsilon) + weight_decay * variable;
-  }
-  template <class V>
-  auto norms(V variable, V m, V v, V beta1_power, V beta2_power, V gradient) const {
-    return norm_list{variable, direction(variable, m, v, beta1_power, beta2_power, gradient)};
-  }
-  template <class V>
-  WEFT_HOST_DEVICE void update(V& variable, V& m, V& v, V beta1_power, V beta2_power, V gradient, V length,
-                               V of_direction) const {
-    const V d = direction(variable, m, v, beta1_power, beta2_power, gradient);
-    variable -= learning_rate * length / of_direction * d;
-  }
-};
-
-template <class T, class Optimizer>
-double distance_of_norms(std::istream& in, const Optimizer& optimizer) {
-  double most = 0;
-  for (const auto& values : train<T>(optimizer, 20))
-    for (int i = 0; i < 4; ++i) {
-      double expected = 0;
-      BOOST_REQUIRE((in >> expected));
-      most = std::max(most, std::abs(static_cast<double>(values(i)) - expected) / (1 + std::abs(expected)));
-    }
-  return most;
-}
-
-template <class T>
-void check_norms(double within) {
-  std::ifstream in(TEST_DATA "/train/norm_values.txt");
-  std::string name;
-  BOOST_REQUIRE((in >> name && name == "lars"));
-  BOOST_CHECK_LE(distance_of_norms<T>(in, lars{0.5, 0.75, 0.125, 0.25}), within);
-  BOOST_REQUIRE((in >> name && name == "lamb"));
-  BOOST_CHECK_LE(distance_of_norms<T>(in, lamb{0.125, 0.75, 0.875, 1e-3, 0.125}), within);
-}
-
 enum class form { plain, twice };
 
 struct nesterov {
@@ -705,11 +634,6 @@ struct nesterov {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_CASE(norms_of_variables_and_gradients) {
-  check_norms<double>(1e-13);
-  check_norms<float>(1e-5);
-}
 
 BOOST_AUTO_TEST_CASE(a_formula_branches_on_plain_members) {
   const auto same = [](const auto& a, const auto& b) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/npy.hpp>
 #include <weft/checkpoint/zip.hpp>
 
@@ -80,7 +81,7 @@ class npz_reader {
 /// file of that name is replaced by close(); without it nothing is left.
 class npz_writer {
  public:
-  explicit npz_writer(std::string path) : archive_(std::move(path)) {}
+  explicit npz_writer(const std::string& path) : archive_(path) {}
 
   /// Throws invalid_argument where there is an array of that name already.
   template <class T, class Dims>

@@ -9,15 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/data/crc32c.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/data/snappy.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {
-
-/// CRC-32C as LevelDB, TensorFlow's checkpoints and its record files store it.
-constexpr std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 /// Reads a whole table of LevelDB's format (google/leveldb, doc/table_format.md): keys, in order, and their values.
 /// Blocks are plain or packed by Snappy, and each has its CRC-32C.
@@ -137,7 +134,7 @@ class sorted_table {
     for (std::size_t i = 0; i < 4; ++i)
       crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
     block.resize(block.size() - 4);
-    if (masked(crc32c(block)) != crc) damaged("a block without the CRC-32C that it promises", where.offset);
+    if (masked_crc32c(block.data(), block.size()) != crc) damaged("a block without the CRC-32C that it promises", where.offset);
     const auto packed_by = std::to_integer<unsigned>(block.back());
     block.pop_back();
     if (packed_by > 1)
@@ -153,7 +150,7 @@ class sorted_table {
     return block;
   }
 
-  data::random_access_file file_;
+  input_file file_;
   std::map<std::string, bytes, std::less<>> entries_;
   std::uint64_t key_bytes_ = 0, block_bytes_ = 0;
 };

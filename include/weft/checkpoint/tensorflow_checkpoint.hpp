@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/sorted_table.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
 #include <weft/data/crc32c.hpp>
 #include <weft/data/protobuf.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -48,8 +48,8 @@ std::string bundle_key(std::string_view name, const bundle_entry::slice& slice);
 /// their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
 ///
 /// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and each
-/// tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is damaged,
-/// and what random_access_file throws.
+/// tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is damaged, and
+/// not_found, permission_denied or unavailable where a file cannot be read.
 class tensorflow_checkpoint {
  public:
   /// `prefix`: as `Saver.save` returns it; the name of the .index file means the same.
@@ -98,7 +98,7 @@ class tensorflow_checkpoint {
   bool big_endian_ = false;
   std::map<std::string, detail::bundle_entry, std::less<>> entries_;  // slices too
   std::vector<std::string> names_;
-  std::vector<data::random_access_file> shards_;
+  std::vector<detail::input_file> shards_;
 };
 
 inline tensorflow_checkpoint::tensorflow_checkpoint(std::string prefix) : prefix_(std::move(prefix)) {
@@ -209,7 +209,7 @@ inline void tensorflow_checkpoint::read_part(const detail::bundle_entry& part, s
   const auto& shard = shards_[static_cast<std::size_t>(part.shard)];
   const auto size = static_cast<std::size_t>(part.bytes);
   shard.read(part.offset, to, size);
-  if (detail::masked(crc32c({to, size})) != part.masked_crc)
+  if (detail::masked_crc32c(to, size) != part.masked_crc)
     throw error(error_code::data_loss, operation,
                 {where(part.info.name), " does not have the CRC-32C that the index promises, ", size,
                  " bytes from byte ", part.offset, " of ", shard.path(), "; fetch the files again"});
@@ -309,8 +309,7 @@ inline bundle_entry read_bundle_entry(const std::string& name, std::span<const s
                                       const std::string& path) {
   bundle_entry entry;
   // A slice's key is its tensor's name and where it begins: not for people.
-  const std::size_t end = name[0] == '\0' ? name.find('\0', 1) : name.size();
-  entry.info.name = name[0] == '\0' ? name.substr(1, end == std::string::npos ? end : end - 1) : name;
+  entry.info.name = name.starts_with('\0') ? name.substr(1, std::min(name.find('\0', 1), name.size()) - 1) : name;
   entry.info.type_name = "invalid";
   for (data::protobuf_reader in(message, str_cat({path, ": the entry of ", entry.info.name})); in.next();) {
     switch (in.field()) {

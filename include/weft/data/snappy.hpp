@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft::data {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

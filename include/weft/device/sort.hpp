@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <weft/config.hpp>
 #include <weft/device/unsigned_of.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/host_device.hpp>
 
 namespace weft {
 

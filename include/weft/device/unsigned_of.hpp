@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster_spec.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/deadline.hpp>
 
 namespace weft {
 

@@ -82,7 +82,7 @@ inline void cond_op::gradient(gradient_context& g) {
       for (std::size_t k = 0; k < 2; ++k) {
         subgraph& made = where.subgraph_at(c.subgraphs[k]);
         const symbol d = gradients[k][w];
-        made.results.push_back((d.is_number() ? detail::record_fill(made.nodes, 0, g.input(i).info()) : d).id());
+        made.results.push_back((d.is_number() ? fill(made.nodes, g.input(i).info(), 0) : d).id());
       }
     }
     ++w;
@@ -98,7 +98,7 @@ inline void cond_op::gradient(gradient_context& g) {
     c.inputs.erase(i + 1);
   }
   const symbol first = where.record(static_cast<node_def&&>(c));
-  for (std::uint32_t o = 0; o < reached.size(); ++o) g.set_gradient(reached[o], detail::output_of(first, o));
+  for (std::uint32_t o = 0; o < reached.size(); ++o) g.set_gradient(reached[o], first.output(o));
 }
 
 namespace detail {

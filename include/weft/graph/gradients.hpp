@@ -40,10 +40,10 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   }
   const sequence<symbol> of{y};
   const symbol one =
-      y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : record_fill(*y.builder(), 1, y.info());
+      y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : fill(*y.builder(), y.info(), 1);
   auto results = y.builder()->differentiate(of, {one}, xs, false);
   for (std::size_t i = 0; i < xs.size(); ++i)
-    if (results[i].is_number()) results[i] = record_fill(*y.builder(), 0, xs[i].info());
+    if (results[i].is_number()) results[i] = fill(*y.builder(), xs[i].info(), 0);
   return results;
 }
 

@@ -76,7 +76,11 @@ class graph final : public op_builder {
     return nullptr;
   }
   void remember_extent(const extent_definition& d) override {
-    if (extent_formula(d.code)) return;
+    if (d.is_number() || extent_formula(d.code)) return;
+    if (d.is_name()) return remember_name(d.code, d.text);
+    if (d.numerator) remember_extent(*d.numerator), remember_extent(*d.denominator);
+    for (std::size_t i = 0; i < d.atom_count; ++i)
+      if (d.atoms[i]->is_name()) remember_extent(*d.atoms[i]);
     whole().extent_formulas_.push_back(&d);
     remember_name(d.code, d.text);
   }

@@ -378,7 +378,7 @@ class loop_gradient {
         c.attributes = words_of(matmul_attributes{false, false});
         any = true;
       }
-      if (any) invariants_.push_back({transposed_[k], record_transpose(g_.input(i), {1, 0})});
+      if (any) invariants_.push_back({transposed_[k], transpose(g_.input(i), {1, 0})});
     }
   }
   bool is_row(std::size_t i) const { return i >= of_.row_in(0) && i < of_.invariant_in(0); }
@@ -388,7 +388,7 @@ class loop_gradient {
   symbol operand_of(std::size_t i) const { return operands_[i - of_.variable_in(0)]; }
   symbol gradient_of(std::size_t i) {
     const symbol d = gradients_[i];
-    return d.is_number() ? record_fill(made_.nodes, 0, operand_of(i).info()) : d;
+    return d.is_number() ? fill(made_.nodes, operand_of(i).info(), 0) : d;
   }
 
   /// Gradients of variables are what arrives with the last values, and with each one that was kept.
@@ -402,7 +402,7 @@ class loop_gradient {
         gradients_[i] = gradients_[i].is_number() ? arriving : gradients_[i] + arriving;
       }
       add_variable(upstream_[floating++], gradient_of(i),
-                   g_.has_upstream(j) ? g_.upstream(j) : record_fill(where_, 0, input_info(i)), i);
+                   g_.has_upstream(j) ? g_.upstream(j) : fill(where_, input_info(i), 0), i);
     }
   }
   void add_variable(symbol inside, symbol next, symbol first, std::size_t input) {
@@ -433,7 +433,7 @@ class loop_gradient {
       if (!is_wanted(i) || gradients_[i].is_number()) continue;
       if (stack(i)) continue;
       const symbol sum = parameter(input_info(i));
-      add_variable(sum, sum + gradients_[i], record_fill(where_, 0, input_info(i)), i);
+      add_variable(sum, sum + gradients_[i], fill(where_, input_info(i), 0), i);
     }
   }
   /// Whether the gradient is made behind the loop. Products only where all iterations run: they would multiply the
@@ -479,10 +479,10 @@ class loop_gradient {
     const symbol result =
         a.variables + a.rows_written > 0 ? record_loop(where_, static_cast<node_def&&>(back_), a) : symbol();
     const auto row = [&](std::size_t r) {
-      return output_of(result, static_cast<std::uint32_t>(loop_signature(a).row_out(r)));
+      return result.output(static_cast<std::uint32_t>(loop_signature(a).row_out(r)));
     };
     for (std::size_t k = 0; k < variable_of_.size(); ++k)
-      g_.set_gradient(variable_of_[k], output_of(result, static_cast<std::uint32_t>(k)));
+      g_.set_gradient(variable_of_[k], result.output(static_cast<std::uint32_t>(k)));
     for (const auto& [input, r] : row_of_) g_.set_gradient(input, row(r));
     for (stacked_call& s : stacked_) {
       for (std::size_t k = 0; k < s.written.size(); ++k)

@@ -263,12 +263,12 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
   const loop_signature s(where[loop.id().node].def);
   const auto tuple = as_tuple(results);
   const auto last = part_of<0, carries>(tuple, [&]<class R>(const R&, std::size_t j) {
-    return make_node<value_t<R>, dims_t<R>, device_t<R>>(output_of(loop, static_cast<std::uint32_t>(j)));
+    return make_node<value_t<R>, dims_t<R>, device_t<R>>(loop.output(static_cast<std::uint32_t>(j)));
   });
   const auto all = part_of<carries, std::tuple_size_v<decltype(tuple)> - carries>(
       tuple, [&]<class R>(const R&, std::size_t r) {
         return make_node<value_t<R>, stacked_dims<rows_dims, dims_t<R>>, device_t<R>>(
-            output_of(loop, static_cast<std::uint32_t>(s.row_out(r))));
+            loop.output(static_cast<std::uint32_t>(s.row_out(r))));
       });
   return one_or_tuple(std::tuple_cat(last, all));
 }

@@ -236,7 +236,7 @@ template <class Results>
 auto outputs_as(symbol first, const Results& like) {
   std::uint32_t output = first.id().output;
   return each_result(like, [&]<class R>(const R&) {
-    return make_node<value_t<R>, dims_t<R>, device_t<R>>(output_of(first, output++));
+    return make_node<value_t<R>, dims_t<R>, device_t<R>>(first.output(output++));
   });
 }
 

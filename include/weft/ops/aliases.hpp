@@ -6,19 +6,12 @@
 /// Operations whose result is their operand's buffer.
 WEFT_COLD_BEGIN
 namespace weft {
-namespace detail {
-
-symbol record_reshape(symbol, const shape&);
-
-}  // namespace detail
 
 /// The same elements under other extents (tf.reshape). Costs nothing: the result is the operand's buffer.
 struct reshape_op {
   static constexpr const char* name = "reshape";
   static constexpr bool alias = true;
-  static void gradient(gradient_context& g) {
-    g.set_gradient(0, detail::record_reshape(g.upstream(), g.input(0).extents()));
-  }
+  static void gradient(gradient_context& g) { g.set_gradient(0, reshape(g.upstream(), g.input(0).extents())); }
 };
 
 /// The operand itself under another name (tf.identity).
@@ -33,15 +26,32 @@ struct stop_gradient_op {
   static void gradient(gradient_context&) {}
 };
 
-namespace detail {
-
 #if WEFT_DEFINITIONS
 
-WEFT_DECL symbol record_reshape(symbol x, const shape& extents) {
-  return x.extents() == extents ? x : record_call(operation_of<reshape_op>, {x}, {x.type(), extents});
+WEFT_DECL symbol reshape(symbol x, const shape& extents) {
+  if (x.extents() == extents) return x;
+  if (x.extents().is_static() && extents.is_static() && x.extents().elements() != extents.elements())
+    throw error(error_code::invalid_argument, "reshape",
+                {"needs extents of ", x.extents().elements(), " elements, as ", to_string(x.extents()), " has, not ",
+                 to_string(extents)});
+  return record<reshape_op>({x}, {x.type(), extents});
+}
+
+WEFT_DECL symbol expand_dims(symbol x, axis_set axes) {
+  shape extents;
+  const shape& given = x.extents();
+  std::size_t next = 0;
+  while (extents.rank < max_rank && (next < given.rank || axes.has(extents.rank)))
+    extents.push_back(axes.has(extents.rank) ? 1 : given[next++]);
+  if (next < given.rank || (axes.bits() >> extents.rank) != 0)
+    throw error(error_code::invalid_argument, "expand_dims",
+                {"needs places among the axes of the result, at most ", max_rank, ", for those of ", to_string(given)});
+  return reshape(x, extents);
 }
 
 #endif
+
+namespace detail {
 
 inline symbol record_identity(symbol x) { return record_call(operation_of<identity_op>, {x}, x.info()); }
 

@@ -84,7 +84,7 @@ auto flattened(const Expr& x) {
   } else if constexpr (Expr::symbolic) {
     const symbol s = let(x).erased();
     remember_formulas<To>(*s.builder());
-    return make_node<value_t<Expr>, To, device_t<Expr>>(record_reshape(s, To::spec));
+    return make_node<value_t<Expr>, To, device_t<Expr>>(reshape(s, To::spec));
   } else {
     return make_tensor<value_t<Expr>, To, device_t<Expr>>(shape(x.extents().elements()), x);
   }

@@ -86,14 +86,14 @@ WEFT_DECL void concat_op::gradient(gradient_context& g, const attributes& a) {
   sequence<value_info> outputs;
   for (std::size_t k = 0; k < g.c.inputs.size(); ++k) outputs.push_back(g.input(k).info());
   const symbol parts = record<split_op>({g.upstream()}, outputs, a);
-  for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k) g.set_gradient(k, detail::output_of(parts, k));
+  for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k) g.set_gradient(k, parts.output(k));
 }
 
 WEFT_DECL void split_op::gradient(gradient_context& g, const attributes& a) {
   sequence<symbol> parts;
   for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
     const symbol part = g.output(o);
-    parts.push_back(g.has_upstream(o) ? g.upstream(o) : detail::record_fill(*part.builder(), 0, part.info()));
+    parts.push_back(g.has_upstream(o) ? g.upstream(o) : fill(*part.builder(), part.info(), 0));
   }
   g.set_gradient(0, record<concat_op>(parts, {g.input(0).info()}, a));
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include <weft/config.hpp>
 #include <weft/ops/symbol.hpp>
-#include <weft/tensor/host_device.hpp>
 
 namespace weft {
 

@@ -160,7 +160,7 @@ auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>&
     c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
     const symbol first = record_operation(static_cast<node_def&&>(c), sources, sizeof...(Operands));
     (remember_formulas<D>(*first.builder()), ...);
-    return std::tuple{make_node<T, D, Dev>(output_of(first, static_cast<std::uint32_t>(Index)))...};
+    return std::tuple{make_node<T, D, Dev>(first.output(Index))...};
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     const char* const* const names[] = {dims_t<Operands>::names...};

@@ -46,14 +46,8 @@ bool stores_every_element(const node_def&, const value_info* inputs, const value
 /// A number as a scalar of the given element type.
 symbol as_scalar(op_builder&, double number, dtype);
 
-/// The sum over the reduced axes, or the product, whose kernel is then given.
-symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product = nullptr);
-
-/// The extents of x with 1 in place of each reduced axis: a reduction's result as it broadcasts against its operand.
-shape with_ones(const shape& space, std::int64_t reduced);
-
-/// A number, once for each element.
-symbol record_fill(op_builder&, double number, const value_info&);
+/// A reduction over some axes by its kernel.
+symbol record_reduction(symbol x, axis_set, device::reduce_op, const fused_reduction& kernel);
 
 /// detail: the expression, a `fused`.
 struct elementwise_op {
@@ -360,43 +354,12 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
   return where->record(static_cast<node_def&&>(c));
 }
 
-WEFT_DECL symbol record_reduction(symbol x, std::int64_t reduced, const fused_reduction* product) {
-  node_def c;
-  c.op = &operation_of<reduction_op>;
-  c.detail = product ? product : x.builder()->sums(x.type());
-  c.inputs = {x.id()};
+WEFT_DECL symbol record_reduction(symbol x, axis_set axes, device::reduce_op how, const fused_reduction& kernel) {
   shape extents;
   for (std::size_t i = 0; i < x.extents().rank; ++i)
-    if (!((reduced >> i) & 1)) extents.push_back(x.extents()[i]);
-  c.outputs.push_back({x.type(), extents});
-  c.attributes =
-      words_of(reduction_op::attributes{reduced, product ? device::reduce_op::product : device::reduce_op::sum, false});
-  return x.builder()->record(static_cast<node_def&&>(c));
-}
-
-/// Sums x over the axes along which `extents` was broadcast to get its shape.
-inline symbol sum_to(symbol x, const shape& extents) {
-  if (x.extents() == extents) return x;
-  const std::size_t extra = x.extents().rank - extents.rank;
-  std::int64_t reduced = 0;
-  for (std::size_t i = 0; i < x.extents().rank; ++i)
-    if (i < extra || (extents[i - extra] == 1 && x.extents()[i] != 1)) reduced |= std::int64_t{1} << i;
-  return record_reshape(reduced ? record_reduction(x, reduced) : x, extents);
-}
-
-WEFT_DECL shape with_ones(const shape& space, std::int64_t reduced) {
-  shape s = space;
-  for (std::size_t i = 0; i < s.rank; ++i)
-    if ((reduced >> i) & 1) s[i] = 1;
-  return s;
-}
-
-WEFT_DECL symbol record_fill(op_builder& where, double number, const value_info& info) {
-  node_def c;
-  c.op = &operation_of<fill_op>;
-  c.outputs = {info};
-  c.literals = {literal_bits(number)};
-  return where.record(static_cast<node_def&&>(c));
+    if (!axes.has(i)) extents.push_back(x.extents()[i]);
+  return record_call(operation_of<reduction_op>, {x}, {x.type(), extents},
+                     words_of(reduction_op::attributes{axes.bits(), how, false}), &kernel);
 }
 
 /// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot
@@ -414,6 +377,50 @@ WEFT_DECL symbol record_part(const fused& f, const symbol* arguments, const std:
   c.literals.append(literals, f.signature.constants);
   return arguments[0].builder()->record(static_cast<node_def&&>(c));
 }
+
+}  // namespace detail
+
+WEFT_DECL symbol sum(symbol x, axis_set axes, bool keep_dims) {
+  const std::size_t rank = x.extents().rank;
+  if ((axes.bits() >> rank) != 0)
+    throw error(error_code::invalid_argument, "sum",
+                {"needs axes of ", to_string(x.extents()), ", counted from 0, of which there are ", rank});
+  if (axes.bits() == 0) return x;
+  const dtype type = x.type();
+  if (type == dtype::float16 || type == dtype::bfloat16)
+    return math::convert(sum(math::convert(x, dtype::float32), axes, keep_dims), type);
+  const fused_reduction* const kernel = x.builder()->sums(type);
+  if (!kernel)
+    throw error(error_code::unimplemented, "sum",
+                {"no kernel was compiled for sums of ", name(type), " symbols: gradients are of float or double"});
+  const symbol y = detail::record_reduction(x, axes, device::reduce_op::sum, *kernel);
+  return keep_dims ? expand_dims(y, axes) : y;
+}
+
+WEFT_DECL symbol sum(symbol x) { return sum(x, axis_set::of_bits((std::int64_t{1} << x.extents().rank) - 1)); }
+
+WEFT_DECL symbol sum_to(symbol x, const shape& extents) {
+  if (x.extents() == extents) return x;
+  const std::size_t extra = x.extents().rank - extents.rank;
+  std::int64_t repeated = 0;
+  for (std::size_t i = 0; i < x.extents().rank; ++i)
+    if (i < extra || (extents[i - extra] == 1 && x.extents()[i] != 1)) repeated |= std::int64_t{1} << i;
+  return reshape(sum(x, axis_set::of_bits(repeated)), extents);
+}
+
+WEFT_DECL symbol broadcast_to(symbol x, const shape& extents) {
+  return x.extents() == extents ? x : x * fill(*x.builder(), {x.type(), extents}, 1);
+}
+
+WEFT_DECL symbol fill(op_builder& where, const value_info& info, double number) {
+  node_def c;
+  c.op = &operation_of<detail::fill_op>;
+  c.outputs = {info};
+  c.literals = {detail::literal_bits(number)};
+  return where.record(static_cast<node_def&&>(c));
+}
+
+namespace detail {
 
 // ---- gradients ----
 
@@ -438,7 +445,7 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
   const symbol first = upstream.builder()->record(static_cast<node_def&&>(c));
   std::uint32_t output = 0;
   for (std::size_t i = 0; i < arguments; ++i)
-    if (written(i)) g.set_gradient(i, symbol(first.builder(), {first.id().node, output++}));
+    if (written(i)) g.set_gradient(i, first.output(output++));
 }
 
 inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
@@ -496,10 +503,9 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
     sequence<value_info> infos;
     for (std::size_t i = 0; i < n; ++i) infos.push_back(arguments[i].info());
     const shape space = broadcast_space(infos.data(), n);
-    const shape kept = with_ones(space, a.reduced);
-    const symbol ones = record_fill(*upstream.builder(), 1, {f.type, space});
-    upstream = record_reshape(upstream, kept) * ones;
-    if (a.mean) upstream = upstream / record_reshape(record_reduction(ones, a.reduced), kept);
+    const axis_set reduced = axis_set::of_bits(a.reduced);
+    upstream = broadcast_to(expand_dims(upstream, reduced), space);
+    if (a.mean) upstream = upstream / sum(fill(*upstream.builder(), {f.type, space}, 1), reduced, true);
   }
   sequence<symbol> gradients(n);
   use_primitives_of(f, *upstream.builder());
@@ -514,6 +520,10 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
   if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
 }
 
+inline axis_set axes_between(std::size_t begin, std::size_t end) {
+  return axis_set::of_bits((std::int64_t{1} << end) - (std::int64_t{1} << begin));
+}
+
 /// The products of all other elements of each row along axes [begin, end) of x.
 inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const fused_reduction& product) {
   return record_call(*product.others, &x, 1, {x.info(), {exclusive_product_type(x.type()), x.extents()}},
@@ -524,60 +534,56 @@ inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const 
 // are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
 // less the other; of three or more, the product of the others is taken as 0 once and for all.
 WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
-  const std::int64_t along = (std::int64_t{1} << end) - (std::int64_t{1} << begin);
-  const auto* plain = static_cast<const fused_reduction*>(g.c.detail);
+  const axis_set along = axes_between(begin, end);
+  const auto& plain = *static_cast<const fused_reduction*>(g.c.detail);
   const auto arguments = arguments_of(g, 1, true);
   const symbol x = arguments[0];
-  const shape kept = with_ones(x.extents(), along);
-  const auto over = [&](symbol v, const fused_reduction* product) {
-    return record_reshape(record_reduction(v, along, product), kept);
+  const auto product = [&](symbol v) {
+    return expand_dims(record_reduction(v, along, device::reduce_op::product, plain), along);
   };
   const symbol zero = x == symbol(0);
   const symbol others = math::select(zero, symbol(1), x), small = math::select(zero, x, symbol(0));
-  const symbol p = over(others, plain);
-  const symbol zeros = over(apply_primitive(primitive::convert, &zero, 1, x.type()), nullptr);
+  const symbol p = product(others);
+  const symbol zeros = sum(math::convert(zero, x.type()), along, true);
   const symbol other_zeros = math::select(zeros == symbol(1), symbol(1),
-                                          math::select(zeros == symbol(2), over(small, nullptr) - small, symbol(0)));
-  const symbol y = math::select(zero, p * other_zeros, p / others * over(math::select(zero, x, symbol(1)), plain));
+                                          math::select(zeros == symbol(2), sum(small, along, true) - small, symbol(0)));
+  const symbol y = math::select(zero, p * other_zeros, p / others * product(math::select(zero, x, symbol(1))));
   give(g, arguments, x.builder()->differentiate({y}, {g.upstream()}, arguments, true));
 }
 
 WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) {
   const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
   const device::reduce_op how = a.how;
-  const std::int64_t reduced = a.reduced;
+  const axis_set reduced = axis_set::of_bits(a.reduced);
   check_differentiable(g, f);
   if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
-  if (how == device::reduce_op::sum) return record_fused_gradient(g, f, reduced, a.mean, g.upstream());
+  if (how == device::reduce_op::sum) return record_fused_gradient(g, f, a.reduced, a.mean, g.upstream());
 
   const std::size_t n = g.c.inputs.size();
   const auto arguments = arguments_of(g, n, true);
   use_primitives_of(f, *g.upstream().builder());
   const symbol x = f.expand(arguments.data(), g.c.literals.data());
-  const shape kept = with_ones(x.extents(), reduced);
-  const symbol y = record_reshape(g.output(), kept), up = record_reshape(g.upstream(), kept);
+  const symbol y = expand_dims(g.output(), reduced), up = expand_dims(g.upstream(), reduced);
   symbol dx;
   if (how == device::reduce_op::product) {
     // The product of the other elements: along the last axes, times that of the other rows' products. Neighbouring
     // axes are one row, so that no product of a part of it is rounded, or leaves the type's range.
     const auto& product = *static_cast<const fused_reduction*>(g.c.detail);
-    const auto is_reduced = [&](std::size_t axis) { return ((reduced >> axis) & 1) != 0; };
     symbol products = x, others = symbol(1);
     for (std::size_t end = x.extents().rank; end > 0; --end) {
-      if (!is_reduced(end - 1)) continue;
+      if (!reduced.has(end - 1)) continue;
       std::size_t begin = end - 1;
-      while (begin > 0 && is_reduced(begin - 1)) --begin;
-      const std::int64_t along = (std::int64_t{1} << end) - (std::int64_t{1} << begin);
+      while (begin > 0 && reduced.has(begin - 1)) --begin;
+      const axis_set along = axes_between(begin, end);
       others = record_others(products, begin, end, product) * others;
-      if ((reduced & ((std::int64_t{1} << begin) - 1)) == 0) break;
-      products = record_reshape(record_reduction(products, along, product.plain), with_ones(products.extents(), along));
+      if ((reduced.bits() & axes_between(0, begin).bits()) == 0) break;
+      products = expand_dims(record_reduction(products, along, device::reduce_op::product, *product.plain), along);
       end = begin + 1;
     }
     dx = up * others;
   } else {  // equal maxima share the gradient, as in TensorFlow
-    const symbol hit = apply_primitive(primitive::equal, x, y);
-    const symbol mask = apply_primitive(primitive::convert, &hit, 1, x.type());
-    dx = mask * (up / record_reshape(record_reduction(mask, reduced), kept));
+    const symbol mask = math::convert(x == y, x.type());
+    dx = mask * (up / sum(mask, reduced, true));
   }
   give(g, arguments, x.builder()->differentiate({x}, {dx}, arguments, true));
 }

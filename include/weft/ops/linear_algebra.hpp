@@ -9,16 +9,8 @@
 
 /// Inverses, determinants and linear systems, of one matrix or of many. Included by name, not by <weft/weft.hpp>.
 namespace weft {
-namespace detail {
 
 WEFT_COLD_BEGIN
-
-template <class T>
-symbol multiply_matrices(symbol a, symbol b, symbol like, bool transpose_a, bool transpose_b) {
-  return record<matmul_op<T>>({a, b}, like.info(), {transpose_a, transpose_b});
-}
-
-}  // namespace detail
 
 /// Of each matrix or, transposed, of the matrix transposed.
 template <class T>
@@ -34,8 +26,8 @@ struct inverse_op {
   /// -Y' G Y' or, of the transposed, -Y G' Y.
   static void gradient(gradient_context& g, const attributes& a) {
     const symbol y = g.output(0), up = g.upstream();
-    const symbol right = detail::multiply_matrices<T>(up, y, y, a.transposed, !a.transposed);
-    g.set_gradient(0, -detail::multiply_matrices<T>(y, right, y, !a.transposed, false));
+    const symbol right = matmul<T>(up, y, a.transposed, !a.transposed);
+    g.set_gradient(0, -matmul<T>(y, right, !a.transposed, false));
   }
 };
 
@@ -45,10 +37,8 @@ struct determinant_op {
   static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::determinant>(p); }
   /// It divides by the determinant, as TensorFlow's does: a matrix that is not invertible has none.
   static void gradient(gradient_context& g) {
-    shape one_each = g.output(0).extents();
-    one_each.push_back(1);
-    one_each.push_back(1);
-    g.set_gradient(0, detail::record_reshape(g.upstream() * g.output(0), one_each) *
+    const std::size_t rank = g.input(0).extents().rank;
+    g.set_gradient(0, expand_dims(g.upstream() * g.output(0), {rank - 2, rank - 1}) *
                           record<inverse_op<T>>({g.input(0)}, g.input(0).info(), {true}));
   }
 };
@@ -67,8 +57,7 @@ struct solve_op {
     const symbol of_b = record<solve_op>({g.input(0), g.upstream()}, g.input(1).info(), {!a.transposed});
     const bool t = a.transposed;
     g.set_gradient(1, of_b);
-    if (g.needs_gradient(0))
-      g.set_gradient(0, -detail::multiply_matrices<T>(t ? x : of_b, t ? of_b : x, g.input(0), false, true));
+    if (g.needs_gradient(0)) g.set_gradient(0, -matmul<T>(t ? x : of_b, t ? of_b : x, false, true));
   }
 };
 

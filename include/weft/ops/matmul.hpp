@@ -28,14 +28,23 @@ struct matmul_attributes {
   attribute<bool> transpose_a, transpose_b;
 };
 
-symbol record_product(const operation&, symbol a, symbol b, const shape& extents, const matmul_attributes&);
+symbol record_product(const operation&, symbol a, symbol b, const matmul_attributes&);
 void matmul_gradient(gradient_context&, const matmul_attributes&);
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const shape& extents,
-                                const matmul_attributes& t) {
+WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const matmul_attributes& t) {
   check_same_graph("matmul", a.builder(), b.builder());
+  const bool ta = t.transpose_a, tb = t.transpose_b;
+  const shape &x = a.extents(), &y = b.extents();
+  const auto taken = static_cast<transpose_of>((ta ? 1 : 0) | (tb ? 2 : 0));
+  if (!matmul_fits(x, y, taken) || a.type() != b.type())
+    throw error(error_code::invalid_argument, "matmul",
+                {"needs matrices [m, k] and [k, n] of one type, not ", to_string(x), ta ? " transposed" : "", " and ",
+                 to_string(y), tb ? " transposed" : ""});
+  shape extents = x;
+  if (ta) extents[x.rank - 2] = x[x.rank - 1];
+  extents[x.rank - 1] = y[y.rank - (tb ? 2 : 1)];
   return record_call(op, {a, b}, {a.type(), extents}, words_of(t));
 }
 
@@ -111,6 +120,13 @@ WEFT_INSTANTIATE(kernel* prepare_declared<matmul_op<float>>(const prepare_contex
 WEFT_INSTANTIATE(kernel* prepare_fused_declared<matmul_op<float>>(const prepare_context&, const product_fusion&));
 }  // namespace detail
 
+/// The same over symbols of T's elements, for gradients (tf.matmul). On a GPU it runs where the operation's function
+/// calls `gpu::compile_kernels<matmul_op, T>()`. Throws invalid_argument where extents do not fit.
+template <class T>
+symbol matmul(symbol a, symbol b, bool transpose_a = false, bool transpose_b = false) {
+  return detail::record_product(operation_of<matmul_op<T>>, a, b, {transpose_a, transpose_b});
+}
+
 /// The matrices of a matmul disagree: the inner extents are equal, and so are the leading axes, or the second operand
 /// has none.
 template <class A, class B, transpose_of Transposed = transpose_of::none>
@@ -175,8 +191,7 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     const auto y = materialize(b);
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic) {
-      return detail::make_node<T, D, device_t<A>>(
-          detail::record_product(operation_of<matmul_op<T>>, x.erased(), y.erased(), D::spec, {ta, tb}));
+      return detail::make_node<T, D, device_t<A>>(matmul<T>(x.erased(), y.erased(), ta, tb));
     } else {
       shape extents = extents_of(x);
       if (ta) extents[DA::rank - 2] = extents[DA::rank - 1];

@@ -120,6 +120,13 @@ template <class Dims>
 void remember_formulas(op_builder& g) {
   if constexpr (Dims::is_computed) remember_formulas(g, Dims{});
 }
+/// All that are not numbers, of a value whose operands may not have them.
+template <class Dims>
+void remember_extents(op_builder& g) {
+  if constexpr (!Dims::is_static)
+    for (std::size_t i = 0; i < Dims::rank; ++i)
+      if (definitions_of<Dims>[i]) g.remember_extent(*definitions_of<Dims>[i]);
+}
 
 /// A value of the type and the extents of `Expr`.
 template <class Expr>

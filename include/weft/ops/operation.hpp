@@ -5,12 +5,12 @@
 #include <string>
 #include <type_traits>
 
+#include <weft/config.hpp>
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/host_device.hpp>
 #include <weft/tensor/sequence.hpp>
 
 namespace weft {

@@ -3,49 +3,183 @@
 #include <weft/ops/aliases.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/eager.hpp>
+#include <weft/ops/extent_values.hpp>
 #include <weft/ops/lowering.hpp>
 
 namespace weft {
 
-/// The same elements, in row-major order, under other extents: `reshape<dims<dyn<"batch">, 784>>(x)` (tf.reshape).
+/// The same elements, in row-major order, under other extents (tf.reshape): `reshape<dims<dyn<"batch">, 784>>(x)`.
+/// Extents may be computed, of `[b, t, 8]` `reshape<dims<dyn<"b"> * dyn<"t">, 8>>(x)` and back, and one may be -1, which
+/// is what is left: `reshape<dims<-1, 8>>(x)` is `[b * t, 8]` too. Throws invalid_argument where -1 leaves a rest, and in a
+/// step failed_precondition where nothing says how many elements a name stands for.
 template <class To, Expression Expr>
 [[nodiscard]] auto reshape(const Expr& e);
 
+/// Over tensors, with extents that the operand's do not tell: of `[b * t, 8]`
+/// `reshape<dims<dyn<"b">, dyn<"t">, 8>>(x, shape(2, 3, 8))`. Throws invalid_argument if they do not fit.
+template <class To, Expression Expr>
+requires(!Expr::symbolic) [[nodiscard]] auto reshape(const Expr& e, const shape& extents);
+
 namespace detail {
 
-constexpr bool reshapes(const shape& from, const shape& to) {
-  // The dynamic extents must be the same on both sides; then the static elements must be as many.
-  std::int64_t a = 1, b = 1;
-  for (std::size_t i = 0; i < from.rank; ++i)
-    if (from[i] >= 0) a *= from[i];
-  for (std::size_t i = 0; i < to.rank; ++i)
-    if (to[i] >= 0) b *= to[i];
-  bool used[max_rank]{};
-  std::size_t dynamic = 0;
-  for (std::size_t i = 0; i < from.rank; ++i) {
-    if (from[i] >= 0) continue;
-    ++dynamic;
-    bool found = false;
-    for (std::size_t j = 0; j < to.rank && !found; ++j)
-      if (!used[j] && to[j] == from[i]) found = used[j] = true;
-    if (!found) return false;
-  }
+/// The extent that is not said.
+inline constexpr std::int64_t inferred = -1;
+
+/// The axis of the extent that is inferred; the rank if all are said.
+constexpr std::size_t inferred_axis(const shape& to) {
+  std::size_t j = 0;
+  while (j < to.rank && to[j] != inferred) ++j;
+  return j;
+}
+
+/// What is not on both sides: dynamic extents, one bit for each axis, and the product of the numbers.
+struct unmatched_extents {
+  std::uint32_t from = 0, to = 0;
+  std::int64_t from_number = 1, to_number = 1;
+};
+constexpr unmatched_extents match_extents(const shape& from, const shape& to) {
+  unmatched_extents left;
   for (std::size_t j = 0; j < to.rank; ++j)
-    if (to[j] < 0) --dynamic;
-  return a == b && dynamic == 0;
+    if (to[j] >= 0)
+      left.to_number *= to[j];
+    else if (to[j] != inferred)
+      left.to |= std::uint32_t{1} << j;
+  for (std::size_t i = 0; i < from.rank; ++i) {
+    if (from[i] >= 0) {
+      left.from_number *= from[i];
+      continue;
+    }
+    std::size_t j = 0;
+    while (j < to.rank && !(((left.to >> j) & 1) && to[j] == from[i])) ++j;
+    if (j < to.rank)
+      left.to &= ~(std::uint32_t{1} << j);
+    else
+      left.from |= std::uint32_t{1} << i;
+  }
+  return left;
+}
+
+/// Of an inferred extent, what is to be divided by what: numbers without what they have in common.
+constexpr unmatched_extents match_reduced(const shape& from, const shape& to) {
+  unmatched_extents left = match_extents(from, to);
+  std::int64_t common = left.from_number, rest = left.to_number;
+  while (rest != 0) {
+    const std::int64_t next = common % rest;
+    common = rest, rest = next;
+  }
+  if (common != 0) left.from_number /= common, left.to_number /= common;
+  return left;
+}
+
+/// A number, times those of the extents that the bits name.
+constexpr extent_definition number_of_elements(std::int64_t number, std::uint32_t axes,
+                                               const extent_definition* const* each, bool& fits) {
+  extent_definition product;
+  fits = add_term(product, {number, {}});
+  for (std::size_t i = 0; fits && i < max_rank; ++i)
+    if ((axes >> i) & 1) product = product_of_extents(product, *each[i], fits);
+  finish_extent(product);
+  return product;
+}
+
+template <class From, class To>
+constexpr bool reshapes() {
+  if constexpr (inferred_axis(To::spec) < To::rank) {
+    constexpr unmatched_extents left = match_reduced(From::spec, To::spec);
+    return left.to_number != 0 && (left.from != 0 || left.to != 0 || left.to_number == 1);
+  } else {
+    constexpr unmatched_extents left = match_extents(From::spec, To::spec);
+    if constexpr (left.from == 0 && left.to == 0) return left.from_number == left.to_number;
+    bool from_fits = true, to_fits = true;
+    const auto from = number_of_elements(left.from_number, left.from, definitions_of<From>, from_fits);
+    const auto to = number_of_elements(left.to_number, left.to, definitions_of<To>, to_fits);
+    return from_fits && to_fits && from.code == to.code;
+  }
+}
+
+template <class Dims, std::uint32_t Axes, class Product>
+constexpr auto times_axes(Product p) {
+  if constexpr (Axes == 0) {
+    return p;
+  } else {
+    constexpr std::size_t axis = static_cast<std::size_t>(__builtin_ctz(Axes));
+    if constexpr (Product::code == 1)
+      return times_axes<Dims, (Axes & (Axes - 1))>(extent_of<Dims, axis>());
+    else
+      return times_axes<Dims, (Axes & (Axes - 1))>(p * extent_of<Dims, axis>());
+  }
+}
+template <class Dims, std::uint32_t Axes, std::int64_t Number>
+constexpr auto product_of_axes() {
+  constexpr auto named = times_axes<Dims, Axes>(extent<1>);
+  if constexpr (Number == 1)
+    return named;
+  else if constexpr (Axes == 0)
+    return extent<Number>;
+  else
+    return named * extent<Number>;
+}
+template <class From, class To>
+constexpr auto inferred_extent() {
+  constexpr unmatched_extents left = match_reduced(From::spec, To::spec);
+  constexpr auto all = product_of_axes<From, left.from, left.from_number>();
+  constexpr auto said = product_of_axes<To, left.to, left.to_number>();
+  if constexpr (said.code == 1)
+    return all;
+  else
+    return all / said;
+}
+template <class From, class To>
+constexpr auto reshaped_dims() {
+  constexpr std::size_t axis = inferred_axis(To::spec);
+  if constexpr (axis == To::rank)
+    return To{};
+  else
+    return with_extent<To, axis, inferred_extent<From, To>()>{};
+}
+
+/// Whether extents of these codes tell one.
+constexpr bool tells(const shape& codes, const extent_definition& d) {
+  for (std::size_t i = 0; i < codes.rank; ++i)
+    if (codes[i] == d.code) return true;
+  if (d.numerator) return tells(codes, *d.numerator) && tells(codes, *d.denominator);
+  if (d.is_name()) return false;
+  for (std::size_t k = 0; k < d.term_count; ++k)
+    for (const std::int64_t atom : d.terms[k].atoms)
+      for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i)
+        if (d.atoms[i]->code == atom && !tells(codes, *d.atoms[i])) return false;
+  return true;
+}
+template <class From, class To>
+constexpr std::size_t count_unknown() {
+  std::size_t unknown = 0;
+  for (std::size_t j = 0; j < To::rank; ++j)
+    unknown += definitions_of<To>[j] && !tells(From::spec, *definitions_of<To>[j]);
+  return unknown;
 }
 
 }  // namespace detail
 
-/// A reshape keeps the number of elements, and every dynamic extent.
+/// A reshape keeps the number of elements, which the compiler sees, of named extents too.
 template <class From, class To>
-struct reshape_changes_elements : mistake<!detail::reshapes(From::spec, To::spec)> {};
+struct reshape_changes_elements : mistake<!detail::reshapes<From, To>()> {};
+
+/// Over tensors no step knows how large an extent is that the operand's do not tell; one follows from the others.
+template <class From, class To>
+struct reshaped_extents_are_unknown : mistake<(detail::count_unknown<From, To>() > 1)> {};
 
 namespace detail {
 
+template <class Dims>
+inline constexpr bool is_valid_but_for_one = false;
+template <auto... Extents>
+inline constexpr bool is_valid_but_for_one<dims<Extents...>> =
+    sizeof...(Extents) <= max_rank && ((code(Extents) == inferred) + ... + 0) == 1 &&
+    ((code(Extents) == inferred || is_extent(Extents)) && ...);
+
 template <class From, class To>
 constexpr auto find_reshape_mistake() {
-  if constexpr (extents_are_not_valid<To>::value)
+  if constexpr (extents_are_not_valid<To>::value && !is_valid_but_for_one<To>)
     return extents_are_not_valid<To>{};
   else
     return reshape_changes_elements<From, To>{};
@@ -57,22 +191,103 @@ constexpr auto find_reshape_mistake() {
 template <class From, class To>
 using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
 
+namespace detail {
+
+template <class From, class To, bool Symbolic>
+constexpr auto find_unknown_extents() {
+  if constexpr (Symbolic || !correct<reshape_mistake<From, To>>)
+    return mistake<false>{};
+  else
+    return reshaped_extents_are_unknown<From, decltype(reshaped_dims<From, To>())>{};
+}
+template <class From, class To, bool Symbolic>
+using unknown_extents = decltype(find_unknown_extents<From, To, Symbolic>());
+
+/// The extents `to` in numbers, from those of a tensor.
+shape reshaped_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
+void check_elements_kept(const shape& from, const shape& to);
+
+#if WEFT_DEFINITIONS
+
+WEFT_COLD_BEGIN
+
+WEFT_DECL void check_elements_kept(const shape& from, const shape& to) {
+  if (from.elements() != to.elements())
+    throw error(error_code::invalid_argument, "reshape",
+                {"it keeps the number of elements, and ", to_string(from), " has ", from.elements(), ", ",
+                 to_string(to), " ", to.elements()});
+}
+
+WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const shape& to,
+                                 const extent_definition* const* each) {
+  extent_values known;
+  for (std::size_t i = 0; i < codes.rank; ++i)
+    if (codes[i] < 0 && !known.find(codes[i])) known.bind(codes[i], from[i]);
+  shape extents = to;
+  std::size_t unknown = to.rank, others = 1;
+  for (std::size_t j = 0; j < to.rank; ++j) {
+    const std::int64_t* const same = to[j] < 0 ? known.find(to[j]) : &to.extents[j];
+    if (same)
+      extents[j] = *same;
+    else if (!known.evaluate(*each[j], extents[j])) {
+      unknown = j;
+      continue;
+    }
+    others *= static_cast<std::size_t>(extents[j]);
+  }
+  if (unknown < to.rank) {
+    if (others == 0)
+      throw error(error_code::invalid_argument, "reshape",
+                  {"the extent ", each[unknown]->text, " cannot be told from no elements: give all of them, ",
+                   "reshape<dims<...>>(x, shape(...))"});
+    extents[unknown] = static_cast<std::int64_t>(from.elements() / others);
+  }
+  check_elements_kept(from, extents);
+  return extents;
+}
+
+WEFT_COLD_END
+
+#endif
+
+}  // namespace detail
+
 template <class To, Expression Expr>
 auto reshape(const Expr& e) {
   using From = dims_t<Expr>;
   using mistake = reshape_mistake<From, To>;
-  static_assert(correct<mistake>,
-                "reshape: needs extents, dims<...>, of as many elements and the same dynamic extents");
-  if constexpr (!correct<mistake>) {
+  using unknown = detail::unknown_extents<From, To, Expr::symbolic>;
+  static_assert(correct<mistake>, "reshape: needs extents, dims<...>, of as many elements, at most one of them -1");
+  static_assert(correct<unknown>,
+                "reshape: over tensors say how large these extents are: reshape<dims<...>>(x, shape(2, 3))");
+  if constexpr (!correct<first_mistake<mistake, unknown>>) {
     return detail::after_mistake<value_t<Expr>, From>(e);
-  } else if constexpr (Expr::symbolic) {
-    return detail::make_node<value_t<Expr>, To, device_t<Expr>>(detail::record_reshape(let(e).erased(), To::spec));
+  } else {
+    using D = decltype(detail::reshaped_dims<From, To>());
+    if constexpr (Expr::symbolic) {
+      const symbol x = let(e).erased();
+      detail::remember_extents<D>(*x.builder());
+      return detail::make_node<value_t<Expr>, D, device_t<Expr>>(reshape(x, D::spec));
+    } else {
+      const auto x = eval(e);
+      if constexpr (D::is_static && From::is_static)
+        return detail::make_tensor<value_t<Expr>, D, device_t<Expr>>(D::spec, x);
+      else
+        return detail::make_tensor<value_t<Expr>, D, device_t<Expr>>(
+            detail::reshaped_extents(x.extents(), From::spec, D::spec, detail::definitions_of<D>), x);
+    }
+  }
+}
+
+template <class To, Expression Expr>
+requires(!Expr::symbolic) auto reshape(const Expr& e, const shape& extents) {
+  static_assert(correct<extents_are_not_valid<To>>, "reshape: needs extents, dims<...>, and their numbers, shape(...)");
+  if constexpr (!correct<extents_are_not_valid<To>>) {
+    return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
   } else {
     const auto x = eval(e);
-    shape extents = To::spec;
-    for (std::size_t i = 0; i < To::rank; ++i)
-      for (std::size_t j = 0; j < From::rank; ++j)
-        if (extents[i] < 0 && To::spec[i] == From::spec[j]) extents[i] = x.extent(j);
+    detail::check_fits("reshape", To::spec, To::names, extents);
+    detail::check_elements_kept(x.extents(), extents);
     return detail::make_tensor<value_t<Expr>, To, device_t<Expr>>(extents, x);
   }
 }

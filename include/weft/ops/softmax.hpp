@@ -12,18 +12,13 @@ namespace detail {
 
 WEFT_COLD_BEGIN
 
-/// Sum over the last axis, which stays with extent 1.
-symbol sum_last(symbol);
 symbol softmax_gradient(symbol y, symbol upstream);
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL symbol sum_last(symbol x) {
-  const std::int64_t last = std::int64_t{1} << (x.extents().rank - 1);
-  return record_reshape(record_reduction(x, last), with_ones(x.extents(), last));
+WEFT_DECL symbol softmax_gradient(symbol y, symbol upstream) {
+  return (upstream - sum(upstream * y, {y.extents().rank - 1}, true)) * y;
 }
-
-WEFT_DECL symbol softmax_gradient(symbol y, symbol upstream) { return (upstream - sum_last(upstream * y)) * y; }
 
 #endif
 
@@ -46,7 +41,7 @@ struct log_softmax_op {
   }
   static void gradient(gradient_context& g) {
     const symbol up = g.upstream();
-    g.set_gradient(0, up - math::exp(g.output()) * detail::sum_last(up));
+    g.set_gradient(0, up - math::exp(g.output()) * sum(up, {up.extents().rank - 1}, true));
   }
 };
 
@@ -56,9 +51,8 @@ namespace detail {
 template <class T>
 symbol gradient_of_logits(const gradient_context& g) {
   const symbol logits = g.input(0);
-  const shape column = with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
   symbol result;
-  if (g.has_upstream(0)) result = record_reshape(g.upstream(0), column) * g.output(1);
+  if (g.has_upstream(0)) result = expand_dims(g.upstream(0), {logits.extents().rank - 1}) * g.output(1);
   if (!g.has_upstream(1)) return result;
   const symbol second = softmax_gradient(record<softmax_op<T>>({logits}, logits.info()), g.upstream(1));
   return g.has_upstream(0) ? result + second : second;
@@ -77,10 +71,10 @@ struct cross_entropy_op {
     if (g.needs_gradient(0)) g.set_gradient(0, detail::gradient_of_logits<T>(g));
     if (!g.needs_gradient(1)) return;
     const symbol logits = g.input(0);
-    const shape column = detail::with_ones(logits.extents(), std::int64_t{1} << (logits.extents().rank - 1));
     symbol result;
     if (g.has_upstream(0))
-      result = -(detail::record_reshape(g.upstream(0), column) * record<log_softmax_op<T>>({logits}, logits.info()));
+      result = -(expand_dims(g.upstream(0), {logits.extents().rank - 1}) *
+                 record<log_softmax_op<T>>({logits}, logits.info()));
     if (g.has_upstream(1)) result = g.has_upstream(0) ? result - g.upstream(1) : -g.upstream(1);
     g.set_gradient(1, result);
   }

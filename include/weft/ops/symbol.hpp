@@ -80,6 +80,8 @@ class symbol {
   WEFT_HOST_DEVICE dtype type() const { return info().type; }
   WEFT_QUIET_END
   const shape& extents() const { return info().extents; }
+  /// An output of the call that this is an output of.
+  symbol output(std::uint32_t number) const { return {where_, {value_.node, number}}; }
 
  private:
   op_builder* where_ = nullptr;
@@ -134,8 +136,6 @@ symbol record_call(const operation&, std::initializer_list<symbol> operands, con
                    sequence<std::int64_t> attributes = {}, const void* detail = nullptr);
 symbol record_call(const operation&, const symbol* operands, std::size_t count, sequence<value_info> outputs,
                    sequence<std::int64_t> attributes, const void* detail = nullptr);
-/// An output of the node that another output belongs to.
-inline symbol output_of(symbol x, std::uint32_t output) { return {x.builder(), {x.id().node, output}}; }
 
 #if WEFT_DEFINITIONS
 
@@ -179,12 +179,57 @@ template <class Op>
 symbol record(std::initializer_list<symbol> operands, const value_info& output, const attributes_type<Op>& a = {}) {
   return detail::record_call(operation_of<Op>, operands, output, words_of(a));
 }
-/// One of as many operands and outputs as there are: its first output. detail::output_of finds the others.
+/// One of as many operands and outputs as there are: its first output, of which `output(1)` is the next.
 template <class Op>
 symbol record(const sequence<symbol>& operands, const sequence<value_info>& outputs,
               const attributes_type<Op>& a = {}) {
   return detail::record_call(operation_of<Op>, operands.data(), operands.size(), outputs, words_of(a));
 }
+
+// ---- functions of arrays, over symbols: what gradients are written in beside + - * /, `math` and `record` ----
+// There is matmul too, in ops/matmul.hpp.
+
+/// Axes of a value, counted from 0: `{0, 2}`.
+class axis_set {
+ public:
+  constexpr axis_set(std::initializer_list<std::size_t> axes) {
+    for (const std::size_t axis : axes) bits_ |= std::uint64_t{1} << (axis < 63 ? axis : 63);
+  }
+  /// Axis i is among them where bit i is 1.
+  static constexpr axis_set of_bits(std::int64_t bits) {
+    axis_set s{};
+    s.bits_ = static_cast<std::uint64_t>(bits);
+    return s;
+  }
+
+  constexpr std::int64_t bits() const { return static_cast<std::int64_t>(bits_); }
+  constexpr bool has(std::size_t axis) const { return (bits_ >> axis) & 1; }
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
+/// The sum over some axes, which are dropped, or stay with extent 1 (tf.reduce_sum). half and bfloat16 are summed in
+/// float. Throws invalid_argument if x has no such axis.
+symbol sum(symbol x, axis_set axes, bool keep_dims = false);
+/// The sum of all elements.
+symbol sum(symbol x);
+/// The sum over the axes along which something of these extents was broadcast to those of x (torch's sum_to_size): the
+/// gradient of an operand that was broadcast.
+symbol sum_to(symbol x, const shape& extents);
+/// x repeated to these extents (tf.broadcast_to). Operands of + - * / broadcast without it.
+symbol broadcast_to(symbol x, const shape& extents);
+/// The same elements under other extents (tf.reshape). Throws invalid_argument if they are not as many.
+symbol reshape(symbol x, const shape& extents);
+/// x with more axes of one element, at these places among those of the result (numpy.expand_dims): a reduction's result
+/// as it broadcasts against the operand. Throws invalid_argument if the result would have no such axis.
+symbol expand_dims(symbol x, axis_set axes);
+/// The axes of x in another order: axis i of the result is axis `axes[i]` of x (tf.transpose). On a GPU it runs where
+/// the operation's function calls `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument if an axis is not
+/// named once.
+symbol transpose(symbol x, const sequence<std::int64_t>& axes);
+/// A number once for each element: `fill(*x.builder(), x.info(), 1)` for ones like x (tf.fill).
+symbol fill(op_builder&, const value_info&, double number);
 
 }  // namespace weft
 

@@ -15,12 +15,6 @@ template <class Dims, int... Axes>
 struct axes_not_a_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
-namespace detail {
-
-symbol record_transpose(symbol, const sequence<std::int64_t>& axes);
-
-}  // namespace detail
-
 WEFT_COLD_BEGIN
 
 /// The attributes are the operand's axes in their new order.
@@ -35,21 +29,25 @@ struct transpose_op {
 
 #if WEFT_DEFINITIONS
 
-namespace detail {
-
-WEFT_DECL symbol record_transpose(symbol x, const sequence<std::int64_t>& axes) {
+WEFT_DECL symbol transpose(symbol x, const sequence<std::int64_t>& axes) {
+  const shape& from = x.extents();
   shape extents;
-  for (auto axis : axes) extents.push_back(x.extents()[static_cast<std::size_t>(axis)]);
-  return record_call(operation_of<transpose_op>, {x}, {x.type(), extents}, axes);
+  std::uint64_t named = 0;
+  for (const std::int64_t axis : axes) {
+    if (axis < 0 || axis >= static_cast<std::int64_t>(from.rank) || ((named >> axis) & 1) || axes.size() != from.rank)
+      throw error(error_code::invalid_argument, "transpose",
+                  {"needs each axis of ", to_string(from), " once, counted from 0"});
+    named |= std::uint64_t{1} << axis;
+    extents.push_back(from[static_cast<std::size_t>(axis)]);
+  }
+  return detail::record_call(operation_of<transpose_op>, {x}, {x.type(), extents}, axes);
 }
-
-}  // namespace detail
 
 WEFT_DECL void transpose_op::gradient(gradient_context& g) {
   sequence<std::int64_t> inverse(g.c.attributes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
-  g.set_gradient(0, detail::record_transpose(g.upstream(), inverse));
+  g.set_gradient(0, transpose(g.upstream(), inverse));
 }
 
 #endif

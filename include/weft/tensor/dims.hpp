@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 #include <weft/tensor/extent.hpp>
 
 namespace weft {
@@ -100,6 +100,13 @@ struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
   }
   using type = dims<extent<Index>()...>;
 };
+
+/// What the extents of a dims are; null for numbers.
+template <class Dims>
+inline constexpr const extent_definition* definitions_of[1] = {};
+template <auto... Extents>
+inline constexpr const extent_definition* definitions_of<dims<Extents...>>[sizeof...(Extents) + 1] = {
+    definition_of<Extents>()..., nullptr};
 
 }  // namespace detail
 

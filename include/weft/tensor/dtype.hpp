@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <weft/tensor/host_device.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 /// Extents that are known at run time only: named ones, and what is computed from them.
 namespace weft {
@@ -52,6 +52,9 @@ struct extent_definition {
   std::size_t atom_count = 0;
 
   constexpr bool is_number() const { return term_count == 0 || (term_count == 1 && terms[0].atoms[0] == 0); }
+  constexpr bool is_name() const {
+    return !numerator && term_count == 1 && terms[0].factor == 1 && terms[0].atoms[0] == code && terms[0].atoms[1] == 0;
+  }
   constexpr std::int64_t number() const { return term_count == 0 ? 0 : terms[0].factor; }
 };
 
@@ -234,6 +237,31 @@ constexpr extent_definition sum_of_extents(const extent_definition& a, const ext
   return d;
 }
 
+constexpr extent_definition product_of_extents(const extent_definition& a, const extent_definition& b, bool& fits);
+
+/// A quotient without rest, times what it is divided by, is what is divided. False where there is no such term.
+constexpr bool cancel_quotient(extent_definition& d, bool& fits) {
+  for (std::size_t k = 0; k < d.term_count; ++k)
+    for (const std::int64_t atom : d.terms[k].atoms)
+      for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i) {
+        const extent_definition& q = *d.atoms[i];
+        extent_definition::term rest = d.terms[k];
+        if (q.code != atom || !q.numerator || q.round != extent_definition::rounding::exact ||
+            q.denominator->term_count != 1 || !divide_term(rest, {1, {atom}}) ||
+            !divide_term(rest, q.denominator->terms[0]))
+          continue;
+        extent_definition others, factor;
+        bool product_fits = true, sum_fits = true;
+        fits = take_atoms(others, d) && take_atoms(factor, d) && add_term(factor, rest);
+        for (std::size_t o = 0; o < d.term_count; ++o)
+          if (o != k) fits = add_term(others, d.terms[o]) && fits;
+        d = sum_of_extents(others, product_of_extents(factor, *q.numerator, product_fits), 1, sum_fits);
+        fits = fits && product_fits && sum_fits;
+        return fits;
+      }
+  return false;
+}
+
 constexpr extent_definition product_of_extents(const extent_definition& a, const extent_definition& b, bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && take_atoms(d, b);
@@ -242,6 +270,7 @@ constexpr extent_definition product_of_extents(const extent_definition& a, const
       const auto t = multiply_terms(a.terms[i], b.terms[k], fits);
       fits = fits && add_term(d, t);
     }
+  while (fits && cancel_quotient(d, fits)) continue;
   finish_extent(d);
   return d;
 }
@@ -505,6 +534,15 @@ constexpr auto longer(Extent e) {
     return e - extent<-More>;
   else
     return e + extent<More>;
+}
+
+/// Of a number, null.
+template <auto Value>
+constexpr const extent_definition* definition_of() {
+  if constexpr (is_dynamic(Value))
+    return &defined_extent<std::remove_const_t<decltype(Value)>>.definition;
+  else
+    return nullptr;
 }
 
 /// An extent of a dims, as something to compute with.

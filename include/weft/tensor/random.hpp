@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/config.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/host_device.hpp>
 
 namespace weft {
 

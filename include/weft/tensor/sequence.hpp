@@ -5,7 +5,7 @@
 #include <new>
 #include <type_traits>
 
-#include <weft/tensor/host_device.hpp>
+#include <weft/config.hpp>
 #include <weft/tensor/storage.hpp>
 
 namespace weft {

@@ -6,21 +6,11 @@
 #include <string>
 #include <type_traits>
 
+#include <weft/config.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/expression.hpp>
-#include <weft/tensor/host_device.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/storage.hpp>
-
-/// Whether access to single elements checks its indices: 1 or 0; unless said, where NDEBUG is not defined, as assert
-/// does. It changes no layout: parts of a program may differ.
-#if !defined(WEFT_CHECKED)
-  #if defined(NDEBUG)
-    #define WEFT_CHECKED 0
-  #else
-    #define WEFT_CHECKED 1
-  #endif
-#endif
 
 namespace weft {
 

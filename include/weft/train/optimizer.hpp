@@ -244,7 +244,7 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
   return pairs;
 }
 
-WEFT_DECL symbol record_sum_of_squares(symbol x) { return sum_to(x * x, shape()); }
+WEFT_DECL symbol record_sum_of_squares(symbol x) { return sum(x * x); }
 
 WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all) {
   sequence<symbol> variables, losses, members;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <span>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include <weft/transport/deadline.hpp>
+#include <weft/deadline.hpp>
 #include <weft/transport/endpoint.hpp>
 
 namespace weft {

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
+#include <weft/config.hpp>
 #include <weft/error.hpp>
-#include <weft/tensor/host_device.hpp>
 
 // How a plain -O2 build reaches wide vectors.
 //
@@ -14,50 +14,6 @@
 // Rounding: where the instruction set has a fused multiply-add, a*b + c is contracted to it, so the last bit may differ
 // between instruction sets. It does not differ between a loop's vector body and its tail, hence not with where the
 // work was cut. WEFT_ISA=baseline|avx2|avx512 pins the choice when machines of different age must agree.
-
-#define WEFT_FLATTEN __attribute__((flatten))
-
-/// For small functions called from such loops: clang's `flatten` reaches one level deep only, g++'s all of them.
-#if defined(__clang__)
-  #define WEFT_INLINE inline __attribute__((always_inline))
-#else
-  #define WEFT_INLINE inline
-#endif
-
-#define WEFT_TARGET_BASELINE WEFT_FLATTEN
-#if defined(__x86_64__)
-  #define WEFT_TARGET_AVX2 __attribute__((target("avx2,fma"), flatten))
-  #define WEFT_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw"), flatten))
-#endif
-
-/// For functions whose loops the compiler is to vectorise: at -O2 g++ leaves most of them alone. And for those that are
-/// written in vectors.
-#if defined(__clang__)
-  #define WEFT_LOOPS
-  #define WEFT_VECTORS
-#else
-  #define WEFT_LOOPS __attribute__((optimize("O3")))
-  #define WEFT_VECTORS __attribute__((optimize("O2")))
-#endif
-
-/// For functions without fused multiply-adds, whose bits are the same on every machine; what other optimisations g++ is to
-/// make there comes first: WEFT_UNFUSED("O3,"). clang makes none of its own accord.
-#if defined(__clang__)
-  #define WEFT_UNFUSED(...) __attribute__((flatten))
-#else
-  #define WEFT_UNFUSED(...) __attribute__((optimize(__VA_ARGS__ "fp-contract=off"), flatten))
-#endif
-
-/// Before a loop whose iterations are independent of each other.
-#if defined(__clang__)
-  #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    #define WEFT_VECTORIZE  // it cannot, and would warn
-  #else
-    #define WEFT_VECTORIZE _Pragma("clang loop vectorize(enable) interleave(enable)")
-  #endif
-#else
-  #define WEFT_VECTORIZE _Pragma("GCC ivdep")
-#endif
 
 namespace weft {
 

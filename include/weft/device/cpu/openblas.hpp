@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 // OpenBLAS brings threads of its own, for the whole process; where it is OpenBLAS that was linked, it is told to use
 // none.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft::detail {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include <weft/config.hpp>
 #include <weft/device/gpu/device.hpp>
-#include <weft/tensor/host_device.hpp>
 
 /// How a kernel is written: as a plain structure, its arguments, with what one thread does between two barriers.
 ///

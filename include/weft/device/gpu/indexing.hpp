@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/config.hpp>
 #include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/loop.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
-#include <weft/tensor/host_device.hpp>
 
 /// Where the elements of broadcast and reduced operands lie, in the 32-bit arithmetic of kernels.
 namespace weft::gpu {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 // The functions of device/cpu/math.hpp for kernels, out of CUDA's: included by it, when it is compiled for a GPU. Their
 // errors are those of CUDA's programming guide, at most 2 units in the last place (powf 4, sigmoid 3).

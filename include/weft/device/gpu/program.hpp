@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/config.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/host_device.hpp>
 
 /// What a kernel computes for one element, apart from where elements lie: a program is a type with
 ///

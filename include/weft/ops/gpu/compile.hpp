@@ -1,7 +1,7 @@
 #pragma once
 
+#include <weft/config.hpp>
 #include <weft/device/cpu/loop.hpp>
-#include <weft/tensor/host_device.hpp>
 
 /// Where an expression is entered into a graph, its kernels for GPUs are compiled too, if this compiler can: nvcc, or
 /// any when WEFT_GPU_EMULATION is defined. They are found through the skeleton's slot (ops/fused.hpp).

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include <weft/language.hpp>
+#include <weft/config.hpp>
 
 namespace weft {
 

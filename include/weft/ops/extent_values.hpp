@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <weft/device/cpu/dispatch.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/dims.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// Values of dynamic extents, by their codes, and what comes out of those that are computed.
+class extent_values {
+ public:
+  void bind(std::int64_t code, std::int64_t size) { known_.push_back({code, size}); }
+  const std::int64_t* find(std::int64_t code) const {
+    for (const auto& k : known_)
+      if (k.first == code) return &k.second;
+    return nullptr;
+  }
+
+  /// What a computed extent comes out as; false where a name in it has no value. Throws invalid_argument where it comes
+  /// out negative, or a quotient leaves a rest, and resource_exhausted where it is larger than any memory.
+  bool evaluate(const extent_definition& d, std::int64_t& value) const {
+    // What was given for a quotient is not to be taken for its value.
+    if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
+    if (value < 0)
+      throw error(error_code::invalid_argument, d.text,
+                  {"the extent comes out as ", value, ": extents are not negative"});
+    return true;
+  }
+
+ private:
+  bool polynomial(const extent_definition& d, std::int64_t& value) const {
+    value = 0;
+    for (std::size_t k = 0; k < d.term_count; ++k) {
+      std::int64_t product = d.terms[k].factor, factor = 0;
+      bool fits = true;
+      for (const std::int64_t atom : d.terms[k].atoms) {
+        if (atom == 0) break;
+        if (!value_of_atom(d, atom, factor)) return false;
+        fits = fits && !__builtin_mul_overflow(product, factor, &product);
+      }
+      if (!fits || __builtin_add_overflow(value, product, &value))
+        throw error(error_code::resource_exhausted, d.text, "the extent is larger than any memory");
+    }
+    return true;
+  }
+
+  bool value_of_atom(const extent_definition& d, std::int64_t code, std::int64_t& value) const {
+    if (const std::int64_t* const known = find(code)) return value = *known, true;
+    for (std::size_t i = 0; i < d.atom_count; ++i)
+      if (d.atoms[i]->code == code && d.atoms[i]->numerator) return quotient(*d.atoms[i], value);
+    return false;
+  }
+
+  bool quotient(const extent_definition& d, std::int64_t& value) const {
+    using rounding = extent_definition::rounding;
+    std::int64_t n = 0, by = 0;
+    if (!polynomial(*d.numerator, n) || !polynomial(*d.denominator, by)) return false;
+    if (by <= 0 || n < 0 || (d.round == rounding::exact && n % by != 0))
+      throw error(error_code::invalid_argument, d.text,
+                  {"the extent is ", n, " / ", by, ", which is not a whole number"});
+    value = n / by + (d.round == rounding::up && n % by != 0);
+    return true;
+  }
+
+ protected:
+  sequence<std::pair<std::int64_t, std::int64_t>> known_;
+};
+
+}  // namespace weft::detail
+
+WEFT_COLD_END

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <weft/error.hpp>
+
+#ifdef WEFT_HAS_ZLIB
+  #include <zlib.h>
+#endif
+
+namespace weft {
+
+/// An image in PNG (W3C, Portable Network Graphics, 2nd edition): height x width pixels of 1 (grey), 3 (RGB) or 4 (RGBA)
+/// bytes, row after row from the top. Without zlib its data are stored and not compressed.
+inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels);
+
+namespace detail {
+
+inline std::uint32_t png_checksum(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> made{};
+    for (std::uint32_t value = 0; value < 256; ++value) {
+      std::uint32_t crc = value;
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1u) ? 0xedb88320u : 0u);
+      made[value] = crc;
+    }
+    return made;
+  }();
+  std::uint32_t crc = ~std::uint32_t{0};
+  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(c)) & 255u];
+  return ~crc;
+}
+
+template <class Word>
+void append_big_endian(std::string& to, Word word) {
+  for (std::size_t i = sizeof word; i-- > 0;) to += static_cast<char>((word >> (8 * i)) & 0xff);
+}
+
+inline void append_png_chunk(std::string& to, std::string_view type, std::string_view data) {
+  append_big_endian(to, static_cast<std::uint32_t>(data.size()));
+  const std::size_t begin = to.size();
+  to.append(type).append(data);
+  append_big_endian(to, png_checksum(std::string_view(to).substr(begin)));
+}
+
+/// In the format of zlib (RFC 1950).
+inline std::string compressed(const std::string& bytes) {
+#ifdef WEFT_HAS_ZLIB
+  uLongf size = ::compressBound(static_cast<uLong>(bytes.size()));
+  std::string packed(size, '\0');
+  if (::compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                  static_cast<uLong>(bytes.size()), 6) != Z_OK)
+    throw error(error_code::resource_exhausted, "png", "zlib has no memory to compress an image");
+  packed.resize(size);
+  return packed;
+#else
+  std::string stored = "\x78\x01";
+  std::size_t at = 0;
+  do {  // a block holds as many bytes as 16 bits count
+    const std::size_t size = bytes.size() - at < 65535 ? bytes.size() - at : 65535;
+    stored += at + size == bytes.size() ? '\1' : '\0';
+    for (const std::size_t word : {size, ~size}) {
+      stored += static_cast<char>(word & 0xff);
+      stored += static_cast<char>((word >> 8) & 0xff);
+    }
+    stored.append(bytes, at, size);
+    at += size;
+  } while (at < bytes.size());
+  std::uint32_t a = 1, b = 0;  // Adler-32
+  for (const char c : bytes) {
+    a = (a + static_cast<unsigned char>(c)) % 65521;
+    b = (b + a) % 65521;
+  }
+  append_big_endian(stored, (b << 16) | a);
+  return stored;
+#endif
+}
+
+}  // namespace detail
+
+inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels) {
+  const std::size_t row = width * channels;
+  constexpr std::size_t most = (std::size_t{1} << 31) - 1;
+  const bool fits = height > 0 && width > 0 && height <= most / (row + 1);
+  if (!fits || (channels != 1 && channels != 3 && channels != 4))
+    throw error(error_code::invalid_argument, "png",
+                {"an image has at least one pixel of 1, 3 or 4 channels, and less than 2 GiB, but is ", height, " x ",
+                 width, " x ", channels});
+  std::string header;
+  detail::append_big_endian(header, static_cast<std::uint32_t>(width));
+  detail::append_big_endian(header, static_cast<std::uint32_t>(height));
+  header += '\x8';                                          // bits
+  header += channels == 1 ? '\0' : channels == 3 ? '\2' : '\6';  // kind of colour
+  header.append(3, '\0');                                   // deflate, filters by row, not interlaced
+  std::string rows;
+  rows.reserve(height * (row + 1));
+  for (std::size_t y = 0; y < height; ++y) {
+    rows += '\0';  // not filtered
+    rows.append(reinterpret_cast<const char*>(pixels + y * row), row);
+  }
+  std::string image = "\x89PNG\r\n\x1a\n";
+  detail::append_png_chunk(image, "IHDR", header);
+  detail::append_png_chunk(image, "IDAT", detail::compressed(rows));
+  detail::append_png_chunk(image, "IEND", {});
+  return image;
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+/// Writes a message of Protocol Buffers, field by field, in their wire format (protobuf.dev/programming-guides/encoding).
+/// It knows no schema: the caller says each field's number and type.
+class protobuf_writer {
+ public:
+  /// int32, int64, uint64, bool and enumerations; a negative number takes ten bytes.
+  void add_integer(std::uint32_t field, std::int64_t value) {
+    add_key(field, varint);
+    add_varint(static_cast<std::uint64_t>(value));
+  }
+  /// double, and float: two types on the wire.
+  void add_number(std::uint32_t field, double value) {
+    add_key(field, eight_bytes);
+    add_fixed(std::bit_cast<std::uint64_t>(value));
+  }
+  void add_number(std::uint32_t field, float value) {
+    add_key(field, four_bytes);
+    add_fixed(std::bit_cast<std::uint32_t>(value));
+  }
+  /// string and bytes.
+  void add_text(std::uint32_t field, std::string_view value) {
+    add_key(field, length_delimited);
+    add_varint(value.size());
+    bytes_.append(value);
+  }
+  void add_message(std::uint32_t field, const protobuf_writer& message) { add_text(field, message.bytes_); }
+  /// One entry of a map<string, message>.
+  void add_entry(std::uint32_t field, std::string_view key, const protobuf_writer& message) {
+    protobuf_writer entry;
+    entry.add_text(1, key);
+    entry.add_message(2, message);
+    add_message(field, entry);
+  }
+  /// A packed `repeated double`.
+  void add_numbers(std::uint32_t field, const double* values, std::size_t count) {
+    add_key(field, length_delimited);
+    add_varint(8 * count);
+    for (std::size_t i = 0; i < count; ++i) add_fixed(std::bit_cast<std::uint64_t>(values[i]));
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  enum wire_type : std::uint32_t { varint = 0, eight_bytes = 1, length_delimited = 2, four_bytes = 5 };
+
+  void add_key(std::uint32_t field, wire_type type) { add_varint((std::uint64_t{field} << 3) | type); }
+  void add_varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>((value & 0x7f) | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+  template <class Word>
+  void add_fixed(Word word) {
+    for (std::size_t i = 0; i < sizeof word; ++i) bytes_ += static_cast<char>((word >> (8 * i)) & 0xff);
+  }
+
+  std::string bytes_;
+};
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// Adaptive subgradients (Duchi, Hazan and Singer 2011), as tf.train.AdagradOptimizer.
+struct adagrad {
+  hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1;
+
+  static constexpr const char* name = "adagrad";
+  static constexpr bool by_rows = true;
+  constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& accumulator, V gradient) const {
+    accumulator += gradient * gradient;
+    variable -= learning_rate * gradient / sqrt(accumulator);
+  }
+
+#include <weft/train/members.inc>
+};
+
+}  // namespace weft

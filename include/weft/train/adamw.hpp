@@ -1,0 +1,34 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// Adam with weight decay that is no part of the gradient (Loshchilov and Hutter 2019), as torch.optim.AdamW: a step
+/// takes learning_rate * weight_decay of the variable, and epsilon is added to the root of the corrected mean.
+struct adamw {
+  hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+
+  static constexpr const char* name = "adamw";
+  constexpr auto slots() const {
+    return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
+  }
+
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& beta1_power, V& beta2_power) const {
+    beta1_power *= beta1;
+    beta2_power *= beta2;
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
+    const V kept = V(1) - V(learning_rate) * V(weight_decay), rate = learning_rate / (V(1) - beta1_power);
+    const V root = sqrt(V(1) - beta2_power);
+    m += (gradient - m) * (V(1) - beta1);
+    v += (gradient * gradient - v) * (V(1) - beta2);
+    variable = kept * variable - rate * m / (sqrt(v) / root + epsilon);
+  }
+
+#include <weft/train/members.inc>
+};
+
+}  // namespace weft

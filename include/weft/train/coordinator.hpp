@@ -1,0 +1,118 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// Threads that end together (tf.train.Coordinator). Any of them, or their owner, requests the stop; the first
+/// exception is kept, and join() throws it.
+///
+///     coordinator together;
+///     together.start("reader", [&] { while (!together.should_stop()) read(); });
+///     ...
+///     together.request_stop();
+///     together.join(5s);
+///
+/// All functions may be called from any thread, but for join() and the destructor, which are the owner's.
+class coordinator {
+ public:
+  coordinator() = default;
+  coordinator(const coordinator&) = delete;
+  coordinator& operator=(const coordinator&) = delete;
+
+  /// Requests the stop and waits for the threads to end, however long they take: a thread cannot be ended from outside.
+  ~coordinator() {
+    request_stop();
+    for (entry& e : threads_) e.thread.join();
+  }
+
+  /// Runs `work` in a thread of its own. An exception that leaves it requests the stop and is kept, unless another one
+  /// was first. Throws failed_precondition after join().
+  void start(std::string name, std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    if (joined_)
+      throw error(error_code::failed_precondition, name, "the coordinator has been joined: make another one");
+    entry& e = threads_.emplace_back();
+    e.name = std::move(name);
+    ++running_;
+    e.thread = std::thread([this, work = std::move(work), number = threads_.size() - 1] {
+      try {
+        work();
+      } catch (...) {
+        request_stop(std::current_exception());
+      }
+      const std::lock_guard ending(mutex_);
+      threads_[number].ended = true;
+      --running_;
+      changed_.notify_all();
+    });
+  }
+
+  bool should_stop() const noexcept { return stop_.load(std::memory_order_acquire); }
+
+  /// Asks all threads to end. The first exception is kept; those that come after it, or after a stop without one, are
+  /// the consequences of the stop and are dropped.
+  void request_stop(std::exception_ptr why = nullptr) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (should_stop()) return;
+    why_ = std::move(why);
+    stop_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+
+  /// Sleeps until a stop is requested or the deadline; returns should_stop(). For threads that do something now and
+  /// then.
+  bool wait_for_stop(deadline until) {
+    std::unique_lock lock(mutex_);
+    while (!should_stop() && !until.expired()) detail::sleep(changed_, lock, until.remaining(std::chrono::hours(1)));
+    return should_stop();
+  }
+
+  /// Waits for the threads to end, and throws the exception that was kept. Throws deadline_exceeded that names the
+  /// threads which still run: they are waited for again by another join(), or by the destructor.
+  void join(deadline until) {
+    std::unique_lock lock(mutex_);
+    joined_ = true;
+    while (running_ > 0 && !until.expired()) detail::sleep(changed_, lock, until.remaining(std::chrono::hours(1)));
+    if (running_ > 0) {
+      std::string names;
+      for (const entry& e : threads_)
+        if (!e.ended) names += (names.empty() ? "" : ", ") + e.name;
+      throw error(error_code::deadline_exceeded, "coordinator",
+                  {"these threads have not ended in time: ", names,
+                   "; a thread asks should_stop() before each piece of work, and blocks with a deadline"});
+    }
+    std::vector<entry> ended = std::exchange(threads_, {});
+    lock.unlock();
+    for (entry& e : ended) e.thread.join();
+    if (const std::exception_ptr why = std::exchange(why_, nullptr)) std::rethrow_exception(why);
+  }
+
+ private:
+  struct entry {
+    std::string name;
+    std::thread thread{};
+    bool ended = false;
+  };
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> stop_{false};
+  std::exception_ptr why_;
+  std::vector<entry> threads_;
+  std::size_t running_ = 0;
+  bool joined_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,311 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/session/trace.hpp>
+#include <weft/train/run_hook.hpp>
+
+/// The hooks of a supervised run (tf.train.StopAtStepHook and its kin). Each function makes one.
+namespace weft {
+
+/// When something is done that is not done at every step: every so many steps, every so many seconds, or both.
+struct every {
+  std::int64_t steps = 0;            ///< 0: steps do not matter
+  std::chrono::milliseconds time{};  ///< 0: time does not matter
+
+  bool is_never() const { return steps <= 0 && time.count() <= 0; }
+};
+
+namespace detail {
+
+/// Says when `every` has passed since it last said so, or since begin() (tf.train.SecondOrStepTimer).
+class interval {
+ public:
+  explicit interval(every each) : each_(each) {}
+
+  void begin(std::int64_t step) {
+    last_step_ = step;
+    last_time_ = clock::now();
+  }
+  bool is_over(std::int64_t step) {
+    const bool over = (each_.steps > 0 && step - last_step_ >= each_.steps) ||
+                      (each_.time.count() > 0 && clock::now() - last_time_ >= each_.time);
+    if (over) begin(step);
+    return over;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  every each_;
+  std::int64_t last_step_ = 0;
+  clock::time_point last_time_ = clock::now();
+};
+
+class stop_hook final : public run_hook {
+ public:
+  explicit stop_hook(std::int64_t last) : last_(last) {}
+  void begin(run_control& run) override { check(run); }
+  void after_step(run_control& run, const step_report&) override { check(run); }
+
+ private:
+  void check(run_control& run) const {
+    if (run.global_step() >= last_) run.request_stop("step " + std::to_string(last_) + " is reached");
+  }
+  std::int64_t last_;
+};
+
+class call_hook final : public run_hook {
+ public:
+  call_hook(every each, std::function<void(run_control&, const step_report&)> what, bool at_end)
+      : interval_(each), what_(std::move(what)), at_end_(at_end) {}
+  void begin(run_control& run) override { interval_.begin(run.global_step()); }
+  void after_step(run_control& run, const step_report& report) override {
+    if (report.trained() && interval_.is_over(run.global_step())) {
+      what_(run, report);
+      called_at_ = run.global_step();
+    }
+  }
+  void end(run_control& run) override {
+    if (!at_end_ || called_at_ == run.global_step()) return;
+    const std::vector<step_report::scalar> none;
+    what_(run, step_report(run.global_step(), none, false));
+  }
+
+ private:
+  interval interval_;
+  std::function<void(run_control&, const step_report&)> what_;
+  bool at_end_;
+  std::int64_t called_at_ = -1;
+};
+
+class log_hook final : public run_hook {
+ public:
+  log_hook(every each, std::vector<std::pair<value, std::string>> watched, std::FILE* out)
+      : interval_(each), watched_(std::move(watched)), out_(out) {}
+  std::vector<std::pair<value, std::string>> watched() const override { return watched_; }
+  void begin(run_control& run) override {
+    interval_.begin(run.global_step());
+    since(run.global_step());
+  }
+  void after_step(run_control& run, const step_report& report) override {
+    const std::int64_t step = run.global_step();
+    if (!report.trained() || !interval_.is_over(step)) return;
+    std::string line = "step " + std::to_string(step);
+    char number[64];
+    for (const auto& [of, name] : watched_)
+      if (const double* x = report.find(of)) {
+        std::snprintf(number, sizeof number, " = %.6g", *x);
+        line += ", " + name + number;
+      }
+    const double seconds = std::chrono::duration<double>(clock::now() - since_time_).count();
+    std::snprintf(number, sizeof number, " (%.1f steps/s)", static_cast<double>(step - since_step_) / seconds);
+    std::fprintf(out_, "%s%s\n", line.c_str(), number);
+    std::fflush(out_);
+    since(step);
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  void since(std::int64_t step) {
+    since_step_ = step;
+    since_time_ = clock::now();
+  }
+  interval interval_;
+  std::vector<std::pair<value, std::string>> watched_;
+  std::FILE* out_;
+  std::int64_t since_step_ = 0;
+  clock::time_point since_time_{};
+};
+
+class nan_hook final : public run_hook {
+ public:
+  nan_hook(value of, std::string name, bool throws) : of_(of), name_(std::move(name)), throws_(throws) {}
+  std::vector<std::pair<value, std::string>> watched() const override { return {{of_, name_}}; }
+  void after_step(run_control& run, const step_report& report) override {
+    const double* const x = report.find(of_);
+    if (!x || std::isfinite(*x)) return;
+    const std::string what = name_ + " is " + (std::isnan(*x) ? "not a number" : "infinite") + " at step " +
+                             std::to_string(run.global_step());
+    if (throws_)
+      throw error(error_code::out_of_range, "nan_guard",
+                  {what, ": take a smaller learning rate, clip the gradients, or look for log and / of zero"});
+    run.request_stop(what);
+  }
+
+ private:
+  value of_;
+  std::string name_;
+  bool throws_;
+};
+
+class early_stop_hook final : public run_hook {
+ public:
+  early_stop_hook(every each, std::function<double()> measure, std::int64_t patience, double least, bool rises)
+      : interval_(each), measure_(std::move(measure)), patience_(patience), least_(least), sign_(rises ? 1 : -1) {}
+  void begin(run_control& run) override { interval_.begin(run.global_step()); }
+  void after_step(run_control& run, const step_report& report) override {
+    if (!report.trained() || !interval_.is_over(run.global_step())) return;
+    const double now = sign_ * measure_();
+    if (!best_ || now > *best_ + least_) {
+      best_ = now;
+      without_ = 0;
+    } else if (++without_ >= patience_) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%.6g", sign_ * *best_);
+      run.request_stop("no better than " + std::string(number) + " in the last " + std::to_string(without_) +
+                       " measurements");
+    }
+  }
+
+ private:
+  interval interval_;
+  std::function<double()> measure_;
+  std::int64_t patience_, without_ = 0;
+  double least_, sign_;
+  std::optional<double> best_;
+};
+
+class plateau_hook final : public run_hook {
+ public:
+  plateau_hook(every each, std::function<double()> measure, std::function<bool()> reduce, std::int64_t patience,
+               double least, bool rises)
+      : interval_(each),
+        measure_(std::move(measure)),
+        reduce_(std::move(reduce)),
+        patience_(patience),
+        least_(least),
+        sign_(rises ? 1 : -1) {}
+  void begin(run_control& run) override { interval_.begin(run.global_step()); }
+  void after_step(run_control& run, const step_report& report) override {
+    if (!report.trained() || !interval_.is_over(run.global_step())) return;
+    const double now = sign_ * measure_();
+    if (!best_ || now > *best_ + least_) {
+      best_ = now;
+      without_ = 0;
+    } else if (++without_ > patience_ && reduce_()) {
+      without_ = 0;
+    }
+  }
+
+ private:
+  interval interval_;
+  std::function<double()> measure_;
+  std::function<bool()> reduce_;
+  std::int64_t patience_, without_ = 0;
+  double least_, sign_;
+  std::optional<double> best_;
+};
+
+class profile_hook final : public run_hook {
+ public:
+  profile_hook(session& s, every each, std::string prefix) : session_(s), interval_(each), prefix_(std::move(prefix)) {}
+  void begin(run_control& run) override { interval_.begin(run.global_step()); }
+  void before_step(run_control&) override {
+    if (due_) trace_.emplace(session_);
+  }
+  void after_step(run_control& run, const step_report& report) override {
+    if (trace_) {
+      trace_->write(prefix_ + "-" + std::to_string(run.global_step()) + ".json");
+      trace_.reset();
+      due_ = false;
+    }
+    if (report.trained() && interval_.is_over(run.global_step())) due_ = true;
+  }
+
+ private:
+  session& session_;
+  interval interval_;
+  std::string prefix_;
+  bool due_ = false;
+  std::optional<trace> trace_;
+};
+
+}  // namespace detail
+
+using hook = std::shared_ptr<run_hook>;
+
+/// Ends the run once `last` updates have been made, those before it was restored included (tf.train.StopAtStepHook).
+inline hook stop_at_step(std::int64_t last) { return std::make_shared<detail::stop_hook>(last); }
+
+/// Calls `what` every so often after a step that trains; with `at_end` once more at the end of the run, unless the last
+/// step has just had its call. So evaluation is done, or whatever else: what(run_control&, const step_report&).
+inline hook call_every(every each, std::function<void(run_control&, const step_report&)> what, bool at_end = false) {
+  return std::make_shared<detail::call_hook>(each, std::move(what), at_end);
+}
+
+/// Writes a line every so often: the step, the watched values under their names, the speed since the last line
+/// (tf.train.LoggingTensorHook and StepCounterHook).
+///
+///     log_every({.steps = 100}, {{loss.id(), "cost"}, {accuracy.id(), "accuracy"}})
+inline hook log_every(every each, std::vector<std::pair<value, std::string>> watched, std::FILE* out = stderr) {
+  return std::make_shared<detail::log_hook>(each, std::move(watched), out);
+}
+
+enum class on_nan : unsigned char { throws, stops };
+
+/// Throws out_of_range as soon as the node's value is not finite, or ends the run (tf.train.NanTensorHook). No
+/// checkpoint is written of a step whose guard throws.
+template <class T>
+hook nan_guard(const node<T>& watched, std::string name = "the loss", on_nan then = on_nan::throws) {
+  return std::make_shared<detail::nan_hook>(watched.id(), std::move(name), then == on_nan::throws);
+}
+
+struct early_stop_options {
+  std::int64_t patience = 5;  ///< measurements in a row that bring nothing better
+  double least_change = 0;    ///< what is better by less counts for nothing
+  bool higher_is_better = false;
+};
+
+/// Ends the run when what `measure` returns, a validation loss say, has not become better for a while. It is called
+/// every so often (tf.contrib.estimator.stop_if_no_decrease_hook).
+inline hook early_stop(every each, std::function<double()> measure, early_stop_options options = {}) {
+  return std::make_shared<detail::early_stop_hook>(each, std::move(measure), options.patience, options.least_change,
+                                                   options.higher_is_better);
+}
+
+struct plateau_options {
+  double factor = 0.1;         ///< the rate is multiplied by it
+  std::int64_t patience = 10;  ///< measurements in a row that may bring nothing better before it is
+  double least_change = 0;     ///< what is better by less counts for nothing
+  double least_rate = 0;       ///< the rate becomes no smaller
+  bool higher_is_better = false;
+};
+
+/// Lowers a learning rate when what `measure` returns has not become better for a while: more than `patience`
+/// measurements in a row (torch.optim.lr_scheduler.ReduceLROnPlateau with an absolute threshold). The rate is a
+/// variable that is not trained, so a checkpoint keeps it.
+///
+///     auto rate = variable<float>(g, "learning_rate", 0.1f, variable_kind::local);
+///     auto train = adam{.learning_rate = rate}.minimize(loss);
+///     ... {reduce_on_plateau({.steps = 100}, [&] { return validation_loss(); }, s, rate)}
+template <class T, class Dev>
+hook reduce_on_plateau(every each, std::function<double()> measure, session& s,
+                       const variable_node<T, dims<>, Dev>& rate, plateau_options options = {}) {
+  const auto reduce = [&s, rate, options] {
+    const double now = static_cast<double>(s.get(rate)), next = std::max(now * options.factor, options.least_rate);
+    if (next >= now) return false;
+    s.set(rate, static_cast<T>(next));
+    return true;
+  };
+  return std::make_shared<detail::plateau_hook>(each, std::move(measure), reduce, options.patience,
+                                                options.least_change, options.higher_is_better);
+}
+
+/// Records the kernels of one step every so often, and writes them to `prefix-<step>.json` for chrome://tracing
+/// (tf.train.ProfilerHook). Of a replicated session it takes local().
+inline hook profile_every(session& s, every each, std::string prefix) {
+  return std::make_shared<detail::profile_hook>(s, each, std::move(prefix));
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// Adam with decoupled weight decay whose rate for each variable is in proportion to its norm (You et al. 2020,
+/// algorithm 2). Where the variable or its direction is 0 the rate is learning_rate alone.
+struct lamb {
+  hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
+
+  static constexpr const char* name = "lamb";
+  constexpr auto slots() const {
+    return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
+  }
+
+  template <class V>
+  WEFT_HOST_DEVICE void advance(V& beta1_power, V& beta2_power) const {
+    beta1_power *= beta1;
+    beta2_power *= beta2;
+  }
+  template <class V>
+  auto norms(V variable, V m, V v, V beta1_power, V beta2_power, V gradient) const {
+    return norm_list{variable, direction(variable, m, v, beta1_power, beta2_power, gradient)};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& m, V& v, V beta1_power, V beta2_power, V gradient, V length,
+                               V length_of_direction) const {
+    const V d = direction(variable, m, v, beta1_power, beta2_power, gradient);
+    const V ratio = length > V(0) && length_of_direction > V(0) ? length / length_of_direction : V(1);
+    variable -= learning_rate * ratio * d;
+  }
+
+#include <weft/train/members.inc>
+
+ private:
+  /// Brings the means to their values of the step.
+  template <class V>
+  WEFT_HOST_DEVICE V direction(V variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
+    m += (gradient - m) * (V(1) - beta1);
+    v += (gradient * gradient - v) * (V(1) - beta2);
+    return m / (V(1) - beta1_power) / (sqrt(v / (V(1) - beta2_power)) + epsilon) + weight_decay * variable;
+  }
+};
+
+}  // namespace weft

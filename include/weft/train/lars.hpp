@@ -1,0 +1,30 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// Momentum whose rate for each variable is in proportion to its norm (You, Gitman and Ginsburg 2017, algorithm 1).
+/// Where the variable or its gradient is 0 the rate is learning_rate alone.
+struct lars {
+  hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust = 0.001;
+
+  static constexpr const char* name = "lars";
+  constexpr auto slots() const { return slot_list{slot("velocity")}; }
+
+  template <class V>
+  auto norms(V variable, V, V gradient) const {
+    return norm_list{variable, gradient};
+  }
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& velocity, V gradient, V length, V slope) const {
+    const V ratio = trust * length / (slope + weight_decay * length);
+    const V rate = learning_rate * (length > V(0) && slope > V(0) ? ratio : V(1));
+    velocity = momentum * velocity + rate * (gradient + weight_decay * variable);
+    variable -= velocity;
+  }
+
+#include <weft/train/members.inc>
+};
+
+}  // namespace weft

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// AdaGrad and then, exactly, the pull of l1 and l2 towards 0 (Duchi and Singer 2009), as
+/// tf.train.ProximalAdagradOptimizer.
+struct proximal_adagrad {
+  hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1, l1 = 0, l2 = 0;
+
+  static constexpr const char* name = "proximal_adagrad";
+  static constexpr bool by_rows = true;
+  constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& accumulator, V gradient) const {
+    accumulator += gradient * gradient;
+    const V rate = learning_rate / sqrt(accumulator), there = variable - rate * gradient, pull = rate * l1;
+    variable = (max(V(0), there - pull) + min(V(0), there + pull)) / (V(1) + rate * l2);
+  }
+
+#include <weft/train/members.inc>
+};
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <weft/train/optimizer.hpp>
+
+namespace weft {
+
+/// Divides each gradient by the root of a running mean of its squares (Tieleman and Hinton 2012), as
+/// tf.train.RMSPropOptimizer: the mean begins at 1, epsilon is added to it under the root.
+struct rmsprop {
+  hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
+
+  static constexpr const char* name = "rmsprop";
+  static constexpr bool by_rows = true;
+  constexpr auto slots() const { return slot_list{slot("rms", 1), slot("momentum")}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& rms, V& velocity, V gradient) const {
+    rms += (gradient * gradient - rms) * (V(1) - decay);
+    velocity = momentum * velocity + learning_rate * gradient / sqrt(rms + epsilon);
+    variable -= velocity;
+  }
+
+#include <weft/train/members.inc>
+};
+
+/// The same by an estimate of the variance: without the square of the running mean (Graves 2013), as
+/// tf.train.RMSPropOptimizer(centered=True).
+struct centered_rmsprop {
+  hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
+
+  static constexpr const char* name = "centered_rmsprop";
+  static constexpr bool by_rows = true;
+  constexpr auto slots() const { return slot_list{slot("rms", 1), slot("mg"), slot("momentum")}; }
+
+  template <class V>
+  WEFT_HOST_DEVICE void update(V& variable, V& rms, V& mean, V& velocity, V gradient) const {
+    rms += (gradient * gradient - rms) * (V(1) - decay);
+    mean += (gradient - mean) * (V(1) - decay);
+    velocity = momentum * velocity + learning_rate * gradient / sqrt(rms - mean * mean + epsilon);
+    variable -= velocity;
+  }
+
+#include <weft/train/members.inc>
+};
+
+}  // namespace weft

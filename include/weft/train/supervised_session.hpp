@@ -1,0 +1,273 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/session/session.hpp>
+#include <weft/train/coordinator.hpp>
+#include <weft/train/hooks.hpp>
+#include <weft/train/signals.hpp>
+
+namespace weft {
+
+/// How a run is kept beyond its process. A saver's run_checkpoints() makes one; without functions nothing is kept.
+struct run_checkpoints {
+  /// Restores the latest checkpoint and returns its step; -1 where there is none.
+  std::function<std::int64_t()> restore;
+  /// Writes a checkpoint of this step. May return before it is on the disk.
+  std::function<void(std::int64_t step)> save;
+  /// Waits until all of them are on the disk.
+  std::function<void(deadline)> flush;
+};
+
+struct run_options {
+  run_checkpoints checkpoints{};
+  every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is written at the end in any case
+  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers one does
+  bool handle_signals = true;                    ///< SIGINT and SIGTERM end the run after the step that they meet
+};
+
+template <class Run, class Step, class Fetches>
+class supervised_step;
+
+/// A run that survives its process (tf.train.Supervisor, tf.train.MonitoredTrainingSession): it goes on from the latest
+/// checkpoint or begins anew, calls hooks around each step, writes checkpoints, and ends in order: when a hook says so,
+/// at SIGINT and SIGTERM, or by close(), with a last checkpoint.
+///
+///     session s(g);
+///     supervised_session run(s, {.checkpoints = ...}, {stop_at_step(10000), log_every({.steps = 100}, {{loss.id(),
+///     "cost"}})}); auto step = run.prepare(fetch(loss, train), feed(images, labels)); while (!run.should_stop())
+///     step(x, y); run.close();
+///
+/// Session is a session or a replicated_session, which must outlive the run. An exception that leaves a step goes to
+/// the caller; a run that is destroyed without close() writes no last checkpoint. One thread at a time may use it.
+template <class Session>
+class supervised_session final : private run_control {
+ public:
+  /// Restores, or leaves the variables as they were initialised, and calls the hooks' begin(). Throws what restoring
+  /// and the hooks throw.
+  explicit supervised_session(Session& s, run_options options = {}, std::vector<hook> hooks = {})
+      : session_(s), options_(std::move(options)), hooks_(std::move(hooks)), saved_(options_.save) {
+    for (const hook& h : hooks_)
+      if (!h)
+        throw error(error_code::invalid_argument, "supervised_session",
+                    "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
+    const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
+    first_step_ = restored;
+    if (restored >= 0) steps_ = last_saved_ = restored;
+    saved_.begin(global_step());
+    for (const hook& h : hooks_) h->begin(*this);
+  }
+  supervised_session(const supervised_session&) = delete;
+  supervised_session& operator=(const supervised_session&) = delete;
+
+  /// The step of the checkpoint from which the run went on; -1 where it began anew.
+  std::int64_t restored_step() const { return first_step_; }
+  /// Updates that have been made, those before the restored checkpoint included; on a cluster by all workers.
+  std::int64_t global_step() const override {
+    if constexpr (is_replicated)
+      return session_.global_step();
+    else
+      return steps_;
+  }
+
+  /// Whether the run is to end: a hook, the coordinator, a signal or close() says so.
+  bool should_stop() {
+    if (!stopped_ && options_.handle_signals)
+      if (const int number = signals_.received()) request_stop(number == SIGINT ? "SIGINT" : "SIGTERM");
+    return stopped_ || coordinator_.should_stop();
+  }
+  void request_stop(const std::string& reason) override {
+    if (stopped_) return;
+    stopped_ = true;
+    reason_ = reason;
+  }
+  /// Why the run ends, in words; empty while it does not.
+  const std::string& stop_reason() const { return reason_; }
+  /// The signal that ended the run, for a program's exit status; 0: none did.
+  int signal() const { return options_.handle_signals ? signals_.received() : 0; }
+
+  /// Threads that end with the run: readers, evaluators. An exception of one ends the run; close() throws it.
+  coordinator& threads() { return coordinator_; }
+
+  void save_checkpoint() override {
+    if (!options_.is_chief || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    options_.checkpoints.save(global_step());
+    last_saved_ = global_step();
+    saved_.begin(last_saved_);
+  }
+
+  /// Plans a step. One that trains must fetch what the hooks watch: throws failed_precondition that names what is
+  /// missing.
+  template <class... F, class... P>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    return supervised_step<supervised_session, decltype(session_.prepare(fetches, feeds)), fetch_list<F...>>(
+        *this, session_.prepare(fetches, feeds), fetches);
+  }
+  template <class... F>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches) {
+    return prepare(fetches, feed_list<>{});
+  }
+
+  /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads; of a replicated session finish(),
+  /// before the checkpoint. All of it by the deadline: throws deadline_exceeded that names what has not ended, and the
+  /// first exception of a thread. A second call does what the first has left.
+  void close(deadline until = std::chrono::seconds(120)) {
+    if (closed_) return;
+    request_stop("close()");
+    coordinator_.request_stop();
+    coordinator_.join(until);
+    if (!std::exchange(ended_, true))
+      for (const hook& h : hooks_) h->end(*this);
+    if constexpr (is_replicated) session_.finish(until);
+    save_checkpoint();
+    if (options_.checkpoints.flush) options_.checkpoints.flush(until);
+    closed_ = true;
+  }
+
+ private:
+  template <class Run, class Step, class Fetches>
+  friend class supervised_step;
+  static constexpr bool is_replicated = requires(Session & s) { s.local(); };
+
+  bool is_chief() const override { return options_.is_chief; }
+  const graph& graph_of_session() const {
+    if constexpr (is_replicated)
+      return session_.local().of();
+    else
+      return session_.of();
+  }
+
+  void before_step() {
+    if (closed_ || stopped_)
+      throw error(error_code::failed_precondition, "supervised_session",
+                  {"a step is called after the run has ended (", reason_, "): ask should_stop() before each step"});
+    for (const hook& h : hooks_) h->before_step(*this);
+  }
+  void after_step(const std::vector<step_report::scalar>& scalars, bool trained) {
+    if (trained) ++steps_;
+    const step_report report(global_step(), scalars, trained);
+    for (const hook& h : hooks_) h->after_step(*this, report);
+    if (trained && saved_.is_over(global_step())) save_checkpoint();
+  }
+
+  Session& session_;
+  run_options options_;
+  std::vector<hook> hooks_;
+  detail::interval saved_;
+  stop_signals signals_;
+  coordinator coordinator_;
+  std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1;
+  bool stopped_ = false, ended_ = false, closed_ = false;
+  std::string reason_;
+};
+
+namespace detail {
+
+/// Whether nodes that are run for their effect make an update of a variable.
+inline bool any_trains(const graph& g, std::vector<std::uint32_t> targets) {
+  while (!targets.empty()) {
+    const graph_node& n = g[targets.back()];
+    targets.pop_back();
+    if (n.def.op->update) return true;
+    for (std::size_t i = 0; i < n.control.size(); ++i) targets.push_back(n.control[i]);
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// A step of a supervised run: called as the session's own step is, with the hooks around it.
+template <class Run, class Step, class... F>
+class supervised_step<Run, Step, fetch_list<F...>> {
+ public:
+  supervised_step(Run& run, Step step, const fetch_list<F...>& fetches) : run_(run), step_(std::move(step)) {
+    std::vector<std::uint32_t> targets;
+    std::apply([&](const auto&... f) { (note(f, targets), ...); }, fetches.fetched);
+    trains_ = detail::any_trains(run_.graph_of_session(), std::move(targets));
+    if (trains_) check_watched();
+  }
+
+  /// Throws what the step and the hooks throw; failed_precondition after the run's end.
+  template <class... X>
+  auto operator()(const X&... x) {
+    run_.before_step();
+    auto results = step_(x...);
+    report(results);
+    return results;
+  }
+
+  /// The two halves of a step of a replicated session.
+  template <class... X>
+  requires requires(Step& s) { s.exchange(); }
+  auto compute(const X&... x) {
+    run_.before_step();
+    return step_.compute(x...);
+  }
+  template <class... Until>
+  requires requires(Step& s) { s.exchange(); }
+  auto exchange(const Until&... until) {
+    auto results = step_.exchange(until...);
+    report(results);
+    return results;
+  }
+
+  std::string explain() const { return step_.explain(); }
+
+ private:
+  template <class X>
+  void note(const X& fetched, std::vector<std::uint32_t>& targets) {
+    if constexpr (std::is_same_v<X, effect>)
+      targets.push_back(fetched.erased().id().node);
+    else if constexpr (is_scalar<X>)
+      scalars_.push_back({fetched.id(), 0});
+  }
+  template <class X>
+  static constexpr bool is_scalar = [] {
+    if constexpr (is_node<X>)
+      return dims_t<X>::rank == 0 && detail::is_number<value_t<X>>;
+    else
+      return false;
+  }();
+
+  void check_watched() const {
+    for (const hook& h : run_.hooks_)
+      for (const auto& [of, name] : h->watched()) {
+        bool found = false;
+        for (const step_report::scalar& s : scalars_) found |= s.of == of;
+        if (!found)
+          throw error(error_code::failed_precondition, "supervised_session",
+                      {"a hook watches ", name, " (", run_.graph_of_session()[of.node].name,
+                       "), which this step does not fetch: add it to fetch(...)"});
+      }
+  }
+
+  template <class Results>
+  void report(const Results& results) {
+    std::size_t next = 0;
+    const auto take = [&]<class X>(const auto& result) {
+      if constexpr (is_scalar<X>) scalars_[next++].number = static_cast<double>(result);
+    };
+    if constexpr (sizeof...(F) == 1)
+      (take.template operator()<F>(results), ...);
+    else
+      std::apply([&](const auto&... result) { (take.template operator()<F>(result), ...); }, results);
+    run_.after_step(scalars_, trains_);
+  }
+
+  Run& run_;
+  Step step_;
+  std::vector<step_report::scalar> scalars_;
+  bool trains_ = false;
+};
+
+}  // namespace weft

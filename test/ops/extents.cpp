@@ -1,0 +1,113 @@
+#include <numeric>
+#include <weft/ops/reshape.hpp>
+#include <weft/ops/scan.hpp>
+
+#include "elements.hpp"
+#include "errors.hpp"
+#include "gradient_check.hpp"
+
+// Extents that are named, computed or inferred, and what is made of them.
+
+using namespace weft;
+using test::check_elements;
+
+namespace {
+
+template <class D>
+tensor<float, D> counting(const shape& extents) {
+  tensor<float, D> x(extents);
+  std::iota(x.data(), x.data() + x.elements(), 0.0f);
+  return x;
+}
+
+using steps = dims<dyn<"b">, dyn<"t">, 2>;
+using rows = dims<dyn<"b"> * dyn<"t">, 2>;
+
+template <class X>
+void check_extents(const X& x, const shape& extents) {
+  BOOST_CHECK_MESSAGE(x.extents() == extents, to_string(x.extents()) << " is not " << to_string(extents));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(types_of_reshaped_values) {
+  graph g;
+  const auto x = placeholder<float, steps>(g);
+  const auto spec = [](const auto& y) { return dims_t<std::remove_cvref_t<decltype(y)>>::spec; };
+  BOOST_CHECK(spec(reshape<dims<-1, 2>>(x)) == rows::spec);
+  BOOST_CHECK(spec(reshape<steps>(reshape<rows>(x))) == steps::spec);
+  BOOST_CHECK((spec(reshape<dims<dyn<"b">, -1>>(x)) == dims<dyn<"b">, dyn<"t"> * extent<2>>::spec));
+  BOOST_CHECK((spec(reshape<dims<2, -1, dyn<"b">>>(x)) == dims<2, dyn<"t">, dyn<"b">>::spec));
+  BOOST_CHECK((spec(reshape<dims<-1>>(tensor<float, dims<2, 3>>())) == shape(6)));
+  // A quotient that is multiplied again is what was divided.
+  const auto thirds = reshape<dims<-1, 3>>(x);
+  BOOST_CHECK(spec(reshape<dims<-1, 2>>(thirds)) == rows::spec);
+  BOOST_CHECK(spec(reshape<steps>(thirds)) == steps::spec);
+  static_assert(reshape_changes_elements<dims<dyn<"b"> + extent<1>, 2>, dims<dyn<"b">, 2>>::value);
+  static_assert(!reshape_changes_elements<dims<dyn<"b"> + extent<1>, 2>, dims<dyn<"b"> * extent<2> + extent<2>>>::value);
+}
+
+BOOST_AUTO_TEST_CASE(reshaped_tensors) {
+  const auto x = counting<steps>(shape(3, 2, 2));
+  check_extents(reshape<rows>(x), shape(6, 2));
+  check_extents(reshape<dims<-1, 4>>(x), shape(3, 4));
+  check_extents(reshape<dims<4, -1>>(x * 2.0f), shape(4, 3));
+  check_elements(reshape<dims<4, -1>>(x * 2.0f), {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22});
+  check_extents(reshape<steps>(reshape<rows>(x), shape(2, 3, 2)), shape(2, 3, 2));
+  check_extents(reshape<dims<dyn<"b">, 4>>(counting<dims<dyn<"b"> * extent<2>, 2>>(shape(6, 2))), shape(3, 4));
+  check_extents(reshape<dims<-1, 2>>(counting<steps>(shape(0, 2, 2))), shape(0, 2));
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(reshape<dims<-1, 5>>(x)); }),
+             "the extent is 12 / 5, which is not a whole number");
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { static_cast<void>(reshape<steps>(reshape<rows>(x), shape(2, 2, 2))); }),
+             "[6, 2] has 12, [2, 2, 2] 8");
+}
+
+BOOST_AUTO_TEST_CASE(reshaped_in_a_step) {
+  graph g;
+  const auto x = placeholder<float, steps>(g, "x");
+  const auto w = placeholder<float, dims<2, 3>>(g, "w");
+  const auto flat = matmul(reshape<dims<-1, 2>>(x), w);
+  const auto y = reshape<dims<dyn<"b">, dyn<"t">, 3>>(flat);
+  const auto [dx] = gradients(sum(y * y), x);
+  session s{g, {.threads = 1}};
+  const tensor<float, dims<2, 3>> weights{1, 0, 2, 0, 1, 1};
+  for (const auto& [b, t] : {std::pair(2, 3), std::pair(5, 1), std::pair(0, 4)}) {
+    const auto a = counting<steps>(shape(b, t, 2));
+    const auto [yy, d] = s.run(fetch(y, dx), with(x, a), with(w, weights));
+    check_extents(yy, shape(b, t, 3));
+    check_extents(d, shape(b, t, 2));
+    for (int i = 0; i < b; ++i)
+      for (int k = 0; k < t; ++k) {
+        const float p = a(i, k, 0), q = a(i, k, 1);
+        BOOST_CHECK_EQUAL(yy(i, k, 2), 2 * p + q);
+        BOOST_CHECK_EQUAL(d(i, k, 0), 2 * (p + 2 * (2 * p + q)));
+        BOOST_CHECK_EQUAL(d(i, k, 1), 2 * (q + (2 * p + q)));
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(extents_that_nothing_tells) {
+  graph g;
+  const auto x = placeholder<float, rows>(g, "x");
+  const auto y = reshape<steps>(x);
+  session s{g, {.threads = 1}};
+  CHECK_SAYS(test::failure(error_code::failed_precondition,
+                           [&] { static_cast<void>(s.run(fetch(y), with(x, counting<rows>(shape(6, 2))))); }),
+             "the extent b is not known: feed a value that has it, or g.set(dyn<\"b\">, n)");
+  g.set(dyn<"b">, 2);
+  g.set(dyn<"t">, 3);
+  session again{g, {.threads = 1}};
+  check_extents(again.run(fetch(y), with(x, counting<rows>(shape(6, 2)))), shape(2, 3, 2));
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { static_cast<void>(again.run(fetch(y), with(x, counting<rows>(shape(4, 2))))); }),
+             "b * t");
+}
+
+BOOST_AUTO_TEST_CASE(derivatives_of_reshapes) {
+  gradient_check check;
+  const auto x = check.input<steps>(-1, 1, shape(2, 3, 2));
+  check("joined axes", tanh(reshape<rows>(x)) * reshape<dims<-1, 2>>(x), 3);
+  check("and back", reshape<steps>(tanh(reshape<dims<-1, 2>>(x))) * x, 2);
+  check("a quotient", cumsum<0>(reshape<dims<-1, 3>>(x)) * reshape<dims<-1, 3>>(x), 2);
+}

@@ -1,0 +1,209 @@
+#include <boost/test/unit_test.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+#include <weft/ops/gather.hpp>
+#include <weft/train/all_optimizers.hpp>
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+// As make_optimizer_values.py and make_norm_values.py have them.
+template <class T>
+tensor<T, dims<4>> gradient_of(int step) {
+  tensor<T, dims<4>> g;
+  const double sizes[] = {1, 0x1p-10, 0x1p6, 0x1p-20};
+  for (int i = 0; i < 4; ++i)
+    g(i) = static_cast<T>((step + i) % 7 == 3 ? 0 : ((step * 7919 + i * 31) % 257 - 128) / 64.0 * sizes[i]);
+  return g;
+}
+using table = dims<7, 3>;
+using batch = dims<dyn<"batch">>;
+using rows = dims<dyn<"batch">, 3>;
+tensor<std::int32_t, batch> numbers_of(int step) {
+  const int counts[] = {5, 1, 0, 6};
+  tensor<std::int32_t, batch> n(shape{counts[step % 4]});
+  for (int i = 0; i < static_cast<int>(n.elements()); ++i) n.data()[i] = (i * i + step * 3) % 6;
+  return n;
+}
+tensor<float, rows> weights_of(int step, std::size_t count) {
+  tensor<float, rows> x(shape(static_cast<std::int64_t>(count), 3));
+  for (int i = 0; i < static_cast<int>(x.elements()); ++i)
+    x.data()[i] = static_cast<float>((step * 31 + i / 3 * 7 + i % 3 * 13) % 17 - 8) / 16;
+  return x;
+}
+
+/// Reads as many numbers as there are values: how far the two are apart at most, in proportion to 1 and the number.
+template <class T>
+double distance(std::istream& in, const T* values, std::size_t count) {
+  double most = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string word;
+    BOOST_REQUIRE((in >> word));
+    const double expected = std::strtod(word.c_str(), nullptr);
+    const double apart = std::abs(static_cast<double>(values[i]) - expected) / std::max(1.0, std::abs(expected));
+    most = apart <= most ? most : apart;  // also where one is not a number
+  }
+  return most;
+}
+
+template <class T, class Optimizer>
+double distance_of(std::istream& in, const Optimizer& optimizer, int steps = 50) {
+  graph g;
+  const auto w = variable(g, "w", tensor<T, dims<4>>{1, -0.5, 3, 0.25});
+  const auto x = placeholder<T, dims<4>>(g, "x");
+  const auto train = optimizer.minimize(sum(w * x));
+  session s(g, {.threads = 1});
+  auto step = s.prepare(fetch(train), feed(x));
+  double most = 0;
+  for (int t = 0; t < steps; ++t) {
+    step(gradient_of<T>(t));
+    most = std::max(most, distance(in, s.get(w).data(), 4));
+  }
+  return most;
+}
+
+template <class Optimizer>
+double distance_by_rows(std::istream& in, const Optimizer& optimizer) {
+  graph g;
+  const auto w = variable<float, table>(g, "w");
+  const auto n = placeholder<std::int32_t, batch>(g, "n");
+  const auto x = placeholder<float, rows>(g, "x");
+  const auto train = optimizer.minimize(sum(gather(w, n) * x));
+  session s(g, {.threads = 2});
+  tensor<float, table> first;
+  for (int i = 0; i < 21; ++i) first.data()[i] = static_cast<float>(i - 10) / 4;
+  s.set(w, first);
+  auto step = s.prepare(fetch(train), feed(n, x));
+  double most = 0;
+  for (int t = 0; t < 50; ++t) {
+    const auto a = numbers_of(t);
+    step(a, weights_of(t, a.elements()));
+    if (t % 5 == 4) most = std::max(most, distance(in, s.get(w).data(), 21));
+  }
+  BOOST_TEST(step.explain().find("scatter_add") == std::string::npos);  // by rows, indeed
+  return most;
+}
+
+std::ifstream opened(const std::string& file) {
+  std::ifstream in(TEST_DATA "/train/" + file);
+  BOOST_REQUIRE_MESSAGE(in, file << " cannot be read");
+  std::string line;
+  if (in.peek() == '#') std::getline(in, line);
+  return in;
+}
+
+template <class Optimizer>
+void check(std::istream& in, const std::string& form, const std::string& name, const Optimizer& optimizer) {
+  std::string type;
+  if (form == "dense") in >> type;
+  const double apart = form == "rows"     ? distance_by_rows(in, optimizer)
+                       : type == "double" ? distance_of<double>(in, optimizer)
+                                          : distance_of<float>(in, optimizer);
+  BOOST_TEST_MESSAGE(form << " " << name << " " << type << ": " << apart);
+  BOOST_CHECK_MESSAGE(apart <= (type == "double" ? 1e-13 : 4e-6), form << " " << name << " " << type << ": " << apart);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(optimizers_are_tensorflows_over_50_steps_dense_and_by_rows) {
+  std::ifstream in = opened("tensorflow_optimizer_values.txt");
+  std::string form, name;
+  int cases = 0;
+  for (; in >> form >> name; ++cases) {
+    if (name == "rmsprop")
+      check(in, form, name, rmsprop{0.0625, 0.75, 0.5, 0x1p-10});
+    else if (name == "centered_rmsprop")
+      check(in, form, name, centered_rmsprop{0.0625, 0.75, 0.5, 0x1p-10});
+    else if (name == "adagrad")
+      check(in, form, name, adagrad{0.25, 0.5});
+    else if (name == "adadelta")
+      check(in, form, name, adadelta{0.75, 0.875, 0x1p-10});
+    else if (name == "nesterov_momentum")
+      check(in, form, name, nesterov_momentum{0x1p-6, 0.75});
+    else if (name == "ftrl")
+      check(in, form, name, ftrl{.learning_rate = 0.25, .initial_accumulator_value = 0.5, .l1 = 0.125, .l2 = 0.25});
+    else if (name == "ftrl_shrinkage")
+      check(in, form, name, ftrl{0.25, 0.5, 0.125, 0.25, 0.0625});
+    else if (name == "proximal_gradient_descent")
+      check(in, form, name, proximal_gradient_descent{.learning_rate = 0.0625, .l1 = 0.125, .l2 = 0.25});
+    else if (name == "proximal_adagrad")
+      check(in, form, name, proximal_adagrad{0.25, 0.5, 0.125, 0.25});
+    else
+      BOOST_FAIL("an optimizer called " + name);
+  }
+  BOOST_TEST(cases == 9 * 3 - 2);
+}
+
+BOOST_AUTO_TEST_CASE(optimizers_are_pytorchs_over_50_steps) {
+  std::ifstream in = opened("torch_optimizer_values.txt");
+  std::string form, name;
+  int cases = 0;
+  for (; in >> form >> name; ++cases) {
+    if (name == "adamw")
+      check(in, form, name, adamw{0.0625, 0.75, 0.875, 1e-3, 0.125});
+    else if (name == "amsgrad")
+      check(in, form, name, amsgrad{0.0625, 0.75, 0.875, 1e-3});
+    else if (name == "adamax")
+      check(in, form, name, adamax{0.0625, 0.75, 0.875, 1e-3});
+    else if (name == "nadam")
+      check(in, form, name, nadam{0.0625, 0.75, 0.875, 1e-3});
+    else
+      BOOST_FAIL("an optimizer called " + name);
+  }
+  BOOST_TEST(cases == 4 * 2);
+}
+
+namespace {
+
+template <class T>
+void check_norms(double within) {
+  std::ifstream in = opened("norm_values.txt");
+  std::string name;
+  BOOST_REQUIRE((in >> name && name == "lars"));
+  BOOST_CHECK_LE(distance_of<T>(in, lars{0.5, 0.75, 0.125, 0.25}), within);
+  BOOST_REQUIRE((in >> name && name == "lamb"));
+  BOOST_CHECK_LE(distance_of<T>(in, lamb{0.125, 0.75, 0.875, 1e-3, 0.125}), within);
+}
+
+template <class T, class Optimizer>
+T first_step_of_zero(const Optimizer& optimizer) {
+  graph g;
+  const auto w = variable<T, dims<2>>(g, "w", init::zeros{});
+  const auto train = optimizer.minimize(sum(w) * T(2));
+  session s(g);
+  s.run(fetch(train));
+  return s.get(w)(1);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rates_in_proportion_to_norms) {
+  check_norms<double>(1e-13);
+  check_norms<float>(1e-5);
+  // A variable that is 0 moves.
+  BOOST_TEST(first_step_of_zero<double>(lars{.learning_rate = 0.5}) == -1);
+  BOOST_CHECK_SMALL(first_step_of_zero<double>(lamb{.learning_rate = 0.5}) + 0.5, 1e-5);
+}
+
+// What is 0 by l1 is 0 exactly, and a gradient that is not a number is not made one.
+BOOST_AUTO_TEST_CASE(the_pull_of_l1) {
+  graph g;
+  const auto w = variable(g, "w", tensor<float, dims<4>>{0.25, -0.25, 2, -2});
+  const auto x = placeholder<float, dims<4>>(g, "x");
+  const auto of_descent = proximal_gradient_descent{.learning_rate = 1, .l1 = 0.5}.minimize(sum(w * x));
+  const auto of_adagrad = proximal_adagrad{1, 1, 0.5}.minimize(sum(w * x));
+  const auto of_ftrl = ftrl{.learning_rate = 1, .l1 = 0.5}.minimize(sum(w * x));
+  for (const auto& train : {of_descent, of_adagrad, of_ftrl}) {
+    session s(g);
+    s.run(fetch(train), with(x, tensor<float, dims<4>>{0, 0, 0, std::nanf("")}));
+    const auto values = s.get(w);
+    BOOST_TEST(values(0) == 0);
+    BOOST_TEST(values(1) == 0);
+    BOOST_TEST(std::isnan(values(3)));
+  }
+}
