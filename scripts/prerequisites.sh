@@ -67,6 +67,7 @@ need_examples() {
 
 need_tests() {
   need_examples
+  need libboost-serialization-dev "checkpoints" library boost_serialization
   need libboost-test-dev "runs the tests" library boost_unit_test_framework
   need clang "the second compiler that everything is checked with" command -v clang++
   need libclang-rt-dev "clang's sanitizers" sanitizers

@@ -136,19 +136,20 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
   return plan;
 }
 
-/// Reads a tensor straight to where the variable lies, or by way of the host.
-inline void restore_variable(session& s, const restored_variable& v) {
+/// Reads a tensor straight to where the variable lies, or by way of the host: `read(to)` reads it.
+template <class Read>
+void restore_variable(session& s, const restored_variable& v, Read read) {
   plan::variable_state& state = s.state_of(v.node);
-  const safetensors_file& file = *v.from.file;
-  const safetensors_entry& entry = *v.from.entry;
+  const std::string& path = v.from.file->path();
   if (!state.where.gpu) {
+    read(state.data.data());
+    check_bools(path, *v.from.entry, state.data.data());
     state.initialized = true;
-    file.read(entry, state.data.data());
-    return check_bools(file.path(), entry, state.data.data());
+    return;
   }
-  const storage staged(static_cast<std::size_t>(entry.bytes));
-  file.read(entry, staged.data());
-  check_bools(file.path(), entry, staged.data());
+  const storage staged(static_cast<std::size_t>(v.from.entry->bytes));
+  read(staged.data());
+  check_bools(path, *v.from.entry, staged.data());
   s.write_variable(v.node, staged.data());
 }
 

@@ -167,16 +167,13 @@ inline restore_report load_weights(const std::string& path, session& s, const we
       detail::plan_restore(s, path, tensors, by_table, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
   for (const detail::restored_variable& v : plan.variables) {
     const detail::axis_order& order = orders[static_cast<std::size_t>(v.from.entry - entries.data())];
-    if (order.extents.empty()) {
-      detail::restore_variable(s, v);
-      continue;
-    }
-    const auto size = static_cast<std::size_t>(v.from.entry->bytes);
-    std::vector<std::byte> given(size), turned(size);
-    file.read(*v.from.entry, given.data());
-    detail::check_bools(path, *v.from.entry, given.data());
-    order.copy(given.data(), turned.data(), size_of(s.variable_info(v.node).type));
-    s.write_variable(v.node, turned.data());
+    detail::restore_variable(s, v, [&](void* to) {
+      const safetensors_entry& entry = *v.from.entry;
+      if (order.extents.empty()) return file.read(entry, to);
+      std::vector<std::byte> given(static_cast<std::size_t>(entry.bytes));
+      file.read(entry, given.data());
+      order.copy(given.data(), static_cast<std::byte*>(to), size_of(s.variable_info(v.node).type));
+    });
   }
   return std::move(plan.report);
 }

@@ -54,7 +54,8 @@ inline restore_report load_weights(const std::string& path, session& s, const re
   for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
   detail::restore_plan plan =
       detail::plan_restore(s, path, tensors, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-  for (const detail::restored_variable& v : plan.variables) detail::restore_variable(s, v);
+  for (const detail::restored_variable& v : plan.variables)
+    detail::restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
   return std::move(plan.report);
 }
 

@@ -1,0 +1,434 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/checkpoint/archive.hpp>
+#include <weft/checkpoint/checkpoint.hpp>
+#include <weft/checkpoint/restore.hpp>
+#include <weft/session/session.hpp>
+
+/// All that training goes on from: variables of every kind, the random position, and a program's own objects.
+WEFT_COLD_BEGIN
+namespace weft {
+
+struct saver_options {
+  /// Files that the variables are shared out to. They may be restored with any other number.
+  int shards = 1;
+  /// How many of the newest checkpoints stay in a folder; 0: all.
+  int max_to_keep = 5;
+  /// Of those that would go, one for each such span of time stays for good; 0: none
+  /// (keep_checkpoint_every_n_hours).
+  std::chrono::nanoseconds keep_every{0};
+  /// Whether a thread writes while training goes on: `save` returns when the values are copied.
+  bool background = true;
+  /// How long `save` and the end of the saver wait for what is being written.
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);
+  /// Checkpoints are the folders NAME-STEP.
+  std::string name = "checkpoint";
+};
+
+/// What was restored: variables, and a program's objects among them by their names.
+struct restored_checkpoint : restore_report {
+  std::int64_t step = 0;  ///< that the checkpoint was saved for
+};
+
+/// Saves and restores sessions (tf.train.Saver). One saver at a time writes into a folder, and one thread at a time
+/// uses a saver.
+///
+///     saver keeper;
+///     keeper.add("position", position);             // anything that Boost.Serialization serializes
+///     if (const auto latest = latest_checkpoint("training")) keeper.restore(s, *latest);
+///     ...
+///     keeper.save(s, "training", step);
+class saver {
+ public:
+  /// Throws invalid_argument unless shards is at least 1, and the other numbers at least 0.
+  explicit saver(saver_options options = {});
+  saver(const saver&) = delete;
+  saver& operator=(const saver&) = delete;
+  /// Waits until what was saved is written, for as long as options.timeout says; then it is given up, which leaves no
+  /// checkpoint. What fails now is said on standard error: wait() throws it.
+  ~saver();
+
+  /// An object that is saved with each checkpoint, and restored, under this name. It must outlive the saver. Restored
+  /// objects change together, after all has been read, if they can be copied. Throws already_exists for a name that
+  /// there is.
+  template <class T>
+  void add(const std::string& name, T& object);
+
+  /// Writes a checkpoint of all variables, of the session's random position and of the added objects: the folder
+  /// NAME-STEP in `folder`, whose path it returns. It is there when it is whole, also if the process is killed; one
+  /// that was there for this step stays until then. Older ones are removed then, as the options say.
+  ///
+  /// In the background the values are as they were when this returns. It waits first for a checkpoint that is still
+  /// being written, and throws what has kept that one from being written, or deadline_exceeded after options.timeout;
+  /// nothing is saved then. Otherwise throws resource_exhausted where the disk is full, permission_denied or
+  /// unavailable where it cannot be written, and invalid_argument for a step below 0.
+  std::string save(session& s, const std::string& folder, std::int64_t step);
+
+  /// Returns when what was saved is written, and throws what has kept it from being written, or deadline_exceeded.
+  void wait(std::chrono::nanoseconds timeout);
+  void wait() { wait(options_.timeout); }
+
+  /// Gives a session all that a checkpoint has, by name. The whole checkpoint is compared with its checksums first: if
+  /// that throws data_loss, or something is missing, extra or of other extents and `partial` is not said, which is
+  /// invalid_argument, nothing has changed.
+  restored_checkpoint restore(session& s, const std::string& path, const restore_options& options = {});
+
+ private:
+  struct added_object {
+    std::function<std::string()> save;
+    /// Reads the bytes; what it returns gives the object its value.
+    std::function<std::function<void()>(const std::string& bytes, const std::string& where)> restore;
+  };
+
+  /// A checkpoint that is to be written: nothing of it is anybody else's.
+  struct snapshot {
+    struct variable {
+      std::string name;
+      value_info info;
+      const char* kind;
+      storage data;
+    };
+    std::string folder, path;
+    std::int64_t step = 0;
+    std::vector<variable> variables;
+    std::vector<std::string> without_value;
+    std::vector<std::pair<std::string, std::string>> states;
+  };
+
+  /// What the thread that writes has in common with the saver, which may end before it.
+  struct shared {
+    explicit shared(saver_options how) : options(std::move(how)) {}
+    const saver_options options;
+    std::mutex mutex;
+    std::condition_variable changed;
+    snapshot values;
+    bool has_work = false, ends = false;
+    std::exception_ptr problem;
+    bool cleaned = false;
+  };
+
+  static void write_all(shared& s);
+  static void write(shared& s);
+  static std::vector<detail::checkpoint_shard> write_files(const shared& s);
+  static std::vector<checkpoint_info> readable(const std::string& folder, const saver_options& options);
+  static void remove_old(const std::string& folder, const saver_options& options,
+                         std::chrono::system_clock::time_point keep_after);
+  void take(session& s);
+
+  saver_options options_;
+  std::map<std::string, added_object> objects_;
+  std::shared_ptr<shared> shared_;
+  std::thread thread_;
+};
+
+namespace detail {
+
+/// What else a session is made of.
+struct session_state {
+  static constexpr const char* name = "weft/session";
+  std::int64_t random_step = 0, random_stream = 0;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& random_step& random_stream;
+  }
+};
+
+inline std::string names_of_records(const std::vector<std::string>& names) {
+  std::string text;
+  append_names(text, "", names);
+  return text;
+}
+
+}  // namespace detail
+
+template <class T>
+void saver::add(const std::string& name, T& object) {
+  static_assert(!std::is_const_v<T>, "saver::add: the object is given its value when it is restored: it is not const");
+  if (name == detail::session_state::name || objects_.count(name))
+    throw error(error_code::already_exists, name, "a saver keeps one object of a name: give this one another");
+  added_object added;
+  added.save = [&object] { return detail::to_archive(object); };
+  added.restore = [&object](const std::string& bytes, const std::string& where) -> std::function<void()> {
+    if constexpr (std::is_copy_constructible_v<T> && std::is_move_assignable_v<T>) {
+      auto read = std::make_shared<T>(object);
+      detail::from_archive(bytes, *read, where);
+      return [&object, read] { object = std::move(*read); };
+    } else {
+      return [&object, bytes, where] { detail::from_archive(bytes, object, where); };
+    }
+  };
+  objects_.emplace(name, std::move(added));
+}
+
+inline saver::saver(saver_options options) : options_(std::move(options)), shared_(std::make_shared<shared>(options_)) {
+  if (options_.shards < 1 || options_.shards > 99999 || options_.max_to_keep < 0 || options_.keep_every.count() < 0 ||
+      options_.name.empty() || options_.name.find('/') != std::string::npos)
+    throw error(error_code::invalid_argument, "saver",
+                {"shards must be from 1 to 99999, max_to_keep and keep_every at least 0, and the name without '/', but "
+                 "shards = ",
+                 options_.shards, ", max_to_keep = ", options_.max_to_keep,
+                 ", keep_every = ", options_.keep_every.count(), " ns, name = '", options_.name, "'"});
+}
+
+inline saver::~saver() {
+  if (!thread_.joinable()) return;
+  try {
+    wait();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "weft: a checkpoint was not written: %s\n", e.what());
+  }
+  bool busy;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->ends = true;
+    busy = shared_->has_work;
+  }
+  shared_->changed.notify_all();
+  // What a disk holds up for ever must not hold up the program's end.
+  if (busy)
+    thread_.detach();
+  else
+    thread_.join();
+}
+
+inline void saver::wait(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(shared_->mutex);
+  const std::chrono::nanoseconds span = std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24 * 365));
+  const bool done = shared_->changed.wait_for(lock, span, [&] { return !shared_->has_work; });
+  if (!done)
+    throw error(error_code::deadline_exceeded, "save",
+                {shared_->values.path, " is not written after ",
+                 std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count(),
+                 " ms: the disk is slow or does not answer; wait longer, or save less often"});
+  if (shared_->problem) std::rethrow_exception(std::exchange(shared_->problem, nullptr));
+}
+
+inline std::string saver::save(session& s, const std::string& folder, std::int64_t step) {
+  if (step < 0)
+    throw error(error_code::invalid_argument, "save", {"the step of a checkpoint must be at least 0, but is ", step});
+  wait();
+  snapshot& values = shared_->values;
+  values.folder = folder;
+  values.step = step;
+  values.path = str_cat({folder, "/", options_.name, "-", step});
+  take(s);
+  const std::string path = values.path;
+  if (!options_.background) {
+    write(*shared_);
+    return path;
+  }
+  if (!thread_.joinable()) thread_ = std::thread([shared = shared_] { write_all(*shared); });
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->has_work = true;
+  }
+  shared_->changed.notify_all();
+  return path;
+}
+
+// Copies the values, into the memory of the last snapshot where they fit it.
+inline void saver::take(session& s) {
+  snapshot& to = shared_->values;
+  const graph& g = s.of();
+  to.without_value.clear();
+  to.states.clear();
+  std::size_t count = 0;
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    if (!detail::records_variable(g, n)) continue;
+    if (!s.state_of(n).initialized) {
+      to.without_value.push_back(g[n].name);
+      continue;
+    }
+    if (count == to.variables.size()) to.variables.emplace_back();
+    snapshot::variable& v = to.variables[count++];
+    v.name = g[n].name;
+    v.info = s.variable_info(n);
+    v.kind = name(kind_of(g[n].def));
+    if (v.data.bytes() != v.info.bytes()) v.data = storage(v.info.bytes());
+    s.read_variable(n, v.data.data());
+  }
+  to.variables.resize(count);
+  const plan::random_state& random = s.resources().random;
+  to.states.emplace_back(detail::session_state::name,
+                         detail::to_archive(detail::session_state{random.step(), random.stream()}));
+  for (const auto& [name, object] : objects_) to.states.emplace_back(name, object.save());
+}
+
+inline void saver::write_all(shared& s) {
+  std::unique_lock lock(s.mutex);
+  for (;;) {
+    s.changed.wait(lock, [&] { return s.has_work || s.ends; });
+    if (!s.has_work) return;
+    lock.unlock();
+    std::exception_ptr problem;
+    try {
+      write(s);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    lock.lock();
+    s.has_work = false;
+    s.problem = problem;
+    s.changed.notify_all();
+  }
+}
+
+inline void saver::write(shared& s) {
+  const snapshot& values = s.values;
+  detail::make_folder(values.folder);
+  if (!std::exchange(s.cleaned, true))  // what a process has left that was killed
+    for (const std::string& path : detail::checkpoint_folders(values.folder, s.options.name))
+      if (!detail::has_index(path)) detail::remove_checkpoint(path);
+  checkpoint_info info;
+  info.path = values.path;
+  info.step = values.step;
+  info.written = std::chrono::system_clock::now();
+  const std::vector<checkpoint_info> before = readable(values.folder, s.options);
+  if (!before.empty()) info.sequence = before.back().sequence + 1;
+  info.keep_after = before.empty() ? info.written : before.back().keep_after;
+  for (const checkpoint_info& c : before)
+    if (c.kept) info.keep_after = std::max(info.keep_after, c.written);
+
+  detail::make_folder(values.path);
+  const std::vector<detail::checkpoint_shard> files = write_files(s);
+  detail::commit_checkpoint(info, files, values.without_value);
+  detail::remove_files(values.path, files);
+  remove_old(values.folder, s.options, info.keep_after);
+}
+
+// The checkpoints in the order in which they were saved; a damaged one is for somebody to look at.
+inline std::vector<checkpoint_info> saver::readable(const std::string& folder, const saver_options& options) {
+  std::vector<checkpoint_info> all;
+  for (const std::string& path : detail::checkpoint_folders(folder, options.name)) try {
+      if (detail::has_index(path)) all.push_back(detail::read_index(path).info);
+    } catch (const error& e) {
+      if (e.code() != error_code::data_loss && e.code() != error_code::unimplemented) throw;
+    }
+  std::sort(all.begin(), all.end(),
+            [](const checkpoint_info& a, const checkpoint_info& b) { return a.sequence < b.sequence; });
+  return all;
+}
+
+inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s) {
+  const snapshot& values = s.values;
+  const auto shards = static_cast<std::size_t>(s.options.shards);
+  // The largest first, each to the file that has least.
+  std::vector<std::size_t> order(values.variables.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return values.variables[a].data.bytes() > values.variables[b].data.bytes();
+  });
+  std::vector<std::vector<detail::checkpoint_tensor>> content(shards + 1);
+  std::vector<std::uint64_t> bytes(shards);
+  for (const std::size_t i : order) {
+    const snapshot::variable& v = values.variables[i];
+    const auto least = static_cast<std::size_t>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
+    bytes[least] += v.data.bytes();
+    content[least].push_back({{v.name, v.info.type, v.info.extents, v.data.data()}, v.kind});
+  }
+  for (const auto& [name, archive] : values.states)
+    content[shards].push_back({{name, dtype::uint8, shape(archive.size()), archive.data()}, detail::state_kind});
+
+  const std::string attempt = detail::new_attempt();
+  std::vector<detail::checkpoint_shard> files;
+  for (std::size_t i = 0; i <= shards; ++i) {
+    const std::string name =
+        i < shards ? detail::shard_name(attempt, i, shards) : attempt + "-" + detail::state_kind + ".safetensors";
+    files.push_back(detail::write_shard(values.path, name, content[i]));
+  }
+  return files;
+}
+
+// Which of the older ones go. Those that stay for good say so themselves, so that a program that is started again
+// knows.
+inline void saver::remove_old(const std::string& folder, const saver_options& options,
+                              std::chrono::system_clock::time_point keep_after) {
+  if (options.max_to_keep == 0) return;
+  std::vector<checkpoint_info> counted;
+  for (checkpoint_info& c : readable(folder, options))
+    if (!c.kept) counted.push_back(std::move(c));
+  for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_to_keep) < counted.size(); ++i) {
+    const checkpoint_info& c = counted[i];
+    if (options.keep_every.count() > 0 && c.written - keep_after >= options.keep_every) {
+      detail::atomic_file(c.path + "/" + detail::kept_name).commit();
+      keep_after = c.written;
+    } else {
+      detail::remove_checkpoint(c.path);
+    }
+  }
+}
+
+inline restored_checkpoint saver::restore(session& s, const std::string& path, const restore_options& options) {
+  const checkpoint_reader checkpoint(path);
+  std::vector<detail::restorable> tensors;
+  for (const checkpoint_reader::record& r : checkpoint.variables()) tensors.push_back({r.file, r.entry});
+  const std::vector<std::string>& without = checkpoint.without_value();
+  const auto has_value = [&](std::uint32_t n) {
+    return std::find(without.begin(), without.end(), s.of()[n].name) == without.end();
+  };
+  detail::restore_plan plan = detail::plan_restore(s, path, tensors, options, has_value);
+
+  // A program's objects, before anything changes.
+  restored_checkpoint report{std::move(plan.report), checkpoint.step()};
+  std::vector<std::string> missing, extra;
+  for (const auto& [name, object] : objects_)
+    if (!checkpoint.find_state(name)) missing.push_back(name);
+  for (const checkpoint_reader::record& r : checkpoint.states())
+    if (r.entry->name != detail::session_state::name && !objects_.count(r.entry->name)) extra.push_back(r.entry->name);
+  if (!options.partial && !(missing.empty() && extra.empty()))
+    throw error(error_code::invalid_argument, "restore",
+                {path, " must have the objects that the saver has been given: missing in the file: ",
+                 missing.empty() ? "none" : detail::names_of_records(missing),
+                 "; extra in the file: ", extra.empty() ? "none" : detail::names_of_records(extra),
+                 "; saver::add() names them, restore_options{.partial = true} takes what fits"});
+  checkpoint.verify();
+  detail::session_state session_state;
+  std::vector<std::function<void()>> changes;
+  for (const checkpoint_reader::record& r : checkpoint.states()) {
+    std::string bytes(static_cast<std::size_t>(r.entry->bytes), '\0');
+    checkpoint.read(r, bytes.data());
+    const std::string where = str_cat({r.file->path(), ": record '", r.entry->name, "' at byte ", r.entry->offset});
+    if (r.entry->name == detail::session_state::name) {
+      detail::from_archive(bytes, session_state, where);
+    } else if (const auto object = objects_.find(r.entry->name); object != objects_.end()) {
+      changes.push_back(object->second.restore(bytes, where));
+      report.restored.push_back(r.entry->name);
+    }
+  }
+  report.missing.insert(report.missing.end(), missing.begin(), missing.end());
+  report.extra.insert(report.extra.end(), extra.begin(), extra.end());
+
+  if (checkpoint.find_state(detail::session_state::name)) {
+    s.set_step_number(session_state.random_step);
+    s.set_random_stream(session_state.random_stream);
+  }
+  for (std::size_t i = 0; i < plan.variables.size(); ++i) {
+    const detail::restored_variable& v = plan.variables[i];
+    const checkpoint_reader::record* r = checkpoint.find_variable(v.from.entry->name);
+    detail::restore_variable(s, v, [&](void* to) { checkpoint.read(*r, to); });
+  }
+  for (std::uint32_t n = 0; n < s.of().size(); ++n)
+    if (detail::records_variable(s.of(), n) && !has_value(n)) s.state_of(n).initialized = false;
+  for (const auto& change : changes) change();
+  return report;
+}
+
+}  // namespace weft
+WEFT_COLD_END
