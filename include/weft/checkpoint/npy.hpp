@@ -61,10 +61,14 @@ inline tensor_info npy_info(const std::string& path) {
 /// cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
-  static_assert(detail::is_read_as<Tensor>, "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
+  static_assert(correct<file_is_not_read_as<Tensor>>,
+                  "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
   const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
-  return detail::read_npy_from<Tensor>(from);
+  if constexpr (correct<file_is_not_read_as<Tensor>>)
+    return detail::read_npy_from<Tensor>(from);
+  else
+    return Tensor();
 }
 
 namespace detail {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -23,10 +25,16 @@ namespace weft {
 class npz_reader {
  public:
   explicit npz_reader(const std::string& path) : archive_(path) {
-    for (const auto& entry : archive_.entries())
-      if (entry.name.ends_with(suffix))
-        names_.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
+    // Of those of one name the last one, as NumPy reads it.
+    for (const auto& entry : archive_.entries()) {
+      if (!entry.name.ends_with(suffix)) continue;
+      const std::string name = entry.name.substr(0, entry.name.size() - suffix.size());
+      if (entries_.insert_or_assign(name, &entry).second) names_.push_back(name);
+    }
   }
+
+  npz_reader(const npz_reader&) = delete;
+  npz_reader& operator=(const npz_reader&) = delete;
 
   const std::string& path() const { return archive_.path(); }
 
@@ -46,22 +54,21 @@ class npz_reader {
   /// Reads an array as read_npy does. Throws not_found where there is none of that name.
   template <class Tensor>
   Tensor read(const std::string& name) const {
-    static_assert(detail::is_read_as<Tensor>, "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
+    static_assert(correct<file_is_not_read_as<Tensor>>,
+                  "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
     detail::section_reader from(archive_.file(), place(name));
-    return detail::read_npy_from<Tensor>(from);
+    if constexpr (correct<file_is_not_read_as<Tensor>>)
+      return detail::read_npy_from<Tensor>(from);
+    else
+      return Tensor();
   }
 
  private:
   static constexpr std::string_view suffix = ".npy";
 
-  // The last one of a name, as NumPy reads it.
   const detail::zip_entry* find(std::string_view name) const {
-    const auto& entries = archive_.entries();
-    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
-      if (entry->name.size() == name.size() + suffix.size() && entry->name.starts_with(name) &&
-          entry->name.ends_with(suffix))
-        return &*entry;
-    return nullptr;
+    const auto at = entries_.find(name);
+    return at == entries_.end() ? nullptr : at->second;
   }
 
   detail::section_place place(const std::string& name) const {
@@ -74,6 +81,7 @@ class npz_reader {
   }
 
   detail::zip_reader archive_;
+  std::map<std::string, const detail::zip_entry*, std::less<>> entries_;
   std::vector<std::string> names_;
 };
 
