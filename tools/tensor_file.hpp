@@ -109,20 +109,21 @@ class weft_checkpoint : public tensor_file {
     for (const auto& variable : checkpoint_.variables()) tensors_.push_back(info_of(*variable.entry));
   }
   untyped_tensor read(const tensor_info& t) const override {
-    return read_entry(checkpoint_.path(), t, [&](void* to) { checkpoint_.read(*checkpoint_.find_variable(t.name), to); });
+    return read_entry(checkpoint_.path(), t,
+                      [&](void* to) { checkpoint_.read(*checkpoint_.find_variable(t.name), to); });
   }
 
  private:
   checkpoint_reader checkpoint_;
 };
 
-/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder; or the prefix
-/// or the .index of a checkpoint of TensorFlow's.
+/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder; or the
+/// prefix or the .index of a checkpoint of TensorFlow's.
 inline std::unique_ptr<tensor_file> open(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return std::make_unique<weft_checkpoint>(path);
-  if (path.ends_with(".index") || (!std::filesystem::exists(path, ignored) &&
-                                   std::filesystem::exists(path + ".index", ignored)))
+  if (path.ends_with(".index") ||
+      (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".index", ignored)))
     return std::make_unique<tensorflow_file>(path);
   const detail::input_file file(path);
   char begin[6] = {};

@@ -55,9 +55,7 @@ struct arguments {
       if (option == known.end()) misuse("there is no option " + name + " of " + given[1]);
       if (!option->second && equals != std::string::npos) misuse(name + " takes no value");
       if (option->second && equals == std::string::npos && i + 1 == count) misuse(name + " needs a value");
-      options[name] = !option->second                ? ""
-                      : equals != std::string::npos ? word.substr(equals + 1)
-                                                    : given[++i];
+      options[name] = !option->second ? "" : equals != std::string::npos ? word.substr(equals + 1) : given[++i];
     }
   }
   bool has(const std::string& option) const { return options.count(option) != 0; }

@@ -29,6 +29,8 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/slice.hpp>
 #include <weft/ops/reshape.hpp>
+#include <weft/ops/broadcast_to.hpp>
+#include <weft/ops/range.hpp>
 #include <weft/ops/shape.hpp>
 #include <weft/ops/argmax.hpp>
 #include <weft/ops/one_hot.hpp>
@@ -38,6 +40,7 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/fill.hpp>
 #include <weft/graph/variables.hpp>
 #include <weft/graph/effects.hpp>
 #include <weft/graph/misuse.hpp>

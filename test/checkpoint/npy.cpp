@@ -44,7 +44,8 @@ std::string refusal(error_code code, const std::string& path) {
 
 bytes npy(const std::string& header, const bytes& elements, unsigned char version = 1) {
   bytes all{0x93, 'N', 'U', 'M', 'P', 'Y', version, 0};
-  for (unsigned i = 0; i < (version == 1 ? 2u : 4u); ++i) all.push_back(static_cast<unsigned char>(header.size() >> 8 * i));
+  for (unsigned i = 0; i < (version == 1 ? 2u : 4u); ++i)
+    all.push_back(static_cast<unsigned char>(header.size() >> 8 * i));
   all.insert(all.end(), header.begin(), header.end());
   all.insert(all.end(), elements.begin(), elements.end());
   return all;

@@ -22,8 +22,7 @@ const std::string pytorchs = TEST_DATA "/checkpoint/pytorch/";
 /// The network of make_pytorch_weights.py.
 struct lenet {
   graph g;
-  node<float, dims<dyn<"batch">, 28, 28, 1>> images =
-      placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
+  node<float, dims<dyn<"batch">, 28, 28, 1>> images = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
   variable_node<float, dims<5, 5, 1, 4>> w1 = variable<float, dims<5, 5, 1, 4>>(g, "conv1/weights", init::zeros{});
   variable_node<float, dims<4>> b1 = variable<float, dims<4>>(g, "conv1/bias", init::zeros{});
   variable_node<float, dims<5, 5, 4, 8>> w2 = variable<float, dims<5, 5, 4, 8>>(g, "conv2/weights", init::zeros{});
@@ -53,7 +52,8 @@ const std::string file = pytorchs + "lenet.safetensors";
 
 weight_table changed(const std::string& name, weight_row row) {
   weight_table other = table;
-  std::replace_if(other.begin(), other.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
+  std::replace_if(
+      other.begin(), other.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
   return other;
 }
 
@@ -89,9 +89,9 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
   CHECK_SAYS(refusal(error_code::invalid_argument,
                      changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::linear_after_flatten(8, 7, 5)})),
              "the layout of 'fc1.weight', F32 [24, 392], does not fit: it is seen with another number of elements");
-  CHECK_SAYS(refusal(error_code::invalid_argument,
-                     changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::conv2d()})),
-             "`axes` must have each of its axes once");
+  CHECK_SAYS(
+      refusal(error_code::invalid_argument, changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::conv2d()})),
+      "`axes` must have each of its axes once");
   CHECK_SAYS(refusal(error_code::invalid_argument, changed("fc2.bias", {"fc2.bias", ""})),
              "missing in the file: softmax/bias");
   CHECK_SAYS(refusal(error_code::not_found, changed("fc2.bias", {"fc3.bias", "softmax/bias"})),

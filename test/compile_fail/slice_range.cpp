@@ -1,5 +1,5 @@
 // A slice ends behind its axis.
-// error: slice_is_out_of_range<.*dims<3, 4>, 1, 2, 3>
+// error: slice_is_out_of_range<.*dims<3, 4>, 1, 2, 3, 1>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,9 +1,31 @@
 # The tests that are written for any device, and of their cases those that are about CPUs.
-set(device_tests session.session session.random_graphs session.determinism session.user_op session.control_flow
-                 session.control_flow_scan oracle.oracle
-                 oracle.mixed_precision oracle.rows gpu.layouts gpu.products ops.bounded ops.composition_gradients
-                 ops.copies ops.dropout ops.elementwise_gradients ops.extents ops.gather ops.linear_algebra ops.reduction_gradients ops.scan ops.sort
-                 ops.storage_types train.all_optimizers train.minimize train.optimizers)
+set(device_tests
+    gpu.layouts
+    gpu.products
+    ops.bounded
+    ops.composition_gradients
+    ops.copies
+    ops.dropout
+    ops.elementwise_gradients
+    ops.extents
+    ops.gather
+    ops.linear_algebra
+    ops.reduction_gradients
+    ops.scan
+    ops.sort
+    ops.storage_types
+    oracle.mixed_precision
+    oracle.oracle
+    oracle.rows
+    session.control_flow
+    session.control_flow_scan
+    session.determinism
+    session.random_graphs
+    session.session
+    session.user_op
+    train.all_optimizers
+    train.minimize
+    train.optimizers)
 
 # A GPU finds a label out of range, and has a NaN for it instead of an error, and a gradient there is a kernel of its
 # own; the others count CPU devices, or look at their lanes.

@@ -871,8 +871,22 @@ byte_list zip_of(const_bytes content, bool deflated) {
   put_text("a.npy");
   zip.insert(zip.end(), stored.begin(), stored.end());
   const std::uint64_t begin = zip.size();
-  put({{0x02014b50, 4}, {20, 2}, {20, 2}, {0, 2}, {method, 2}, {0, 4}, {crc, 4}, {stored.size(), 4}, {size, 4}, {5, 2},
-       {20, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4}, {0, 4}});
+  put({{0x02014b50, 4},
+       {20, 2},
+       {20, 2},
+       {0, 2},
+       {method, 2},
+       {0, 4},
+       {crc, 4},
+       {stored.size(), 4},
+       {size, 4},
+       {5, 2},
+       {20, 2},
+       {0, 2},
+       {0, 2},
+       {0, 2},
+       {0, 4},
+       {0, 4}});
   put_text("a.npy");
   put({{1, 2}, {16, 2}, {size, 8}, {stored.size(), 8}});
   const std::uint64_t end = zip.size();
@@ -972,8 +986,10 @@ void tensorflow(input in) {
   const std::string slice = weft::detail::bundle_key("a", {{0, 2}});
   const auto entry_of = [&](bool sliced) {
     const std::uint32_t crc = weft::detail::masked_crc32c("0123456789abcdef", 8);
-    byte_list entry{std::byte{8}, static_cast<std::byte>(in.byte() % 24), std::byte{0x12}, std::byte{4}, std::byte{0x12},
-                    std::byte{2}, std::byte{8}, static_cast<std::byte>(in.byte() % 4)};
+    byte_list entry{std::byte{8},    static_cast<std::byte>(in.byte() % 24),
+                    std::byte{0x12}, std::byte{4},
+                    std::byte{0x12}, std::byte{2},
+                    std::byte{8},    static_cast<std::byte>(in.byte() % 4)};
     entry.insert(entry.end(), {std::byte{0x28}, static_cast<std::byte>(in.byte() % 20), std::byte{0x35}});
     for (unsigned i = 0; i < 4; ++i) entry.push_back(static_cast<std::byte>(crc >> 8 * i));
     if (sliced)

@@ -1,4 +1,5 @@
 #include <weft/ops/concat.hpp>
+#include <weft/ops/reverse.hpp>
 #include <weft/ops/slice.hpp>
 #include <weft/ops/transpose.hpp>
 
@@ -67,6 +68,75 @@ BOOST_AUTO_TEST_CASE(axes_in_the_middle) {
   check_elements(slice<1, 1, 1>(x), {3, 4, 9, 10});
   check_elements(concat<1>(slice<1, 2, 1>(x), slice<1, 0, 2>(x)), {5, 6, 1, 2, 3, 4, 11, 12, 7, 8, 9, 10});
   check_elements(pad<1, 0, 1>(slice<1, 0, 1>(x)), {1, 2, 0, 0, 7, 8, 0, 0});
+}
+
+// numpy.flip of numpy.arange(1, 13).reshape(2, 3, 2), and its slices by steps, by NumPy 2.
+BOOST_AUTO_TEST_CASE(backwards_and_by_steps) {
+  const auto x = counting<dims<2, 3, 2>>(shape(2, 3, 2));
+  check_elements(reverse<0>(x), {7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6});
+  check_elements(reverse<1>(x), {5, 6, 3, 4, 1, 2, 11, 12, 9, 10, 7, 8});
+  check_elements(reverse<-1>(x), {2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11});
+  check_elements(reverse<0, 2>(x), {8, 7, 10, 9, 12, 11, 2, 1, 4, 3, 6, 5});
+  check_elements(reverse<2, 1>(x), {6, 5, 4, 3, 2, 1, 12, 11, 10, 9, 8, 7});
+  check_elements(reverse(x), {12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
+  check_elements(slice<1, 0, 2, 2>(x), {1, 2, 5, 6, 7, 8, 11, 12});
+  check_elements(slice<1, 2, 2, -2>(x), {5, 6, 1, 2, 11, 12, 7, 8});
+  check_elements(slice<2, 1, 2, -1>(x), {2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 12, 11});
+  check_elements(slice<0, 1, 1, -5>(x), {7, 8, 9, 10, 11, 12});
+  check_elements(slice<0, 2, 0, -1>(x), {});
+  check_elements(reverse(tensor<std::int8_t, dims<3>>{1, 2, 3}), {3, 2, 1});
+  check_elements(reverse(tensor<bool, dims<2, 1>>{true, false}), {0, 1});
+  check_elements(reverse(tensor<double, dims<1, 1>>{4}), {4});
+  check_elements(reverse<0>(counting<dims<dyn<"n">, 2>>(shape(0, 2))), {});
+  check_elements(reverse(tensor<float, dims<>>(5)), {5});
+  const auto n = counting<dims<dyn<"n">>>(shape(4));
+  CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(slice<0, 5, 2, -2>(n)); }),
+             "elements 5 to 1 by steps of -2 are asked for of axis 0 of [4]");
+}
+
+// Larger than a chunk of a thread, a square of a transpose and 16 bytes at once, of all widths of elements.
+template <class T>
+void check_backwards() {
+  using D = dims<dyn<"n">, 5, 64>;
+  graph g;
+  const auto x = placeholder<T, D>(g, "x");
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(reverse<0>(x), reverse<1>(x), reverse<2>(x), reverse(x), slice<1, 4, 2, -3>(x)), feed(x));
+  for (const int n : {1, 7, 600}) {
+    tensor<T, D> given(shape(n, 5, 64));
+    for (std::size_t i = 0; i < given.elements(); ++i) given.data()[i] = static_cast<T>(i * 7919 % 251);
+    const auto [a, b, c, d, e] = step(given);
+    std::size_t wrong = 0;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < 5; ++j)
+        for (int k = 0; k < 64; ++k) {
+          wrong += a(i, j, k) != given(n - 1 - i, j, k) || b(i, j, k) != given(i, 4 - j, k) ||
+                   c(i, j, k) != given(i, j, 63 - k) || d(i, j, k) != given(n - 1 - i, 4 - j, 63 - k);
+          if (j < 2) wrong += e(i, j, k) != given(i, 4 - 3 * j, k);
+        }
+    BOOST_CHECK_EQUAL(wrong, 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(backwards_in_steps_of_any_extent) {
+  check_backwards<float>();
+  check_backwards<double>();
+  check_backwards<std::uint8_t>();
+  check_backwards<std::int16_t>();
+}
+
+BOOST_AUTO_TEST_CASE(gradients_backwards_and_by_steps) {
+  {
+    gradient_check check;
+    const auto x = check.input<dims<2, 3, 4>>();
+    check("reverse", reverse<0, 2>(x) * x);
+    check("by steps", square(slice<2, 3, 2, -2>(x)) * slice<2, 0, 2, 3>(x));
+  }
+  {
+    gradient_check check;
+    const auto x = check.input<dims<dyn<"n">, 3>>(-2, 2, shape(4, 3));
+    check("reverse of a named extent", square(reverse(x)) * x);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(in_a_step_whose_extents_change) {

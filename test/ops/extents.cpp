@@ -1,4 +1,5 @@
 #include <numeric>
+#include <weft/graph/fill.hpp>
 #include <weft/ops/reshape.hpp>
 #include <weft/ops/scan.hpp>
 
@@ -44,7 +45,8 @@ BOOST_AUTO_TEST_CASE(types_of_reshaped_values) {
   BOOST_CHECK(spec(reshape<dims<-1, 2>>(thirds)) == rows::spec);
   BOOST_CHECK(spec(reshape<steps>(thirds)) == steps::spec);
   static_assert(reshape_changes_elements<dims<dyn<"b"> + extent<1>, 2>, dims<dyn<"b">, 2>>::value);
-  static_assert(!reshape_changes_elements<dims<dyn<"b"> + extent<1>, 2>, dims<dyn<"b"> * extent<2> + extent<2>>>::value);
+  static_assert(
+      !reshape_changes_elements<dims<dyn<"b"> + extent<1>, 2>, dims<dyn<"b"> * extent<2> + extent<2>>>::value);
 }
 
 BOOST_AUTO_TEST_CASE(reshaped_tensors) {
@@ -110,4 +112,66 @@ BOOST_AUTO_TEST_CASE(derivatives_of_reshapes) {
   check("joined axes", tanh(reshape<rows>(x)) * reshape<dims<-1, 2>>(x), 3);
   check("and back", reshape<steps>(tanh(reshape<dims<-1, 2>>(x))) * x, 2);
   check("a quotient", cumsum<0>(reshape<dims<-1, 3>>(x)) * reshape<dims<-1, 3>>(x), 2);
+}
+
+BOOST_AUTO_TEST_CASE(broadcast_tensors) {
+  const tensor<float, dims<2, 1>> x{1, 2};
+  check_elements(broadcast_to<dims<2, 3>>(x), {1, 1, 1, 2, 2, 2});
+  check_elements(broadcast_to<dims<2, 2, 1>>(x * 10.0f), {10, 20, 10, 20});
+  check_elements(broadcast_to<dims<dyn<"n">, 2>>(tensor<std::int8_t>(7), shape(2, 2)), {7, 7, 7, 7});
+  check_elements(broadcast_to<dims<2, dyn<"n">>>(counting<dims<dyn<"n">>>(shape(3))), {0, 1, 2, 0, 1, 2});
+  check_elements(zeros_like(x), {0, 0});
+  check_elements(ones_like<std::int64_t>(counting<steps>(shape(2, 1, 2))), {1, 1, 1, 1});
+  CHECK_SAYS(
+      test::failure(
+          error_code::invalid_argument,
+          [&] { static_cast<void>(broadcast_to<dims<3, dyn<"n">>>(counting<dims<dyn<"n">>>(shape(3)), shape(3, 4))); }),
+      "an extent stays or was 1, and [3] does not become [3, 4]");
+}
+
+BOOST_AUTO_TEST_CASE(filled_in_a_step) {
+  graph g;
+  const auto x = placeholder<float, steps>(g, "x");
+  const auto z = zeros<float, rows>(g);
+  const auto o = ones<std::int32_t, dims<2, dyn<"t">>>(g);
+  const auto h = fill<half, dims<dyn<"t">>>(g, 0.5f);
+  const auto b = fill<bool, dims<dyn<"b">>>(g, true);
+  const auto wide = fill<std::int64_t, dims<dyn<"b">>>(g, (std::int64_t{1} << 60) + 1);
+  const auto up = range<std::int32_t, dyn<"b"> * dyn<"t">>(g);
+  const auto down = range<float, dyn<"t">>(g, 1.0f, -0.25f);
+  const auto bytes = range<std::uint8_t, 3>(g, 250, 3);
+  const auto row = broadcast_to<dims<dyn<"b">, dyn<"t">>>(down * 2.0f + sum(x)).erased().info();
+  BOOST_CHECK_EQUAL(row.extents.rank, 2);
+  session s{g, {.threads = 1}};
+  for (const auto& [n, t] : {std::pair(2, 3), std::pair(1, 1), std::pair(0, 2)}) {
+    const auto [zz, oo, hh, bb, ww, uu, dd, yy, ll] =
+        s.run(fetch(z, o, h, b, wide, up, down, bytes, ones_like(x)), with(x, counting<steps>(shape(n, t, 2))));
+    check_extents(zz, shape(n * t, 2));
+    check_extents(oo, shape(2, t));
+    check_extents(ll, shape(n, t, 2));
+    for (const float e : zz) BOOST_CHECK_EQUAL(e, 0);
+    for (const float e : ll) BOOST_CHECK_EQUAL(e, 1);
+    for (const std::int32_t e : oo) BOOST_CHECK_EQUAL(e, 1);
+    for (const half e : hh) BOOST_CHECK_EQUAL(static_cast<float>(e), 0.5f);
+    BOOST_REQUIRE_EQUAL(bb.elements(), n);
+    for (const bool e : bb) BOOST_CHECK(e);
+    for (const std::int64_t e : ww) BOOST_CHECK_EQUAL(e, (std::int64_t{1} << 60) + 1);
+    BOOST_REQUIRE_EQUAL(uu.elements(), n * t);
+    for (int i = 0; i < n * t; ++i) BOOST_CHECK_EQUAL(uu(i), i);
+    for (int i = 0; i < t; ++i) BOOST_CHECK_EQUAL(dd(i), 1 - 0.25f * static_cast<float>(i));
+    check_elements(yy, {250, 253, 0});
+  }
+  session again{g, {.threads = 1}};
+  CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { static_cast<void>(again.run(fetch(h))); }),
+             "the extent t is not known: feed a value that has it");
+}
+
+BOOST_AUTO_TEST_CASE(derivatives_of_broadcasts) {
+  gradient_check check;
+  const auto x = check.input<dims<dyn<"b">, 1>>(-1, 1, shape(3, 1));
+  const auto w = check.input<dims<dyn<"b">, 4>>(-1, 1, shape(3, 4));
+  const auto c = check.input<dims<>>();
+  check("a column", broadcast_to<dims<2, dyn<"b">, 4>>(tanh(x)) * w, 3);
+  check("a scalar", broadcast_to<dims<dyn<"b">, 4>>(c * c) * w, 3);
+  check("not of its like", (ones_like(x) + zeros_like(w)) * x, 2);
 }

@@ -109,7 +109,8 @@ class section_reader {
       const unsigned got = piece - in.stream.avail_out;
       to += got;
       count -= got;
-      if (state != Z_OK && !(state == Z_STREAM_END && count == 0)) damaged(" has compressed data that cannot be unpacked");
+      if (state != Z_OK && !(state == Z_STREAM_END && count == 0))
+        damaged(" has compressed data that cannot be unpacked");
     }
   }
 

@@ -57,12 +57,12 @@ inline tensor_info npy_info(const std::string& path) {
 ///
 /// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
 /// invalid_argument where it is no .npy file or has another element type or other extents, data_loss where it is
-/// damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or unavailable where the file
-/// cannot be read.
+/// damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or unavailable where the
+/// file cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
   static_assert(correct<file_is_not_read_as<Tensor>>,
-                  "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
+                "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
   const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
   if constexpr (correct<file_is_not_read_as<Tensor>>)
@@ -258,8 +258,8 @@ inline npy_header read_npy_header(section_reader& from) {
     const std::uint64_t bytes = checked_bytes("read_npy", from.name(), header.info);
     if (bytes != from.left())
       bad_npy(error_code::data_loss, from,
-              str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
-                       bytes, " bytes, where ", from.left(), " follow its header; fetch the file again"}));
+              str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name,
+                       ", ", bytes, " bytes, where ", from.left(), " follow its header; fetch the file again"}));
   }
   return header;
 }

@@ -75,9 +75,9 @@ class npz_reader {
     if (const detail::zip_entry* const entry = find(name)) return archive_.place_of(*entry);
     std::string some;
     for (std::size_t i = 0; i < names_.size() && i < 8; ++i) append(some, {i ? ", " : "", names_[i]});
-    throw error(error_code::not_found, "npz_reader",
-                {path(), " has no array ", name, "; it has ", some.empty() ? "none" : some,
-                 names_.size() > 8 ? ", ..." : ""});
+    throw error(
+        error_code::not_found, "npz_reader",
+        {path(), " has no array ", name, "; it has ", some.empty() ? "none" : some, names_.size() > 8 ? ", ..." : ""});
   }
 
   detail::zip_reader archive_;
@@ -96,9 +96,7 @@ class npz_writer {
   void add(const std::string& name, const tensor<T, Dims, cpu>& value) {
     add(name, dtype_of<T>, value.extents(), detail::bytes_of(value));
   }
-  void add(const std::string& name, const untyped_tensor& value) {
-    add(name, value.type, value.extents, value.bytes);
-  }
+  void add(const std::string& name, const untyped_tensor& value) { add(name, value.type, value.extents, value.bytes); }
 
   void close() { archive_.close(); }
 

@@ -32,7 +32,8 @@ class sorted_table {
   using bytes = std::vector<std::byte>;
 
   explicit sorted_table(const std::string& path) : file_(path) {
-    // At the end: two places, of what Weft needs not and of the index, room for them, and a number that says what it is.
+    // At the end: two places, of what Weft needs not and of the index, room for them, and a number that says what it
+    // is.
     constexpr std::size_t footer_size = 48;
     constexpr std::uint64_t magic = 0xdb4775248b80fb57;
     std::byte footer[footer_size];
@@ -131,10 +132,10 @@ class sorted_table {
     bytes block(static_cast<std::size_t>(where.size) + trailer);
     file_.read(where.offset, block.data(), block.size());
     std::uint32_t crc = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
+    for (std::size_t i = 0; i < 4; ++i) crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
     block.resize(block.size() - 4);
-    if (masked_crc32c(block.data(), block.size()) != crc) damaged("a block without the CRC-32C that it promises", where.offset);
+    if (masked_crc32c(block.data(), block.size()) != crc)
+      damaged("a block without the CRC-32C that it promises", where.offset);
     const auto packed_by = std::to_integer<unsigned>(block.back());
     block.pop_back();
     if (packed_by > 1)

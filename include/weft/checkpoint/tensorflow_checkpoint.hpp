@@ -43,13 +43,13 @@ std::string bundle_key(std::string_view name, const bundle_entry::slice& slice);
 
 }  // namespace detail
 
-/// A checkpoint that TensorFlow's Saver has written, in its format V2: `<prefix>.index`, and `<prefix>.data-*` in one or
-/// more shards. Partitioned variables are put together. Object-based checkpoints of TensorFlow 2 are of the same format;
-/// their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
+/// A checkpoint that TensorFlow's Saver has written, in its format V2: `<prefix>.index`, and `<prefix>.data-*` in one
+/// or more shards. Partitioned variables are put together. Object-based checkpoints of TensorFlow 2 are of the same
+/// format; their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
 ///
-/// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and each
-/// tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is damaged, and
-/// not_found, permission_denied or unavailable where a file cannot be read.
+/// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and
+/// each tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is
+/// damaged, and not_found, permission_denied or unavailable where a file cannot be read.
 class tensorflow_checkpoint {
  public:
   /// `prefix`: as `Saver.save` returns it; the name of the .index file means the same.

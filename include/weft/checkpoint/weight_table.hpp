@@ -34,16 +34,16 @@ inline weight_layout conv2d() { return {.axes = {2, 3, 1, 0}}; }
 /// Linear: [output, input] becomes [input, output].
 inline weight_layout linear() { return {.axes = {1, 0}}; }
 
-/// The first Linear behind a Flatten of images [channels, height, width]: its inputs are in that order, and Weft flattens
-/// [height, width, channels].
+/// The first Linear behind a Flatten of images [channels, height, width]: its inputs are in that order, and Weft
+/// flattens [height, width, channels].
 inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t height, std::int64_t width) {
   return {.viewed = {-1, channels, height, width}, .axes = {2, 3, 1, 0}, .merged = 3};
 }
 
 }  // namespace pytorch
 
-/// A row of a table of weights: a tensor's name in the file, the variable's in the graph, empty where the tensor is left
-/// out, and how the one becomes the other.
+/// A row of a table of weights: a tensor's name in the file, the variable's in the graph, empty where the tensor is
+/// left out, and how the one becomes the other.
 struct weight_row {
   std::string in_file;
   std::string variable;
@@ -51,16 +51,16 @@ struct weight_row {
 };
 using weight_table = std::vector<weight_row>;
 
-/// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that is
-/// not in the table has its own layout, and the name that `options.rename` says:
+/// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that
+/// is not in the table has its own layout, and the name that `options.rename` says:
 ///
 ///     load_weights("lenet.safetensors", s, {{"conv1.weight", "conv1/weights", pytorch::conv2d()},
 ///                                           {"conv1.bias", "conv1/bias"},
 ///                                           {"fc1.weight", "dense/weights", pytorch::linear_after_flatten(64, 7, 7)},
 ///                                           {"bn.num_batches_tracked", ""}});
 ///
-/// Throws not_found where the file has not what the table names, invalid_argument where a layout does not fit its tensor,
-/// and what load_weights without a table throws. No variable has changed then.
+/// Throws not_found where the file has not what the table names, invalid_argument where a layout does not fit its
+/// tensor, and what load_weights without a table throws. No variable has changed then.
 restore_report load_weights(const std::string& path, session& s, const weight_table& table,
                             const restore_options& options = {});
 

@@ -102,7 +102,8 @@ class zip_reader {
     file_.read(begin, tail.data(), tail.size());
     std::size_t at = tail.size();
     const auto is_end = [&](std::size_t i) {
-      return zip_number(tail.data() + i, 4) == zip_end && zip_number(tail.data() + i + 20, 2) == tail.size() - i - record;
+      return zip_number(tail.data() + i, 4) == zip_end &&
+             zip_number(tail.data() + i + 20, 2) == tail.size() - i - record;
     };
     if (at >= record)
       for (at -= record; at > 0 && !is_end(at);) --at;
@@ -210,8 +211,20 @@ class zip_writer {
     std::string last;
     const bool large = begin >= zip_more_32 || bytes >= zip_more_32 || count >= zip_more_16;
     if (large)
-      put(last, {{zip64_end, 4}, {44, 8}, {45, 2}, {45, 2}, {0, 4}, {0, 4}, {count, 8}, {count, 8}, {bytes, 8},
-                 {begin, 8}, {zip64_locator, 4}, {0, 4}, {end, 8}, {1, 4}});
+      put(last, {{zip64_end, 4},
+                 {44, 8},
+                 {45, 2},
+                 {45, 2},
+                 {0, 4},
+                 {0, 4},
+                 {count, 8},
+                 {count, 8},
+                 {bytes, 8},
+                 {begin, 8},
+                 {zip64_locator, 4},
+                 {0, 4},
+                 {end, 8},
+                 {1, 4}});
     const std::uint64_t shown = std::min(count, zip_more_16);
     put(last, {{zip_end, 4},
                {0, 2},

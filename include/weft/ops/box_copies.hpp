@@ -5,17 +5,23 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Operations that only move elements: transpose.hpp, concat.hpp with split, slice.hpp with pad. Each says which boxes
+/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with
+/// pad. Each says which boxes
 /// of its operands go to which of its results (`Op::copies`), once for all kinds of devices.
 namespace weft {
 
 WEFT_COLD_BEGIN
 
-/// Where a box begins: at `begin` of an axis, and at 0 of the others.
-struct box_start {
-  std::int64_t at[max_rank]{};
-  box_start() = default;
-  box_start(std::size_t axis, std::int64_t begin) { at[axis] = begin; }
+/// How the elements of a box lie in an operand or a result: along an axis from `begin` on, `step` from each to the
+/// next, backwards where that is negative; along the others from 0 on, one after the other.
+struct box_walk {
+  std::int64_t begin[max_rank]{}, step[max_rank];
+  box_walk() {
+    for (std::int64_t& s : step) s = 1;
+  }
+  box_walk(std::size_t axis, std::int64_t from, std::int64_t by = 1) : box_walk() {
+    begin[axis] = from, step[axis] = by;
+  }
 };
 
 /// What an operation that only moves elements does, said box by box.
@@ -24,15 +30,17 @@ class box_copies : public strided_copies {
   explicit box_copies(const prepare_context& p) : strided_copies(p.inputs[0].type), p_(p) {}
 
   /// Copies a box of these extents from an operand to a result.
-  void copy(const shape& extents, std::uint32_t operand, const box_start& from, std::uint32_t result,
-            const box_start& to) {
+  void copy(const shape& extents, std::uint32_t operand, const box_walk& from, std::uint32_t result,
+            const box_walk& to) {
     strided_region r;
     r.from = operand, r.to = result;
     r.extents = extents;
     r.ends[0] = whole(p_.inputs[operand].extents);
     r.ends[1] = whole(p_.outputs[result].extents);
-    for (std::size_t i = 0; i < extents.rank; ++i)
-      r.from_offset += from.at[i] * r.from_stride()[i], r.to_offset += to.at[i] * r.to_stride()[i];
+    for (std::size_t i = 0; i < extents.rank; ++i) {
+      r.from_offset += from.begin[i] * r.from_stride()[i], r.to_offset += to.begin[i] * r.to_stride()[i];
+      r.ends[0].stride[i] *= from.step[i], r.ends[1].stride[i] *= to.step[i];
+    }
     regions.push_back(r);
   }
   /// Gives all other elements of the results a value, by its bits.

@@ -98,6 +98,13 @@ auto transpose(const Expr& e, detail::anything, const More&...) {
 }
 
 template <Expression Expr, class... More>
+auto reverse(const Expr& e, detail::anything, const More&...) {
+  static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
+                "reverse: axes are template arguments: reverse<0>(x), reverse(x) for all");
+  return detail::same_after_mistake(e);
+}
+
+template <Expression Expr, class... More>
 auto concat(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
                 "concat: the axis is a template argument: concat<1>(x, y), concat<-1>(x, y) for the last");

@@ -9,9 +9,9 @@
 namespace weft {
 
 /// The same elements, in row-major order, under other extents (tf.reshape): `reshape<dims<dyn<"batch">, 784>>(x)`.
-/// Extents may be computed, of `[b, t, 8]` `reshape<dims<dyn<"b"> * dyn<"t">, 8>>(x)` and back, and one may be -1, which
-/// is what is left: `reshape<dims<-1, 8>>(x)` is `[b * t, 8]` too. Throws invalid_argument where -1 leaves a rest, and in a
-/// step failed_precondition where nothing says how many elements a name stands for.
+/// Extents may be computed, of `[b, t, 8]` `reshape<dims<dyn<"b"> * dyn<"t">, 8>>(x)` and back, and one may be -1,
+/// which is what is left: `reshape<dims<-1, 8>>(x)` is `[b * t, 8]` too. Throws invalid_argument where -1 leaves a
+/// rest, and in a step failed_precondition where nothing says how many elements a name stands for.
 template <class To, Expression Expr>
 [[nodiscard]] auto reshape(const Expr& e);
 
@@ -173,9 +173,10 @@ namespace detail {
 template <class Dims>
 inline constexpr bool is_valid_but_for_one = false;
 template <auto... Extents>
-inline constexpr bool is_valid_but_for_one<dims<Extents...>> =
-    sizeof...(Extents) <= max_rank && ((code(Extents) == inferred) + ... + 0) == 1 &&
-    ((code(Extents) == inferred || is_extent(Extents)) && ...);
+inline constexpr bool is_valid_but_for_one<dims<Extents...>> = sizeof...(Extents) <= max_rank &&
+                                                               ((code(Extents) == inferred) + ... + 0) == 1 &&
+                                                               ((code(Extents) == inferred || is_extent(Extents)) &&
+                                                                ...);
 
 template <class From, class To>
 constexpr auto find_reshape_mistake() {
@@ -203,7 +204,9 @@ constexpr auto find_unknown_extents() {
 template <class From, class To, bool Symbolic>
 using unknown_extents = decltype(find_unknown_extents<From, To, Symbolic>());
 
-/// The extents `to` in numbers, from those of a tensor.
+/// The extents `to` in numbers, from those of a tensor; -1 where these do not tell.
+shape told_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
+/// The same, where one that is not told follows from the number of elements.
 shape reshaped_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
 void check_elements_kept(const shape& from, const shape& to);
 
@@ -218,24 +221,27 @@ WEFT_DECL void check_elements_kept(const shape& from, const shape& to) {
                  to_string(to), " ", to.elements()});
 }
 
-WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const shape& to,
-                                 const extent_definition* const* each) {
+WEFT_DECL shape told_extents(const shape& from, const shape& codes, const shape& to,
+                             const extent_definition* const* each) {
   extent_values known;
   for (std::size_t i = 0; i < codes.rank; ++i)
     if (codes[i] < 0 && !known.find(codes[i])) known.bind(codes[i], from[i]);
   shape extents = to;
-  std::size_t unknown = to.rank, others = 1;
-  for (std::size_t j = 0; j < to.rank; ++j) {
-    const std::int64_t* const same = to[j] < 0 ? known.find(to[j]) : &to.extents[j];
-    if (same)
+  for (std::size_t j = 0; j < to.rank; ++j)
+    if (const std::int64_t* const same = known.find(to[j]); to[j] < 0 && same)
       extents[j] = *same;
-    else if (!known.evaluate(*each[j], extents[j])) {
-      unknown = j;
-      continue;
-    }
-    others *= static_cast<std::size_t>(extents[j]);
-  }
+    else if (to[j] < 0 && !known.evaluate(*each[j], extents[j]))
+      extents[j] = inferred;
+  return extents;
+}
+
+WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const shape& to,
+                                 const extent_definition* const* each) {
+  shape extents = told_extents(from, codes, to, each);
+  const std::size_t unknown = inferred_axis(extents);
   if (unknown < to.rank) {
+    extents[unknown] = 1;
+    const std::size_t others = extents.elements();
     if (others == 0)
       throw error(error_code::invalid_argument, "reshape",
                   {"the extent ", each[unknown]->text, " cannot be told from no elements: give all of them, ",

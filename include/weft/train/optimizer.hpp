@@ -380,7 +380,7 @@ void record_norms(const void* optimizer, const symbol* operands, symbol* norms) 
                scalar_indices<Optimizer>());
 }
 
-template <class Optimizer>
+template <class Optimizer, class Compiler = gpu::this_compiler>
 effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all) {
   update_definition how{Optimizer::name,
                         nullptr,
@@ -400,6 +400,8 @@ effect record_updates(graph& g, const Optimizer& optimizer, const sequence<appli
     how.norms = record_norms<Optimizer>;
     g.use(primitives_in<float, in_norms<Optimizer>>);
     g.use(primitives_in<double, in_norms<Optimizer>>);
+    gpu::compiled<Compiler>::template primitives<float>();
+    gpu::compiled<Compiler>::template primitives<double>();
   }
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();

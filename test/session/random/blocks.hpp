@@ -7,6 +7,7 @@
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/linear_algebra.hpp>
+#include <weft/ops/reverse.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/shuffle.hpp>
 #include <weft/ops/sort.hpp>
@@ -228,6 +229,8 @@ struct world {
     const auto [left, right] = split<1, 2>(a);
     return concat<1>(right, left * 0.5);
   }
+  static M reversed(M a, M b) { return let(reverse<0>(a) * 0.5 + reverse<-1>(b)); }
+  static M stepped(M a) { return let(pad<1, 1, Width / 2 - 1>(slice<1, Width - 1, Width / 2, -2>(a)) + tanh(a)); }
   static M pad_slice(M a, M b) { return let(pad<1, 1, 2>(slice<1, 1, Width - 3>(a)) + b); }
   static M batched_t(M a, M b, R c) {
     const auto products = matmul<transpose_of::a>(squares(a), squares(b)) * 0.5 + reshape<dims<side, side>>(c);
@@ -346,6 +349,7 @@ struct world {
 
   static P conv(P a, K b) { return let(tanh(conv2d(a, b) * 0.3)); }
   static P tanh_pictures(P a, P b) { return let(tanh(a) * b); }
+  static P flipped(P a) { return let(reverse<1, 2>(a) * 0.5 + reverse(a)); }
   static P swapped(P a) { return transpose<0, 2, 1, 3>(a); }
   static K scale_filters(K a, S b) { return let(tanh(a) * b); }
 
@@ -432,6 +436,8 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(exp_log_sqrt, smooth),
       RANDOM_BLOCK(add_constant, smooth),
       RANDOM_BLOCK(turn, smooth),
+      RANDOM_BLOCK(reversed, smooth),
+      RANDOM_BLOCK(stepped, smooth),
       RANDOM_BLOCK(pad_slice, smooth),
       RANDOM_BLOCK(batched_t, smooth),
       RANDOM_BLOCK(batched, smooth),
@@ -501,6 +507,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(logic, 0),
       RANDOM_BLOCK(conv, smooth),
       RANDOM_BLOCK(tanh_pictures, smooth),
+      RANDOM_BLOCK(flipped, smooth),
       RANDOM_BLOCK(swapped, smooth),
       RANDOM_BLOCK(scale_filters, smooth),
       RANDOM_BLOCK(assign_row, writes),

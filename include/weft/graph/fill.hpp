@@ -1,0 +1,84 @@
+#pragma once
+
+#include <weft/graph/leaves.hpp>
+#include <weft/ops/broadcast_to.hpp>
+#include <weft/ops/range.hpp>
+
+/// Values of a graph that are made of their extents, which may be named: a name has its size, in each step, from what
+/// is fed or from g.set. Where nothing has it, a step throws failed_precondition.
+namespace weft {
+
+/// Zeros (tf.zeros): `zeros<float, dims<dyn<"batch">, 100>>(g)`.
+template <Element T, class Dims = dims<>>
+[[nodiscard]] node<T, Dims> zeros(graph& g);
+
+/// Ones (tf.ones).
+template <Element T, class Dims = dims<>>
+[[nodiscard]] node<T, Dims> ones(graph& g);
+
+/// One number for all elements (tf.fill): `fill<float, dims<dyn<"batch">>>(g, 0.5f)`. A value that a step computes is
+/// filled in by `broadcast_to<dims<...>>(x)`.
+template <Element T, class Dims = dims<>, class Num>
+[[nodiscard]] node<T, Dims> fill(graph& g, Num number);
+
+/// `start`, `start + delta`, `start + 2 * delta`, ..., `[Extent]` of them (tf.range): `range<std::int32_t,
+/// dyn<"time">>(g)` counts from 0. Integers wrap around.
+template <class T, auto Extent>
+[[nodiscard]] auto range(graph& g, T start = 0, T delta = 1);
+
+/// What is wrong with the extents of a filled value, or with the number.
+template <class Dims, class Num>
+struct filled_with_no_number : mistake<!std::is_arithmetic_v<Num> && !is_storage_type<Num>> {};
+template <class Dims, class Num = int>
+using fill_mistake = first_mistake<extents_are_not_valid<Dims>, filled_with_no_number<Dims, Num>>;
+
+/// What is wrong with a range: its elements are no numbers that are added, or its extent is none.
+template <class T>
+struct range_elements_not_numbers : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
+template <class T, class Dims>
+using range_mistake = first_mistake<extents_are_not_valid<Dims>, range_elements_not_numbers<T>>;
+
+template <Element T, class Dims>
+node<T, Dims> zeros(graph& g) {
+  static_assert(correct<fill_mistake<Dims>>, "zeros<T, dims<...>>(g): needs extents, dims<...>");
+  if constexpr (correct<fill_mistake<Dims>>)
+    return detail::filled<T, Dims>(g, static_cast<T>(0));
+  else
+    return node<T, Dims>(symbol());
+}
+template <Element T, class Dims>
+node<T, Dims> ones(graph& g) {
+  static_assert(correct<fill_mistake<Dims>>, "ones<T, dims<...>>(g): needs extents, dims<...>");
+  if constexpr (correct<fill_mistake<Dims>>)
+    return detail::filled<T, Dims>(g, static_cast<T>(1));
+  else
+    return node<T, Dims>(symbol());
+}
+
+template <Element T, class Dims, class Num>
+node<T, Dims> fill(graph& g, Num number) {
+  using mistake = fill_mistake<Dims, Num>;
+  static_assert(correct<mistake>,
+                "fill<T, dims<...>>(g, number): extents are a dims; broadcast_to<dims<...>>(x) takes a node");
+  if constexpr (correct<mistake>)
+    return detail::filled<T, Dims>(g, static_cast<T>(number));
+  else
+    return node<T, Dims>(symbol());
+}
+
+template <class T, auto Extent>
+auto range(graph& g, T start, T delta) {
+  using D = dims<Extent>;
+  using mistake = range_mistake<T, D>;
+  static_assert(correct<mistake>,
+                "range<T, extent>(g): is of integers, float or double, and its extent a number or a name");
+  if constexpr (correct<mistake>) {
+    gpu::compile_kernels<range_op, T>();
+    detail::remember_extents<D>(g);
+    return node<T, D>(detail::record_range(g, {dtype_of<T>, D::spec}, start, delta));
+  } else {
+    return node<float, dims<1>>(symbol());
+  }
+}
+
+}  // namespace weft
