@@ -44,7 +44,8 @@ std::string refusal(error_code code, const std::string& path) {
 
 bytes npy(const std::string& header, const bytes& elements, unsigned char version = 1) {
   bytes all{0x93, 'N', 'U', 'M', 'P', 'Y', version, 0};
-  for (unsigned i = 0; i < (version == 1 ? 2u : 4u); ++i) all.push_back(static_cast<unsigned char>(header.size() >> 8 * i));
+  for (unsigned i = 0; i < (version == 1 ? 2u : 4u); ++i)
+    all.push_back(static_cast<unsigned char>(header.size() >> 8 * i));
   all.insert(all.end(), header.begin(), header.end());
   all.insert(all.end(), elements.begin(), elements.end());
   return all;
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_does_not_fit_the_declaration) {
   CHECK_SAYS(refusal(error_code::unimplemented, numpy + "text.npy"), "elements of type <U2");
   CHECK_SAYS(refusal(error_code::unimplemented, numpy + "fields.npy"), "elements of several fields");
   CHECK_SAYS(refusal(error_code::unimplemented, numpy + "nine_axes.npy"), "9 axes, but a tensor has at most 8");
-  CHECK_SAYS(refusal(error_code::not_found, numpy + "absent.npy"), "absent.npy cannot be opened");
+  CHECK_SAYS(refusal(error_code::not_found, numpy + "absent.npy"), "absent.npy cannot be read");
   CHECK_SAYS(refusal(error_code::invalid_argument, numpy), "not a regular file");
   CHECK_SAYS(refusal(error_code::invalid_argument, numpy + "stored.npz"), "is not an .npy file");
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { npz_reader a(file); }), "is not a zip archive");
@@ -251,5 +252,5 @@ BOOST_AUTO_TEST_CASE(an_error_leaves_no_file) {
   }
   BOOST_TEST(std::filesystem::is_empty(f.path));
   const std::string absent = (f.path / "no" / "a.npy").string();
-  CHECK_SAYS(failure(error_code::not_found, [&] { write_npy(absent, tensor<float>(1)); }), "cannot be created");
+  CHECK_SAYS(failure(error_code::not_found, [&] { write_npy(absent, tensor<float>(1)); }), "cannot be written");
 }

@@ -115,7 +115,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_there_or_does_not_fit) {
   CHECK_SAYS(failure(error_code::not_found, [] { tensorflow_checkpoint absent(theirs + "absent"); }), "absent.index");
   folder f;
   const std::string other = f.file("other.index", bytes(100, 'x'));
-  CHECK_SAYS(failure(error_code::invalid_argument, [&] { tensorflow_checkpoint no(other); }), "is not a table of LevelDB's");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { tensorflow_checkpoint no(other); }),
+             "is not a table of LevelDB's");
 }
 
 BOOST_AUTO_TEST_CASE(shards_that_are_damaged_cut_or_gone) {

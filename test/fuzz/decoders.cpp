@@ -871,8 +871,22 @@ byte_list zip_of(const_bytes content, bool deflated) {
   put_text("a.npy");
   zip.insert(zip.end(), stored.begin(), stored.end());
   const std::uint64_t begin = zip.size();
-  put({{0x02014b50, 4}, {20, 2}, {20, 2}, {0, 2}, {method, 2}, {0, 4}, {crc, 4}, {stored.size(), 4}, {size, 4}, {5, 2},
-       {20, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4}, {0, 4}});
+  put({{0x02014b50, 4},
+       {20, 2},
+       {20, 2},
+       {0, 2},
+       {method, 2},
+       {0, 4},
+       {crc, 4},
+       {stored.size(), 4},
+       {size, 4},
+       {5, 2},
+       {20, 2},
+       {0, 2},
+       {0, 2},
+       {0, 2},
+       {0, 4},
+       {0, 4}});
   put_text("a.npy");
   put({{1, 2}, {16, 2}, {size, 8}, {stored.size(), 8}});
   const std::uint64_t end = zip.size();
@@ -910,14 +924,14 @@ byte_list table_of(const_bytes block, unsigned packing) {
     const std::size_t begin = table.size();
     table.insert(table.end(), content.begin(), content.end());
     table.push_back(static_cast<std::byte>(how));
-    const std::uint32_t crc = weft::detail::masked(crc32c(std::span(table).subspan(begin)));
+    const std::uint32_t crc = weft::detail::masked_crc32c(table.data() + begin, table.size() - begin);
     for (unsigned i = 0; i < 4; ++i) table.push_back(static_cast<std::byte>(crc >> 8 * i));
     return place;
   };
   const byte_list place = put_block(block, packing);
   byte_list index{std::byte{0}, std::byte{1}, static_cast<std::byte>(place.size()), std::byte{'z'}};
   index.insert(index.end(), place.begin(), place.end());
-  for (const unsigned char c : {0, 0, 0, 0, 1, 0, 0, 0}) index.push_back(static_cast<std::byte>(c));
+  for (const int c : {0, 0, 0, 0, 1, 0, 0, 0}) index.push_back(static_cast<std::byte>(c));
   const byte_list where = put_block(index, 0);
   byte_list footer{std::byte{0}, std::byte{0}};
   footer.insert(footer.end(), where.begin(), where.end());
@@ -971,13 +985,15 @@ void tensorflow(input in) {
   // A slice of a, and a, with what the fuzzer says of them.
   const std::string slice = weft::detail::bundle_key("a", {{0, 2}});
   const auto entry_of = [&](bool sliced) {
-    const std::uint32_t crc = weft::detail::masked(crc32c(std::as_bytes(std::span("0123456789abcdef", 8))));
-    byte_list entry{std::byte{8}, static_cast<std::byte>(in.byte() % 24), std::byte{0x12}, std::byte{4}, std::byte{0x12},
-                    std::byte{2}, std::byte{8}, static_cast<std::byte>(in.byte() % 4)};
+    const std::uint32_t crc = weft::detail::masked_crc32c("0123456789abcdef", 8);
+    byte_list entry{std::byte{8},    static_cast<std::byte>(in.byte() % 24),
+                    std::byte{0x12}, std::byte{4},
+                    std::byte{0x12}, std::byte{2},
+                    std::byte{8},    static_cast<std::byte>(in.byte() % 4)};
     entry.insert(entry.end(), {std::byte{0x28}, static_cast<std::byte>(in.byte() % 20), std::byte{0x35}});
     for (unsigned i = 0; i < 4; ++i) entry.push_back(static_cast<std::byte>(crc >> 8 * i));
     if (sliced)
-      for (const unsigned char c : {0x3a, 4, 0x0a, 2, 0x10, 2}) entry.push_back(static_cast<std::byte>(c));
+      for (const int c : {0x3a, 4, 0x0a, 2, 0x10, 2}) entry.push_back(static_cast<std::byte>(c));
     const const_bytes more = in.take(in.byte() % 32);
     entry.insert(entry.end(), more.begin(), more.end());
     return entry;

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/data/crc32.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB
@@ -34,7 +34,7 @@ struct section_place {
 /// was built without zlib.
 class section_reader {
  public:
-  section_reader(const data::random_access_file& file, section_place place)
+  section_reader(const input_file& file, section_place place)
       : file_(&file), place_(std::move(place)), left_(place_.bytes) {
     if (place_.offset > file.bytes() || place_.stored > file.bytes() - place_.offset)
       damaged(" lies beyond the end of the file");
@@ -109,7 +109,8 @@ class section_reader {
       const unsigned got = piece - in.stream.avail_out;
       to += got;
       count -= got;
-      if (state != Z_OK && !(state == Z_STREAM_END && count == 0)) damaged(" has compressed data that cannot be unpacked");
+      if (state != Z_OK && !(state == Z_STREAM_END && count == 0))
+        damaged(" has compressed data that cannot be unpacked");
     }
   }
 
@@ -124,7 +125,7 @@ class section_reader {
   void inflate(void*, std::size_t) {}
 #endif
 
-  const data::random_access_file* file_;
+  const input_file* file_;
   section_place place_;
   std::uint64_t left_;
   std::uint32_t crc_ = 0;

@@ -9,10 +9,9 @@
 #include <string>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/file_section.hpp>
-#include <weft/checkpoint/output_file.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -39,7 +38,7 @@ Tensor read_npy_from(section_reader& from) {
   return value;
 }
 
-inline section_place whole_file(const data::random_access_file& file) {
+inline section_place whole_file(const input_file& file) {
   return {.name = file.path(), .stored = file.bytes(), .bytes = file.bytes()};
 }
 
@@ -47,7 +46,7 @@ inline section_place whole_file(const data::random_access_file& file) {
 
 /// What a NumPy .npy file holds, by its header.
 inline tensor_info npy_info(const std::string& path) {
-  const data::random_access_file file(path);
+  const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
   return detail::read_npy_header(from).info;
 }
@@ -58,22 +57,28 @@ inline tensor_info npy_info(const std::string& path) {
 ///
 /// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
 /// invalid_argument where it is no .npy file or has another element type or other extents, data_loss where it is
-/// damaged, unimplemented where Weft has no such elements, and what random_access_file throws.
+/// damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or unavailable where the
+/// file cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
-  static_assert(detail::is_read_as<Tensor>, "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
-  const data::random_access_file file(path);
+  static_assert(correct<file_is_not_read_as<Tensor>>,
+                "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
+  const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
-  return detail::read_npy_from<Tensor>(from);
+  if constexpr (correct<file_is_not_read_as<Tensor>>)
+    return detail::read_npy_from<Tensor>(from);
+  else
+    return Tensor();
 }
 
 namespace detail {
 
 inline void write_npy_bytes(const std::string& path, dtype type, const shape& extents,
                             std::span<const std::byte> bytes) {
-  output_file file(path);
-  file.write(npy_header_text(type, extents));
-  file.write(bytes);
+  const std::string header = npy_header_text(type, extents);
+  atomic_file file(path, header.size() + bytes.size());
+  file.write(header.data(), header.size());
+  file.write(bytes.data(), bytes.size());
   file.commit();
 }
 
@@ -253,8 +258,8 @@ inline npy_header read_npy_header(section_reader& from) {
     const std::uint64_t bytes = checked_bytes("read_npy", from.name(), header.info);
     if (bytes != from.left())
       bad_npy(error_code::data_loss, from,
-              str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
-                       bytes, " bytes, where ", from.left(), " follow its header; fetch the file again"}));
+              str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name,
+                       ", ", bytes, " bytes, where ", from.left(), " follow its header; fetch the file again"}));
   }
   return header;
 }

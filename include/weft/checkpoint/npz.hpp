@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/npy.hpp>
 #include <weft/checkpoint/zip.hpp>
 
@@ -22,10 +25,16 @@ namespace weft {
 class npz_reader {
  public:
   explicit npz_reader(const std::string& path) : archive_(path) {
-    for (const auto& entry : archive_.entries())
-      if (entry.name.ends_with(suffix))
-        names_.push_back(entry.name.substr(0, entry.name.size() - suffix.size()));
+    // Of those of one name the last one, as NumPy reads it.
+    for (const auto& entry : archive_.entries()) {
+      if (!entry.name.ends_with(suffix)) continue;
+      const std::string name = entry.name.substr(0, entry.name.size() - suffix.size());
+      if (entries_.insert_or_assign(name, &entry).second) names_.push_back(name);
+    }
   }
+
+  npz_reader(const npz_reader&) = delete;
+  npz_reader& operator=(const npz_reader&) = delete;
 
   const std::string& path() const { return archive_.path(); }
 
@@ -45,34 +54,34 @@ class npz_reader {
   /// Reads an array as read_npy does. Throws not_found where there is none of that name.
   template <class Tensor>
   Tensor read(const std::string& name) const {
-    static_assert(detail::is_read_as<Tensor>, "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
+    static_assert(correct<file_is_not_read_as<Tensor>>,
+                  "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
     detail::section_reader from(archive_.file(), place(name));
-    return detail::read_npy_from<Tensor>(from);
+    if constexpr (correct<file_is_not_read_as<Tensor>>)
+      return detail::read_npy_from<Tensor>(from);
+    else
+      return Tensor();
   }
 
  private:
   static constexpr std::string_view suffix = ".npy";
 
-  // The last one of a name, as NumPy reads it.
   const detail::zip_entry* find(std::string_view name) const {
-    const auto& entries = archive_.entries();
-    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
-      if (entry->name.size() == name.size() + suffix.size() && entry->name.starts_with(name) &&
-          entry->name.ends_with(suffix))
-        return &*entry;
-    return nullptr;
+    const auto at = entries_.find(name);
+    return at == entries_.end() ? nullptr : at->second;
   }
 
   detail::section_place place(const std::string& name) const {
     if (const detail::zip_entry* const entry = find(name)) return archive_.place_of(*entry);
     std::string some;
     for (std::size_t i = 0; i < names_.size() && i < 8; ++i) append(some, {i ? ", " : "", names_[i]});
-    throw error(error_code::not_found, "npz_reader",
-                {path(), " has no array ", name, "; it has ", some.empty() ? "none" : some,
-                 names_.size() > 8 ? ", ..." : ""});
+    throw error(
+        error_code::not_found, "npz_reader",
+        {path(), " has no array ", name, "; it has ", some.empty() ? "none" : some, names_.size() > 8 ? ", ..." : ""});
   }
 
   detail::zip_reader archive_;
+  std::map<std::string, const detail::zip_entry*, std::less<>> entries_;
   std::vector<std::string> names_;
 };
 
@@ -80,16 +89,14 @@ class npz_reader {
 /// file of that name is replaced by close(); without it nothing is left.
 class npz_writer {
  public:
-  explicit npz_writer(std::string path) : archive_(std::move(path)) {}
+  explicit npz_writer(const std::string& path) : archive_(path) {}
 
   /// Throws invalid_argument where there is an array of that name already.
   template <class T, class Dims>
   void add(const std::string& name, const tensor<T, Dims, cpu>& value) {
     add(name, dtype_of<T>, value.extents(), detail::bytes_of(value));
   }
-  void add(const std::string& name, const untyped_tensor& value) {
-    add(name, value.type, value.extents, value.bytes);
-  }
+  void add(const std::string& name, const untyped_tensor& value) { add(name, value.type, value.extents, value.bytes); }
 
   void close() { archive_.close(); }
 

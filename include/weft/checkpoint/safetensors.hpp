@@ -11,6 +11,7 @@
 
 #include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/json.hpp>
+#include <weft/checkpoint/tensor_info.hpp>
 #include <weft/data/crc32c.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/tensor.hpp>
@@ -122,12 +123,6 @@ inline const char* safetensors_name(dtype type) { return safetensors_types[stati
 
 /// What the reference allows a header to be, in bytes.
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
-
-inline std::string extents_text(const std::vector<std::int64_t>& extents) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < extents.size(); ++i) append(text, {i ? ", " : "", extents[i]});
-  return text + "]";
-}
 
 /// Whether elements of this type and of these extents are what the file has.
 inline bool is_of(const safetensors_entry& e, dtype type, const shape& extents) {

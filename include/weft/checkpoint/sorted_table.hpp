@@ -9,15 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/data/crc32c.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/data/snappy.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {
-
-/// CRC-32C as LevelDB, TensorFlow's checkpoints and its record files store it.
-constexpr std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 /// Reads a whole table of LevelDB's format (google/leveldb, doc/table_format.md): keys, in order, and their values.
 /// Blocks are plain or packed by Snappy, and each has its CRC-32C.
@@ -35,7 +32,8 @@ class sorted_table {
   using bytes = std::vector<std::byte>;
 
   explicit sorted_table(const std::string& path) : file_(path) {
-    // At the end: two places, of what Weft needs not and of the index, room for them, and a number that says what it is.
+    // At the end: two places, of what Weft needs not and of the index, room for them, and a number that says what it
+    // is.
     constexpr std::size_t footer_size = 48;
     constexpr std::uint64_t magic = 0xdb4775248b80fb57;
     std::byte footer[footer_size];
@@ -134,10 +132,10 @@ class sorted_table {
     bytes block(static_cast<std::size_t>(where.size) + trailer);
     file_.read(where.offset, block.data(), block.size());
     std::uint32_t crc = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
+    for (std::size_t i = 0; i < 4; ++i) crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
     block.resize(block.size() - 4);
-    if (masked(crc32c(block)) != crc) damaged("a block without the CRC-32C that it promises", where.offset);
+    if (masked_crc32c(block.data(), block.size()) != crc)
+      damaged("a block without the CRC-32C that it promises", where.offset);
     const auto packed_by = std::to_integer<unsigned>(block.back());
     block.pop_back();
     if (packed_by > 1)
@@ -153,7 +151,7 @@ class sorted_table {
     return block;
   }
 
-  data::random_access_file file_;
+  input_file file_;
   std::map<std::string, bytes, std::less<>> entries_;
   std::uint64_t key_bytes_ = 0, block_bytes_ = 0;
 };

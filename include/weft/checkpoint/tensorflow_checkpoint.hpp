@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/sorted_table.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
 #include <weft/data/crc32c.hpp>
 #include <weft/data/protobuf.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -43,13 +43,13 @@ std::string bundle_key(std::string_view name, const bundle_entry::slice& slice);
 
 }  // namespace detail
 
-/// A checkpoint that TensorFlow's Saver has written, in its format V2: `<prefix>.index`, and `<prefix>.data-*` in one or
-/// more shards. Partitioned variables are put together. Object-based checkpoints of TensorFlow 2 are of the same format;
-/// their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
+/// A checkpoint that TensorFlow's Saver has written, in its format V2: `<prefix>.index`, and `<prefix>.data-*` in one
+/// or more shards. Partitioned variables are put together. Object-based checkpoints of TensorFlow 2 are of the same
+/// format; their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
 ///
-/// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and each
-/// tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is damaged,
-/// and what random_access_file throws.
+/// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and
+/// each tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is
+/// damaged, and not_found, permission_denied or unavailable where a file cannot be read.
 class tensorflow_checkpoint {
  public:
   /// `prefix`: as `Saver.save` returns it; the name of the .index file means the same.
@@ -69,13 +69,17 @@ class tensorflow_checkpoint {
   /// invalid_argument where it does not fit `Tensor`, unimplemented where Weft has no such elements, strings say.
   template <class Tensor>
   Tensor read(std::string_view name) const {
-    static_assert(detail::is_read_as<Tensor>,
+    static_assert(correct<file_is_not_read_as<Tensor>>,
                   "read: it reads a tensor<T, dims<...>>: checkpoint.read<tensor<...>>(name)");
     const detail::bundle_entry& found = entry(name);
     check_places(found);
-    auto value = detail::tensor_for<Tensor>(operation, where(found.info.name), found.info);
-    read_elements(found, detail::bytes_of(value));
-    return value;
+    if constexpr (correct<file_is_not_read_as<Tensor>>) {
+      auto value = detail::tensor_for<Tensor>(operation, where(found.info.name), found.info);
+      read_elements(found, detail::bytes_of(value));
+      return value;
+    } else {
+      return Tensor();
+    }
   }
 
  private:
@@ -98,7 +102,7 @@ class tensorflow_checkpoint {
   bool big_endian_ = false;
   std::map<std::string, detail::bundle_entry, std::less<>> entries_;  // slices too
   std::vector<std::string> names_;
-  std::vector<data::random_access_file> shards_;
+  std::vector<detail::input_file> shards_;
 };
 
 inline tensorflow_checkpoint::tensorflow_checkpoint(std::string prefix) : prefix_(std::move(prefix)) {
@@ -209,7 +213,7 @@ inline void tensorflow_checkpoint::read_part(const detail::bundle_entry& part, s
   const auto& shard = shards_[static_cast<std::size_t>(part.shard)];
   const auto size = static_cast<std::size_t>(part.bytes);
   shard.read(part.offset, to, size);
-  if (detail::masked(crc32c({to, size})) != part.masked_crc)
+  if (detail::masked_crc32c(to, size) != part.masked_crc)
     throw error(error_code::data_loss, operation,
                 {where(part.info.name), " does not have the CRC-32C that the index promises, ", size,
                  " bytes from byte ", part.offset, " of ", shard.path(), "; fetch the files again"});
@@ -309,8 +313,7 @@ inline bundle_entry read_bundle_entry(const std::string& name, std::span<const s
                                       const std::string& path) {
   bundle_entry entry;
   // A slice's key is its tensor's name and where it begins: not for people.
-  const std::size_t end = name[0] == '\0' ? name.find('\0', 1) : name.size();
-  entry.info.name = name[0] == '\0' ? name.substr(1, end == std::string::npos ? end : end - 1) : name;
+  entry.info.name = name.starts_with('\0') ? name.substr(1, std::min(name.find('\0', 1), name.size()) - 1) : name;
   entry.info.type_name = "invalid";
   for (data::protobuf_reader in(message, str_cat({path, ": the entry of ", entry.info.name})); in.next();) {
     switch (in.field()) {

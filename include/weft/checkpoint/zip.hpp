@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/file_section.hpp>
-#include <weft/checkpoint/output_file.hpp>
 #include <weft/data/crc32.hpp>
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {
@@ -63,7 +62,7 @@ class zip_reader {
 
   const std::string& path() const { return file_.path(); }
   const std::vector<zip_entry>& entries() const { return entries_; }
-  const data::random_access_file& file() const { return file_; }
+  const input_file& file() const { return file_; }
 
   section_place place_of(const zip_entry& entry) const {
     const std::string name = str_cat({file_.path(), ": entry ", entry.name});
@@ -103,7 +102,8 @@ class zip_reader {
     file_.read(begin, tail.data(), tail.size());
     std::size_t at = tail.size();
     const auto is_end = [&](std::size_t i) {
-      return zip_number(tail.data() + i, 4) == zip_end && zip_number(tail.data() + i + 20, 2) == tail.size() - i - record;
+      return zip_number(tail.data() + i, 4) == zip_end &&
+             zip_number(tail.data() + i + 20, 2) == tail.size() - i - record;
     };
     if (at >= record)
       for (at -= record; at > 0 && !is_end(at);) --at;
@@ -160,23 +160,23 @@ class zip_reader {
     return entry;
   }
 
-  data::random_access_file file_;
+  input_file file_;
   std::vector<zip_entry> entries_;
 };
 
 /// Writes a zip archive, its entries uncompressed; zip64 where an entry, an offset or their number needs it.
 class zip_writer {
  public:
-  explicit zip_writer(std::string path) : file_(std::move(path)) {}
+  explicit zip_writer(const std::string& path) : path_(path), file_(path) {}
 
-  const std::string& path() const { return file_.path(); }
+  const std::string& path() const { return path_; }
 
   /// Adds an entry whose content is these pieces, one after the other.
   void add(const std::string& name, std::initializer_list<std::span<const std::byte>> pieces) {
     if (name.size() > 65535)
       throw error(error_code::invalid_argument, "write_zip",
                   {path(), ": a name has ", name.size(), " bytes where zip has room for 65535"});
-    zip_entry entry{.name = name, .header = file_.bytes()};
+    zip_entry entry{.name = name, .header = at_};
     for (const auto piece : pieces) {
       entry.crc = crc32(piece, entry.crc);
       entry.bytes += piece.size();
@@ -198,21 +198,33 @@ class zip_writer {
                  {size, 4},
                  {name.size(), 2},
                  {extra.size(), 2}});
-    file_.write(header + name + extra);
-    for (const auto piece : pieces) file_.write(piece);
+    write(header + name + extra);
+    for (const auto piece : pieces) write(piece);
     entries_.push_back(std::move(entry));
   }
 
   /// Writes the directory. Without this call there is no file.
   void close() {
-    const std::uint64_t begin = file_.bytes();
+    const std::uint64_t begin = at_;
     for (const zip_entry& entry : entries_) write_record(entry);
-    const std::uint64_t end = file_.bytes(), bytes = end - begin, count = entries_.size();
+    const std::uint64_t end = at_, bytes = end - begin, count = entries_.size();
     std::string last;
     const bool large = begin >= zip_more_32 || bytes >= zip_more_32 || count >= zip_more_16;
     if (large)
-      put(last, {{zip64_end, 4}, {44, 8}, {45, 2}, {45, 2}, {0, 4}, {0, 4}, {count, 8}, {count, 8}, {bytes, 8},
-                 {begin, 8}, {zip64_locator, 4}, {0, 4}, {end, 8}, {1, 4}});
+      put(last, {{zip64_end, 4},
+                 {44, 8},
+                 {45, 2},
+                 {45, 2},
+                 {0, 4},
+                 {0, 4},
+                 {count, 8},
+                 {count, 8},
+                 {bytes, 8},
+                 {begin, 8},
+                 {zip64_locator, 4},
+                 {0, 4},
+                 {end, 8},
+                 {1, 4}});
     const std::uint64_t shown = std::min(count, zip_more_16);
     put(last, {{zip_end, 4},
                {0, 2},
@@ -222,7 +234,7 @@ class zip_writer {
                {std::min(bytes, zip_more_32), 4},
                {std::min(begin, zip_more_32), 4},
                {0, 2}});
-    file_.write(last);
+    write(last);
     file_.commit();
   }
 
@@ -264,10 +276,18 @@ class zip_writer {
                  {0, 2},
                  {0644u << 16, 4},
                  {std::min(entry.header, zip_more_32), 4}});
-    file_.write(record + entry.name + extra);
+    write(record + entry.name + extra);
   }
 
-  output_file file_;
+  void write(const std::string& text) { write(std::as_bytes(std::span(text))); }
+  void write(std::span<const std::byte> bytes) {
+    file_.write(bytes.data(), bytes.size());
+    at_ += bytes.size();
+  }
+
+  std::string path_;
+  atomic_file file_;
+  std::uint64_t at_ = 0;
   std::vector<zip_entry> entries_;
 };
 

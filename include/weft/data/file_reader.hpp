@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include <weft/data/random_access_file.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB
@@ -25,15 +26,22 @@ namespace weft::data {
 class file_reader {
  public:
   explicit file_reader(std::string path) : path_(std::move(path)) {
-    random_access_file opened(path_);
-    bytes_ = opened.bytes();
-    const int file = opened.release();
-    file_ = ::fdopen(file, "rb");
+    struct stat status {};
+    // Not std::fopen: of a pipe it would wait for a writer.
+    const int opened = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (opened < 0) fail_to_open(errno);
+    file_ = ::fdopen(opened, "rb");
     if (!file_) {
       const int reason = errno;
-      ::close(file);
+      ::close(opened);
       fail_to_open(reason);
     }
+    if (::fstat(opened, &status) != 0) fail_to_open(errno);
+    if (!S_ISREG(status.st_mode)) {
+      close();
+      throw error(error_code::invalid_argument, "open", path_ + " is not a regular file");
+    }
+    bytes_ = static_cast<std::uint64_t>(status.st_size);
     const bool packed = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
     std::rewind(file_);
     if (packed) open_packed();
@@ -120,7 +128,10 @@ class file_reader {
 
   [[noreturn]] void fail_to_open(int reason) {
     close();
-    detail::fail_to_open(path_, reason);
+    const auto code = reason == ENOENT || reason == ENOTDIR ? error_code::not_found
+                      : reason == EACCES                    ? error_code::permission_denied
+                                                            : error_code::unavailable;
+    throw error(code, "open", path_ + " cannot be opened: " + std::strerror(reason));
   }
 
   [[noreturn]] void damaged(const char* how) const {

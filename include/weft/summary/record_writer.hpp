@@ -47,13 +47,6 @@ namespace detail {
 
 inline constexpr std::size_t record_head = 12, record_tail = 4;
 
-/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums in
-/// it is then no constant (TensorFlow's lib/hash/crc32c.h).
-inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
-  const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
 template <class Word>
 void append_little_endian(std::string& to, Word word) {
   for (std::size_t i = 0; i < sizeof word; ++i) to += static_cast<char>((word >> (8 * i)) & 0xff);

@@ -1,0 +1,182 @@
+#pragma once
+
+// Files of tensors of any format that Weft reads, by one interface.
+
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <weft/checkpoint/checkpoint.hpp>
+#include <weft/checkpoint/npz.hpp>
+#include <weft/checkpoint/safetensors.hpp>
+#include <weft/checkpoint/tensorflow_checkpoint.hpp>
+
+namespace tool {
+
+using namespace weft;
+
+/// Names, types and extents of a file's tensors, and their elements one tensor at a time.
+class tensor_file {
+ public:
+  virtual ~tensor_file() = default;
+  /// In the file's order.
+  const std::vector<tensor_info>& tensors() const { return tensors_; }
+  const char* format() const { return format_; }
+  /// Throws unimplemented where Weft has no such elements.
+  virtual untyped_tensor read(const tensor_info& tensor) const = 0;
+
+ protected:
+  explicit tensor_file(const char* format) : format_(format) {}
+  std::vector<tensor_info> tensors_;
+
+ private:
+  const char* format_;
+};
+
+class npy_file : public tensor_file {
+ public:
+  explicit npy_file(const std::string& path) : tensor_file("npy"), path_(path) {
+    tensors_.push_back(npy_info(path));
+    tensors_[0].name = std::filesystem::path(path).stem().string();
+  }
+  untyped_tensor read(const tensor_info&) const override { return read_npy<untyped_tensor>(path_); }
+
+ private:
+  std::string path_;
+};
+
+class npz_file : public tensor_file {
+ public:
+  explicit npz_file(const std::string& path) : tensor_file("npz"), archive_(path) {
+    for (const std::string& name : archive_.names()) tensors_.push_back(archive_.info(name));
+  }
+  untyped_tensor read(const tensor_info& t) const override { return archive_.read<untyped_tensor>(t.name); }
+
+ private:
+  npz_reader archive_;
+};
+
+class tensorflow_file : public tensor_file {
+ public:
+  explicit tensorflow_file(const std::string& prefix) : tensor_file("TensorFlow V2"), checkpoint_(prefix) {
+    for (const std::string& name : checkpoint_.names()) tensors_.push_back(checkpoint_.info(name));
+  }
+  untyped_tensor read(const tensor_info& t) const override { return checkpoint_.read<untyped_tensor>(t.name); }
+
+ private:
+  tensorflow_checkpoint checkpoint_;
+};
+
+inline tensor_info info_of(const safetensors_entry& entry) {
+  const detail::safetensors_type* const type = detail::find_safetensors_type(entry.type);
+  return {entry.name, entry.type, type && type->known ? std::optional(type->type) : std::nullopt, entry.extents};
+}
+
+template <class Read>
+untyped_tensor read_entry(const std::string& path, const tensor_info& t, Read read) {
+  const std::string where = str_cat({path, ": tensor ", t.name});
+  auto value = detail::tensor_for<untyped_tensor>("read", where, t);
+  read(value.bytes.data());
+  detail::check_bools("read", where, value.type, reinterpret_cast<const unsigned char*>(value.bytes.data()),
+                      value.bytes.size());
+  return value;
+}
+
+class safetensors : public tensor_file {
+ public:
+  explicit safetensors(const std::string& path) : tensor_file("safetensors"), file_(path) {
+    for (const safetensors_entry& entry : file_.entries()) tensors_.push_back(info_of(entry));
+  }
+  untyped_tensor read(const tensor_info& t) const override {
+    return read_entry(file_.path(), t, [&](void* to) { file_.read(*file_.find(t.name), to); });
+  }
+
+ private:
+  safetensors_file file_;
+};
+
+class weft_checkpoint : public tensor_file {
+ public:
+  explicit weft_checkpoint(const std::string& path) : tensor_file("checkpoint"), checkpoint_(path) {
+    for (const auto& variable : checkpoint_.variables()) tensors_.push_back(info_of(*variable.entry));
+  }
+  untyped_tensor read(const tensor_info& t) const override {
+    return read_entry(checkpoint_.path(), t,
+                      [&](void* to) { checkpoint_.read(*checkpoint_.find_variable(t.name), to); });
+  }
+
+ private:
+  checkpoint_reader checkpoint_;
+};
+
+/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder; or the
+/// prefix or the .index of a checkpoint of TensorFlow's.
+inline std::unique_ptr<tensor_file> open(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return std::make_unique<weft_checkpoint>(path);
+  if (path.ends_with(".index") ||
+      (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".index", ignored)))
+    return std::make_unique<tensorflow_file>(path);
+  const detail::input_file file(path);
+  char begin[6] = {};
+  file.read(0, begin, static_cast<std::size_t>(std::min<std::uint64_t>(sizeof begin, file.bytes())));
+  if (std::memcmp(begin, "\x93NUMPY", 6) == 0) return std::make_unique<npy_file>(path);
+  if (std::memcmp(begin, "PK", 2) == 0) return std::make_unique<npz_file>(path);
+  return std::make_unique<safetensors>(path);
+}
+
+/// Calls `f` with an element of the type.
+template <class F>
+auto with_type(dtype type, F f) {
+  switch (type) {
+    case dtype::boolean:
+      return f(bool());
+    case dtype::int8:
+      return f(std::int8_t());
+    case dtype::int16:
+      return f(std::int16_t());
+    case dtype::int32:
+      return f(std::int32_t());
+    case dtype::int64:
+      return f(std::int64_t());
+    case dtype::uint8:
+      return f(std::uint8_t());
+    case dtype::uint16:
+      return f(std::uint16_t());
+    case dtype::uint32:
+      return f(std::uint32_t());
+    case dtype::uint64:
+      return f(std::uint64_t());
+    case dtype::float16:
+      return f(half());
+    case dtype::bfloat16:
+      return f(bfloat16());
+    case dtype::float32:
+      return f(float());
+    default:
+      return f(double());
+  }
+}
+
+template <class T>
+const T* elements_of(const untyped_tensor& t) {
+  return reinterpret_cast<const T*>(t.bytes.data());  // memory of operator new is aligned for all of them
+}
+
+template <class T>
+double number(T x) {
+  if constexpr (is_storage_type<T>)
+    return static_cast<double>(static_cast<float>(x));
+  else
+    return static_cast<double>(x);
+}
+
+}  // namespace tool

@@ -1,0 +1,304 @@
+// weft: looks into files of tensors, compares them and converts them.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <weft/transport/printable.hpp>
+
+#include "tensor_file.hpp"
+
+using namespace tool;
+
+namespace {
+
+constexpr const char* help =
+    R"(weft: looks into files of tensors, compares them and converts them
+
+usage:
+  weft inspect FILE [--no-statistics]   names, element types, extents; min, max, mean, standard deviation, NaNs
+  weft compare A B [--tolerance T]      which tensors differ; 0 if all are equal, within T if it is given, else 1
+  weft convert FROM TO [--tensor NAME]  TO ends in .safetensors, .npz or .npy; --tensor takes only this one
+  weft --help
+
+Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, and
+checkpoints of TensorFlow's Saver, format V2, by their prefix or the .index file.
+
+Exit status: 0; 1 if files differ; 2 if something is wrong, with a message on the standard error.
+)";
+
+/// What the user has to write otherwise.
+[[noreturn]] void misuse(const std::string& why) {
+  throw error(error_code::invalid_argument, "weft", why + "; weft --help tells how it is used");
+}
+
+struct arguments {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> options;
+
+  /// `known`: the options of the command, and whether a value follows.
+  arguments(int count, char** given, const std::map<std::string, bool>& known) {
+    for (int i = 2; i < count; ++i) {
+      const std::string word = given[i];
+      if (!word.starts_with("--")) {
+        words.push_back(word);
+        continue;
+      }
+      const std::size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      const auto option = known.find(name);
+      if (option == known.end()) misuse("there is no option " + name + " of " + given[1]);
+      if (!option->second && equals != std::string::npos) misuse(name + " takes no value");
+      if (option->second && equals == std::string::npos && i + 1 == count) misuse(name + " needs a value");
+      options[name] = !option->second ? "" : equals != std::string::npos ? word.substr(equals + 1) : given[++i];
+    }
+  }
+  bool has(const std::string& option) const { return options.count(option) != 0; }
+};
+
+std::string type_of(const tensor_info& t) { return t.type ? name(*t.type) : t.type_name; }
+std::string described(const tensor_info& t) { return type_of(t) + " " + weft::detail::extents_text(t.extents); }
+
+/// Whether Weft can hold the tensor.
+bool is_readable(const tensor_info& t) { return t.type && t.extents.size() <= max_rank; }
+
+// ---- inspect ----
+
+struct statistics {
+  double min = std::numeric_limits<double>::infinity(), max = -min, mean = 0, deviation = 0;
+  std::size_t count = 0, nan = 0;  ///< `count`: of numbers
+};
+
+/// Of all that are not NaN; the deviation is that of the population, as NumPy's.
+statistics statistics_of(const untyped_tensor& t) {
+  return with_type(t.type, [&]<class T>(T) {
+    statistics s;
+    const std::size_t size = t.extents.elements();
+    const T* const x = elements_of<T>(t);
+    double sum = 0;
+    constexpr std::size_t block = 4096;  // a sum of sums loses less
+    for (std::size_t i = 0; i < size; i += block) {
+      double part = 0;
+      for (std::size_t j = i; j < std::min(size, i + block); ++j) {
+        const double value = number(x[j]);
+        if (std::isnan(value)) {
+          ++s.nan;
+          continue;
+        }
+        s.min = std::min(s.min, value);
+        s.max = std::max(s.max, value);
+        part += value;
+      }
+      sum += part;
+    }
+    s.count = size - s.nan;
+    if (s.count == 0) return s;
+    s.mean = sum / static_cast<double>(s.count);
+    double squares = 0;
+    for (std::size_t i = 0; i < size; i += block) {
+      double part = 0;
+      for (std::size_t j = i; j < std::min(size, i + block); ++j)
+        if (const double value = number(x[j]); !std::isnan(value)) part += (value - s.mean) * (value - s.mean);
+      squares += part;
+    }
+    s.deviation = std::sqrt(squares / static_cast<double>(s.count));
+    return s;
+  });
+}
+
+std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string room(widths[i] - row[i].size(), ' ');
+      line += i < left ? row[i] + room : room + row[i];
+      if (i + 1 < row.size()) line += "  ";
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    std::puts(line.c_str());
+  }
+}
+
+int inspect(const arguments& a) {
+  if (a.words.size() != 1) misuse("inspect takes one file");
+  const auto file = open(a.words[0]);
+  std::vector<std::vector<std::string>> rows{{"name", "type", "extents"}};
+  const bool numbers = !a.has("--no-statistics");
+  if (numbers)
+    for (const char* title : {"min", "max", "mean", "std", "NaN"}) rows[0].push_back(title);
+  std::uint64_t elements = 0;
+  for (const tensor_info& t : file->tensors()) {
+    auto& row = rows.emplace_back();
+    row = {printable(t.name), type_of(t), weft::detail::extents_text(t.extents)};
+    std::uint64_t count = 1;
+    for (const std::int64_t extent : t.extents) count *= static_cast<std::uint64_t>(extent);
+    elements += count;
+    if (!numbers || !is_readable(t)) continue;
+    const statistics s = statistics_of(file->read(t));
+    for (const double value : {s.min, s.max, s.mean, s.deviation}) row.push_back(s.count > 0 ? text_of(value) : "-");
+    row.push_back(std::to_string(s.nan));
+  }
+  print_table(rows, 3);
+  std::printf("%s: %zu tensors, %llu elements\n", file->format(), file->tensors().size(),
+              static_cast<unsigned long long>(elements));
+  return 0;
+}
+
+// ---- compare ----
+
+struct difference {
+  std::size_t count = 0;  ///< of elements that differ by more than is let pass
+  std::size_t first = 0;  ///< of these the first
+  double largest = 0;     ///< NaN if one is and the other is not
+};
+
+difference difference_of(const untyped_tensor& a, const untyped_tensor& b, double tolerance) {
+  return with_type(a.type, [&]<class T>(T) {
+    difference d;
+    const T *const x = elements_of<T>(a), *const y = elements_of<T>(b);
+    for (std::size_t i = 0, size = a.extents.elements(); i < size; ++i) {
+      const double p = number(x[i]), q = number(y[i]);
+      bool equal;
+      if constexpr (std::is_integral_v<T>)
+        equal = x[i] == y[i];  // doubles do not hold all of 64 bits
+      else
+        equal = p == q || (std::isnan(p) && std::isnan(q));
+      double by = equal ? 0 : std::abs(p - q);
+      if constexpr (std::is_integral_v<T>)
+        if (!equal && by == 0) by = 1;
+      if (equal || by <= tolerance) continue;
+      if (d.count++ == 0) d.first = i;
+      if (std::isnan(by) || by > d.largest) d.largest = std::isnan(d.largest) ? d.largest : by;
+    }
+    return d;
+  });
+}
+
+std::string index_text(const shape& extents, std::size_t element) {
+  std::vector<std::int64_t> index(extents.rank);
+  for (std::size_t axis = extents.rank; axis-- > 0;) {
+    index[axis] = static_cast<std::int64_t>(element % static_cast<std::size_t>(extents[axis]));
+    element /= static_cast<std::size_t>(extents[axis]);
+  }
+  return weft::detail::extents_text(index);
+}
+
+int compare(const arguments& a) {
+  if (a.words.size() != 2) misuse("compare takes two files");
+  double tolerance = 0;
+  if (const auto given = a.options.find("--tolerance"); given != a.options.end()) {
+    char* end = nullptr;
+    tolerance = std::strtod(given->second.c_str(), &end);
+    if (given->second.empty() || *end != '\0' || !(tolerance >= 0))
+      misuse("--tolerance is a number of at least 0, not " + given->second);
+  }
+  const auto left = open(a.words[0]), right = open(a.words[1]);
+  // The only tensor of an .npy file has no name of its own.
+  const bool single = left->tensors().size() == 1 && right->tensors().size() == 1 &&
+                      (left->format() == std::string_view("npy") || right->format() == std::string_view("npy"));
+  std::map<std::string, std::pair<const tensor_info*, const tensor_info*>> both;
+  for (const tensor_info& t : left->tensors()) both[single ? "tensor" : t.name].first = &t;
+  for (const tensor_info& t : right->tensors()) both[single ? "tensor" : t.name].second = &t;
+  std::size_t equal = 0;
+  for (const auto& [key, pair] : both) {
+    const std::string shown = printable(key);
+    const auto [one, other] = pair;
+    if (!one || !other) {
+      std::printf("only in %s: %s\n", a.words[one ? 0 : 1].c_str(), shown.c_str());
+    } else if (type_of(*one) != type_of(*other) || one->extents != other->extents) {
+      std::printf("differs: %s is %s, and %s\n", shown.c_str(), described(*one).c_str(), described(*other).c_str());
+    } else if (!is_readable(*one)) {
+      std::printf("not compared: %s is %s\n", shown.c_str(), described(*one).c_str());
+    } else {
+      const untyped_tensor x = left->read(*one), y = right->read(*other);
+      const difference d = difference_of(x, y, tolerance);
+      equal += d.count == 0;
+      if (d.count > 0)
+        std::printf("differs: %s in %zu of %zu elements, by up to %s, first at %s\n", shown.c_str(), d.count,
+                    x.extents.elements(), text_of(d.largest).c_str(), index_text(x.extents, d.first).c_str());
+    }
+  }
+  std::printf("%zu of %zu tensors are equal\n", equal, both.size());
+  return equal == both.size() ? 0 : 1;
+}
+
+// ---- convert ----
+
+int convert(const arguments& a) {
+  if (a.words.size() != 2) misuse("convert takes two files");
+  const std::string& to = a.words[1];
+  const bool npy = to.ends_with(".npy"), npz = to.ends_with(".npz"), safe = to.ends_with(".safetensors");
+  if (!npy && !npz && !safe) misuse(to + " ends neither in .safetensors nor in .npz or .npy");
+  const auto file = open(a.words[0]);
+  std::vector<tensor_info> chosen;
+  const auto wanted = a.options.find("--tensor");
+  for (const tensor_info& t : file->tensors()) {
+    if (wanted != a.options.end() && t.name != wanted->second) continue;
+    if (is_readable(t) || wanted != a.options.end())
+      chosen.push_back(t);
+    else
+      std::fprintf(stderr, "weft: left out: %s is %s, which Weft has not\n", printable(t.name).c_str(),
+                   described(t).c_str());
+  }
+  if (wanted != a.options.end() && chosen.empty())
+    throw error(error_code::not_found, "convert", {a.words[0], " has no tensor ", printable(wanted->second)});
+  if (npy && chosen.size() != 1)
+    misuse(str_cat({to, " holds one tensor, and ", a.words[0], " has ", chosen.size(), ": --tensor NAME takes one"}));
+  if (npy) {
+    write_npy(to, file->read(chosen[0]));
+  } else if (npz) {
+    npz_writer archive(to);
+    for (const tensor_info& t : chosen) archive.add(t.name, file->read(t));
+    archive.close();
+  } else {
+    std::vector<untyped_tensor> values;
+    std::vector<named_tensor> tensors;
+    for (const tensor_info& t : chosen) values.push_back(file->read(t));
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      tensors.emplace_back(chosen[i].name, values[i].type, values[i].extents, values[i].bytes.data());
+    write_safetensors(to, tensors);
+  }
+  std::printf("%s: %zu tensors\n", to.c_str(), chosen.size());
+  return 0;
+}
+
+int run(int count, char** given) {
+  const std::string_view command = count > 1 ? given[1] : "";
+  for (int i = 1; i < count; ++i)
+    if (given[i] == std::string_view("--help")) return std::fputs(help, stdout) < 0 ? 2 : 0;
+  if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
+  if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
+  if (command == "convert") return convert({count, given, {{"--tensor", true}}});
+  misuse(command.empty() ? "there is no command" : "there is no command " + std::string(command));
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  try {
+    const int status = run(count, given);
+    if (std::fflush(stdout) != 0) throw error(error_code::unavailable, "weft", "the output cannot be written");
+    return status;
+  } catch (const std::exception& e) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "weft: %s\n", printable(e.what()).c_str());
+    return 2;
+  }
+}
