@@ -734,7 +734,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
 
  public:
   replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
-      : owner_(owner), local_(owner.local_, request(owner, fetches, feeds, trains_)) {}
+      : owner_(owner), local_(owner.local_, request(owner, fetches, feeds, trains_)), results_(fetches) {}
 
   /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
   /// `step(x, y, 5s)`; without it that is a minute.

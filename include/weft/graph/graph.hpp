@@ -249,6 +249,9 @@ class graph final : public op_builder {
 
   // ---- names and places: see scopes.hpp ----
 
+  /// What the scopes that are entered put before a name: "" or, say, "layer/".
+  const std::string& scope() const { return prefix_; }
+
   class name_scope;
   class variable_scope;
   class device_scope;

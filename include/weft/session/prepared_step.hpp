@@ -109,13 +109,15 @@ struct result_slot<tensor<T, Dims, Device>> {
   }
 };
 
-/// The same of each part of a value that has some.
+/// The same of each part of a value that has some, and the value, which makes one of theirs.
 template <class F, class Parts>
 class parts_slot;
 template <class F, class... P>
 class parts_slot<F, std::tuple<P...>> {
  public:
   static constexpr std::size_t parts = sizeof...(P);
+
+  void remember(const F& fetched) { fetched_ = gpu::owned(new F(fetched)); }
 
   void* place(std::size_t part, const shape& extents) {
     void* where = nullptr;
@@ -128,10 +130,11 @@ class parts_slot<F, std::tuple<P...>> {
     return where;
   }
   auto get() const {
-    return std::apply([](const auto&... slot) { return F::from_parts(slot.get()...); }, slots_);
+    return std::apply([this](const auto&... slot) { return fetched_->from_parts(slot.get()...); }, slots_);
   }
 
  private:
+  gpu::owned<F> fetched_;
   std::tuple<result_slot<typename fetched_value<P>::type>...> slots_;
 };
 
@@ -150,6 +153,10 @@ template <class... F>
 class step_results {
  public:
   static constexpr std::size_t values = (slot_of_fetched<F>::type::parts + ... + 0);
+
+  explicit step_results(const fetch_list<F...>& fetches) {
+    if constexpr ((FetchedInParts<F> || ...)) remember(fetches.fetched, std::index_sequence_for<F...>());
+  }
 
   /// The memory for the fetched value of this number.
   void* place(std::size_t fetch, const shape& extents) {
@@ -176,6 +183,14 @@ class step_results {
   }
 
  private:
+  template <std::size_t... Index>
+  void remember(const std::tuple<F...>& fetched, std::index_sequence<Index...>) {
+    const auto one = [](auto& slot, const auto& f) {
+      if constexpr (FetchedInParts<std::remove_cvref_t<decltype(f)>>) slot.remember(f);
+    };
+    (one(std::get<Index>(slots_), std::get<Index>(fetched)), ...);
+  }
+
   std::tuple<typename slot_of_fetched<F>::type...> slots_;
 };
 
@@ -185,7 +200,7 @@ template <class... F, class... P>
 class step<fetch_list<F...>, feed_list<P...>> {
  public:
   step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
-      : prepared_(s, detail::request_of(fetches, feeds)) {}
+      : prepared_(s, detail::request_of(fetches, feeds)), results_(fetches) {}
 
   /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
   /// extents disagree, and whatever a kernel throws.

@@ -30,7 +30,7 @@ namespace weft {
 
 class graph;
 class summary;
-struct hyperparameter;
+struct hparam;
 
 struct event_writer_options {
   /// What was added is in the file after so long.
@@ -45,7 +45,10 @@ struct event_writer_options {
 
 /// What a file says of the run that writes it. At a start TensorBoard forgets what other files of the folder have of
 /// this step and later ones: a run that was resumed has begun anew there.
-enum class session_status : unsigned char { start = 1, stop = 2, checkpoint = 3 };
+enum class session_status : unsigned char { start = 1, stop = 2 };
+
+/// How a run has ended, as TensorBoard's page of hyperparameters shows it.
+enum class run_status : unsigned char { success = 1, failure = 2 };
 
 /// Writes a file of events for TensorBoard (tf.summary.FileWriter), `events.out.tfevents.<seconds>.<host>.<process>.<n>`:
 ///
@@ -98,8 +101,14 @@ class event_writer {
   /// The graph, as TensorBoard draws it (summary/graph_def.hpp).
   void add_graph(const graph& g);
 
-  /// This run's hyperparameters, and the tags of the scalars by which runs are compared (summary/hyperparameters.hpp).
-  void add_hyperparameters(std::initializer_list<hyperparameter> values, std::initializer_list<std::string> metrics);
+  /// This run's hyperparameters, and the tags of the scalars by which runs are compared; without them, all scalars
+  /// (summary/hparams.hpp):
+  ///
+  ///     log.add_hyperparameters({{"learning_rate", 0.1}, {"optimizer", "adam"}}, {"test/accuracy"});
+  void add_hyperparameters(std::initializer_list<hparam> values,
+                           std::initializer_list<std::string> metrics = {});
+  /// How that run has ended.
+  void end_hyperparameters(run_status status);
 
   void add_session_log(session_status status, std::int64_t step, std::string_view message = {});
 

@@ -48,9 +48,9 @@ void read_elements(const void* data, std::size_t first, std::size_t count, doubl
   }
 }
 
-template <class T, class D>
-summary_elements elements_of(const tensor<T, D>& x) {
-  using flat = tensor<T, dims<dyn<"elements">>>;
+template <class T, class D, class Dev>
+summary_elements elements_of(const tensor<T, D, Dev>& x) {
+  using flat = tensor<T, dims<dyn<"elements">>, Dev>;
   const auto owner = std::make_shared<const flat>(shape(static_cast<std::int64_t>(x.elements())), x);
   return {owner, owner->data(), read_elements<T>, x.extents(), dtype_of<T>};
 }

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <exception>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <weft/summary/event_writer.hpp>
+#include <weft/summary/events.hpp>
+
+/// What TensorBoard's page of hyperparameters shows (its plugins/hparams/api.proto and plugin_data.proto).
+namespace weft {
+
+/// A number, a truth value or a text by which a run differs from others: `{"learning_rate", 0.1}`.
+struct hparam {
+  enum class kind_type : unsigned char { text = 1, truth = 2, number = 3 };  // the plugin's DataType
+
+  std::string name;
+  kind_type kind;
+  double number = 0;
+  std::string text = {};
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  hparam(std::string name, T value)
+      : name(std::move(name)),
+        kind(std::is_same_v<T, bool> ? kind_type::truth : kind_type::number),
+        number(static_cast<double>(value)) {}
+  hparam(std::string name, std::string value)
+      : name(std::move(name)), kind(kind_type::text), text(std::move(value)) {}
+  hparam(std::string name, const char* value) : hparam(std::move(name), std::string(value)) {}
+};
+
+namespace detail {
+
+/// A Summary of one of the plugin's messages, HParamsPluginData's field of this number.
+inline std::string hyperparameters_summary(const char* tag, std::uint32_t field, const protobuf_writer& message) {
+  constexpr std::int64_t version = 0, dt_float = 1;
+  protobuf_writer content, tensor, scalar, summary;
+  content.add_integer(1, version);
+  content.add_message(field, message);
+  tensor.add_integer(1, dt_float);
+  tensor.add_message(2, scalar);
+  tensor.add_number(5, 0.f);
+  summary.add_message(1, plugin_value(tag, "hparams", content.bytes(), tensor));
+  return summary.bytes();
+}
+
+/// Experiment: the columns of the page.
+inline protobuf_writer experiment_message(double time, std::initializer_list<hparam> values,
+                                          std::initializer_list<std::string> metrics) {
+  protobuf_writer experiment;
+  experiment.add_number(3, time);
+  for (const hparam& h : values) {
+    protobuf_writer info;
+    info.add_text(1, h.name);
+    info.add_integer(4, static_cast<std::int64_t>(h.kind));
+    experiment.add_message(4, info);
+  }
+  for (const std::string& tag : metrics) {
+    protobuf_writer name, info;
+    name.add_text(2, tag);
+    info.add_message(1, name);
+    experiment.add_message(5, info);
+  }
+  return experiment;
+}
+
+/// SessionStartInfo: the values of a run, as google.protobuf.Value each.
+inline protobuf_writer session_start_message(double time, std::initializer_list<hparam> values) {
+  protobuf_writer start;
+  for (const hparam& h : values) {
+    protobuf_writer value;
+    if (h.kind == hparam::kind_type::number) value.add_number(2, h.number);
+    if (h.kind == hparam::kind_type::text) value.add_text(3, h.text);
+    if (h.kind == hparam::kind_type::truth) value.add_integer(4, h.number != 0);
+    start.add_entry(1, h.name, value);
+  }
+  start.add_number(5, time);
+  return start;
+}
+
+}  // namespace detail
+
+inline void event_writer::add_hyperparameters(std::initializer_list<hparam> values,
+                                              std::initializer_list<std::string> metrics) {
+  if (metrics.size() > 0)
+    add_message(detail::event_field::summary,
+                detail::hyperparameters_summary("_hparams_/experiment", 2,
+                                                detail::experiment_message(now(), values, metrics)),
+                0);
+  add_message(
+      detail::event_field::summary,
+      detail::hyperparameters_summary("_hparams_/session_start_info", 3, detail::session_start_message(now(), values)),
+      0);
+}
+
+inline void event_writer::end_hyperparameters(run_status status) {
+  protobuf_writer end;
+  end.add_integer(1, static_cast<std::int64_t>(status));
+  end.add_number(2, now());
+  add_message(detail::event_field::summary,
+              detail::hyperparameters_summary("_hparams_/session_end_info", 4, end), 0);
+}
+
+}  // namespace weft
