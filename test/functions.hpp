@@ -30,6 +30,7 @@ inline real relu(real x) { return x != x || x > 0 ? x : 0; }
 inline real sigma(real x) { return 1 / (1 + exp(-x)); }
 inline real bell(real x) { return 1.128379167095512573896159L * exp(-x * x); }
 inline real softplus(real x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+inline real cube(real x) { return x * x * x; }
 constexpr double none = -1;
 
 template <class Formula>
@@ -64,6 +65,7 @@ WEFT_ROW(cos,      cos(x),      -g * sin(x),              0,                    
 WEFT_ROW(square,   x * x,       2 * g * x,                0,                         1,    1,   none, -2,  2,   3)
 WEFT_ROW(relu,     relu(x),     x > 0 ? g : 0,            0,                         0,    0,   none, -2,  2,   2)
 WEFT_ROW(softplus, softplus(x), g * sigma(x),             0,                         3,    5,   3.5,  -2,  2,   3)
+WEFT_ROW(rsqrt,    1 / sqrt(x), -g / 2 / cube(sqrt(x)),   0,                         3,    7,   3,    0.5, 2,   3)
 // clang-format on
 #undef WEFT_ROW
 

@@ -30,6 +30,7 @@
 #include <weft/ops/slice.hpp>
 #include <weft/ops/reshape.hpp>
 #include <weft/ops/broadcast_to.hpp>
+#include <weft/ops/expand_dims.hpp>
 #include <weft/ops/range.hpp>
 #include <weft/ops/shape.hpp>
 #include <weft/ops/argmax.hpp>

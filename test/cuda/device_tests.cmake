@@ -39,6 +39,9 @@ set(leaves_out_ops.sort "an_axis_of_more_elements_than_have_numbers")
 # A GPU makes NaNs of a rate that is out of range instead of an error.
 set(leaves_out_ops.dropout "a_step_that_throws_is_not_counted")
 
+# A GPU has zeros for a part that begins out of range instead of an error.
+set(leaves_out_ops.extents "slices_out_of_range")
+
 # A GPU finds no row where there is none instead of an error; the others count allocations, memory of the host, and lanes.
 set(leaves_out_session.control_flow
     "a_branch_that_is_not_taken_does_not_run bodies_allocate_nothing_after_the_first_calls branches_share_their_memory \

@@ -175,3 +175,120 @@ BOOST_AUTO_TEST_CASE(derivatives_of_broadcasts) {
   check("a scalar", broadcast_to<dims<dyn<"b">, 4>>(c * c) * w, 3);
   check("not of its like", (ones_like(x) + zeros_like(w)) * x, 2);
 }
+
+BOOST_AUTO_TEST_CASE(kept_axes) {
+  const auto x = counting<steps>(shape(3, 2, 2));
+  static_assert(std::is_same_v<dims_t<decltype(sum<1, keep_dims>(x))>, dims<dyn<"b">, 1, 2>>);
+  static_assert(std::is_same_v<dims_t<decltype(mean<keep_dims>(x))>, dims<1, 1, 1>>);
+  check_extents(sum<1, keep_dims>(x), shape(3, 1, 2));
+  check_elements(sum<1, keep_dims>(x), {2, 4, 10, 12, 18, 20});
+  check_elements(max<0, -1, keep_dims>(x * 2.0f), {18, 22});
+  check_extents(max<0, -1, keep_dims>(x), shape(1, 2, 1));
+  check_elements(min<keep_dims>(x), {0});
+  check_elements(prod<keep_dims, 2>(x), {0, 6, 20, 42, 72, 110});
+  check_elements(eval(x - mean<-1, keep_dims>(x)), {-.5, .5, -.5, .5, -.5, .5, -.5, .5, -.5, .5, -.5, .5});
+}
+
+BOOST_AUTO_TEST_CASE(axes_of_one) {
+  const auto x = counting<dims<dyn<"n">, 3>>(shape(2, 3));
+  static_assert(std::is_same_v<dims_t<decltype(expand_dims<0>(x))>, dims<1, dyn<"n">, 3>>);
+  static_assert(std::is_same_v<dims_t<decltype(expand_dims<-1>(x))>, dims<dyn<"n">, 3, 1>>);
+  static_assert(std::is_same_v<dims_t<decltype(squeeze<-1>(expand_dims<1>(sum<1, keep_dims>(x))))>, dims<dyn<"n">, 1>>);
+  static_assert(std::is_same_v<dims_t<decltype(squeeze(sum<keep_dims>(x)))>, dims<>>);
+  check_extents(expand_dims<1>(x), shape(2, 1, 3));
+  check_extents(expand_dims<-2>(x), shape(2, 1, 3));
+  check_extents(expand_dims<2>(x * 2.0f), shape(2, 3, 1));
+  check_extents(squeeze(expand_dims<0>(expand_dims<2>(x))), shape(2, 3));
+  check_extents(squeeze<0, -1>(expand_dims<0>(expand_dims<2>(x))), shape(2, 3));
+  check_elements(squeeze(expand_dims<0>(x)), {0, 1, 2, 3, 4, 5});
+  const tensor<float, dims<3>> row = expand_dims<0>(tensor<float>(4)) * tensor<float, dims<3>>{1, 2, 3};
+  check_elements(row, {4, 8, 12});
+}
+
+BOOST_AUTO_TEST_CASE(derivatives_of_kept_axes) {
+  gradient_check check;
+  const auto x = check.input<steps>(0.5, 2, shape(2, 3, 2));
+  const auto centred = x - mean<-1, keep_dims>(x);
+  check("a normalised value", centred * rsqrt(mean<-1, keep_dims>(square(centred)) + 0.1), 2);
+  check("all axes", x * sum<keep_dims>(x * x), 2);
+  check("a product", x * prod<1, keep_dims>(x), 2);
+  check("axes that come and go", squeeze<1>(expand_dims<1>(tanh(x))) * expand_dims<-1>(sum<2>(x)), 2);
+}
+
+BOOST_AUTO_TEST_CASE(slices_of_tensors) {
+  const auto x = counting<dims<dyn<"n">, 3>>(shape(4, 3));
+  static_assert(std::is_same_v<dims_t<decltype(slice<0, 0, -1>(x))>, dims<dyn<"n">, 3>>);
+  static_assert(std::is_same_v<dims_t<decltype(slice<1, 1, -1>(x))>, dims<dyn<"n">, 2>>);
+  static_assert(std::is_same_v<dims_t<decltype(slice<0, 2>(x, 1))>, dims<2, 3>>);
+  check_elements(slice<0, 3, -1>(x), {9, 10, 11});
+  check_extents(slice<0, 1, -1>(x), shape(3, 3));
+  check_elements(slice<0, dyn<"n"> - extent<1>, 1>(x), {9, 10, 11});
+  check_elements(slice<0, 2, dyn<"n"> - extent<3>>(x), {6, 7, 8});
+  check_extents(slice<0, dyn<"n">, 0>(x), shape(0, 3));
+  check_elements(slice<0, 2>(x * 2.0f, 1), {6, 8, 10, 12, 14, 16});
+  check_elements(slice<-1, 1>(x, tensor<std::int32_t>(2)), {2, 5, 8, 11});
+  check_elements(slice<0, 1>(tensor<bool, dims<3>>{false, true, false}, 1), {1});
+  for (const std::int64_t begin : {-1, 3})
+    CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(slice<0, 2>(x, begin)); }),
+               "a part of 2 elements of axis 0, which has 4, begins in [0, 2], and begin is " + std::to_string(begin));
+  static_assert(slice_is_out_of_range<dims<dyn<"n">, 3>, 0, dyn<"n">, 1>::value);
+  static_assert(slice_is_out_of_range<dims<dyn<"n">, 3>, 0, 2, dyn<"n"> - extent<1>>::value);
+  static_assert(!slice_is_out_of_range<dims<dyn<"n">, 3>, 0, 2, dyn<"m">>::value);
+}
+
+BOOST_AUTO_TEST_CASE(slices_in_a_step) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"n">, 3>>(g, "x");
+  const auto i = placeholder<std::int32_t>(g, "i");
+  const auto y = placeholder<float, dims<dyn<"m">>>(g, "y");
+  const auto window = slice<0, 2>(x, i);
+  const auto column = slice<1, 1>(x, cast<std::int64_t>(i) * 2);
+  const auto last = slice<0, dyn<"n"> - extent<1>, 1>(x);
+  const auto as_many = slice<0, dyn<"m">>(x, i);
+  const auto behind = slice<0, dyn<"m">, -1>(x);
+  session s{g, {.threads = 2}};
+  for (const auto& [n, at, m] : {std::tuple(4, 1, 3), std::tuple(2, 0, 0), std::tuple(40, 1, 17)}) {
+    const auto a = counting<dims<dyn<"n">, 3>>(shape(n, 3));
+    const auto [w, c, l, f, b] = s.run(fetch(window, column, last, as_many, behind), with(x, a),
+                                       with(i, tensor<std::int32_t>(at)), with(y, counting<dims<dyn<"m">>>(shape(m))));
+    check_extents(f, shape(m, 3));
+    check_extents(b, shape(n - m, 3));
+    for (int k = 0; k < 3; ++k) {
+      BOOST_CHECK_EQUAL(w(0, k), a(at, k));
+      BOOST_CHECK_EQUAL(w(1, k), a(at + 1, k));
+      BOOST_CHECK_EQUAL(l(0, k), a(n - 1, k));
+      for (int r = 0; r < m; ++r) BOOST_CHECK_EQUAL(f(r, k), a(at + r, k));
+      for (int r = 0; r < n - m; ++r) BOOST_CHECK_EQUAL(b(r, k), a(m + r, k));
+    }
+    for (int r = 0; r < n; ++r) BOOST_CHECK_EQUAL(c(r, 0), a(r, 2 * at));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slices_out_of_range) {
+  graph g;
+  const auto x = placeholder<float, dims<dyn<"n">, 3>>(g, "x");
+  const auto i = placeholder<std::int32_t>(g, "i");
+  const auto y = placeholder<float, dims<dyn<"m">>>(g, "y");
+  const auto window = slice<0, 2>(x, i);
+  const auto as_many = slice<0, dyn<"m">>(x, i);
+  session s{g, {.threads = 1}};
+  const auto out_of_range = [&](const auto& value, int at, int n, int m) {
+    return test::failure(error_code::out_of_range, [&] {
+      static_cast<void>(s.run(fetch(value), with(x, counting<dims<dyn<"n">, 3>>(shape(n, 3))),
+                              with(i, tensor<std::int32_t>(at)), with(y, counting<dims<dyn<"m">>>(shape(m)))));
+    });
+  };
+  CHECK_SAYS(out_of_range(window, 3, 4, 1),
+             "a part of 2 elements of axis 0, which has 4, begins in [0, 2], and begin is 3");
+  CHECK_SAYS(out_of_range(as_many, 2, 4, 3),
+             "a part of 3 elements of axis 0, which has 4, begins in [0, 1], and begin is 2");
+}
+
+BOOST_AUTO_TEST_CASE(derivatives_of_slices) {
+  gradient_check check;
+  const auto x = check.input<dims<dyn<"n">, 4>>(-1, 1, shape(5, 4));
+  const auto i = check.fixed(tensor<std::int32_t>(2));
+  check("from a computed row", tanh(slice<0, 2>(x, i)) * slice<0, 2>(x, i + 1), 3);
+  check("of columns", slice<1, 2>(x * x, i), 2);
+  check("named", slice<0, dyn<"n"> - extent<1>, 1>(x) * slice<0, 1, -1>(x), 2);
+}

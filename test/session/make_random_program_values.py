@@ -106,6 +106,16 @@ def square(a):
     return a * a
 
 
+def reshaped(a, b):
+    halves = torch.tanh(a).reshape(-1, 2) * b.reshape(-1, 2)
+    return (halves - halves.mean(-1, keepdim=True)).reshape(-1, 4)
+
+
+def normalised(a):
+    centred = a - a.mean(-1, keepdim=True)
+    return centred * torch.rsqrt(square(centred).mean(-1, keepdim=True) + 0.5)
+
+
 where, tanh = torch.where, torch.tanh
 
 BLOCKS = {
@@ -155,7 +165,12 @@ BLOCKS = {
     "conditional": ("M", lambda p, a, b: tanh(a) * b if p > 0.1 else a * 0.5 - b),
     "loop": ("M", loop),
     "loop_dense": ("M", loop_dense),
+    "reshaped": ("M", reshaped),
+    "normalised": ("M", normalised),
+    "slice_computed": ("M", lambda a, b: a * 0.5 + tanh(a).narrow(1, int(b.min()), 1)),
+    "filled": ("M", lambda a: a + a.mean() * 0.5 + torch.arange(4) * 0.025),
     "mean_rows": ("R", lambda a, b: (a * b).mean(0)),
+    "last_row": ("R", lambda a: a[-1]),
     "scale_row": ("R", lambda a, b: a * tanh(b)),
     "max_rows": ("R", lambda a: a.amax(0)),
     "min_prod": ("R", lambda a, b: a.amin(0) * (tanh(b) * 0.1 + 1).prod()),
@@ -173,6 +188,7 @@ BLOCKS = {
     "solve_of": ("W", lambda a, b: torch.linalg.solve(near_unit(a).T, b)),
     "cumsum_weights": ("W", lambda a: tanh(cumsum(a, 0) * 0.3)),
     "row_mean": ("C", lambda a, b: column((a * b).mean(1))),
+    "kept_sum": ("C", lambda a: a.sum(1, keepdim=True) * 0.25),
     "matvec": ("C", lambda a, b: a @ b.reshape(4, 1) * 0.5),
     "dense_loss": ("C", lambda a, b: column(dense_cross_entropy(a, b)) * 0.3),
     "class_loss": ("C", lambda a, b: column(cross_entropy(a, b)) * 0.3),

@@ -106,7 +106,7 @@ node<T, D> filled(op_builder& where, T number) {
   remember_extents<D>(where);
   if constexpr (is_differentiable<T>) {
     return node<T, D>(
-        record_fill(where, static_cast<double>(static_cast<accumulator<T>>(number)), {dtype_of<T>, D::spec}));
+        weft::fill(where, {dtype_of<T>, D::spec}, static_cast<double>(static_cast<accumulator<T>>(number))));
   } else {
     gpu::compile_kernels<gpu::moves, T>();
     const symbol one = where.record_constant(&number, {dtype_of<T>, {}}, {});

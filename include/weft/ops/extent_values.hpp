@@ -71,6 +71,50 @@ class extent_values {
   sequence<std::pair<std::int64_t, std::int64_t>> known_;
 };
 
+/// An extent that is not said.
+inline constexpr std::int64_t inferred = -1;
+
+/// The extents `to` in numbers, from those of a tensor; -1 where these do not tell.
+shape told_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL shape told_extents(const shape& from, const shape& codes, const shape& to,
+                             const extent_definition* const* each) {
+  extent_values known;
+  for (std::size_t i = 0; i < codes.rank; ++i)
+    if (codes[i] < 0 && !known.find(codes[i])) known.bind(codes[i], from[i]);
+  shape extents = to;
+  for (std::size_t j = 0; j < to.rank; ++j)
+    if (const std::int64_t* const same = known.find(to[j]); to[j] < 0 && same)
+      extents[j] = *same;
+    else if (to[j] < 0 && !known.evaluate(*each[j], extents[j]))
+      extents[j] = inferred;
+  return extents;
+}
+
+#endif
+
+/// Whether extents of these codes tell one.
+constexpr bool tells(const shape& codes, const extent_definition& d) {
+  for (std::size_t i = 0; i < codes.rank; ++i)
+    if (codes[i] == d.code) return true;
+  if (d.numerator) return tells(codes, *d.numerator) && tells(codes, *d.denominator);
+  if (d.is_name()) return false;
+  for (std::size_t k = 0; k < d.term_count; ++k)
+    for (const std::int64_t atom : d.terms[k].atoms)
+      for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i)
+        if (d.atoms[i]->code == atom && !tells(codes, *d.atoms[i])) return false;
+  return true;
+}
+template <class From, class To>
+constexpr std::size_t count_unknown() {
+  std::size_t unknown = 0;
+  for (std::size_t j = 0; j < To::rank; ++j)
+    unknown += definitions_of<To>[j] && !tells(From::spec, *definitions_of<To>[j]);
+  return unknown;
+}
+
 }  // namespace weft::detail
 
 WEFT_COLD_END

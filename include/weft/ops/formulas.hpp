@@ -44,7 +44,8 @@
   function(minimum, 2)                               \
   composed(square, 1)                                \
   composed(relu, 1)                                  \
-  composed(softplus, 1)
+  composed(softplus, 1)                              \
+  composed(rsqrt, 1)
 // clang-format on
 
 #define WEFT_NO_ROW(name, operands)
@@ -470,6 +471,18 @@ struct softplus {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return g * math::sigmoid(x);
+  }
+};
+struct rsqrt {
+  static constexpr const char* name = "rsqrt";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return V(1) / math::sqrt(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
+    return V(-0.5) * g * y * (y * y);
   }
 };
 struct relu {

@@ -304,4 +304,16 @@ auto materialize(const Expr& e) {
     return eval(e);
 }
 
+namespace detail {
+
+/// The elements of a node or a tensor under other extents, which are as many.
+template <class To, class X>
+auto under_extents(const X& x, const shape& extents) {
+  if constexpr (X::symbolic)
+    return make_node<value_t<X>, To, device_t<X>>(weft::reshape(x.erased(), To::spec));
+  else
+    return make_tensor<value_t<X>, To, device_t<X>>(extents, x);
+}
+
+}  // namespace detail
 }  // namespace weft

@@ -108,7 +108,8 @@ auto concat(const Expr& e, const More&...) {
 template <Expression Expr, class... More>
 auto slice(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
-                "slice: axis, begin and size are template arguments: slice<1, 0, 3>(x)");
+                "slice: axis, begin and size are template arguments: slice<1, 0, 3>(x); slice<1, 3>(x, i) begins at a "
+                "computed i");
   return detail::same_after_mistake(e);
 }
 template <Expression Expr, class... More>

@@ -13,18 +13,50 @@ struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_sam
 template <class... Arguments>
 struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
 
+/// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
+/// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
+struct keep_dims_option {};
+inline constexpr keep_dims_option keep_dims{};
+
 /// An axis is an integer.
 template <auto... Axes>
 struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && ...)> {};
 
 namespace detail {
 
+template <auto Axis>
+inline constexpr bool is_keep_dims = std::is_same_v<std::remove_const_t<decltype(Axis)>, keep_dims_option>;
+template <auto... Axes>
+inline constexpr bool keeps_dims = (is_keep_dims<Axes> || ...);
+
+template <auto... Axes>
+struct axis_list {};
+/// The axes without `keep_dims`.
+template <auto... Done>
+constexpr axis_list<Done...> listed_axes(axis_list<Done...>, axis_list<>) {
+  return {};
+}
+template <auto... Done, auto First, auto... Rest>
+constexpr auto listed_axes(axis_list<Done...>, axis_list<First, Rest...>) {
+  if constexpr (is_keep_dims<First>)
+    return listed_axes(axis_list<Done...>{}, axis_list<Rest...>{});
+  else
+    return listed_axes(axis_list<Done..., First>{}, axis_list<Rest...>{});
+}
+
 template <class Expr, template <class> class Undefined, auto... Axes>
-constexpr auto find_reduction_mistake() {
+constexpr auto find_reduction_mistake(axis_list<Axes...>) {
   if constexpr (axes_are_not_integers<Axes...>::value)
     return axes_are_not_integers<Axes...>{};
   else
     return first_mistake<axis_out_of_range<dims_t<Expr>, static_cast<int>(Axes)...>, Undefined<value_t<Expr>>>{};
+}
+template <class Expr, template <class> class Undefined, auto... Axes>
+constexpr auto find_reduction_mistake() {
+  if constexpr (keeps_dims<Axes...>)
+    return find_reduction_mistake<Expr, Undefined>(listed_axes(axis_list<>{}, axis_list<Axes...>{}));
+  else
+    return find_reduction_mistake<Expr, Undefined>(axis_list<Axes...>{});
 }
 
 }  // namespace detail
@@ -80,12 +112,41 @@ auto eager_reduce(const Expr& e, std::int64_t reduced, bool mean) {
   return result;
 }
 
+template <class Dims, std::uint32_t Mask, class Indices>
+struct ones_at;
+template <class Dims, std::uint32_t Mask, std::size_t... Index>
+struct ones_at<Dims, Mask, indices<Index...>> {
+  template <std::size_t Axis>
+  static constexpr auto extent() {
+    if constexpr ((Mask >> Axis) & 1)
+      return 1;
+    else
+      return extent_at<Dims, Axis>::value;
+  }
+  using type = dims<extent<Index>()...>;
+};
+
+/// A reduced value with the axes that were reduced, by `Mask`, of the operand's `Dims`.
+template <class Dims, std::uint32_t Mask, class X>
+auto with_reduced_axes(const X& x) {
+  using To = typename ones_at<Dims, Mask, typename make_indices<Dims::rank>::type>::type;
+  shape extents;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < Dims::rank; ++i) extents.push_back((Mask >> i) & 1 ? 1 : extents_of(x)[next++]);
+  return under_extents<To>(x, extents);
+}
+
+template <device::reduce_op How, bool Mean, class Expr, auto... Axes>
+auto reduce_and_keep(const Expr& e, axis_list<Axes...>);
+
 template <device::reduce_op How, bool Mean, auto... Axes, class Expr, class Compiler = gpu::this_compiler>
 auto reduce(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   if constexpr (!correct<reduction_mistake<Expr, Axes...>>) {
     return after_mistake<T, D>(e);
+  } else if constexpr (keeps_dims<Axes...>) {
+    return reduce_and_keep<How, Mean>(e, listed_axes(axis_list<>{}, axis_list<Axes...>{}));
   } else {
     constexpr std::uint32_t axes = reduced_axes<D, Axes...>();
     using result_dims = without_axes<D, axes>;
@@ -105,13 +166,21 @@ auto reduce(const Expr& e) {
   }
 }
 
+template <device::reduce_op How, bool Mean, class Expr, auto... Axes>
+auto reduce_and_keep(const Expr& e, axis_list<Axes...>) {
+  return with_reduced_axes<dims_t<Expr>, reduced_axes<dims_t<Expr>, Axes...>()>(reduce<How, Mean, Axes...>(e));
+}
+
 }  // namespace detail
 
-/// Sum over the given axes, or over all (tf.reduce_sum). Fuses the expression that it sums. It has the element type of
-/// what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are summed.
+/// Sum over the given axes, or over all (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and
+/// `sum<1, keep_dims>(x)` is `[n, 1, k]`; all reductions have `keep_dims`. Fuses the expression that it sums. It has
+/// the element type of what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are
+/// summed.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto sum(const Expr& e, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<More...>>, "sum: axes are template arguments: sum<1>(x)");
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "sum: axes are template arguments: sum<1>(x), sum<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "sum: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::reduce_op::sum, false, Axes...>(e);
@@ -120,7 +189,8 @@ template <auto... Axes, Expression Expr, class... More>
 /// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto mean(const Expr& e, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<More...>>, "mean: axes are template arguments: mean<1>(x)");
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "mean: axes are template arguments: mean<1>(x), mean<1, keep_dims>(x)");
   static_assert(correct<mean_mistake<Expr, Axes...>>,
                 "mean: needs axes of the operand and elements of float or double: cast<float>(x)");
   return detail::reduce<device::reduce_op::sum, true, Axes...>(e);
@@ -132,7 +202,8 @@ template <auto... Axes, Expression Expr, class... More>
 /// ones are so where no more than two are.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto prod(const Expr& e, const More&...) {
-  static_assert(correct<axis_is_not_a_template_argument<More...>>, "prod: axes are template arguments: prod<1>(x)");
+  static_assert(correct<axis_is_not_a_template_argument<More...>>,
+                "prod: axes are template arguments: prod<1>(x), prod<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
                 "prod: needs axes of the operand and numbers: cast<float>(x)");
   return detail::reduce<device::reduce_op::product, false, Axes...>(e);

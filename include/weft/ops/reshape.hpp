@@ -22,9 +22,6 @@ requires(!Expr::symbolic) [[nodiscard]] auto reshape(const Expr& e, const shape&
 
 namespace detail {
 
-/// The extent that is not said.
-inline constexpr std::int64_t inferred = -1;
-
 /// The axis of the extent that is inferred; the rank if all are said.
 constexpr std::size_t inferred_axis(const shape& to) {
   std::size_t j = 0;
@@ -138,26 +135,6 @@ constexpr auto reshaped_dims() {
     return with_extent<To, axis, inferred_extent<From, To>()>{};
 }
 
-/// Whether extents of these codes tell one.
-constexpr bool tells(const shape& codes, const extent_definition& d) {
-  for (std::size_t i = 0; i < codes.rank; ++i)
-    if (codes[i] == d.code) return true;
-  if (d.numerator) return tells(codes, *d.numerator) && tells(codes, *d.denominator);
-  if (d.is_name()) return false;
-  for (std::size_t k = 0; k < d.term_count; ++k)
-    for (const std::int64_t atom : d.terms[k].atoms)
-      for (std::size_t i = 0; atom != 0 && i < d.atom_count; ++i)
-        if (d.atoms[i]->code == atom && !tells(codes, *d.atoms[i])) return false;
-  return true;
-}
-template <class From, class To>
-constexpr std::size_t count_unknown() {
-  std::size_t unknown = 0;
-  for (std::size_t j = 0; j < To::rank; ++j)
-    unknown += definitions_of<To>[j] && !tells(From::spec, *definitions_of<To>[j]);
-  return unknown;
-}
-
 }  // namespace detail
 
 /// A reshape keeps the number of elements, which the compiler sees, of named extents too.
@@ -204,9 +181,7 @@ constexpr auto find_unknown_extents() {
 template <class From, class To, bool Symbolic>
 using unknown_extents = decltype(find_unknown_extents<From, To, Symbolic>());
 
-/// The extents `to` in numbers, from those of a tensor; -1 where these do not tell.
-shape told_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
-/// The same, where one that is not told follows from the number of elements.
+/// The extents `to` in numbers, from those of a tensor; one that they do not tell follows from the number of elements.
 shape reshaped_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
 void check_elements_kept(const shape& from, const shape& to);
 
@@ -219,20 +194,6 @@ WEFT_DECL void check_elements_kept(const shape& from, const shape& to) {
     throw error(error_code::invalid_argument, "reshape",
                 {"it keeps the number of elements, and ", to_string(from), " has ", from.elements(), ", ",
                  to_string(to), " ", to.elements()});
-}
-
-WEFT_DECL shape told_extents(const shape& from, const shape& codes, const shape& to,
-                             const extent_definition* const* each) {
-  extent_values known;
-  for (std::size_t i = 0; i < codes.rank; ++i)
-    if (codes[i] < 0 && !known.find(codes[i])) known.bind(codes[i], from[i]);
-  shape extents = to;
-  for (std::size_t j = 0; j < to.rank; ++j)
-    if (const std::int64_t* const same = known.find(to[j]); to[j] < 0 && same)
-      extents[j] = *same;
-    else if (to[j] < 0 && !known.evaluate(*each[j], extents[j]))
-      extents[j] = inferred;
-  return extents;
 }
 
 WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const shape& to,
@@ -270,18 +231,13 @@ auto reshape(const Expr& e) {
     return detail::after_mistake<value_t<Expr>, From>(e);
   } else {
     using D = decltype(detail::reshaped_dims<From, To>());
-    if constexpr (Expr::symbolic) {
-      const symbol x = let(e).erased();
-      detail::remember_extents<D>(*x.builder());
-      return detail::make_node<value_t<Expr>, D, device_t<Expr>>(reshape(x, D::spec));
-    } else {
-      const auto x = eval(e);
-      if constexpr (D::is_static && From::is_static)
-        return detail::make_tensor<value_t<Expr>, D, device_t<Expr>>(D::spec, x);
-      else
-        return detail::make_tensor<value_t<Expr>, D, device_t<Expr>>(
-            detail::reshaped_extents(x.extents(), From::spec, D::spec, detail::definitions_of<D>), x);
-    }
+    const auto x = materialize(e);
+    if constexpr (Expr::symbolic) detail::remember_extents<D>(*x.erased().builder());
+    if constexpr (Expr::symbolic || (D::is_static && From::is_static))
+      return detail::under_extents<D>(x, D::spec);
+    else
+      return detail::under_extents<D>(
+          x, detail::reshaped_extents(x.extents(), From::spec, D::spec, detail::definitions_of<D>));
   }
 }
 
@@ -294,7 +250,7 @@ requires(!Expr::symbolic) auto reshape(const Expr& e, const shape& extents) {
     const auto x = eval(e);
     detail::check_fits("reshape", To::spec, To::names, extents);
     detail::check_elements_kept(x.extents(), extents);
-    return detail::make_tensor<value_t<Expr>, To, device_t<Expr>>(extents, x);
+    return detail::under_extents<To>(x, extents);
   }
 }
 

@@ -1,14 +1,26 @@
 #pragma once
 
 #include <weft/ops/box_copies.hpp>
+#include <weft/ops/extent_values.hpp>
+#include <weft/ops/shape.hpp>
+#include <weft/ops/slice_at.hpp>
 
 namespace weft {
 
 /// `Size` elements of an axis, from the one of number `Begin` on (tf.slice): `slice<0, 2, 3>(x)` of `[8, n]` is `[3,
-/// n]`. With a `Step`, every so many-th, backwards where it is negative (tf.strided_slice): `slice<0, 7, 4, -2>(x)` are
-/// the elements 7, 5, 3 and 1. Throws out_of_range if a run-time extent is shorter.
-template <int Axis, int Begin, int Size, int Step = 1, Expression Expr>
+/// n]`. Both may be named or computed, `slice<0, dyn<"n"> - extent<1>, 1>(x)` is the last row of `[n, 4]`, and a size
+/// of -1 is all that is left: `slice<0, 1, -1>(x)` is `[n - 1, 4]`. Between numbers there may be a `Step`, every so
+/// many-th element, backwards where it is negative (tf.strided_slice): `slice<0, 7, 4, -2>(x)` are the elements 7, 5, 3
+/// and 1. Throws out_of_range if a run-time extent is shorter.
+template <int Axis, auto Begin, auto Size, int Step = 1, Expression Expr>
 [[nodiscard]] auto slice(const Expr& e);
+
+/// The same from an element on whose number is computed, a scalar of std::int32_t or std::int64_t, or a number:
+/// `slice<0, 3>(x, i)` of `[8, n]` is rows i to i + 2, `[3, n]` (tf.slice). Throws out_of_range if there are no such
+/// rows; on a GPU, which cannot, those that there are not are 0. Its gradient is that of the part, among zeros; i has
+/// none.
+template <int Axis, auto Size, Expression Expr, class Index>
+[[nodiscard]] auto slice(const Expr& e, const Index& begin);
 
 /// Zeros before and behind an axis (tf.pad): `pad<1, 2, 0>(x)` of `[n, 8]` is `[n, 10]`.
 template <int Axis, int Before, int After, Expression Expr>
@@ -24,15 +36,70 @@ constexpr bool has_elements(std::int64_t extent, std::int64_t begin, std::int64_
   return begin >= 0 && last >= 0 && (extent < 0 || (begin < extent && last < extent));
 }
 
+template <class Dims, std::size_t Axis, auto Begin>
+constexpr auto rest_of_axis() {
+  if constexpr (code(Begin) == 0)
+    return extent_of<Dims, Axis>();
+  else
+    return extent_of<Dims, Axis>() - operand_extent<Begin>();
+}
+/// The size of a slice, of which -1 is the rest of the axis.
+template <class Dims, std::size_t Axis, auto Begin, auto Size>
+constexpr auto slice_size() {
+  if constexpr (code(Size) == inferred)
+    return rest_of_axis<Dims, Axis, Begin>();
+  else
+    return operand_extent<Size>();
+}
+
+/// Whether a difference of extents is known to be less than 0.
+template <class A, class B>
+constexpr bool is_less(A, B) {
+  if constexpr (A::code >= 0 && B::code >= 0)
+    return A::code < B::code;
+  else
+    return defined_extent<decltype(A() - B())>.definition.is_number() &&
+           defined_extent<decltype(A() - B())>.definition.number() < 0;
+}
+
+template <class Dims, std::size_t Axis, auto Begin, auto Size>
+constexpr bool slice_fits() {
+  if constexpr (!is_extent(Begin) || (!is_extent(Size) && code(Size) != inferred))
+    return false;
+  else if constexpr (is_less(extent_of<Dims, Axis>(), operand_extent<Begin>()))
+    return false;
+  else
+    return !is_less(rest_of_axis<Dims, Axis, Begin>(), slice_size<Dims, Axis, Begin, Size>());
+}
+
 }  // namespace detail
 
 /// A slice lies within its axis, where that is known.
-template <class Dims, std::size_t Axis, int Begin, int Size, int Step>
-struct slice_is_out_of_range : mistake<!detail::has_elements(Dims::spec[Axis], Begin, Size, Step)> {};
+template <class Dims, std::size_t Axis, auto Begin, auto Size, int Step = 1>
+struct slice_is_out_of_range : mistake<[] {
+  if constexpr (Step == 1)
+    return !detail::slice_fits<Dims, Axis, Begin, Size>();
+  else if constexpr (requires { static_cast<int>(Begin) + static_cast<int>(Size); })
+    return !detail::has_elements(Dims::spec[Axis], Begin, Size, Step);
+  else
+    return true;
+}()> {};
 
 /// A slice goes on: its step is not 0.
 template <int Step>
 struct step_is_zero : mistake<Step == 0> {};
+
+/// A slice begins at a scalar of std::int32_t or std::int64_t.
+template <class Index>
+struct slice_does_not_begin_at_an_index : mistake<!std::is_integral_v<Index> || std::is_same_v<Index, bool>> {};
+template <Expression Index>
+struct slice_does_not_begin_at_an_index<Index>
+    : mistake<dims_t<Index>::rank != 0 ||
+              (!std::is_same_v<value_t<Index>, std::int32_t> && !std::is_same_v<value_t<Index>, std::int64_t>)> {};
+
+/// Over tensors the operand's extents tell those of a slice.
+template <class From, class To>
+struct sliced_extents_are_unknown : mistake<(detail::count_unknown<From, To>() > 0)> {};
 
 /// Padding is at least 0.
 template <int Before, int After>
@@ -106,7 +173,37 @@ constexpr auto longer_extent() {
 
 }  // namespace detail
 
-template <int Axis, int Begin, int Size, int Step, Expression Expr>
+namespace detail {
+
+/// An extent as a scalar of the graph that x is in.
+template <auto Extent, class X>
+auto extent_value(const X& x) {
+  if constexpr (!is_dynamic(Extent)) {
+    return tensor<std::int64_t>(code(Extent));
+  } else if constexpr (X::symbolic) {
+    using D = dims<Extent>;
+    op_builder& g = *x.erased().builder();
+    remember_extents<D>(g);
+    return call_operation<size_op, std::int64_t, dims<>>(shape(), {},
+                                                         node<float, D>(weft::fill(g, {dtype::float32, D::spec}, 0)));
+  } else {
+    using D = dims<Extent>;
+    return tensor<std::int64_t>(told_extents(x.extents(), dims_t<X>::spec, D::spec, definitions_of<D>)[0]);
+  }
+}
+
+/// The extents of part of an axis, which over tensors must be numbers.
+template <class To, class X>
+shape sliced_extents(const X& x) {
+  if constexpr (X::symbolic || To::is_static)
+    return To::spec;
+  else
+    return told_extents(x.extents(), dims_t<X>::spec, To::spec, definitions_of<To>);
+}
+
+}  // namespace detail
+
+template <int Axis, auto Begin, auto Size, int Step, Expression Expr>
 auto slice(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
@@ -116,11 +213,48 @@ auto slice(const Expr& e) {
   static_assert(correct<mistake>, "slice: slice<axis, begin, size, step>(x) lies within the axis");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
-  } else {
-    using To = with_extent<D, axis, Size>;
+  } else if constexpr (Step != 1) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    return call_operation<slice_op, T, To>(resized(extents_of(x), axis, Size), {axis, Begin, Step}, x);
+    return call_operation<slice_op, T, with_extent<D, axis, Size>>(resized(extents_of(x), axis, Size),
+                                                                  {axis, Begin, Step}, x);
+  } else if constexpr (detail::is_dynamic(Begin)) {
+    const auto x = materialize(e);
+    return slice<Axis, detail::slice_size<D, axis, Begin, Size>()>(x, detail::extent_value<Begin>(x));
+  } else {
+    using To = with_extent<D, axis, detail::slice_size<D, axis, Begin, Size>()>;
+    using unknown = sliced_extents_are_unknown<std::conditional_t<Expr::symbolic, To, D>, To>;
+    static_assert(correct<unknown>, "slice: over tensors a named extent is one of the operand's");
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    const auto x = materialize(e);
+    if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
+    return call_operation<slice_op, T, To>(detail::sliced_extents<To>(x), {axis, static_cast<std::int64_t>(Begin), Step}, x);
+  }
+}
+
+template <int Axis, auto Size, Expression Expr, class Index>
+auto slice(const Expr& e, const Index& begin) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
+  using mistake = first_mistake<axis_out_of_range<D, Axis>, slice_is_out_of_range<D, axis, 0, Size>,
+                                slice_does_not_begin_at_an_index<Index>>;
+  static_assert(correct<mistake>,
+                "slice: slice<axis, size>(x, begin) has an axis of that size, and begins at an integer scalar");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, D>(e);
+  } else if constexpr (!Expression<Index>) {
+    return slice<Axis, Size>(e, tensor<std::int64_t>(static_cast<std::int64_t>(begin)));
+  } else {
+    using To = with_extent<D, axis, detail::slice_size<D, axis, 0, Size>()>;
+    constexpr bool symbolic = Expr::symbolic || Index::symbolic;
+    using unknown = sliced_extents_are_unknown<std::conditional_t<symbolic, To, D>, To>;
+    static_assert(correct<unknown>, "slice: over tensors a named extent is one of the operand's");
+    if constexpr (symbolic) gpu::compile_kernels<slice_at_op, T>();
+    const auto x = materialize(e);
+    const auto i = materialize(begin);
+    if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
+    return call_operation<slice_at_op<T>, T, To>(detail::sliced_extents<To>(x), {axis}, x, i);
   }
 }
 

@@ -101,15 +101,13 @@ node<double> make_schedule(const char* who, const Step& step, schedule_kind kind
 
 }  // namespace detail
 
-#define WEFT_CHECK_STEP(Step)                            \
-  static_assert(correct<detail::schedule_mistake<Step>>, \
-                "a schedule goes by an integer scalar of the graph: global_step(g)")
+#define WEFT_NEEDS_OF_STEP "a schedule goes by an integer scalar of the graph: global_step(g)"
 
 /// learning_rate * decay_rate^(step / decay_steps); by `staircase` whole decays only (tf.train.exponential_decay).
 template <class Step>
 [[nodiscard]] node<double> exponential_decay(double learning_rate, const Step& step, double decay_steps,
                                              double decay_rate, bool staircase = false) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("exponential_decay", step, detail::schedule_kind::exponential,
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
@@ -118,7 +116,7 @@ template <class Step>
 template <class Step>
 [[nodiscard]] node<double> natural_exp_decay(double learning_rate, const Step& step, double decay_steps,
                                              double decay_rate, bool staircase = false) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("natural_exp_decay", step, detail::schedule_kind::natural_exponential,
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
@@ -127,7 +125,7 @@ template <class Step>
 template <class Step>
 [[nodiscard]] node<double> inverse_time_decay(double learning_rate, const Step& step, double decay_steps,
                                               double decay_rate, bool staircase = false) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("inverse_time_decay", step, detail::schedule_kind::inverse_time,
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
@@ -138,7 +136,7 @@ template <class Step>
 template <class Step>
 [[nodiscard]] node<double> piecewise_constant(const Step& step, const sequence<std::int64_t>& boundaries,
                                               const sequence<double>& values) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   if (boundaries.size() > 30 || values.size() != boundaries.size() + 1)
     throw error(error_code::invalid_argument, "piecewise_constant",
                 {"there are ", boundaries.size(), " boundaries and ", values.size(),
@@ -154,7 +152,7 @@ template <class Step>
 template <class Step>
 [[nodiscard]] node<double> polynomial_decay(double learning_rate, const Step& step, double decay_steps,
                                             double end_learning_rate = 0.0001, double power = 1, bool cycle = false) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("polynomial_decay", step, detail::schedule_kind::polynomial,
                                {learning_rate, decay_steps, end_learning_rate, power, static_cast<double>(cycle)});
 }
@@ -162,7 +160,7 @@ template <class Step>
 /// Along half a cosine from learning_rate to alpha * learning_rate (tf.train.cosine_decay; Loshchilov and Hutter 2017).
 template <class Step>
 [[nodiscard]] node<double> cosine_decay(double learning_rate, const Step& step, double decay_steps, double alpha = 0) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("cosine_decay", step, detail::schedule_kind::cosine,
                                {learning_rate, decay_steps, alpha});
 }
@@ -172,7 +170,7 @@ template <class Step>
 template <class Step>
 [[nodiscard]] node<double> cosine_decay_restarts(double learning_rate, const Step& step, double first_decay_steps,
                                                  double t_mul = 2, double m_mul = 1, double alpha = 0) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("cosine_decay_restarts", step, detail::schedule_kind::cosine_restarts,
                                {learning_rate, first_decay_steps, t_mul, m_mul, alpha});
 }
@@ -188,7 +186,7 @@ struct one_cycle_options {
 template <class Step>
 [[nodiscard]] node<double> one_cycle(double max_learning_rate, const Step& step, double total_steps,
                                      const one_cycle_options& o = {}) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return detail::make_schedule("one_cycle", step, detail::schedule_kind::one_cycle,
                                {max_learning_rate, total_steps, o.rising, o.div_factor, o.final_div_factor,
                                 static_cast<double>(o.linear), static_cast<double>(o.three_phase)});
@@ -214,12 +212,12 @@ template <class Step>
 template <class Step>
 requires(Expression<Step>)
     [[nodiscard]] node<double> linear_warmup(double learning_rate, const Step& step, double steps, double first = 0) {
-  WEFT_CHECK_STEP(Step);
+  static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return linear_warmup(detail::make_schedule("linear_warmup", step, detail::schedule_kind::constant, {learning_rate}),
                        steps, first);
 }
 
-#undef WEFT_CHECK_STEP
+#undef WEFT_NEEDS_OF_STEP
 
 }  // namespace weft
 WEFT_COLD_END

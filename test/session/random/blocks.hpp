@@ -288,7 +288,23 @@ struct world {
     return let(mean<0>(cast<T>(both)) * cast<T>(sort<1>(rounded<weft::half>(a))));
   }
 
+  static M reshaped(M a, M b) {
+    const auto halves = let(reshape<dims<-1, Width / 2>>(tanh(a)) * reshape<dims<batch{} * extent<2>, Width / 2>>(b));
+    return flat(halves - mean<-1, keep_dims>(halves));
+  }
+  static M normalised(M a) {
+    const auto centred = let(a - mean<-1, keep_dims>(a));
+    return let(centred * rsqrt(mean<-1, keep_dims>(square(centred)) + 0.5));
+  }
+  static M slice_computed(M a, L b) { return let(a * 0.5 + slice<1, 1>(tanh(a), min(b))); }
+  static M filled(world& at, M a) {
+    const auto ramp = cast<T>(range<std::int32_t, Width>(at.g)) * (0.1 / Width);
+    return let(a * ones<T, dims<batch{}, 1>>(at.g) + broadcast_to<dims<batch{}, Width>>(mean(a)) * 0.5 + ramp +
+               zeros_like(a));
+  }
+
   static R mean_rows(M a, M b) { return mean<0>(a * b); }
+  static R last_row(M a) { return squeeze<0>(slice<0, batch{} - extent<1>, 1>(a)); }
   static R scale_row(S a, R b) { return let(a * tanh(b)); }
   static R max_rows(M a) { return max<0>(a); }
   static R min_prod(M a, R b) { return let(min<0>(a) * let(prod(tanh(b) * 0.1 + 1.0))); }
@@ -312,6 +328,7 @@ struct world {
   static W cumsum_weights(W a) { return let(tanh(cumsum<0>(a) * 0.3)); }
 
   static C row_mean(M a, M b) { return let(as_column(mean<1>(a * b))); }
+  static C kept_sum(M a) { return let(expand_dims<-1>(squeeze<1>(sum<1, keep_dims>(a))) * (1.0 / Width)); }
   static C matvec(M a, R b) { return let(matmul(a, reshape<dims<Width, 1>>(b)) * (1.0 / side)); }
   static C dense_loss(M a, M b) { return let(as_column(softmax_cross_entropy(a, softmax(b))) * 0.3); }
   static C class_loss(M a, L b) { return let(as_column(softmax_cross_entropy(a, b)) * 0.3); }
@@ -462,7 +479,12 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(half_dense, rounds),
       RANDOM_BLOCK(bfloat16_dense, rounds),
       RANDOM_BLOCK(half_stored, rounds),
+      RANDOM_BLOCK(reshaped, smooth),
+      RANDOM_BLOCK(normalised, smooth),
+      RANDOM_BLOCK(slice_computed, 0),
+      RANDOM_BLOCK(filled, smooth),
       RANDOM_BLOCK(mean_rows, smooth),
+      RANDOM_BLOCK(last_row, smooth),
       RANDOM_BLOCK(scale_row, smooth),
       RANDOM_BLOCK(max_rows, 0),
       RANDOM_BLOCK(min_prod, 0),
@@ -480,6 +502,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(solve_of, smooth),
       RANDOM_BLOCK(cumsum_weights, smooth),
       RANDOM_BLOCK(row_mean, smooth),
+      RANDOM_BLOCK(kept_sum, smooth),
       RANDOM_BLOCK(matvec, smooth),
       RANDOM_BLOCK(dense_loss, smooth),
       RANDOM_BLOCK(class_loss, 0),

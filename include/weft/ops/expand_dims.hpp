@@ -1,0 +1,99 @@
+#pragma once
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/lowering.hpp>
+
+namespace weft {
+
+/// One more axis, of extent 1, before the axis of this number; -1: behind the last (tf.expand_dims). Of `[n, 3]`
+/// `expand_dims<0>(x)` is `[1, n, 3]` and `expand_dims<-1>(x)` `[n, 3, 1]`. Costs nothing.
+template <int Axis, Expression Expr>
+[[nodiscard]] auto expand_dims(const Expr& e);
+
+/// Without these axes, whose extents are 1; without all of extent 1 where none are named (tf.squeeze): of `[1, n, 1]`
+/// `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. An extent that is only named stays, whatever it is. Costs
+/// nothing.
+template <int... Axes, Expression Expr>
+[[nodiscard]] auto squeeze(const Expr& e);
+
+/// The new axis has a number among those of the result, of which there are at most 8.
+template <class Dims, int Axis>
+struct new_axis_out_of_range : mistake<(Axis<-static_cast<int>(Dims::rank) - 1 || Axis> static_cast<int>(Dims::rank) ||
+                                        Dims::rank == max_rank)> {};
+
+namespace detail {
+
+constexpr std::uint32_t axes_of_one(const shape& extents) {
+  std::uint32_t mask = 0;
+  for (std::size_t i = 0; i < extents.rank; ++i)
+    if (extents[i] == 1) mask |= std::uint32_t{1} << i;
+  return mask;
+}
+template <class Dims, int... Axes>
+constexpr std::uint32_t squeezed_axes() {
+  if constexpr (sizeof...(Axes) == 0)
+    return axes_of_one(Dims::spec);
+  else
+    return axis_mask<Axes...>(Dims::rank);
+}
+
+template <class Dims, std::size_t Axis, class Indices>
+struct one_inserted;
+template <class Dims, std::size_t Axis, std::size_t... Index>
+struct one_inserted<Dims, Axis, indices<Index...>> {
+  template <std::size_t Here>
+  static constexpr auto extent() {
+    if constexpr (Here == Axis)
+      return 1;
+    else
+      return extent_at<Dims, Here - (Here > Axis)>::value;
+  }
+  using type = dims<extent<Index>()...>;
+};
+
+}  // namespace detail
+
+/// An axis that goes has the extent 1, and the compiler knows it.
+template <class Dims, int... Axes>
+struct squeezed_extent_is_not_one
+    : mistake<(detail::squeezed_axes<Dims, Axes...>() & ~detail::axes_of_one(Dims::spec)) != 0> {};
+
+/// What is wrong with a squeeze, if anything is.
+template <class Dims, int... Axes>
+using squeeze_mistake = first_mistake<axis_out_of_range<Dims, Axes...>, squeezed_extent_is_not_one<Dims, Axes...>>;
+
+template <int Axis, Expression Expr>
+auto expand_dims(const Expr& e) {
+  using D = dims_t<Expr>;
+  static_assert(correct<new_axis_out_of_range<D, Axis>>,
+                "expand_dims: the axis is one of the result's: expand_dims<0>(x), expand_dims<-1>(x)");
+  if constexpr (!correct<new_axis_out_of_range<D, Axis>>) {
+    return detail::after_mistake<value_t<Expr>, D>(e);
+  } else {
+    constexpr auto axis = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(D::rank) + 1 : Axis);
+    using To = typename detail::one_inserted<D, axis, typename detail::make_indices<D::rank + 1>::type>::type;
+    const auto x = materialize(e);
+    shape extents;
+    for (std::size_t i = 0; i <= D::rank; ++i) extents.push_back(i == axis ? 1 : extents_of(x)[i - (i > axis)]);
+    return detail::under_extents<To>(x, extents);
+  }
+}
+
+template <int... Axes, Expression Expr>
+auto squeeze(const Expr& e) {
+  using D = dims_t<Expr>;
+  using mistake = squeeze_mistake<D, Axes...>;
+  static_assert(correct<mistake>, "squeeze: squeeze<axis>(x) names axes of extent 1; reshape changes others");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<value_t<Expr>, D>(e);
+  } else {
+    constexpr std::uint32_t axes = detail::squeezed_axes<D, Axes...>();
+    const auto x = materialize(e);
+    shape extents;
+    for (std::size_t i = 0; i < D::rank; ++i)
+      if (!((axes >> i) & 1)) extents.push_back(extents_of(x)[i]);
+    return detail::under_extents<without_axes<D, axes>>(x, extents);
+  }
+}
+
+}  // namespace weft
