@@ -63,8 +63,8 @@ def counted(lines):
 
 
 def unnumbered(line):
-    """g++ counts the lambdas of all programs."""
-    return re.sub(r"auto:\d+", "auto", line)
+    """g++ counts the lambdas of all programs, and writes a default argument or not as it has met the type before."""
+    return re.sub(r"auto:\d+", "auto", line).replace(", weft::cpu>", " >").replace(" > >", ">>").replace(" >", ">")
 
 
 def compile_alone(program, *more):

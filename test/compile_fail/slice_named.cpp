@@ -1,6 +1,6 @@
 // A slice behind the end of a named extent.
 // error: slice_is_out_of_range
-// error: slice: slice<axis, begin, size>\(x\) lies within the axis
+// error: slice: slice<axis, begin, size, step>\(x\) lies within the axis
 #include <weft/weft.hpp>
 using namespace weft;
 

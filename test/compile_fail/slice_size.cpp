@@ -1,5 +1,5 @@
 // A computed slice that is longer than its axis.
-// error: slice_is_out_of_range<.*dims<8, 3>, 1, 0, 4>
+// error: slice_is_out_of_range<.*dims<8, 3>, 1, 0, 4, 1>
 // error: slice: slice<axis, size>\(x, begin\) has an axis of that size
 #include <weft/weft.hpp>
 using namespace weft;

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/device/cpu/dispatch.hpp>
 #include <weft/config.hpp>
+#include <weft/device/cpu/dispatch.hpp>
 
 /// A schedule as plain numbers: its kind, what is said of it, and behind these, if it is warmed up, the warm-up's kind,
 /// steps and first value. A session's kernel and a parameter server compute its value at a step by the same function.
