@@ -19,8 +19,8 @@ using names = std::vector<std::string>;
 /// A model of two layers, with what is averaged, counted and a worker's own.
 struct model {
   graph g;
-  variable_node<float, dims<3, 2>> w = variable<float, dims<3, 2>>(g, "hidden/w", init::normal(0, 1));
-  variable_node<float, dims<2>> b = variable<float, dims<2>>(g, "hidden/b", init::normal(0, 1));
+  variable_node<float, dims<3, 2>> w = variable<float, dims<3, 2>>(g, "hidden/w", init::normal{.stddev = 1});
+  variable_node<float, dims<2>> b = variable<float, dims<2>>(g, "hidden/b", init::normal{.stddev = 1});
   variable_node<double, dims<2>> mean = variable<double, dims<2>>(g, "mean", 0.5, variable_kind::averaged);
   variable_node<std::int64_t, dims<>> count = variable<std::int64_t>(g, "count", 7, variable_kind::counter);
   explicit model(std::uint64_t seed) : g(seed) {}

@@ -89,6 +89,8 @@ class saver {
   /// invalid_argument, nothing has changed.
   restored_checkpoint restore(session& s, const std::string& path, const restore_options& options = {});
 
+  const saver_options& options() const { return options_; }
+
  private:
   struct added_object {
     std::function<std::string()> save;

@@ -10,7 +10,7 @@
 #include <weft/train/schedule.hpp>
 
 /// Learning rates, or other hyperparameters, as functions of the global step. Each is a node of the graph, computed
-/// anew in every step; parameter servers compute it from the updates that they have made, with the same bits.
+/// anew in every step. Parameter servers take numbers alone, so there a schedule needs `collective`.
 ///
 ///     auto step = global_step(g);
 ///     auto train = adam{.learning_rate = exponential_decay(0.01, step, 1000, 0.96)}.minimize(loss, step);
