@@ -55,7 +55,8 @@ struct squared_distances_op {
 };
 
 auto squared_distances(const Expression auto& a, const Expression auto& b) {
-  const auto x = materialize(a), y = materialize(b);
+  const auto x = materialize(a);
+  const auto y = materialize(b);
   using T = value_t<decltype(x)>;
   using D = dims<extent_of<dims_t<decltype(x)>, 0>(), extent_of<dims_t<decltype(y)>, 0>()>;
   gpu::compile_kernels<matmul_op, T>();
@@ -149,7 +150,8 @@ struct scaled_transpose_op {
 };
 
 auto scaled_transpose(const Expression auto& e, const Expression auto& v) {
-  const auto x = materialize(e), y = materialize(v);
+  const auto x = materialize(e);
+  const auto y = materialize(v);
   using From = dims_t<decltype(x)>;
   using D = dims<extent_of<From, 1>(), extent_of<From, 0>()>;
   gpu::compile_kernels<gpu::moves, double>();
