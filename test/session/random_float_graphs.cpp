@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(float_programs_compute_what_double_does) {
 BOOST_AUTO_TEST_CASE(a_ten_thousandth_is_found) {
   mutated = true;
   unsigned found = 0, of = 0;
-  for (unsigned seed = 0; of < (slow ? 4 : 12); ++seed) {
+  for (unsigned seed = 0; of < (slow ? 4 : 24); ++seed) {
     random_program p = float_program(seed);
     if (p.seed % 4 == 1) continue;  // those round to half
     p.rows = 17;
@@ -201,5 +201,5 @@ BOOST_AUTO_TEST_CASE(a_ten_thousandth_is_found) {
     found += judge(floats::known(), "mutated", check_float, p).has_value();
   }
   mutated = false;
-  BOOST_TEST(found + 1 >= of);
+  BOOST_TEST(found + 3 >= of);  // 57 of the first 60: what a program rounds or leaves out hides some
 }

@@ -62,9 +62,13 @@ constexpr bool is_less(A, B) {
            defined_extent<decltype(A() - B())>.definition.number() < 0;
 }
 
-template <class Dims, std::size_t Axis, auto Begin, auto Size>
+template <class Dims, std::size_t Axis, auto Begin, auto Size, int Step>
 constexpr bool slice_fits() {
-  if constexpr (!is_extent(Begin) || (!is_extent(Size) && code(Size) != inferred))
+  if constexpr (Step != 1 && (is_dynamic(Begin) || is_dynamic(Size)))
+    return false;
+  else if constexpr (Step != 1)
+    return has_elements(Dims::spec[Axis], code(Begin), code(Size), Step);
+  else if constexpr (!is_extent(Begin) || (!is_extent(Size) && code(Size) != inferred))
     return false;
   else if constexpr (is_less(extent_of<Dims, Axis>(), operand_extent<Begin>()))
     return false;
@@ -76,14 +80,7 @@ constexpr bool slice_fits() {
 
 /// A slice lies within its axis, where that is known.
 template <class Dims, std::size_t Axis, auto Begin, auto Size, int Step = 1>
-struct slice_is_out_of_range : mistake<[] {
-  if constexpr (Step == 1)
-    return !detail::slice_fits<Dims, Axis, Begin, Size>();
-  else if constexpr (requires { static_cast<int>(Begin) + static_cast<int>(Size); })
-    return !detail::has_elements(Dims::spec[Axis], Begin, Size, Step);
-  else
-    return true;
-}()> {};
+struct slice_is_out_of_range : mistake<!detail::slice_fits<Dims, Axis, Begin, Size, Step>()> {};
 
 /// A slice goes on: its step is not 0.
 template <int Step>
