@@ -637,7 +637,7 @@ class update_kernel final : public kernel {
       const std::size_t middle = k + (above - k) / 2;
       (all_[middle].before <= begin ? k : above) = middle;
     }
-    for (; k < all_.size() && all_[k].before < end; ++k) {
+    for (; k < all_.size() && end > all_[k].before; ++k) {  // nvcc takes `before <` for a template
       const updated& of = all_[k];
       const std::size_t from = cut(of, begin), to = cut(of, end);
       if (from >= to) continue;
