@@ -61,14 +61,13 @@ auto conv2d(const Expr& e, detail::anything = {}, detail::anything = {}, detail:
                 "conv2d<conv2d_options{.stride = 2}>(images, filters)");
   return detail::same_after_mistake(e);
 }
-#if !defined(__CUDACC__)  // its code for the host compiler gives the option another type
 template <auto Option, Expression Expr, Expression Filters>
-requires(!std::is_same_v<const decltype(Option), const conv2d_options>) auto conv2d(const Expr& e, const Filters&) {
+requires(!std::is_same_v<std::remove_cvref_t<decltype(Option)>, conv2d_options>) auto conv2d(const Expr& e,
+                                                                                              const Filters&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Option>>,
                 "conv2d: options are named: conv2d<conv2d_options{.stride = 2}>(images, filters)");
   return detail::same_after_mistake(e);
 }
-#endif
 template <auto... Given, Expression Expr>
 auto max_pool2d(const Expr& e, detail::braces, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
@@ -87,14 +86,13 @@ auto matmul(const Expr& e, detail::braces) {
                 "matmul: values in braces are a tensor: matmul(x, tensor<float, dims<3, 1>>{1, 2, 3})");
   return detail::same_after_mistake(e);
 }
-#if !defined(__CUDACC__)  // its code for the host compiler gives the option another type
 template <auto Option, Expression Expr, Expression Other>
-requires(!std::is_same_v<const decltype(Option), const transpose_of>) auto matmul(const Expr& e, const Other&) {
+requires(!std::is_same_v<std::remove_cvref_t<decltype(Option)>, transpose_of>) auto matmul(const Expr& e,
+                                                                                            const Other&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Option>>,
                 "matmul: what is transposed is named: matmul<transpose_of::b>(a, b)");
   return detail::same_after_mistake(e);
 }
-#endif
 template <auto... Given, Expression Expr>
 auto stop_gradient(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>, "stop_gradient: takes one value");

@@ -25,7 +25,7 @@ struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && .
 namespace detail {
 
 template <auto Axis>
-inline constexpr bool is_keep_dims = std::is_same_v<std::remove_const_t<decltype(Axis)>, keep_dims_option>;
+inline constexpr bool is_keep_dims = std::is_same_v<std::remove_cvref_t<decltype(Axis)>, keep_dims_option>;
 template <auto... Axes>
 inline constexpr bool keeps_dims = (is_keep_dims<Axes> || ...);
 

@@ -541,7 +541,7 @@ constexpr auto longer(Extent e) {
 template <auto Value>
 constexpr const extent_definition* definition_of() {
   if constexpr (is_dynamic(Value))
-    return &defined_extent<std::remove_const_t<decltype(Value)>>.definition;
+    return &defined_extent<std::remove_cvref_t<decltype(Value)>>.definition;
   else
     return nullptr;
 }
