@@ -49,7 +49,7 @@ void write_runs(const std::string& folder) {
 BOOST_AUTO_TEST_CASE(tensorboard_reads_all_kinds) {
   folder f;
   write_runs((f.path / "run").string());
-  const char* python = std::getenv("WEFT_TENSORBOARD_PYTHON");
+  const char* python = std::getenv("WEFT_PYTHON");
   const std::string command = std::string(python ? python : "python3") + " " TEST_DATA "/summary/check_tensorboard.py " +
                               (f.path / "run").string();
   const int status = std::system(command.c_str());

@@ -8,19 +8,14 @@
 #include <weft/train/all_optimizers.hpp>
 #include <weft/weft.hpp>
 
+#include "train/fed_gradients.hpp"
+
 using namespace weft;
+using test::gradient_of;
 
 namespace {
 
-// As make_optimizer_values.py and make_norm_values.py have them.
-template <class T>
-tensor<T, dims<4>> gradient_of(int step) {
-  tensor<T, dims<4>> g;
-  const double sizes[] = {1, 0x1p-10, 0x1p6, 0x1p-20};
-  for (int i = 0; i < 4; ++i)
-    g(i) = static_cast<T>((step + i) % 7 == 3 ? 0 : ((step * 7919 + i * 31) % 257 - 128) / 64.0 * sizes[i]);
-  return g;
-}
+// Tables as make_optimizer_values.py has them.
 using table = dims<7, 3>;
 using batch = dims<dyn<"batch">>;
 using rows = dims<dyn<"batch">, 3>;

@@ -12,20 +12,12 @@
 
 #include "errors.hpp"
 #include "session_on_cpu.hpp"
+#include "train/fed_gradients.hpp"
 
 using namespace weft;
+using test::gradient_of;
 
 namespace {
-
-// As make_adam_values.py has them.
-template <class T>
-tensor<T, dims<4>> gradient_of(int step) {
-  tensor<T, dims<4>> g;
-  const double sizes[] = {1, 0x1p-10, 0x1p6, 0x1p-20};
-  for (int i = 0; i < 4; ++i)
-    g(i) = static_cast<T>((step + i) % 7 == 3 ? 0 : ((step * 7919 + i * 31) % 257 - 128) / 64.0 * sizes[i]);
-  return g;
-}
 
 /// The values of a variable after each step of a gradient that is fed.
 template <class T, class Optimizer, class... Rate>

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include <weft/data/crc32.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB
@@ -20,21 +21,6 @@ inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size
 
 namespace detail {
 
-inline std::uint32_t png_checksum(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> made{};
-    for (std::uint32_t value = 0; value < 256; ++value) {
-      std::uint32_t crc = value;
-      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1u) ? 0xedb88320u : 0u);
-      made[value] = crc;
-    }
-    return made;
-  }();
-  std::uint32_t crc = ~std::uint32_t{0};
-  for (const char c : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(c)) & 255u];
-  return ~crc;
-}
-
 template <class Word>
 void append_big_endian(std::string& to, Word word) {
   for (std::size_t i = sizeof word; i-- > 0;) to += static_cast<char>((word >> (8 * i)) & 0xff);
@@ -44,7 +30,7 @@ inline void append_png_chunk(std::string& to, std::string_view type, std::string
   append_big_endian(to, static_cast<std::uint32_t>(data.size()));
   const std::size_t begin = to.size();
   to.append(type).append(data);
-  append_big_endian(to, png_checksum(std::string_view(to).substr(begin)));
+  append_big_endian(to, crc32(std::as_bytes(std::span(to).subspan(begin))));
 }
 
 /// In the format of zlib (RFC 1950).

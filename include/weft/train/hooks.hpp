@@ -28,28 +28,74 @@ struct every {
 
 namespace detail {
 
-/// Says when `every` has passed since it last said so, or since begin() (tf.train.SecondOrStepTimer).
+/// Says when `every` has passed since begin() (tf.train.SecondOrStepTimer).
 class interval {
  public:
   explicit interval(every each) : each_(each) {}
 
   void begin(std::int64_t step) {
-    last_step_ = step;
-    last_time_ = clock::now();
+    step_ = step;
+    time_ = clock::now();
   }
-  bool is_over(std::int64_t step) {
-    const bool over = (each_.steps > 0 && step - last_step_ >= each_.steps) ||
-                      (each_.time.count() > 0 && clock::now() - last_time_ >= each_.time);
-    if (over) begin(step);
-    return over;
+  bool is_over(std::int64_t step) const {
+    return (each_.steps > 0 && step - step_ >= each_.steps) ||
+           (each_.time.count() > 0 && clock::now() - time_ >= each_.time);
+  }
+  double steps_per_second(std::int64_t step) const {
+    return static_cast<double>(step - step_) / std::chrono::duration<double>(clock::now() - time_).count();
   }
 
  private:
   using clock = std::chrono::steady_clock;
 
   every each_;
-  std::int64_t last_step_ = 0;
-  clock::time_point last_time_ = clock::now();
+  std::int64_t step_ = 0;
+  clock::time_point time_ = clock::now();
+};
+
+/// A hook that acts every so often after a step that trains.
+class periodic_hook : public run_hook {
+ public:
+  explicit periodic_hook(every each) : interval_(each) {}
+  void begin(run_control& run) final { interval_.begin(run.global_step()); }
+  void after_step(run_control& run, const step_report& report) final {
+    after_any_step(run);
+    if (!report.trained() || !interval_.is_over(run.global_step())) return;
+    speed_ = interval_.steps_per_second(run.global_step());
+    interval_.begin(run.global_step());
+    act(run, report);
+  }
+
+ protected:
+  virtual void act(run_control&, const step_report&) = 0;
+  virtual void after_any_step(run_control&) {}
+  /// Steps a second since it acted last.
+  double speed() const { return speed_; }
+
+ private:
+  interval interval_;
+  double speed_ = 0;
+};
+
+/// The best of some measurements, and how many have come since that were no better.
+class best_measurement {
+ public:
+  best_measurement(double least_change, bool higher_is_better)
+      : least_change_(least_change), sign_(higher_is_better ? 1 : -1) {}
+
+  void note(double measured) {
+    if (best_ && !(sign_ * measured > *best_ + least_change_)) return static_cast<void>(++without_);
+    best_ = sign_ * measured;
+    without_ = 0;
+  }
+  double value() const { return sign_ * best_.value_or(0); }
+  std::int64_t without() const { return without_; }
+  void forgive() { without_ = 0; }
+
+ private:
+  double least_change_, sign_;
+  std::optional<double> best_;
+  std::int64_t without_ = 0;
 };
 
 class stop_hook final : public run_hook {
@@ -65,17 +111,10 @@ class stop_hook final : public run_hook {
   std::int64_t last_;
 };
 
-class call_hook final : public run_hook {
+class call_hook final : public periodic_hook {
  public:
   call_hook(every each, std::function<void(run_control&, const step_report&)> what, bool at_end)
-      : interval_(each), what_(std::move(what)), at_end_(at_end) {}
-  void begin(run_control& run) override { interval_.begin(run.global_step()); }
-  void after_step(run_control& run, const step_report& report) override {
-    if (report.trained() && interval_.is_over(run.global_step())) {
-      what_(run, report);
-      called_at_ = run.global_step();
-    }
-  }
+      : periodic_hook(each), what_(std::move(what)), at_end_(at_end) {}
   void end(run_control& run) override {
     if (!at_end_ || called_at_ == run.global_step()) return;
     const std::vector<step_report::scalar> none;
@@ -83,49 +122,38 @@ class call_hook final : public run_hook {
   }
 
  private:
-  interval interval_;
+  void act(run_control& run, const step_report& report) override {
+    what_(run, report);
+    called_at_ = run.global_step();
+  }
+
   std::function<void(run_control&, const step_report&)> what_;
   bool at_end_;
   std::int64_t called_at_ = -1;
 };
 
-class log_hook final : public run_hook {
+class log_hook final : public periodic_hook {
  public:
   log_hook(every each, std::vector<std::pair<value, std::string>> watched, std::FILE* out)
-      : interval_(each), watched_(std::move(watched)), out_(out) {}
+      : periodic_hook(each), watched_(std::move(watched)), out_(out) {}
   std::vector<std::pair<value, std::string>> watched() const override { return watched_; }
-  void begin(run_control& run) override {
-    interval_.begin(run.global_step());
-    since(run.global_step());
-  }
-  void after_step(run_control& run, const step_report& report) override {
-    const std::int64_t step = run.global_step();
-    if (!report.trained() || !interval_.is_over(step)) return;
-    std::string line = "step " + std::to_string(step);
+
+ private:
+  void act(run_control& run, const step_report& report) override {
+    std::string line = "step " + std::to_string(run.global_step());
     char number[64];
     for (const auto& [of, name] : watched_)
       if (const double* x = report.find(of)) {
         std::snprintf(number, sizeof number, " = %.6g", *x);
         line += ", " + name + number;
       }
-    const double seconds = std::chrono::duration<double>(clock::now() - since_time_).count();
-    std::snprintf(number, sizeof number, " (%.1f steps/s)", static_cast<double>(step - since_step_) / seconds);
+    std::snprintf(number, sizeof number, " (%.1f steps/s)", speed());
     std::fprintf(out_, "%s%s\n", line.c_str(), number);
     std::fflush(out_);
-    since(step);
   }
 
- private:
-  using clock = std::chrono::steady_clock;
-  void since(std::int64_t step) {
-    since_step_ = step;
-    since_time_ = clock::now();
-  }
-  interval interval_;
   std::vector<std::pair<value, std::string>> watched_;
   std::FILE* out_;
-  std::int64_t since_step_ = 0;
-  clock::time_point since_time_{};
 };
 
 class nan_hook final : public run_hook {
@@ -149,83 +177,66 @@ class nan_hook final : public run_hook {
   bool throws_;
 };
 
-class early_stop_hook final : public run_hook {
+class early_stop_hook final : public periodic_hook {
  public:
-  early_stop_hook(every each, std::function<double()> measure, std::int64_t patience, double least, bool rises)
-      : interval_(each), measure_(std::move(measure)), patience_(patience), least_(least), sign_(rises ? 1 : -1) {}
-  void begin(run_control& run) override { interval_.begin(run.global_step()); }
-  void after_step(run_control& run, const step_report& report) override {
-    if (!report.trained() || !interval_.is_over(run.global_step())) return;
-    const double now = sign_ * measure_();
-    if (!best_ || now > *best_ + least_) {
-      best_ = now;
-      without_ = 0;
-    } else if (++without_ >= patience_) {
-      char number[32];
-      std::snprintf(number, sizeof number, "%.6g", sign_ * *best_);
-      run.request_stop("no better than " + std::string(number) + " in the last " + std::to_string(without_) +
-                       " measurements");
-    }
-  }
+  early_stop_hook(every each, std::function<double()> measure, std::int64_t patience, best_measurement best)
+      : periodic_hook(each), measure_(std::move(measure)), patience_(patience), best_(best) {}
 
  private:
-  interval interval_;
+  void act(run_control& run, const step_report&) override {
+    best_.note(measure_());
+    if (best_.without() == 0 || best_.without() < patience_) return;
+    char number[32];
+    std::snprintf(number, sizeof number, "%.6g", best_.value());
+    run.request_stop("no better than " + std::string(number) + " in the last " + std::to_string(best_.without()) +
+                     " measurements");
+  }
+
   std::function<double()> measure_;
-  std::int64_t patience_, without_ = 0;
-  double least_, sign_;
-  std::optional<double> best_;
+  std::int64_t patience_;
+  best_measurement best_;
 };
 
-class plateau_hook final : public run_hook {
+class plateau_hook final : public periodic_hook {
  public:
   plateau_hook(every each, std::function<double()> measure, std::function<bool()> reduce, std::int64_t patience,
-               double least, bool rises)
-      : interval_(each),
+               best_measurement best)
+      : periodic_hook(each),
         measure_(std::move(measure)),
         reduce_(std::move(reduce)),
         patience_(patience),
-        least_(least),
-        sign_(rises ? 1 : -1) {}
-  void begin(run_control& run) override { interval_.begin(run.global_step()); }
-  void after_step(run_control& run, const step_report& report) override {
-    if (!report.trained() || !interval_.is_over(run.global_step())) return;
-    const double now = sign_ * measure_();
-    if (!best_ || now > *best_ + least_) {
-      best_ = now;
-      without_ = 0;
-    } else if (++without_ > patience_ && reduce_()) {
-      without_ = 0;
-    }
-  }
+        best_(best) {}
 
  private:
-  interval interval_;
+  void act(run_control&, const step_report&) override {
+    best_.note(measure_());
+    if (best_.without() > 0 && best_.without() > patience_ && reduce_()) best_.forgive();
+  }
+
   std::function<double()> measure_;
   std::function<bool()> reduce_;
-  std::int64_t patience_, without_ = 0;
-  double least_, sign_;
-  std::optional<double> best_;
+  std::int64_t patience_;
+  best_measurement best_;
 };
 
-class profile_hook final : public run_hook {
+class profile_hook final : public periodic_hook {
  public:
-  profile_hook(session& s, every each, std::string prefix) : session_(s), interval_(each), prefix_(std::move(prefix)) {}
-  void begin(run_control& run) override { interval_.begin(run.global_step()); }
+  profile_hook(session& s, every each, std::string prefix)
+      : periodic_hook(each), session_(s), prefix_(std::move(prefix)) {}
   void before_step(run_control&) override {
     if (due_) trace_.emplace(session_);
   }
-  void after_step(run_control& run, const step_report& report) override {
-    if (trace_) {
-      trace_->write(prefix_ + "-" + std::to_string(run.global_step()) + ".json");
-      trace_.reset();
-      due_ = false;
-    }
-    if (report.trained() && interval_.is_over(run.global_step())) due_ = true;
-  }
 
  private:
+  void after_any_step(run_control& run) override {
+    if (!trace_) return;
+    trace_->write(prefix_ + "-" + std::to_string(run.global_step()) + ".json");
+    trace_.reset();
+    due_ = false;
+  }
+  void act(run_control&, const step_report&) override { due_ = true; }
+
   session& session_;
-  interval interval_;
   std::string prefix_;
   bool due_ = false;
   std::optional<trace> trace_;
@@ -270,8 +281,9 @@ struct early_stop_options {
 /// Ends the run when what `measure` returns, a validation loss say, has not become better for a while. It is called
 /// every so often (tf.contrib.estimator.stop_if_no_decrease_hook).
 inline hook early_stop(every each, std::function<double()> measure, early_stop_options options = {}) {
-  return std::make_shared<detail::early_stop_hook>(each, std::move(measure), options.patience, options.least_change,
-                                                   options.higher_is_better);
+  return std::make_shared<detail::early_stop_hook>(
+      each, std::move(measure), options.patience,
+      detail::best_measurement(options.least_change, options.higher_is_better));
 }
 
 struct plateau_options {
@@ -298,8 +310,9 @@ hook reduce_on_plateau(every each, std::function<double()> measure, session& s,
     s.set(rate, static_cast<T>(next));
     return true;
   };
-  return std::make_shared<detail::plateau_hook>(each, std::move(measure), reduce, options.patience,
-                                                options.least_change, options.higher_is_better);
+  return std::make_shared<detail::plateau_hook>(
+      each, std::move(measure), reduce, options.patience,
+      detail::best_measurement(options.least_change, options.higher_is_better));
 }
 
 /// Records the kernels of one step every so often, and writes them to `prefix-<step>.json` for chrome://tracing
