@@ -42,6 +42,12 @@ weft::cluster_spec local_cluster(int ps, int workers, T network = {}) {
   return {{"ps", all.substr(0, cut - 1)}, {"worker", all.substr(cut)}};
 }
 
+/// A check in the work of run_tasks, whose tasks are threads: those of Boost.Test write down where they are, and two
+/// threads at once would write over each other. What does not hold is what went wrong with the worker.
+inline void require_in_task(bool holds, const char* what) {
+  if (!holds) throw weft::error(weft::error_code::internal, "test", {"does not hold: ", what});
+}
+
 /// A cluster in this process, each task on a thread: the parameter servers join, and each worker does `work`. Returns
 /// what went wrong with each worker.
 template <typename T, typename Work>

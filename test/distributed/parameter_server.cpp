@@ -237,15 +237,16 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
     server here(cluster, "ps", 0);
     here.join(20s, 60s);
   });
+  // The honest worker's: checked when its thread has ended.
+  int step = 0;
+  values now(0);
   std::thread honest([&] {
     server here(cluster, "worker", 0);
     parameter_client client(here, two_variables(1), consistency::asynchronous, 7, 20s);
     client.initialise(values(0).in(), 20s);
     here.wait_ready(20s);
-    values gradient(1), now(0);
-    int step = 0;
+    values gradient(1);
     for (const auto end = deadline(1s); !end.expired(); ++step) client.push_pull(step, gradient.in(), now.out(), 20s);
-    BOOST_TEST(now.w[0] == static_cast<float>(-step));
     client.done(10s);
   });
   {
@@ -284,6 +285,7 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
     }
   }
   honest.join();
+  BOOST_TEST(now.w[0] == static_cast<float>(-step));
   ps.join();
 }
 

@@ -91,7 +91,7 @@ std::vector<std::vector<float>> train(Strategy strategy, const Optimizer& optimi
     for (int i = 0; i < steps; ++i) {
       const auto [x, y] = data_of(i, here.index());
       const auto [cost, _] = step(x, y);
-      BOOST_REQUIRE(std::isfinite(cost));
+      test::require_in_task(std::isfinite(cost), "the cost is finite");
     }
     s.finish();
     results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
@@ -483,9 +483,9 @@ std::vector<std::optional<state_at_the_end>> train_with_state(Strategy strategy,
     for (int i = 0; i < steps; ++i) {
       const auto [x, y] = data_of(i, here.index());
       step(x, 20s);
-      BOOST_TEST(s.local().eval(m.updates) == 100 + s.global_step());
+      test::require_in_task(s.local().eval(m.updates) == 100 + s.global_step(), "the counter has all updates");
     }
-    BOOST_TEST(std::isfinite(cost(data_of(0, 0).first)));
+    test::require_in_task(std::isfinite(cost(data_of(0, 0).first)), "the cost is finite");
     s.finish(20s);
     results[static_cast<std::size_t>(here.index())].emplace(m, s.local());
   }));
@@ -851,7 +851,7 @@ std::vector<float> train_words(Strategy strategy, const Optimizer& optimizer, in
         const auto known = values_of(m, s.local());
         s.refresh(20s);  // all values, where the steps have brought those that had changed
         if (std::is_same_v<Strategy, parameter_server<synchronous>>)
-          BOOST_TEST(same_bits(known, values_of(m, s.local())));
+          test::require_in_task(same_bits(known, values_of(m, s.local())), "a refresh brings nothing new");
         s.finish(20s);
         results[static_cast<std::size_t>(here.index())] = values_of(m, s.local());
       },

@@ -40,7 +40,7 @@ std::vector<std::vector<float>> train(Strategy strategy, int ps, T network, cons
       const auto first = std::int64_t{here.index()} * 100 + i * 1000;
       for (std::int64_t k = 0; k < 96; ++k) images.data()[k] = std::sin(0.37f * static_cast<float>(first + k));
       for (std::int64_t k = 0; k < 8; ++k) classes.data()[k] = static_cast<std::int32_t>((first + k * 7) % 4);
-      BOOST_REQUIRE(std::isfinite(std::get<0>(step(images, classes))));
+      test::require_in_task(std::isfinite(std::get<0>(step(images, classes))), "the cost is finite");
     }
     s.finish();
     std::vector<float>& values = results[static_cast<std::size_t>(here.index())];
@@ -48,7 +48,7 @@ std::vector<std::vector<float>> train(Strategy strategy, int ps, T network, cons
     s.local().read_variable(w.id().node, values.data());
     s.local().read_variable(b.id().node, values.data() + 48);
     s.local().read_variable(table.id().node, values.data() + 52);
-    BOOST_TEST((values[52] != 0 && values[52 + 9 * 4 - 1] == 0));  // the first is taken, the last is not
+    test::require_in_task(values[52] != 0 && values[52 + 9 * 4 - 1] == 0, "the first row is taken, the last is not");
   });
   for (const std::string& text : said) BOOST_TEST(text == "");
   return results;

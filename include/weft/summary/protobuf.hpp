@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// Writes a message of Protocol Buffers, field by field, in their wire format (protobuf.dev/programming-guides/encoding).

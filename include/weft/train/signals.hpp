@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// While it lives, the first SIGINT or SIGTERM does not end the program: received() says which one has come, and the
