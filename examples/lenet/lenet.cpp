@@ -70,7 +70,7 @@ struct result {
   double test_accuracy = 0, final_cost = 0, seconds = 0, images_per_s = 0;
 };
 
-double test_accuracy(session& s, const lenet& model, const data::dataset<784>& images) {
+double test_accuracy(session& s, const lenet& model, const data::labelled_images<784>& images) {
   auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
   double right = 0;
   for (const auto& [x, y] : images.batches(200)) right += step(x, y) * static_cast<double>(y.elements());
@@ -85,15 +85,15 @@ result run(const training_flags& f) {
   auto quick = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
   auto slow = s.prepare(fetch(model.loss, model.train_slowly), feed(model.images, model.labels));
 
-  const auto batch = static_cast<std::size_t>(f.batch_size);
-  const auto per_epoch = static_cast<std::int64_t>(images.batch_count(batch)), steps = f.epochs * per_epoch;
+  const auto batches =
+      images.shuffled(static_cast<std::uint64_t>(f.seed)).batches(static_cast<std::size_t>(f.batch_size));
+  const auto per_epoch = static_cast<std::int64_t>(batches.size()), steps = f.epochs * per_epoch;
   progress shown({.steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress});
   result r;
   const auto start = std::chrono::steady_clock::now();
   std::int64_t made = 0;
   for (std::int64_t epoch = 0; epoch < f.epochs; ++epoch)
-    for (const auto& [x, y] :
-         images.shuffled(static_cast<std::uint64_t>(f.seed), static_cast<std::uint64_t>(epoch)).batches(batch)) {
+    for (const auto& [x, y] : batches.epoch(static_cast<std::uint64_t>(epoch))) {
       // The last third at a tenth of the rate: what is left of the way is short.
       r.final_cost = std::get<0>(3 * made < 2 * steps ? quick(x, y) : slow(x, y));
       shown.update(++made, r.final_cost);

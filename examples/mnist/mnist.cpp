@@ -86,7 +86,7 @@ std::string settings_of(const plan_of_run& run, std::size_t images) {
 /// Goes over the data, a shuffled epoch after the other, until `steps` steps are made. `step(x, y)` makes one: it
 /// returns its cost, and how many steps have been made in all.
 template <class Step>
-result train(const flags& f, const plan_of_run& run, const data::dataset<784>& images, time_table& time, Step step) {
+result train(const flags& f, const plan_of_run& run, const data::labelled_images<784>& images, time_table& time, Step step) {
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(run.workers)};
   progress shown({.steps = run.steps,
                   .steps_per_epoch = run.steps_per_epoch,
@@ -114,7 +114,7 @@ result train(const flags& f, const plan_of_run& run, const data::dataset<784>& i
   return r;
 }
 
-double test_accuracy(session& s, const classifier& model, const data::dataset<784>& images) {
+double test_accuracy(session& s, const classifier& model, const data::labelled_images<784>& images) {
   auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
   double right = 0;
   for (const auto& [x, y] : images.batches(1000)) right += step(x, y) * static_cast<double>(y.elements());
@@ -180,7 +180,7 @@ void serve(const flags& f) {
 
 template <class Strategy>
 void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
-                   const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
+                   const data::labelled_images<784>& images, const data::labelled_images<784>& test_images, time_table& time) {
   const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
                        std::chrono::seconds(60), settings_of(run, images.size()));
