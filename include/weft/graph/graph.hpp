@@ -208,6 +208,8 @@ class graph final : public op_builder {
 
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
+  /// With the first value of another variable, random numbers too, which go by its name.
+  void initialize_as(std::uint32_t node, std::uint32_t other) { nodes_[node].begins_as = other; }
 
   std::uint64_t random_key(const std::uint64_t* seed) override {
     detail::hasher h;

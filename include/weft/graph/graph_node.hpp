@@ -32,10 +32,11 @@ struct graph_node {
   std::string name;
   device_spec device;
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
-  std::uint32_t beside = no_node;   ///< the node that it is colocated with
-  sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
-  initializer init;                 ///< of variables; of constants, the value
-  bool named = false;               ///< by the program, so that the name stays
+  std::uint32_t beside = no_node;     ///< the node that it is colocated with
+  sequence<std::uint32_t> control;    ///< nodes that run before this one although it does not read them
+  initializer init;                   ///< of variables; of constants, the value
+  std::uint32_t begins_as = no_node;  ///< of a variable that has another one's first value: that one
+  bool named = false;                 ///< by the program, so that the name stays
 };
 
 /// What a device function sees of a node: enough to place it as TensorFlow's functions do.

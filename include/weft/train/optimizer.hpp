@@ -119,6 +119,11 @@ effect record_updates(graph&, const update_definition&, const sequence<applied_g
                       const sequence<symbol>& beside);
 /// Throws invalid_argument unless the variable is a counter.
 symbol check_counter(const char* who, symbol);
+/// The update of one variable, and its slots beside it.
+symbol record_update(graph&, const update_definition&, const applied_gradient&);
+/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
+/// lists of them.
+bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
 
 #if WEFT_DEFINITIONS
 
@@ -140,9 +145,7 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   return {node, 0};
 }
 
-/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
-/// lists of them.
-inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, const operation*& sums) {
+WEFT_DECL bool find_rows(const graph& g, value gradient, sequence<value>& lists, const operation*& sums) {
   const node_def& c = g[gradient.node].def;
   if (c.op->row_sums && c.attributes[0] == 0) {
     sums = c.op->row_sums;
@@ -184,7 +187,7 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
   return c;
 }
 
-inline symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
+WEFT_DECL symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
   const symbol variable = of.pair.variable, gradient = of.pair.gradient;
   const graph::device_scope beside(g, g[variable.id().node].device);
   std::uint32_t computed = 0;
