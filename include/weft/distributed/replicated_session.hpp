@@ -264,6 +264,10 @@ class replicated_session {
       const update_view what(graph_[n].def);
       if (what.is_summed()) continue;
       const std::uint32_t variable = what.variable().node;
+      if (kind_of(graph_[variable].def) == variable_kind::slot) {
+        check_average(what);
+        continue;
+      }
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
@@ -275,6 +279,7 @@ class replicated_session {
         throw error(error_code::unimplemented, graph_[variable].name,
                     {"a hyperparameter of ", what.layout().name,
                      " is a value of the graph; parameter servers need a number, or use collective"});
+      check_hyperparameters(what);
       update_rule rule{what.layout().name, {}};
       for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) rule.parameters.push_back(what.number(k));
       if (what.row_lists() > 0)
@@ -301,6 +306,35 @@ class replicated_session {
     for (std::size_t i = trained_; i < variables_.size(); ++i) {
       bases_.emplace_back(infos_[i].bytes());
       __builtin_memcpy(bases_.back().data(), values_[i].data(), infos_[i].bytes());
+    }
+  }
+
+  /// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update: that is
+  /// not made in the step that computes gradients.
+  void check_average(const update_view& what) const {
+    if (graph_[what.gradient().node].def.op == &operation_of<variable_op>) return;
+    throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                "averages what an update makes, which the workers make together behind the step: in a cluster write "
+                "apply_to_present_values(w, b), and run it by local() after a step");
+  }
+
+  /// All workers compute the same ones, or their variables would go apart: none comes of a worker's own data.
+  void check_hyperparameters(const update_view& what) const {
+    sequence<std::uint32_t> pending;
+    for (std::size_t k = 0; k < what.layout().hyperparameters - what.layout().norms; ++k)
+      if (what.is_computed(k)) pending.push_back(what.hyperparameter(k).node);
+    sequence<char> seen(graph_.size(), 0);
+    while (!pending.empty()) {
+      const std::uint32_t n = pending.back();
+      pending.pop_back();
+      if (seen[n]) continue;
+      seen[n] = 1;
+      if (n == what.gradient().node || graph_[n].def.op == &operation_of<placeholder_op>)
+        throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                    {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[n].name,
+                     ", which each worker has its own of; in a cluster it is made of variables and constants, and a "
+                     "loss_scale does not train"});
+      for (const value& in : graph_[n].def.inputs) pending.push_back(in.node);
     }
   }
 

@@ -473,6 +473,8 @@ class update_view {
   value variable() const { return def_.inputs[variable_input()]; }
   /// All of it; of rows, those of the first list.
   value gradient() const { return def_.inputs[gradient_input()]; }
+  /// One that is computed.
+  value hyperparameter(std::size_t k) const { return def_.inputs[hyperparameter_input(k)]; }
   value rows(std::size_t list) const { return def_.inputs[rows_input(list)]; }
   value row_indices(std::size_t list) const { return def_.inputs[row_indices_input(list)]; }
 

@@ -334,7 +334,9 @@ effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::app
 template <class Optimizer, class Expr, class... V>
 effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   if constexpr (Expression<Optimizer>) {
-    return minimize(optimizer);
+    static_assert(correct<optimizer_does_not_come_first<Optimizer>>,
+                  "loss_scale: the optimizer comes first: scale.minimize(adam{}, loss)");
+    return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
                   "loss_scale: the optimizer is a structure: docs/optimizers.md");
