@@ -13,6 +13,8 @@
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
+#include <weft/train/loss_scale.hpp>
+#include <weft/train/moving_average.hpp>
 
 #include "local_cluster.hpp"
 
@@ -649,6 +651,47 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
                       "a counter must be one std::int64_t or std::int32_t"));
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
                       "a counter must be one std::int64_t or std::int32_t"));
+  // What each worker would make of its own gradients.
+  BOOST_TEST(contains(refused([](graph& g) {
+                        const auto v = variable<float>(g, "v", 1.0f);
+                        const auto train = gradient_descent{}.minimize(let(v * v));
+                        [[maybe_unused]] const effect averages = exponential_moving_average{}.apply(train);
+                      }),
+                      "v/ExponentialMovingAverage: averages what an update makes"));
+  BOOST_TEST(contains(refused([](graph& g) {
+                        const auto v = variable<float>(g, "v", 1.0f);
+                        loss_scale scale(g, dynamic_loss_scale{});
+                        [[maybe_unused]] const effect train = scale.minimize(adam{}, let(v * v));
+                      }),
+                      "v: a hyperparameter of adam is computed from"));
+}
+
+// Each worker's average is of the values that it has after a step.
+BOOST_AUTO_TEST_CASE(averages_of_present_values_follow_what_workers_make_together) {
+  const auto check = [](auto strategy, int ps) {
+    all_well(test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+      graph g;
+      const device_scope on(g, replica_device_setter(here.cluster()));
+      const auto w = variable<float, dims<2>>(g, "w", 1.0f);
+      const auto x = placeholder<float, dims<2>>(g, "x");
+      const auto train = gradient_descent{.learning_rate = 0.5}.minimize(let(sum(w * x)));
+      const auto averages = exponential_moving_average{.decay = 0.5}.apply_to_present_values(w);
+      replicated_session s(g, here, strategy, {.threads = 1}, 20s);
+      auto step = s.prepare(fetch(train), feed(x));
+      auto average = s.local().prepare(fetch(averages));
+      float value = 1, expected = 1;
+      for (int i = 0; i < 4; ++i) {
+        step(here.index() == 0 ? tensor<float, dims<2>>{6, 0} : tensor<float, dims<2>>{2, 4}, 20s);
+        average();
+        value -= 2;
+        expected = 0.5f * expected + 0.5f * value;
+        BOOST_TEST(s.local().get(averages.average(w))(0) == expected);
+      }
+      s.finish(20s);
+    }));
+  };
+  check(parameter_server<synchronous>{}, 1);
+  check(collective{}, 0);
 }
 
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
