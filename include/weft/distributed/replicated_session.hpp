@@ -259,15 +259,13 @@ class replicated_session {
   }
 
   void find_variables() {
+    check_averages();
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       if (!graph_[n].def.op->update) continue;
       const update_view what(graph_[n].def);
       if (what.is_summed()) continue;
       const std::uint32_t variable = what.variable().node;
-      if (kind_of(graph_[variable].def) == variable_kind::slot) {
-        check_average(what);
-        continue;
-      }
+      if (kind_of(graph_[variable].def) == variable_kind::slot) continue;
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
@@ -311,11 +309,17 @@ class replicated_session {
 
   /// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update: that is
   /// not made in the step that computes gradients.
-  void check_average(const update_view& what) const {
-    if (graph_[what.gradient().node].def.op == &operation_of<variable_op>) return;
-    throw error(error_code::unimplemented, graph_[what.variable().node].name,
-                "averages what an update makes, which the workers make together behind the step: in a cluster write "
-                "apply_to_present_values(w, b), and run it by local() after a step");
+  void check_averages() const {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (!graph_[n].def.op->update) continue;
+      const update_view what(graph_[n].def);
+      if (kind_of(graph_[what.variable().node].def) == variable_kind::slot &&
+          graph_[what.gradient().node].def.op->update)
+        throw error(
+            error_code::unimplemented, graph_[what.variable().node].name,
+            "averages what an update makes, which the workers make together behind the step: in a cluster write "
+            "apply_to_present_values(w, b), and run it by local() after a step");
+    }
   }
 
   /// All workers compute the same ones, or their variables would go apart: none comes of a worker's own data.
