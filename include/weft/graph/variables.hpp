@@ -45,10 +45,10 @@ template <class T, class D, class Dev>
 struct frozen_value_is_not_a_variable<variable_node<T, D, Dev>> : mistake<false> {};
 
 /// The same of variables, one by one. Throws invalid_argument for one of another kind.
-template <class... V>
-void freeze(const V&... variables);
-template <class... V>
-void unfreeze(const V&... variables);
+template <class First, class... More>
+requires(!std::is_same_v<First, graph>) void freeze(const First& first, const More&... more);
+template <class First, class... More>
+requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const More&... more);
 
 namespace detail {
 
@@ -147,19 +147,25 @@ WEFT_DECL sequence<variable_description> variables(const graph& g, variable_kind
 
 #endif
 
-template <class... V>
-void freeze(const V&... variables) {
-  static_assert((correct<frozen_value_is_not_a_variable<V>> && ...),
+template <class First, class... More>
+requires(!std::is_same_v<First, graph>) void freeze(const First& first, const More&... more) {
+  using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
+  static_assert(correct<mistake>,
                 "freeze: it takes variables, one by one, or a graph and a name: freeze(g, \"encoder\")");
-  if constexpr ((correct<frozen_value_is_not_a_variable<V>> && ...))
-    (detail::set_frozen(variables.erased(), true), ...);
+  if constexpr (correct<mistake>) {
+    detail::set_frozen(first.erased(), true);
+    (detail::set_frozen(more.erased(), true), ...);
+  }
 }
-template <class... V>
-void unfreeze(const V&... variables) {
-  static_assert((correct<frozen_value_is_not_a_variable<V>> && ...),
+template <class First, class... More>
+requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const More&... more) {
+  using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
+  static_assert(correct<mistake>,
                 "unfreeze: it takes variables, one by one, or a graph and a name: unfreeze(g, \"encoder\")");
-  if constexpr ((correct<frozen_value_is_not_a_variable<V>> && ...))
-    (detail::set_frozen(variables.erased(), false), ...);
+  if constexpr (correct<mistake>) {
+    detail::set_frozen(first.erased(), false);
+    (detail::set_frozen(more.erased(), false), ...);
+  }
 }
 
 template <Element T, class D>
