@@ -56,8 +56,8 @@ template <class Optimizer, class... Pair>
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
 /// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
-/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may stand
-/// among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
+/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
+/// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
@@ -393,8 +393,9 @@ class recorded_number {
 
 // A template: what optimizers without norms do not need is then not compiled for them.
 template <class Optimizer>
-inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply, primitive::divide,
-                                        primitive::negate, primitive::sqrt,     primitive::abs,      primitive::convert};
+inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply,
+                                        primitive::divide, primitive::negate,   primitive::sqrt,
+                                        primitive::abs,    primitive::convert};
 
 template <class Optimizer, std::size_t... Slot, std::size_t... Scalar>
 void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, indices<Slot...>, indices<Scalar...>) {
@@ -471,7 +472,8 @@ template <class Optimizer, class Gradient, class T, class D, class Dev>
 void append_applied(const Optimizer& optimizer, const variable_gradient<Gradient, variable_node<T, D, Dev>>& pair,
                     sequence<applied_gradient>& all, sequence<symbol>&) {
   check_formula<Optimizer, T>(optimizer);
-  all.push_back({{let(pair.gradient).erased(), pair.variable.erased(), pair.loss}, update_of<Optimizer, T>()});
+  all.push_back(
+      {{let(pair.gradient).erased(), pair.variable.erased(), pair.loss, pair.beside}, update_of<Optimizer, T>()});
 }
 template <class Optimizer, class... Pair>
 void append_applied(const Optimizer& optimizer, const std::tuple<Pair...>& pairs, sequence<applied_gradient>& all,
