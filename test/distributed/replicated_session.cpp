@@ -13,8 +13,11 @@
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
+#include <weft/train/accumulation.hpp>
+#include <weft/train/clipping.hpp>
 #include <weft/train/loss_scale.hpp>
 #include <weft/train/moving_average.hpp>
+#include <weft/train/schedules.hpp>
 
 #include "local_cluster.hpp"
 
@@ -592,6 +595,86 @@ BOOST_AUTO_TEST_CASE(changed_gradients_travel) {
   check(parameter_server<synchronous>{}, 1);
   check(parameter_server<synchronous>{}, 2);
   check(collective{}, 0);
+}
+
+namespace {
+
+struct accumulating {
+  graph g;
+  node<float, dims<dyn<"batch">, 12>> x;
+  variable_node<float, dims<12, 1>> w;
+  variable_node<float, dims<12>> fixed;
+  variable_node<float, dims<5, 2>> table;
+  variable_node<std::int64_t> count;
+  node<float> loss;
+
+  template <class Place>
+  accumulating(const Place& place, float of_worker)
+      : x(placeholder<float, dims<dyn<"batch">, 12>>(g, "x")),
+        w(at(place, [&] { return variable<float, dims<12, 1>>(g, "w", 0.25f); })),
+        fixed(at(place, [&] { return variable<float, dims<12>>(g, "fixed", init::none{}, variable_kind::frozen); })),
+        table(at(place, [&] { return variable<float, dims<5, 2>>(g, "table", 0.5f); })),
+        count(global_step(g)),
+        loss(let(mean(square(matmul(x - fixed, w) - 1.0f)) +
+                 mean(square(gather(table, cast<std::int32_t>(x > 1.0f)))))) {
+    g.initialize(fixed.id().node, {initializer::kind_type::constant, of_worker, 0, {}});
+  }
+  template <class Place, class Make>
+  auto at(const Place& place, Make make) {
+    const device_scope on(g, place);
+    return make();
+  }
+  std::vector<float> values(session& s) {
+    std::vector<float> all;
+    for (const auto& t : {s.eval(reshape<dims<12>>(w)), s.eval(fixed)}) all.insert(all.end(), t.begin(), t.end());
+    const auto rows_now = s.eval(table);
+    all.insert(all.end(), rows_now.begin(), rows_now.end());
+    return all;
+  }
+};
+const momentum slow{.learning_rate = 0.05};
+
+}  // namespace
+
+// Each worker adds up its own micro-batches, which brings nobody anything; an update has the mean of the workers'
+// means, clipped by each. What is frozen is what the first worker has.
+BOOST_AUTO_TEST_CASE(workers_accumulate_gradients_of_their_own) {
+  const auto change = [](const auto& gradients) { return clip_by_norm(gradients, 100); };
+  accumulating m(cpu{0}, 0.25f);
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(fetch(apply_gradients(slow, change(compute_gradients(m.loss)))), feed(m.x));
+  for (int i = 0; i < steps; ++i) step(data_of(i, 0, 2).first);
+  const std::vector<float> alone = m.values(s);
+
+  const auto check = [&](auto strategy, auto network, int ps) {
+    std::vector<float> values[2];
+    all_well(test::run_tasks(ps, 2, network, [&](basic_server<decltype(network)>& here) {
+      accumulating mine(replica_device_setter(here.cluster()), ps > 0 && here.index() == 1 ? 9.0f : 0.25f);
+      const auto sums = accumulate_gradients(compute_gradients(mine.loss));
+      const auto train = apply_gradients(slow, change(sums.mean), mine.count);
+      replicated_session each(mine.g, here, strategy, {.threads = 1}, 20s);
+      auto add = each.prepare(fetch(sums.add), feed(mine.x));
+      auto update = each.prepare(fetch(train), feed());
+      for (int i = 0; i < steps; ++i) {
+        const auto [x, y] = data_of(i, here.index());
+        for (int half = 0; half < 2; ++half) {
+          examples part(shape(share / 2, 12));
+          std::copy_n(x.begin() + half * share * 6, share * 6, part.data());
+          add(part, 20s);
+          test::require_in_task(each.global_step() == i, "a micro-batch is no update");
+        }
+        update(20s);
+        test::require_in_task(each.local().eval(mine.count) == i + 1, "an update counts once");
+      }
+      each.finish(20s);
+      values[here.index()] = mine.values(each.local());
+    }));
+    BOOST_TEST(same_bits(values[0], values[1]));
+    BOOST_TEST(distance(values[0], alone) < 2e-6);
+  };
+  check(parameter_server<synchronous>{}, in_process{}, 2);
+  check(parameter_server<synchronous>{}, tcp{}, 1);
+  check(collective{}, in_process{}, 0);
 }
 
 namespace {

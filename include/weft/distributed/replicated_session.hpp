@@ -16,6 +16,7 @@
 #include <weft/distributed/all_reduce.hpp>
 #include <weft/distributed/parameter_server.hpp>
 #include <weft/distributed/server.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 
 namespace weft {
@@ -78,7 +79,8 @@ struct shared_variable {
   std::size_t rows = 0;     // that it has then
   std::size_t touched = 0;  // of an all-reduce: where the block says of each row whether it has a gradient
   value touched_rows{};     // what the update takes the numbers of these from
-  bool is_averaged() const { return update == graph_node::no_node; }
+  bool is_frozen = false;   // nobody updates it
+  bool is_averaged() const { return update == graph_node::no_node && !is_frozen; }
 };
 
 /// A counter of updates, and what it began with.
@@ -120,7 +122,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
     const std::uint32_t n = targets[i];
     if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (g[n].def.op->update)
+    else if (is_training_update(g, n))
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -141,10 +143,10 @@ class replicated_step;
 /// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
 /// is that of all examples. The batch is the leading extent of what is fed, where it is a named one.
 ///
-/// Variables that are trained have one value for all. So have those of variable_kind::averaged, which steps assign: it
-/// is the mean of what the workers have assigned in a step or, in asynchronous training, each worker adds what it has
-/// changed. Those of variable_kind::counter are what they began with and global_step(). All others are each worker's
-/// own.
+/// Variables that are trained have one value for all, and so have those of variable_kind::frozen, which nothing
+/// changes. So have those of variable_kind::averaged, which steps assign: it is the mean of what the workers have
+/// assigned in a step or, in asynchronous training, each worker adds what it has changed. Those of
+/// variable_kind::counter are what they began with and global_step(). All others are each worker's own.
 ///
 /// Workers need not make equally many steps: those that are finish()ed are not waited for.
 ///
@@ -261,7 +263,7 @@ class replicated_session {
   void find_variables() {
     check_averages();
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      if (!graph_[n].def.op->update) continue;
+      if (!detail::is_training_update(graph_, n)) continue;
       const update_view what(graph_[n].def);
       if (what.is_summed()) continue;
       const std::uint32_t variable = what.variable().node;
@@ -291,6 +293,8 @@ class replicated_session {
     trained_ = variables_.size();
     find_parts();
     find_averaged_and_counters();
+    frozen_ = variables_.size();
+    if constexpr (uses_servers) find_frozen();
     gradients_.resize(variables_.size());
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       std::byte* place = local_.state_of(variables_[i].node).data.data();
@@ -301,7 +305,7 @@ class replicated_session {
       values_.emplace_back(place, infos_[i].bytes());
       const_values_.emplace_back(values_.back());
     }
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       bases_.emplace_back(infos_[i].bytes());
       __builtin_memcpy(bases_.back().data(), values_[i].data(), infos_[i].bytes());
     }
@@ -407,6 +411,20 @@ class replicated_session {
         local_.read_variable(n, &first);
         counters_.push_back({n, info.type == dtype::int64 ? first : static_cast<std::int32_t>(first)});
       }
+    }
+  }
+
+  /// The servers hold what is frozen, so that workers have the first worker's values: as variables of which no worker
+  /// ever brings a row, so nothing of them travels afterwards.
+  void find_frozen() {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (graph_[n].def.op != &operation_of<variable_op> || kind_of(graph_[n].def) != variable_kind::frozen) continue;
+      const value_info info = local_.variable_info(n);
+      if (info.type != dtype::float64 && info.type != dtype::float32)
+        continue;  // a worker's own, as if it were trained
+      share(n, graph_node::no_node, {}, {"gradient_descent", {0.0}}, false);
+      variables_.back().is_frozen = true;
+      infos_.back().row_elements = infos_.back().elements;
     }
   }
 
@@ -528,7 +546,7 @@ class replicated_session {
 
   /// What this worker's step has added to variables that are averaged.
   void note_additions() {
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       local_.read_variable(variables_[i].node, gradients_[i].data());
       add(i, gradients_[i], base_of(i), -1);
     }
@@ -695,7 +713,7 @@ class replicated_session {
       if (!variables_[i].lists.empty())
         infos_[i].type == element_type::float64 ? find_touched<double>(i) : find_touched<float>(i);
     apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       add(i, base_of(i), gradients_[i], 1);
       local_.write_variable(variables_[i].node, bases_[i - trained_].data());
     }
@@ -705,8 +723,8 @@ class replicated_session {
   basic_server<T, Clock>& here_;
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
-  std::vector<detail::shared_variable> variables_;  // those that are averaged last
-  std::size_t trained_ = 0;
+  std::vector<detail::shared_variable> variables_;  // those that are trained, averaged, frozen
+  std::size_t trained_ = 0, frozen_ = 0;            // where those that are averaged begin, and those that are frozen
   std::vector<detail::update_counter> counters_;
   std::vector<parameter_spec> infos_;
   std::size_t block_bytes_[2] = {0, 0};

@@ -38,10 +38,11 @@ struct update_implementation {
 
 namespace detail {
 
-template <class Optimizer, std::size_t... Index>
-void first_values_of(const std::vector<double>& parameters, double* values, indices<Index...>) {
-  static_cast<void>(parameters);
-  const Optimizer optimizer{member_value{parameters[Index]}...};
+template <class Optimizer>
+void first_values_of(const std::vector<double>& parameters, double* values) {
+  std::uint64_t numbers[max_hyperparameters] = {};
+  for (std::size_t k = 0; k < members_of<Optimizer>; ++k) numbers[k] = literal_bits(parameters[k]);
+  const Optimizer optimizer = optimizer_of<Optimizer>(numbers, parameter_indices<Optimizer>());
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     for (const slot& s : list.all) *values++ = s.first.number();
@@ -56,10 +57,9 @@ update_implementation::loops server_loops() {
 
 template <class Optimizer>
 update_implementation implementation_of() {
-  return {&layout_of<Optimizer>, server_loops<Optimizer, float>(), server_loops<Optimizer, double>(),
-          [](const std::vector<double>& parameters, double* values) {
-            first_values_of<Optimizer>(parameters, values, parameter_indices<Optimizer>());
-          }};
+  return {
+      &layout_of<Optimizer>, server_loops<Optimizer, float>(), server_loops<Optimizer, double>(),
+      [](const std::vector<double>& parameters, double* values) { first_values_of<Optimizer>(parameters, values); }};
 }
 
 }  // namespace detail

@@ -458,11 +458,11 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
                 {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,
                  ": give it another name or name_scope; or create variables once, in an object that is called twice; "
                  "or share them: variable_scope(g, reuse::yes) around the second use"});
-  if (kind_of(nodes_[known].def) != kind)
-    throw error(
-        error_code::invalid_argument, full,
-        {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_of(nodes_[known].def)),
-         ", and this use of it the kind ", weft::name(kind), ": write the same kind in both places"});
+  const variable_kind kind_there = kind_of(nodes_[known].def);
+  if (kind_there != kind && !(kind_there == variable_kind::frozen && kind == variable_kind::trained))
+    throw error(error_code::invalid_argument, full,
+                {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_there),
+                 ", and this use of it the kind ", weft::name(kind), ": write the same kind in both places"});
   if (there.type != declared.type || !(there.extents == declared.extents))
     throw error(error_code::invalid_argument, full,
                 {"the variable of this name, created ", first, ", is ", weft::name(there.type), " ",

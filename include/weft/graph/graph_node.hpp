@@ -54,6 +54,7 @@ enum class variable_kind : unsigned char {
   counter,   ///< a scalar that counts updates, such as tf.train.global_step: workers have the count of all
   local,     ///< a worker's own
   slot,      ///< what an optimizer remembers of another variable
+  frozen,    ///< as one that is trained, for all workers and in files, but no training changes it (trainable=False)
 };
 
 // What sessions know of themselves, and need no kernel.
@@ -85,7 +86,7 @@ inline variable_kind kind_of(const node_def& variable) {
                                      : variable_kind(attributes_of<variable_op>(variable).kind);
 }
 constexpr const char* name(variable_kind kind) {
-  constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot"};
+  constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot", "frozen"};
   return names[static_cast<int>(kind)];
 }
 

@@ -357,7 +357,12 @@ auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>,
 template <class Optimizer, std::size_t... Index>
 WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...>) {
   static_cast<void>(numbers);
-  return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
+  if constexpr (requires { typename Optimizer::extended; })  // one with another in it (train/decay.hpp)
+    return Optimizer{
+        optimizer_of<typename Optimizer::extended>(numbers, parameter_indices<typename Optimizer::extended>()),
+        member_value{literal_value<double>(numbers[sizeof...(Index) - 1])}};
+  else
+    return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
 }
 
 template <class Optimizer, std::size_t Slot, class T>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/coordinator.hpp>
 #include <weft/train/hooks.hpp>
@@ -173,12 +174,13 @@ class supervised_session final : private run_control {
 
 namespace detail {
 
-/// Whether nodes that are run for their effect make an update of a variable.
+/// Whether nodes that are run for their effect train a variable.
 inline bool any_trains(const graph& g, std::vector<std::uint32_t> targets) {
   while (!targets.empty()) {
-    const graph_node& n = g[targets.back()];
+    const std::uint32_t target = targets.back();
+    const graph_node& n = g[target];
     targets.pop_back();
-    if (n.def.op->update) return true;
+    if (is_training_update(g, target)) return true;
     for (std::size_t i = 0; i < n.control.size(); ++i) targets.push_back(n.control[i]);
   }
   return false;
