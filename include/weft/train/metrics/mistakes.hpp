@@ -17,10 +17,13 @@ struct metric_operand_is_not_a_tensor : mistake<true> {};
 template <class T>
 struct labels_are_not_classes : mistake<!std::is_integral_v<T>> {};
 
-/// Predictions of the labels' extents are classes, integers or bool; with one axis more they are scores, and no
-/// integers.
-template <class T, bool Scores>
-struct predictions_are_not : mistake<std::is_integral_v<T> == Scores> {};
+/// Predictions of the labels' extents are classes: integers, or bool.
+template <class T>
+struct predictions_are_not_classes : mistake<!std::is_integral_v<T>> {};
+
+/// Predictions with one axis more than the labels are scores, logits or probabilities.
+template <class T>
+struct scores_are_not_floating : mistake<!is_differentiable<T>> {};
 
 /// Extents differ that must be equal. Dynamic ones are compared at run time.
 template <class Labels, class Predictions>
@@ -110,8 +113,9 @@ constexpr auto find_class_mistake() {
     constexpr bool fit = scores ? scores_fit(labels::spec, predictions::spec)
                                 : TakesClasses && assignable(labels::spec, predictions::spec);
     using fits = std::conditional_t<fit, mistake<false>, predictions_do_not_fit_labels<labels, predictions>>;
-    return first_mistake<labels_are_not_classes<metric_value_t<Labels>>, fits,
-                         predictions_are_not<metric_value_t<Predictions>, scores>,
+    using kind = std::conditional_t<scores, scores_are_not_floating<metric_value_t<Predictions>>,
+                                    predictions_are_not_classes<metric_value_t<Predictions>>>;
+    return first_mistake<labels_are_not_classes<metric_value_t<Labels>>, fits, kind,
                          weights_do_not_fit_values<metric_dims_t<Weights>, labels>>{};
   }
 }
