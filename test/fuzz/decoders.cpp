@@ -33,6 +33,8 @@
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
 
+#include "../../tools/event_file.hpp"
+
 using namespace weft;
 
 namespace {
@@ -1060,6 +1062,28 @@ void records(input in) {
   if (passing == ok) MUST(more >= read.size());
 }
 
+/// What the command weft shows of an event file.
+void events(input in) {
+  std::string all;
+  while (!in.empty()) {
+    const const_bytes next = in.take(in.byte());
+    data::append_record(all, {reinterpret_cast<const char*>(next.data()), next.size()});
+  }
+  const std::string& path = file_of(std::as_bytes(std::span(all)));
+  const error_code code = code_of([&] {
+    tool::event_reader file(path);
+    for (std::vector<tool::event_line> lines; file.next(lines);)
+      for (const tool::event_line& line : lines) {
+        const std::string json = tool::json_line(line, path);
+        MUST(json.starts_with("{\"file\":") && json.ends_with("}") && weft::detail::is_utf8(json));
+        MUST(json.find_first_of(std::string("\n\0", 2)) == std::string::npos);
+        weft::detail::json_reader reader(json, path, 0);
+        reader.skip();
+      }
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss}));
+}
+
 void secret(input in) {
   const const_bytes bytes = in.all();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
@@ -1104,6 +1128,7 @@ constexpr target targets[] = {
     {"tensorflow", tensorflow},
     {"snappy", snappy},
     {"records", records},
+    {"events", events},
     {"secret", secret},
 };
 

@@ -62,14 +62,14 @@ class record_reader {
 };
 
 inline bool record_reader::next(std::string& record) {
-  char head[detail::record_head], tail[detail::record_tail];
+  char head[weft::detail::record_head], tail[weft::detail::record_tail];
   while (read_head(head)) {
-    const auto size = detail::little_endian<std::uint64_t>(head);
+    const auto size = weft::detail::little_endian<std::uint64_t>(head);
     if (!read_data(record, size)) return false;
     if (file_.read(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
     const std::uint64_t begin = offset_ + sizeof head;
     const bool whole =
-        detail::little_endian<std::uint32_t>(tail) == detail::masked_crc32c(record.data(), record.size());
+        weft::detail::little_endian<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
     if (!whole) damage("has data whose checksum differs");
     offset_ = begin + size + sizeof tail;
     if (!whole) continue;
@@ -82,21 +82,21 @@ inline bool record_reader::next(std::string& record) {
 
 /// The next length whose checksum is right; false where the file ends.
 inline bool record_reader::read_head(char* head) {
-  const std::size_t got = file_.read(head, detail::record_head);
+  const std::size_t got = file_.read(head, weft::detail::record_head);
   if (got == 0) return false;
-  if (got < detail::record_head) return damage("ends in its length"), false;
+  if (got < weft::detail::record_head) return damage("ends in its length"), false;
   for (bool passing = false;; passing = true) {
     // The checksum of a length proves nothing about who wrote it: no more is allocated than the file can hold.
-    const std::uint64_t begin = offset_ + detail::record_head;
-    const bool right = detail::little_endian<std::uint32_t>(head + 8) == detail::masked_crc32c(head, 8);
+    const std::uint64_t begin = offset_ + weft::detail::record_head;
+    const bool right = weft::detail::little_endian<std::uint32_t>(head + 8) == weft::detail::masked_crc32c(head, 8);
     const bool fits =
-        detail::little_endian<std::uint64_t>(head) <= file_.max_bytes() - std::min(file_.max_bytes(), begin);
+        weft::detail::little_endian<std::uint64_t>(head) <= file_.max_bytes() - std::min(file_.max_bytes(), begin);
     if (right && fits) return true;
     if (!passing)
       damage(right ? "is longer than the file"
                    : "has a length whose checksum differs: it is not a file of records, or is damaged");
-    std::memmove(head, head + 1, detail::record_head - 1);
-    if (file_.read(head + detail::record_head - 1, 1) == 0) return false;
+    std::memmove(head, head + 1, weft::detail::record_head - 1);
+    if (file_.read(head + weft::detail::record_head - 1, 1) == 0) return false;
     ++offset_;
   }
 }

@@ -36,8 +36,8 @@ Word little_endian(const char* from) {
 
 inline void weft::data::append_record(std::string& to, std::string_view record) {
   const std::size_t begin = to.size();
-  detail::append_little_endian(to, std::uint64_t{record.size()});
-  detail::append_little_endian(to, detail::masked_crc32c(to.data() + begin, 8));
+  weft::detail::append_little_endian(to, std::uint64_t{record.size()});
+  weft::detail::append_little_endian(to, weft::detail::masked_crc32c(to.data() + begin, 8));
   to.append(record);
-  detail::append_little_endian(to, detail::masked_crc32c(record.data(), record.size()));
+  weft::detail::append_little_endian(to, weft::detail::masked_crc32c(record.data(), record.size()));
 }
