@@ -21,6 +21,7 @@
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
 #include <weft/data/idx.hpp>
 #include <weft/data/protobuf.hpp>
+#include <weft/data/record_reader.hpp>
 #include <weft/data/snappy.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/handshake.hpp>
@@ -31,6 +32,8 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
+
+#include "../../tools/event_file.hpp"
 
 using namespace weft;
 
@@ -1019,6 +1022,68 @@ void snappy(input in) {
   if (data::unpack_snappy(all, unpacked)) MUST(unpacked.size() <= 32 * all.size());
 }
 
+/// Records of the fuzzer's bytes, one byte of the file changed or its end cut; or any bytes for a file.
+void records(input in) {
+  const unsigned how = in.byte();
+  const std::uint64_t where = in.number();
+  std::vector<std::string> written;
+  std::string all;
+  while (how % 4 != 0 && !in.empty()) {
+    const const_bytes next = in.take(in.byte() % 64);
+    written.emplace_back(reinterpret_cast<const char*>(next.data()), next.size());
+    data::append_record(all, written.back());
+  }
+  if (how % 4 == 0) {
+    const const_bytes any = in.all();
+    all.assign(reinterpret_cast<const char*>(any.data()), any.size());
+  } else if (how % 4 == 1 && !all.empty()) {
+    all[where % all.size()] = static_cast<char>(all[where % all.size()] ^ static_cast<char>(how >> 2 | 1));
+  } else if (how % 4 == 2) {
+    all.resize(all.size() - where % (all.size() + 1));
+  }
+  const std::string& path = file_of(std::as_bytes(std::span(all)));
+  std::vector<std::string> read;
+  std::string record;
+  const error_code code = code_of([&] {
+    for (data::record_reader file(path); file.next(record);) read.push_back(record);
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss}));
+  if (how % 4 != 0) MUST(read.size() <= written.size() && std::equal(read.begin(), read.end(), written.begin()));
+  if (how % 4 == 3) MUST(code == ok && read == written);
+  if (how % 4 == 1 && !all.empty()) MUST(code == error_code::data_loss);
+  // Passing over what is damaged, the same are read and perhaps more; only a packed file is refused as a whole.
+  std::size_t more = 0;
+  const error_code passing = code_of([&] {
+    data::record_reader file(path, {.skip_damaged = true});
+    for (; file.next(record); ++more) MUST(more >= read.size() || record == read[more]);
+    MUST((file.damaged() > 0) == (code != ok) && file.records() == more && file.offset() <= file.records() * 16 + all.size() * 1032);
+  });
+  MUST(passing == ok || (passing == error_code::data_loss && all.starts_with("\x1f\x8b")));
+  if (passing == ok) MUST(more >= read.size());
+}
+
+/// What the command weft shows of an event file.
+void events(input in) {
+  std::string all;
+  while (!in.empty()) {
+    const const_bytes next = in.take(in.byte());
+    data::append_record(all, {reinterpret_cast<const char*>(next.data()), next.size()});
+  }
+  const std::string& path = file_of(std::as_bytes(std::span(all)));
+  const error_code code = code_of([&] {
+    tool::event_reader file(path);
+    for (std::vector<tool::event_line> lines; file.next(lines);)
+      for (const tool::event_line& line : lines) {
+        const std::string json = tool::json_line(line, path);
+        MUST(json.starts_with("{\"file\":") && json.ends_with("}") && weft::detail::is_utf8(json));
+        MUST(json.find_first_of(std::string("\n\0", 2)) == std::string::npos);
+        weft::detail::json_reader reader(json, path, 0);
+        reader.skip();
+      }
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss}));
+}
+
 void secret(input in) {
   const const_bytes bytes = in.all();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
@@ -1062,6 +1127,8 @@ constexpr target targets[] = {
     {"table", table},
     {"tensorflow", tensorflow},
     {"snappy", snappy},
+    {"records", records},
+    {"events", events},
     {"secret", secret},
 };
 
