@@ -197,6 +197,10 @@ class replicated_session {
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
     return replicated_step<replicated_session, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
+  template <class... F>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches) {
+    return prepare(fetches, feed_list<>{});
+  }
 
   // As others write it: nodes that are in no list.
   template <class Fetched, class... X>
