@@ -58,13 +58,15 @@ const auto by_adam = [](const auto& loss, const auto& step) {
   return adam{.learning_rate = linear_warmup(exponential_decay(0.05, step, 10, 0.5), 5)}.minimize(loss, step);
 };
 
-/// Worker `index`'s examples of a step.
-std::pair<tensor<float, rows>, tensor<std::int64_t, numbers>> data_of(std::int64_t step, int index) {
-  tensor<float, rows> x(shape(4, 6));
-  tensor<std::int64_t, numbers> words(shape{4});
+/// Worker `index`'s examples of a step, `count` of them.
+std::pair<tensor<float, rows>, tensor<std::int64_t, numbers>> data_of(std::int64_t step, int index,
+                                                                      std::int64_t count = 4) {
+  tensor<float, rows> x(shape(count, 6));
+  tensor<std::int64_t, numbers> words(shape{count});
   const random_stream random(17, static_cast<std::uint64_t>(step * 2 + index));
-  for (std::uint64_t i = 0; i < 24; ++i) x.data()[i] = static_cast<float>(random.normal(i));
-  for (std::uint64_t i = 0; i < 4; ++i) words.data()[i] = static_cast<std::int64_t>(random.uniform(100 + i) * 9);
+  const auto n = static_cast<std::uint64_t>(count);
+  for (std::uint64_t i = 0; i < n * 6; ++i) x.data()[i] = static_cast<float>(random.normal(i));
+  for (std::uint64_t i = 0; i < n; ++i) words.data()[i] = static_cast<std::int64_t>(random.uniform(100 + i) * 9);
   return {x, words};
 }
 
@@ -88,7 +90,9 @@ std::vector<std::string> live(const std::string& path, Strategy strategy, const 
     while (!run.should_stop()) {
       test::require_in_task(position == run.global_step(), "the position is that of the step");
       if (run.global_step() == cut) return;
-      const auto [x, words] = data_of(position++, here.index());
+      // The first batch of a run is what counts 1, also when another one begins a life.
+      const std::int64_t count = workers > 1 ? 4 + position % 3 + here.index() : 4;
+      const auto [x, words] = data_of(position++, here.index(), count);
       step(x, words);
     }
     run.close(20s);
@@ -107,6 +111,13 @@ std::vector<std::string> content(const std::string& path) {
   }
   BOOST_TEST(all.size() >= 8u);
   return all;
+}
+
+/// In a task: the error that `f` throws.
+template <class F>
+void require_says(error_code code, F f, const std::string& words) {
+  std::string said;
+  test::require_in_task(test::code_of(f, &said) == code && test::contains(said, words), said.c_str());
 }
 
 void all_well(const std::vector<std::string>& problems) {
@@ -374,10 +385,45 @@ BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {
     replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
     if (here.is_chief()) return std::this_thread::sleep_for(200ms);
     const auto nothing = [] { return std::optional<cluster_state>(); };
-    const std::string late = test::failure(error_code::deadline_exceeded, [&] { s.restore(nothing, 30ms); });
-    test::require_in_task(test::contains(late, "has not restored a checkpoint in time"), late.c_str());
+    require_says(
+        error_code::deadline_exceeded, [&] { s.restore(nothing, 30ms); }, "has not restored a checkpoint in time");
     s.restore(nothing, 20s);
   });
   BOOST_TEST(problems[0] == "");
   CHECK_SAYS(problems[1], "the chief, /job:worker/task:0, has left the cluster, before it restored its checkpoint");
+}
+
+BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
+  std::atomic<bool> over{false};
+  const std::vector<std::string> problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {
+    const std::vector<parameter_spec> variables{{"w", element_type::float32, 3, 0, {"momentum", {1.0, 0.0}}}};
+    std::vector<float> w(3, 5), gradient(3, 1);
+    const mutable_bytes out = std::as_writable_bytes(std::span(w));
+    const const_bytes in = std::as_bytes(std::span(w)), of_w = std::as_bytes(std::span(gradient));
+    basic_parameter_client<in_process> client(here, variables, consistency::asynchronous, 7, 20s);
+    detail::server_state state = client.room_for_state();
+    std::memset(state.slots[0].arrays.data(), 0, state.slots[0].arrays.size());
+    const auto restore = [&] { return client.restore({&in, 1}, &state, 20s); };
+    if (!here.is_chief()) {
+      require_says(error_code::invalid_argument, restore, "is not the chief");
+      while (!over) std::this_thread::sleep_for(1ms);
+      return client.done(20s);
+    }
+    state.cluster = {40, -1, 0, {here.incarnation()}, {-2}};
+    require_says(error_code::invalid_argument, restore, "malformed");
+    state.cluster.newest[0] = 17;
+    test::require_in_task(restore(), "the checkpoint is taken");
+    test::require_in_task(!restore(), "and no other one");
+    test::require_in_task(client.first_step() == 18, "the next update is a new one");
+    bool is_known = true;
+    for (const std::int64_t step : {3, 17, 18, 18}) {
+      if (step == 18) is_known = w[0] == 4;
+      client.push_pull(step, {&of_w, 1}, {&out, 1}, 20s);
+      test::require_in_task(client.was_duplicate() == is_known, "each is applied once");
+    }
+    test::require_in_task(w[0] == 4 && client.global_step() == 41, "one update was made");
+    over = true;
+    client.done(20s);
+  });
+  all_well(problems);
 }
