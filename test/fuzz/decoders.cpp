@@ -376,6 +376,10 @@ void enroll(input in) {
       each.rule.name = what % 3 ? "gradient_descent" : "momentum";
       for (unsigned k = 0; k < (what % 3 ? 1u : 2u) + (what % 31 == 0); ++k)
         each.rule.parameters.push_back(std::bit_cast<double>(in.number()));
+      if (what % 13 == 0) {
+        each.rule.schedules.push_back({what % 3u, static_cast<std::int64_t>(in.byte()), {2, 0.1, 100, 0.5, 0}});
+        if (what % 26 == 0) each.rule.schedules[0].numbers[in.byte() % 5] = std::bit_cast<double>(in.number());
+      }
     }
     bytes = said.bytes();
     if (how >= 192) bytes[in.number() % bytes.size()] = static_cast<std::byte>(in.byte());
