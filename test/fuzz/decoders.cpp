@@ -591,9 +591,9 @@ void insiders_to_dialler(input in) {
 
 // ---- texts ----
 
-constexpr const char* cluster_words[] = {"127.0.0.1", "localhost", "[::1]", ":", ",",     "worker", "ps",   "host",
-                                         "2222",      "65535",     "65536", "0", "[fe80", "]",      "127.", ".",
-                                         "%eth0",     "::",        "[",     "=", ";",     "256",    "00",   "-"};
+constexpr const char* cluster_words[] = {
+    "127.0.0.1", "localhost", "[::1]", ":",     ",",  "worker", "ps", "host", "2222", "65535", "65536", "0", "[fe80",
+    "]",         "127.",      ".",     "%eth0", "::", "[",      "=",  ";",    "256",  "00",    "-",     "@"};
 
 void cluster(input in) {
   const std::string text = in.text(cluster_words);
@@ -603,7 +603,8 @@ void cluster(input in) {
   MUST(is_one_of(code, {ok, error_code::invalid_argument}));
   if (code == ok) MUST(parse_endpoint(to_string(where)) == where);
   // What is let pass as loopback is that to the system.
-  if (code == ok && code_of([&] { tcp::check(where); }) == ok && where.host != "localhost") {
+  static const tcp network;
+  if (code == ok && code_of([&] { network.check(where); }) == ok && where.host != "localhost") {
     boost::system::error_code bad;
     const auto address = boost::asio::ip::make_address(where.host, bad);
     MUST(!bad && address.is_loopback());
