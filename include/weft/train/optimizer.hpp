@@ -118,7 +118,7 @@ symbol record_sum_of_squares(symbol);
 /// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
 /// lists of them.
 bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
-/// The update of one variable.
+/// The update of one variable, and its slots beside it.
 symbol record_update(graph&, const update_definition&, const applied_gradient&);
 /// Throws invalid_argument unless each variable is trained, and is there once.
 void check_trained(const graph&, const char* who, const sequence<symbol>& variables);
@@ -131,11 +131,6 @@ effect record_updates(graph&, const update_definition&, const sequence<applied_g
                       const sequence<symbol>& beside);
 /// Throws invalid_argument unless the variable is a counter.
 symbol check_counter(const char* who, symbol);
-/// The update of one variable, and its slots beside it.
-symbol record_update(graph&, const update_definition&, const applied_gradient&);
-/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
-/// lists of them.
-bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
 
 #if WEFT_DEFINITIONS
 
