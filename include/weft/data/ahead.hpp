@@ -28,7 +28,7 @@ class ahead_stream final : public stream {
   /// The rows of a table, each made by a thread.
   ahead_stream(const stage& upstream, std::uint64_t epoch, const std::stop_token& stop, int threads, std::size_t window)
       : ahead_stream(stop, threads, window) {
-    rows_ = upstream.rows(epoch, halt_.get_token());
+    find_rows_ = [this, &upstream, epoch] { rows_ = upstream.rows(epoch, halt_.get_token()); };
   }
   /// The elements of a stream, one after the other; the changes that are made to them at the same time.
   ahead_stream(const stage& upstream, std::uint64_t epoch, const std::stop_token& stop, int threads, std::size_t window,
@@ -66,10 +66,7 @@ class ahead_stream final : public stream {
 
   void skip(std::uint64_t count) override {
     first_ += count;
-    if (rows_)
-      claimed_from_ = static_cast<std::size_t>(std::min<std::uint64_t>(first_, rows_->size()));
-    else
-      elements_->skip(count);
+    if (elements_) elements_->skip(count);
   }
 
  private:
@@ -122,10 +119,10 @@ class ahead_stream final : public stream {
       std::exception_ptr failure;
       slot& s = slots_[*claimed % slots_.size()];  // nobody else's until it is marked
       try {
-        if (rows_) {
-          const std::size_t at = claimed_from_ + static_cast<std::size_t>(*claimed);
-          if (at < rows_->size())
-            rows_->read(at, s.made);
+        if (find_rows_) {
+          std::call_once(found_rows_, find_rows_);  // may fill a cache, which is waited for with a deadline
+          if (const std::uint64_t at = first_ + *claimed; at < rows_->size())
+            rows_->read(static_cast<std::size_t>(at), s.made);
           else
             outcome = ended;
         } else if (changes_) {
@@ -155,11 +152,12 @@ class ahead_stream final : public stream {
 
   std::size_t count_;
   std::stop_source halt_;
+  std::function<void()> find_rows_;
+  std::once_flag found_rows_;
   std::shared_ptr<const table> rows_;
   std::unique_ptr<stream> elements_;
   change changes_;
   std::uint64_t first_ = 0;
-  std::size_t claimed_from_ = 0;
   std::mutex turn_, mutex_;
   std::condition_variable room_, made_;
   std::vector<slot> slots_;
