@@ -1,8 +1,7 @@
-// Fine-tuning: a LeNet that PyTorch has trained on five classes of clothes learns the other five from 100 images of
-// each. Its weights come from PyTorch's layout; a new last layer is trained with the others frozen, then all of them at
-// a lower rate. The usual run reaches a test accuracy of 0.93, and more than the same network from random weights, or
-// ends with an error.
-// `--help` lists the flags.
+// Fine-tuning: a LeNet that PyTorch has trained on five classes of clothes learns all ten from 20 images of each. Its
+// weights come from PyTorch's layout; a new last layer is trained with the others frozen, then all of them at a lower
+// rate. The usual run reaches a test accuracy of 0.79, and more than the same network from random weights, or ends with
+// an error. `--help` lists the flags.
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -22,26 +21,24 @@ using namespace weft;
 
 namespace {
 
-constexpr double stated_accuracy = 0.93;
+constexpr double stated_accuracy = 0.79;
 
 struct flags {
   std::string weights = "examples/finetune/lenet_of_five.safetensors", data_dir = "/usr/share/datasets/fashion-mnist";
-  std::int64_t images_per_class = 100, head_epochs = 20, epochs = 20, seed = 1;
+  std::int64_t images_per_class = 20, head_epochs = 20, epochs = 20, seed = 1;
 };
 
-constexpr std::int32_t classes = 5;
+constexpr std::int32_t classes = 10;
 
-/// The images of classes 5 to 9, under labels from 0: of each class the first so many, or all for 0.
-data::dataset<784> other_classes(const data::dataset<784>& images, std::int64_t of_each) {
+/// Of each class the first so many images.
+data::dataset<784> some_of_each(const data::dataset<784>& images, std::int64_t of_each) {
   std::vector<std::int64_t> taken(classes, 0);
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
   for (const auto& [x, y] : images.batches(1000))
     for (std::int64_t i = 0; i < y.extents()[0]; ++i) {
-      const std::int32_t label = y(i) - classes;
-      if (label < 0 || (of_each > 0 && taken[static_cast<std::size_t>(label)] == of_each)) continue;
-      ++taken[static_cast<std::size_t>(label)];
-      labels.push_back(label);
+      if (taken[static_cast<std::size_t>(y(i))]++ >= of_each) continue;
+      labels.push_back(y(i));
       for (std::int64_t k = 0; k < 784; ++k) pixels.push_back(static_cast<std::uint8_t>(x(i, k) * 255 + 0.5f));
     }
   return {std::move(pixels), std::move(labels)};
@@ -91,7 +88,7 @@ struct lenet {
   }
 };
 
-/// PyTorch's names and layouts; its last layer knows five other classes.
+/// PyTorch's names and layouts; its last layer knows five classes.
 const weight_table from_pytorch = {{"conv1.weight", "features/conv1/weights", pytorch::conv2d()},
                                    {"conv1.bias", "features/conv1/bias"},
                                    {"conv2.weight", "features/conv2/weights", pytorch::conv2d()},
@@ -116,8 +113,8 @@ void train(session& s, const lenet& model, const effect& by, const data::dataset
 }
 
 void run(const flags& f, bool usual) {
-  const auto few = other_classes(data::fashion_mnist("train", f.data_dir), f.images_per_class);
-  const auto tests = other_classes(data::fashion_mnist("test", f.data_dir), 0);
+  const auto few = some_of_each(data::fashion_mnist("train", f.data_dir), f.images_per_class);
+  const auto tests = data::fashion_mnist("test", f.data_dir);
   const auto seed = static_cast<std::uint64_t>(f.seed);
 
   const lenet model(seed);
@@ -144,7 +141,7 @@ void run(const flags& f, bool usual) {
 
 int main(int argc, char** argv) try {
   flags f;
-  command_line line("Fine-tunes a LeNet of PyTorch's to five other classes of Fashion-MNIST");
+  command_line line("Fine-tunes a LeNet of PyTorch's of five classes to all ten of Fashion-MNIST");
   line.add("weights", f.weights, "safetensors file of the network's state dict");
   line.add("data_dir", f.data_dir, "folder of the four IDX files, plain or .gz");
   line.add("images_per_class", f.images_per_class, 1, 6000, "to learn from");
