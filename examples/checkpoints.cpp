@@ -62,18 +62,16 @@ struct kept_run::state {
   saver keeper;
 };
 
-kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief) {
+kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position) {
   if (folder.empty()) {
     if (resume) refuse("--resume goes on from what --checkpoint_dir has: give it that too");
     return;
   }
-  if (is_chief) {
-    check_folder(folder);
-    if (const auto latest = latest_checkpoint(folder)) {
-      if (!resume)
-        refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
-      check_settings(*latest, settings);
-    }
+  check_folder(folder);
+  if (const auto latest = latest_checkpoint(folder)) {
+    if (!resume)
+      refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
+    check_settings(*latest, settings);
   }
   state_ = std::make_unique<state>();
   state_->folder = std::move(folder);
@@ -85,14 +83,5 @@ kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_p
 kept_run::~kept_run() = default;
 
 run_checkpoints kept_run::of(session& s) {
-  return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
-}
-run_checkpoints kept_run::of(replicated_session<parameter_server<asynchronous>>& s) {
-  return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
-}
-run_checkpoints kept_run::of(replicated_session<parameter_server<synchronous>>& s) {
-  return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
-}
-run_checkpoints kept_run::of(replicated_session<collective>& s) {
   return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
 }

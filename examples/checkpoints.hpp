@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/replicated_session.hpp>
 #include <weft/train/supervised_session.hpp>
 
 /// Where a run is in its data: the batch that comes next; and the cost of the one before it.
@@ -23,18 +22,14 @@ using run_settings = std::vector<std::pair<std::string, std::string>>;
 class kept_run {
  public:
   /// Throws weft::error, before anything changes: where the folder cannot be written; where it has checkpoints and the
-  /// run is not to go on from them; where it is, and the latest is damaged or of other settings. Of a cluster the chief
-  /// alone looks into the folder.
-  kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief = true);
+  /// run is not to go on from them; where it is, and the latest is damaged or of other settings.
+  kept_run(std::string folder, bool resume, run_settings settings, run_position& position);
   ~kept_run();
   kept_run(const kept_run&) = delete;
   kept_run& operator=(const kept_run&) = delete;
 
   /// For a supervised run of this session.
   weft::run_checkpoints of(weft::session& s);
-  weft::run_checkpoints of(weft::replicated_session<weft::parameter_server<weft::asynchronous>>& s);
-  weft::run_checkpoints of(weft::replicated_session<weft::parameter_server<weft::synchronous>>& s);
-  weft::run_checkpoints of(weft::replicated_session<weft::collective>& s);
 
  private:
   struct state;

@@ -89,9 +89,39 @@ plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
 }
 
 /// What all workers must be told alike, beside the model and the seed. Their batches may differ.
-std::string settings_of(const plan_of_run& run, std::size_t images, bool keeps_checkpoints) {
-  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images, " +
-         (keeps_checkpoints ? "with" : "without") + " --checkpoint_dir";
+std::string settings_of(const plan_of_run& run, std::size_t images) {
+  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images";
+}
+
+/// Goes over the data, a shuffled epoch after the other, until `steps` steps are made. `step(x, y)` makes one: it
+/// returns its cost, and how many steps have been made in all.
+template <class Step>
+result train(const flags& f, const plan_of_run& run, const data::dataset<784>& images, time_table& time, Step step) {
+  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(run.workers)};
+  progress shown({.steps = run.steps,
+                  .steps_per_epoch = run.steps_per_epoch,
+                  .items_per_step = run.images_per_step,
+                  .mode = f.progress});
+  const auto start = time_table::clock::now();
+  std::int64_t first = -1, done = 0;
+  for (std::uint64_t epoch = 0; done < run.steps; ++epoch) {
+    const auto mine = images.shuffled(static_cast<std::uint64_t>(f.seed), epoch).shard(run.worker, run.workers);
+    for (const auto& [x, y] : mine.batches(static_cast<std::size_t>(f.batch_size))) {
+      time.mark("making batches");
+      const auto [cost, made] = step(x, y);
+      if (first < 0) first = made - 1;
+      done = made;
+      r.final_cost = cost;
+      shown.update(std::min(done, run.steps), cost);
+      check_cost(cost, made, f.rate());
+      if (done >= run.steps) break;
+    }
+  }
+  shown.finish();
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(done - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(run.images_per_step);
+  return r;
 }
 
 double test_accuracy(session& s, const classifier& model, const data::dataset<784>& images) {
@@ -117,34 +147,6 @@ run_settings settings_of(const flags& f) {
   return all;
 }
 
-hook shown_progress(const flags& f, const plan_of_run& plan, const classifier& model, run_position& at,
-                    std::int64_t batches) {
-  return std::make_shared<follow_hook>(model.loss.id(), at, batches, f.rate(),
-                                       progress_options{.steps = plan.steps,
-                                                        .steps_per_epoch = plan.steps_per_epoch,
-                                                        .items_per_step = plan.images_per_step,
-                                                        .mode = f.progress});
-}
-
-/// Makes a supervised run's steps, and says how fast they were.
-template <class Run, class PartOf, class Step>
-result train(const flags& f, Run& run, const plan_of_run& plan, const run_position& at, time_table& time,
-             PartOf part_of, Step step) {
-  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
-  const auto start = time_table::clock::now();
-  std::int64_t first = -1;
-  make_steps(run, at, f.batch_size, part_of, [&](const image_batch& x, const label_batch& y) {
-    time.mark("making batches");
-    step(x, y);
-    if (first < 0) first = run.global_step() - 1;
-  });
-  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
-  r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
-  r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
-  r.final_cost = at.cost;
-  return r;
-}
-
 void run_alone(const flags& f) {
   time_table time;
   run_position at;
@@ -157,7 +159,13 @@ void run_alone(const flags& f) {
   const plan_of_run plan = plan_run(f, images.size(), 1);
   classifier model(f, plan.steps, f.place());
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
-  std::vector<hook> hooks{stop_at_step(plan.steps), shown_progress(f, plan, model, at, plan.steps_per_epoch)};
+  std::vector<hook> hooks{call_every({.steps = 1}, [&](auto&, auto&) { time.mark("training steps"); }),
+                          stop_at_step(plan.steps),
+                          std::make_shared<follow_hook>(model.loss.id(), at, plan.steps_per_epoch, f.rate(),
+                                                        progress_options{.steps = plan.steps,
+                                                                         .steps_per_epoch = plan.steps_per_epoch,
+                                                                         .items_per_step = plan.images_per_step,
+                                                                         .mode = f.progress})};
   if (log)
     hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), plan.steps_per_epoch,
                              [&] { return test_accuracy(s, model, test_images); }));
@@ -167,16 +175,25 @@ void run_alone(const flags& f) {
   auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
   time.mark("building the graph");
 
+  result r{.strategy = f.strategy};
+  const auto start = time_table::clock::now();
+  const std::int64_t first = run.global_step();
   const auto seed = static_cast<std::uint64_t>(f.seed);
-  const auto epoch_of = [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); };
-  result r = train(f, run, plan, at, time, epoch_of, [&](const image_batch& x, const label_batch& y) {
-    step(x, y);
-    time.mark("training steps");
-  });
+  make_steps(
+      run, at, f.batch_size, [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); },
+      [&](const image_batch& x, const label_batch& y) {
+        time.mark("making batches");
+        step(x, y);
+        if (!f.checkpoint_dir.empty() || log) time.mark("checkpoints and events");
+      });
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
   run.close();
   log.close();
   if (!f.checkpoint_dir.empty() || log) time.mark("checkpoints and events");
   end_by_signal(run.signal(), run.global_step(), f);
+  r.final_cost = at.cost;
   r.test_accuracy = test_accuracy(s, model, test_images);
   time.mark("testing");
   report(f, r, time);
@@ -211,50 +228,23 @@ void serve(const flags& f) {
   if (!lost.empty()) std::fprintf(stderr, "not all workers have finished: %s\n", lost.c_str());
 }
 
-/// Where this worker is in its part of the data when so many updates have been made by all.
-run_position position_at(std::int64_t made, const flags& f, const plan_of_run& plan, std::int64_t batches) {
-  const std::int64_t mine = f.strategy == "async" ? made / static_cast<std::int64_t>(plan.workers) : made;
-  return {.epoch = mine / batches, .batch = mine % batches};
-}
-
 template <class Strategy>
-void train_replica(const flags& f, const plan_of_run& plan, const classifier& model, server& here, Strategy strategy,
+void train_replica(const flags& f, const plan_of_run& run, const classifier& model, server& here, Strategy strategy,
                    const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  run_position at;
-  kept_run kept(f.checkpoint_dir, f.resume, settings_of(f), at, f.is_chief());
-  event_log log(f.is_chief() ? f.log_dir : "");
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
-                       std::chrono::seconds(60), settings_of(plan, images.size(), !f.checkpoint_dir.empty()));
+                       std::chrono::seconds(60), settings_of(run, images.size()));
+  auto step = s.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
   time.mark("meeting the others");
 
-  const auto seed = static_cast<std::uint64_t>(f.seed);
-  const auto part_of = [&](std::uint64_t epoch) {
-    return images.shuffled(seed, epoch).shard(plan.worker, plan.workers);
-  };
-  const auto batches = static_cast<std::int64_t>(part_of(0).batch_count(static_cast<std::size_t>(f.batch_size)));
-  std::vector<hook> hooks{stop_at_step(plan.steps), shown_progress(f, plan, model, at, batches)};
-  if (log)
-    hooks.push_back(log_hook(log, s.local(), model.train, f.rate(), model.loss.id(), plan.steps_per_epoch,
-                             [&] { return test_accuracy(s.local(), model, test_images); }));
-  // Without checkpoints there is nothing to do when a signal comes.
-  supervised_session run(
-      s, {.checkpoints = kept.of(s), .save = f.checkpoints_every(), .handle_signals = !f.checkpoint_dir.empty()},
-      hooks);
-  if (f.is_chief()) tell_resumed(run, f);
-  at = position_at(run.global_step(), f, plan, batches);
-  log.begin(run.global_step(), model.g);
-  auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
-
-  result r = train(f, run, plan, at, time, part_of, [&](const image_batch& x, const label_batch& y) {
-    step.compute(x, y);
+  result r = train(f, run, images, time, [&](const image_batch& x, const label_batch& y) {
+    const auto [cost, _] = step.compute(x, y);
     time.mark("computing gradients");
     step.exchange();
     time.mark("exchanging with others");
+    return std::pair(cost, s.global_step());
   });
-  run.close();
-  log.close();
+  s.finish();
   time.mark("exchanging with others");
-  end_by_signal(run.signal(), run.global_step(), f);
   if (!f.is_chief()) return;
   r.test_accuracy = test_accuracy(s.local(), model, test_images);
   time.mark("testing");
