@@ -120,6 +120,9 @@ void run(const flags& f, bool usual) {
   const lenet model(seed);
   session tuned(model.g), fresh(model.g);
   const restore_report taken = load_weights(f.weights, tuned, from_pytorch, {.partial = true});
+  if (taken.restored.size() != 6)
+    refuse(f.weights + " must have conv1, conv2 and fc1 of the network: of them " +
+           std::to_string(taken.restored.size()) + " tensors have its extents, not 6");
   std::printf("%zu tensors of %s, a new last layer; %zu images to learn from\n", taken.restored.size(),
               f.weights.c_str(), few.size());
   train(tuned, model, model.train_head, few, f.head_epochs, seed);
