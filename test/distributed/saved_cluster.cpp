@@ -91,7 +91,7 @@ std::vector<std::string> live(const std::string& path, Strategy strategy, const 
       test::require_in_task(position == run.global_step(), "the position is that of the step");
       if (run.global_step() == cut) return;
       // The first batch of a run is what counts 1, also when another one begins a life.
-      const std::int64_t count = workers > 1 ? 4 + position % 3 + here.index() : 4;
+      const std::int64_t count = workers > 1 ? 4 + position % 4 + here.index() : 4;
       const auto [x, words] = data_of(position++, here.index(), count);
       step(x, words);
     }
