@@ -1,5 +1,6 @@
 // A 784-H-10 sigmoid classifier of clothes, trained in one process or by a cluster: TensorFlow's distributed MNIST
-// program, in typed C++. `--help` lists the flags.
+// program, in typed C++. The usual run in one process reaches a test accuracy of 0.885, or ends with an error. `--help`
+// lists the flags.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,20 +8,29 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/distributed.hpp>
 #include <weft/train/progress.hpp>
+#include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
 
+#include "../checkpoints.hpp"
+#include "../event_log.hpp"
+#include "../optimizers.hpp"
+#include "../supervised.hpp"
 #include "flags.hpp"
 #include "report.hpp"
 
 using namespace weft;
 
 namespace {
+
+constexpr double stated_accuracy = 0.885;
 
 using image_batch = tensor<float, dims<dyn<"batch">, 784>>;
 using label_batch = tensor<std::int32_t, dims<dyn<"batch">>>;
@@ -33,18 +43,18 @@ struct classifier {
   node<std::int32_t, dims<dyn<"batch">>> labels;
   node<float, dims<dyn<"batch">, 10>> logits;
   node<float> loss, accuracy;
-  effect train;
+  training train;
 
-  /// `place` says where variables live: on this process, or on the parameter servers.
+  /// `place` says where variables live: on this process, or on the parameter servers. `steps`: of the whole run.
   template <class Place>
-  classifier(const flags& f, const Place& place)
+  classifier(const flags& f, std::int64_t steps, const Place& place)
       : g(static_cast<std::uint64_t>(f.seed)),
         images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
         labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
         logits(two_layers(f.hidden_units, place)),
         loss(mean(softmax_cross_entropy(logits, labels))),
         accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train(gradient_descent{.learning_rate = f.learning_rate}.minimize(loss)) {}
+        train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
 
  private:
   template <class Place>
@@ -103,7 +113,7 @@ result train(const flags& f, const plan_of_run& run, const data::dataset<784>& i
       done = made;
       r.final_cost = cost;
       shown.update(std::min(done, run.steps), cost);
-      check_cost(cost, made, f.learning_rate);
+      check_cost(cost, made, f.rate());
       if (done >= run.steps) break;
     }
   }
@@ -125,25 +135,65 @@ void report(const flags& f, const result& r, const time_table& time) {
   print(r, stdout);
   time.print(stdout);
   if (!f.json.empty()) write_json(r, f.json);
+  check_output();
+  check_accuracy(
+      r.test_accuracy,
+      f.accuracy_to_reach(usual_flags(), f.strategy == "local" && f.hidden_units >= 100 ? stated_accuracy : 0));
+}
+
+run_settings settings_of(const flags& f) {
+  run_settings all = f.settings("mnist");
+  all.emplace_back("hidden_units", std::to_string(f.hidden_units));
+  return all;
 }
 
 void run_alone(const flags& f) {
   time_table time;
+  run_position at;
+  kept_run kept(f.checkpoint_dir, f.resume, settings_of(f), at);
+  event_log log(f.log_dir);
   const auto images = data::fashion_mnist("train", f.data_dir);
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");
 
-  classifier model(f, f.place());
+  const plan_of_run plan = plan_run(f, images.size(), 1);
+  classifier model(f, plan.steps, f.place());
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
-  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
+  std::vector<hook> hooks{call_every({.steps = 1}, [&](auto&, auto&) { time.mark("training steps"); }),
+                          stop_at_step(plan.steps),
+                          std::make_shared<follow_hook>(model.loss.id(), at, plan.steps_per_epoch, f.rate(),
+                                                        progress_options{.steps = plan.steps,
+                                                                         .steps_per_epoch = plan.steps_per_epoch,
+                                                                         .items_per_step = plan.images_per_step,
+                                                                         .mode = f.progress})};
+  if (log)
+    hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), plan.steps_per_epoch,
+                             [&] { return test_accuracy(s, model, test_images); }));
+  supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
+  tell_resumed(run, f);
+  log.begin(run.global_step(), model.g);
+  auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
   time.mark("building the graph");
 
-  std::int64_t made = 0;
-  result r = train(f, plan_run(f, images.size(), 1), images, time, [&](const image_batch& x, const label_batch& y) {
-    const auto [cost, _] = step(x, y);
-    time.mark("training steps");
-    return std::pair(cost, ++made);
-  });
+  result r{.strategy = f.strategy};
+  const auto start = time_table::clock::now();
+  const std::int64_t first = run.global_step();
+  const auto seed = static_cast<std::uint64_t>(f.seed);
+  make_steps(
+      run, at, f.batch_size, [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); },
+      [&](const image_batch& x, const label_batch& y) {
+        time.mark("making batches");
+        step(x, y);
+        if (!f.checkpoint_dir.empty() || log) time.mark("checkpoints and events");
+      });
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
+  run.close();
+  log.close();
+  if (!f.checkpoint_dir.empty() || log) time.mark("checkpoints and events");
+  end_by_signal(run.signal(), run.global_step(), f);
+  r.final_cost = at.cost;
   r.test_accuracy = test_accuracy(s, model, test_images);
   time.mark("testing");
   report(f, r, time);
@@ -179,12 +229,11 @@ void serve(const flags& f) {
 }
 
 template <class Strategy>
-void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
+void train_replica(const flags& f, const plan_of_run& run, const classifier& model, server& here, Strategy strategy,
                    const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
                        std::chrono::seconds(60), settings_of(run, images.size()));
-  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
+  auto step = s.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
   time.mark("meeting the others");
 
   result r = train(f, run, images, time, [&](const image_batch& x, const label_batch& y) {
@@ -210,13 +259,14 @@ void work(const flags& f) {
   const auto test_images = data::fashion_mnist("test", f.data_dir);
   time.mark("reading the images");
 
-  classifier model(f, replica_device_setter(here.cluster()));
+  const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
+  classifier model(f, run.steps, replica_device_setter(here.cluster()));
   time.mark("building the graph");
   if (f.strategy == "async")
-    return train_replica(f, model, here, parameter_server<asynchronous>{}, images, test_images, time);
+    return train_replica(f, run, model, here, parameter_server<asynchronous>{}, images, test_images, time);
   if (f.strategy == "sync")
-    return train_replica(f, model, here, parameter_server<synchronous>{}, images, test_images, time);
-  train_replica(f, model, here, collective{}, images, test_images, time);
+    return train_replica(f, run, model, here, parameter_server<synchronous>{}, images, test_images, time);
+  train_replica(f, run, model, here, collective{}, images, test_images, time);
 }
 
 }  // namespace
@@ -228,6 +278,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (!f->json.empty() && f->is_chief()) check_writable(f->json);
+  add_update_rules();
   if (f->strategy == "local")
     run_alone(*f);
   else if (f->job_name == "ps")
