@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include <weft/checkpoint/saver.hpp>
+#include <weft/distributed.hpp>
 #include <weft/train/saved_run.hpp>
 
 using namespace weft;
@@ -62,16 +63,18 @@ struct kept_run::state {
   saver keeper;
 };
 
-kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position) {
+kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief) {
   if (folder.empty()) {
     if (resume) refuse("--resume goes on from what --checkpoint_dir has: give it that too");
     return;
   }
-  check_folder(folder);
-  if (const auto latest = latest_checkpoint(folder)) {
-    if (!resume)
-      refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
-    check_settings(*latest, settings);
+  if (is_chief) {
+    check_folder(folder);
+    if (const auto latest = latest_checkpoint(folder)) {
+      if (!resume)
+        refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
+      check_settings(*latest, settings);
+    }
   }
   state_ = std::make_unique<state>();
   state_->folder = std::move(folder);
@@ -82,6 +85,11 @@ kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_p
 
 kept_run::~kept_run() = default;
 
-run_checkpoints kept_run::of(session& s) {
+template <class Session>
+run_checkpoints kept_run::of(Session& s) {
   return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
 }
+template run_checkpoints kept_run::of(session&);
+template run_checkpoints kept_run::of(replicated_session<parameter_server<asynchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<parameter_server<synchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<collective>&);

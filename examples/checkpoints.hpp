@@ -21,15 +21,17 @@ using run_settings = std::vector<std::pair<std::string, std::string>>;
 /// Savers are compiled in checkpoints.cpp alone.
 class kept_run {
  public:
-  /// Throws weft::error, before anything changes: where the folder cannot be written; where it has checkpoints and the
-  /// run is not to go on from them; where it is, and the latest is damaged or of other settings.
-  kept_run(std::string folder, bool resume, run_settings settings, run_position& position);
+  /// `is_chief`: whether the folder is of this process; the chief of a cluster keeps what all have made. Throws
+  /// weft::error, before anything changes: where the folder cannot be written; where it has checkpoints and the run is
+  /// not to go on from them; where it is, and the latest is damaged or of other settings.
+  kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief = true);
   ~kept_run();
   kept_run(const kept_run&) = delete;
   kept_run& operator=(const kept_run&) = delete;
 
-  /// For a supervised run of this session.
-  weft::run_checkpoints of(weft::session& s);
+  /// For a supervised run of this session, or replicated session.
+  template <class Session>
+  weft::run_checkpoints of(Session& s);
 
  private:
   struct state;

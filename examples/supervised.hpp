@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +32,7 @@ class follow_hook final : public weft::run_hook {
     if (!step.trained()) return;
     at_.cost = *step.find(cost_);
     if (++at_.batch == batches_) ++at_.epoch, at_.batch = 0;
-    shown_->update(step.global_step(), at_.cost);
+    shown_->update(std::min(step.global_step(), options_.steps), at_.cost);
     check_cost(at_.cost, run.global_step(), rate_);
   }
   void end(weft::run_control&) override { shown_->finish(); }
@@ -61,6 +62,12 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
   });
 }
 
+/// What the log has of a run that begins, or goes on: the graph, and some of the images.
+inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g, const weft::data::dataset<784>& images) {
+  log.begin(step, g);
+  if (log) log.images("images", (*images.batches(3).begin()).values, step);
+}
+
 /// Makes a run's steps until it is to end, a shuffled epoch after the other, from `at` on: `step(x, y)` makes one.
 /// `part_of(epoch)` are the examples of this process, in the epoch's order.
 template <class Run, class PartOf, class Step>
@@ -84,9 +91,10 @@ void tell_resumed(const Run& run, const training_flags& f) {
                  f.checkpoint_dir.c_str());
 }
 
-/// A program that a signal has ended says so to whoever has started it, as if it had handled none.
-inline void end_by_signal(int number, std::int64_t step, const training_flags& f) {
+/// A program that a signal has ended says so to its parent, as if it had handled none.
+inline void end_by_signal(int number, std::int64_t step, const training_flags& f, event_log& log) {
   if (number == 0) return;
+  log.close();
   if (!f.checkpoint_dir.empty())
     std::fprintf(stderr, "stopped at step %lld; --resume goes on from it, in %s\n", static_cast<long long>(step),
                  f.checkpoint_dir.c_str());

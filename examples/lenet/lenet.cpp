@@ -26,7 +26,7 @@ namespace {
 
 training_flags usual() {
   training_flags f;
-  f.batch_size = 64, f.epochs = 5, f.schedule = "one_cycle", f.learning_rate = 0.002;
+  f.batch_size = 64, f.epochs = 4, f.schedule = "one_cycle", f.learning_rate = 0.002;
   return f;
 }
 constexpr double stated_accuracy = 0.92;
@@ -109,7 +109,7 @@ result run(const training_flags& f) {
                              [&] { return test_accuracy(s, model, test_images); }));
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
   tell_resumed(run, f);
-  log.begin(run.global_step(), model.g);
+  begin_log(log, run.global_step(), model.g, images);
   auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
 
   result r;
@@ -119,12 +119,13 @@ result run(const training_flags& f) {
   make_steps(
       run, at, f.batch_size, [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); }, step);
   run.close();
-  log.close();
-  end_by_signal(run.signal(), run.global_step(), f);
+  end_by_signal(run.signal(), run.global_step(), f, log);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   r.images_per_s = static_cast<double>((run.global_step() - first) * f.batch_size) / r.seconds;
   r.final_cost = at.cost;
   r.test_accuracy = test_accuracy(s, model, test_images);
+  log.scalar("test/accuracy", r.test_accuracy, run.global_step());
+  log.close();
   return r;
 }
 

@@ -32,7 +32,7 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
 /// The flags of the usual run, which reaches what is stated.
 inline flags usual_flags() {
   flags f;
-  f.epochs = 20, f.learning_rate = 0.002, f.schedule = "cosine";
+  f.epochs = 20, f.learning_rate = 0.004, f.schedule = "cosine";
   return f;
 }
 
@@ -54,10 +54,6 @@ inline void check_cluster(const flags& f) {
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
   check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
-  if (!f.checkpoint_dir.empty() || f.resume || !f.log_dir.empty())
-    refuse("--checkpoint_dir, --resume and --log_dir are of runs in one process: leave them out, or choose local");
-  if (has_servers && f.schedule != "constant")
-    refuse("parameter servers take rates that are constant: leave out --schedule, or choose local or allreduce");
 }
 
 /// Reads the command line; nothing where --help was asked for and given. Throws weft::error for a wrong flag.
