@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers overhead planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops optimizers checkpoint overhead planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -135,6 +135,12 @@ suite_loops() {
 suite_optimizers() {
   weft --threads 2 --seconds $((${#quick} ? 1 : 4))
   peer torch optimizer_torch.py --threads 2 --seconds $((${#quick} ? 1 : 4))
+}
+
+# Files of weights of 1 GB, a checkpoint in the background, a scalar summary.
+suite_checkpoint() {
+  weft ${quick:+--times 1}
+  peer torch input_peers.py safetensors
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }

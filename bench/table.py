@@ -17,10 +17,10 @@ FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False),
            "steps_per_s": ("steps/s", True), "seconds": ("s", False)}
 # And by these beside it, on lines of their own.
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
-                "bind_share": ("of planning", False)}
+                "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # What else is measured, not what is asked for.
 FURTHER = {"us_min", "ms_min", "gflops", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note",
-           "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings"}
+           "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms"}
 
 
 class Wanted:
@@ -65,6 +65,10 @@ WANTED = [
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "lstm", times=1, peer="torch"),
     Wanted("loops", lambda asked: asked["model"].startswith("rows"), unit="ms", most=40),
+    Wanted("checkpoint", lambda asked: asked["what"] == "load", times=1, peer="safetensors"),
+    Wanted("checkpoint", lambda asked: asked["what"] == "save", times=0.7, peer="disk"),
+    Wanted("checkpoint", unit="of a step", most=1),
+    Wanted("checkpoint", lambda asked: asked["what"] == "scalar summary", unit="us", most=1),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
     Wanted("planner", planned(lanes=1), unit="ms", most=150),

@@ -1,8 +1,12 @@
-// weft: looks into files of tensors, compares them and converts them.
+// weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files.
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <string>
@@ -11,6 +15,7 @@
 #include <vector>
 #include <weft/transport/printable.hpp>
 
+#include "event_file.hpp"
 #include "tensor_file.hpp"
 
 using namespace tool;
@@ -18,12 +23,16 @@ using namespace tool;
 namespace {
 
 constexpr const char* help =
-    R"(weft: looks into files of tensors, compares them and converts them
+    R"(weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files
 
 usage:
   weft inspect FILE [--no-statistics]   names, element types, extents; min, max, mean, standard deviation, NaNs
   weft compare A B [--tolerance T]      which tensors differ; 0 if all are equal, within T if it is given, else 1
   weft convert FROM TO [--tensor NAME]  TO ends in .safetensors, .npz or .npy; --tensor takes only this one
+  weft events PATH [--tag GLOB] [--json]
+                                        what an event file has, or those of a folder and the folders in it: step, time
+                                        (UTC), tag, values; --tag takes only tags that match, 'train/*'; --json: a line of
+                                        JSON each
   weft --help
 
 Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, and
@@ -279,6 +288,79 @@ int convert(const arguments& a) {
   return 0;
 }
 
+// ---- events ----
+
+/// The event files of a folder and of those in it, in the order of their names; or the file itself.
+std::vector<std::string> event_files(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (!fs::is_directory(path, failed)) return {path};
+  std::vector<std::string> files;
+  for (auto at = fs::recursive_directory_iterator(path, failed); !failed && at != fs::recursive_directory_iterator();
+       at.increment(failed)) {
+    std::error_code gone;
+    const bool is_event_file = at->path().filename().string().find("tfevents") != std::string::npos;
+    if (is_event_file && at->is_regular_file(gone)) files.push_back(at->path().string());
+  }
+  if (failed) throw error(error_code::unavailable, "events", {path, " cannot be read: ", failed.message()});
+  if (files.empty())
+    throw error(error_code::not_found, "events", {path, " has no event file: their names have tfevents in them"});
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// As 2026-11-25 13:12:41.250.
+std::string time_text(double seconds) {
+  constexpr double year_9999 = 253402300799;
+  if (!(seconds >= 0 && seconds < year_9999)) return shortest(seconds);
+  const auto milliseconds = static_cast<long long>(seconds * 1000);
+  const std::time_t whole = milliseconds / 1000;
+  std::tm utc{};
+  ::gmtime_r(&whole, &utc);
+  char text[48], fraction[24];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &utc);
+  std::snprintf(fraction, sizeof fraction, ".%03d", static_cast<int>(milliseconds % 1000));
+  return std::string(text) + fraction;
+}
+
+std::string line_of(const event_line& e) {
+  std::string line = str_cat({"step ", e.step, "  ", time_text(e.wall_time), "  "});
+  if (!e.tag.empty()) line += printable(e.tag) + "  ";
+  if (e.kind == std::string_view("scalar")) return line + e.fields[0].value;
+  line += str_cat({e.kind, ":"});
+  for (const event_field& f : e.fields)
+    line +=
+        e.kind == std::string_view(f.name) ? " " + printable(f.value) : str_cat({" ", f.name, " ", printable(f.value)});
+  return line;
+}
+
+int events(const arguments& a) {
+  if (a.words.size() != 1) misuse("events takes one file or folder");
+  const bool json = a.has("--json");
+  const auto tag = a.options.find("--tag");
+  const std::vector<std::string> files = event_files(a.words[0]);
+  const bool several = files.size() > 1;
+  bool damaged = false;
+  for (const std::string& path : files) {
+    if (several && !json) std::printf("%s:\n", printable(path).c_str());
+    try {
+      event_reader file(path);
+      for (std::vector<event_line> lines; file.next(lines);)
+        for (const event_line& line : lines) {
+          if (tag != a.options.end() && (line.tag.empty() || ::fnmatch(tag->second.c_str(), line.tag.c_str(), 0) != 0))
+            continue;
+          std::puts((json ? json_line(line, several ? path : "") : line_of(line)).c_str());
+        }
+    } catch (const error& e) {
+      if (!several) throw;
+      std::fflush(stdout);
+      std::fprintf(stderr, "weft: %s\n", printable(e.what()).c_str());
+      damaged = true;
+    }
+  }
+  return damaged ? 2 : 0;
+}
+
 int run(int count, char** given) {
   const std::string_view command = count > 1 ? given[1] : "";
   for (int i = 1; i < count; ++i)
@@ -286,6 +368,7 @@ int run(int count, char** given) {
   if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
   if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
+  if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
   misuse(command.empty() ? "there is no command" : "there is no command " + std::string(command));
 }
 

@@ -1,5 +1,6 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
+#include <vector>
 #include <weft/distributed/cluster_spec.hpp>
 
 #include "errors.hpp"
@@ -64,6 +65,40 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_in_words) {
   says(error_code::not_found, "no job 'worker'", [&] { cluster.task_address("worker", 0); });
   says(error_code::not_found, "no task 1 in job 'ps'", [&] { cluster.task_address("ps", 1); });
   says(error_code::not_found, "no task -1", [&] { cluster.task_address("ps", -1); });
+}
+
+BOOST_AUTO_TEST_CASE(a_job_may_have_holes) {
+  const cluster_spec cluster{{"ps", "127.0.0.1:1"}, {"worker", {{3, "127.0.0.1:2"}, {1, "[::1]:3"}}}};
+  BOOST_TEST(to_string(cluster) == "ps=127.0.0.1:1;worker=1@[::1]:3,3@127.0.0.1:2");
+  BOOST_TEST(cluster.num_tasks("worker") == 2);
+  BOOST_TEST(cluster.task_indices("worker") == (std::vector<int>{1, 3}), boost::test_tools::per_element());
+  BOOST_TEST(!cluster.is_dense("worker"));
+  BOOST_TEST(cluster.is_dense("ps"));
+  BOOST_TEST(cluster.has_task({"worker", 3}));
+  BOOST_TEST(!cluster.has_task({"worker", 0}));
+  BOOST_TEST(cluster.rank({"worker", 1}) == 1u);
+  BOOST_TEST(cluster.rank({"worker", 3}) == 2u);
+  BOOST_TEST(to_string(cluster.tasks()[2]) == "/job:worker/task:3");
+  // A map without holes is a list; what is written is read again.
+  BOOST_CHECK((cluster_spec{{"ps", {{1, "127.0.0.1:2"}, {0, "127.0.0.1:1"}}}}) ==
+              (cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:2"}}));
+  BOOST_CHECK((cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "1@[::1]:3,3@127.0.0.1:2"}}) == cluster);
+  says(error_code::not_found, "no task 2 in job 'worker', which has 2 tasks with numbers of their own",
+       [&] { cluster.task_address("worker", 2); });
+  says(error_code::not_found, "no task 0", [&] { cluster.rank({"worker", 0}); });
+  const auto invalid = error_code::invalid_argument;
+  says(invalid, "task 1 of job 'ps' is given twice", [] { cluster_spec{{"ps", "1@127.0.0.1:2,1@127.0.0.1:3"}}; });
+  says(invalid, "numbered from 0, and job 'ps' has a task -1", [] { cluster_spec{{"ps", {{-1, "127.0.0.1:2"}}}}; });
+  for (const char* bad : {"@127.0.0.1:1", "x@127.0.0.1:1", "1@127.0.0.1:1,127.0.0.1:2", "99999999999@127.0.0.1:1"})
+    says(invalid, "is not TASK@host:port", [&] { cluster_spec{{"ps", bad}}; });
+  says(error_code::failed_precondition, "number them from 0 without holes", [&] { check_dense(cluster, "worker"); });
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_others_must_know_is_not_zero) {
+  BOOST_CHECK_NO_THROW((cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2"}}.check_ports()));
+  says(error_code::invalid_argument, "/job:worker/task:1 has port 0 (127.0.0.1:0), which means any", [] {
+    cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:0"}}.check_ports();
+  });
 }
 
 BOOST_AUTO_TEST_CASE(port_zero_may_repeat) { BOOST_CHECK_NO_THROW((cluster_spec{{"ps", "127.0.0.1:0,127.0.0.1:0"}})); }

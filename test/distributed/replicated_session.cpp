@@ -13,6 +13,11 @@
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
+#include <weft/train/accumulation.hpp>
+#include <weft/train/clipping.hpp>
+#include <weft/train/loss_scale.hpp>
+#include <weft/train/moving_average.hpp>
+#include <weft/train/schedules.hpp>
 
 #include "local_cluster.hpp"
 
@@ -594,6 +599,86 @@ BOOST_AUTO_TEST_CASE(changed_gradients_travel) {
 
 namespace {
 
+struct accumulating {
+  graph g;
+  node<float, dims<dyn<"batch">, 12>> x;
+  variable_node<float, dims<12, 1>> w;
+  variable_node<float, dims<12>> fixed;
+  variable_node<float, dims<5, 2>> table;
+  variable_node<std::int64_t> count;
+  node<float> loss;
+
+  template <class Place>
+  accumulating(const Place& place, float of_worker)
+      : x(placeholder<float, dims<dyn<"batch">, 12>>(g, "x")),
+        w(at(place, [&] { return variable<float, dims<12, 1>>(g, "w", 0.25f); })),
+        fixed(at(place, [&] { return variable<float, dims<12>>(g, "fixed", init::none{}, variable_kind::frozen); })),
+        table(at(place, [&] { return variable<float, dims<5, 2>>(g, "table", 0.5f); })),
+        count(global_step(g)),
+        loss(let(mean(square(matmul(x - fixed, w) - 1.0f)) +
+                 mean(square(gather(table, cast<std::int32_t>(x > 1.0f)))))) {
+    g.initialize(fixed.id().node, {initializer::kind_type::constant, of_worker, 0, {}});
+  }
+  template <class Place, class Make>
+  auto at(const Place& place, Make make) {
+    const device_scope on(g, place);
+    return make();
+  }
+  std::vector<float> values(session& s) {
+    std::vector<float> all;
+    for (const auto& t : {s.eval(reshape<dims<12>>(w)), s.eval(fixed)}) all.insert(all.end(), t.begin(), t.end());
+    const auto rows_now = s.eval(table);
+    all.insert(all.end(), rows_now.begin(), rows_now.end());
+    return all;
+  }
+};
+const momentum slow{.learning_rate = 0.05};
+
+}  // namespace
+
+// Each worker adds up its own micro-batches, which brings nobody anything; an update has the mean of the workers'
+// means, clipped by each. What is frozen is what the first worker has.
+BOOST_AUTO_TEST_CASE(workers_accumulate_gradients_of_their_own) {
+  const auto change = [](const auto& gradients) { return clip_by_norm(gradients, 100); };
+  accumulating m(cpu{0}, 0.25f);
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(fetch(apply_gradients(slow, change(compute_gradients(m.loss)))), feed(m.x));
+  for (int i = 0; i < steps; ++i) step(data_of(i, 0, 2).first);
+  const std::vector<float> alone = m.values(s);
+
+  const auto check = [&](auto strategy, auto network, int ps) {
+    std::vector<float> values[2];
+    all_well(test::run_tasks(ps, 2, network, [&](basic_server<decltype(network)>& here) {
+      accumulating mine(replica_device_setter(here.cluster()), ps > 0 && here.index() == 1 ? 9.0f : 0.25f);
+      const auto sums = accumulate_gradients(compute_gradients(mine.loss));
+      const auto train = apply_gradients(slow, change(sums.mean), mine.count);
+      replicated_session each(mine.g, here, strategy, {.threads = 1}, 20s);
+      auto add = each.prepare(fetch(sums.add), feed(mine.x));
+      auto update = each.prepare(fetch(train), feed());
+      for (int i = 0; i < steps; ++i) {
+        const auto [x, y] = data_of(i, here.index());
+        for (int half = 0; half < 2; ++half) {
+          examples part(shape(share / 2, 12));
+          std::copy_n(x.begin() + half * share * 6, share * 6, part.data());
+          add(part, 20s);
+          test::require_in_task(each.global_step() == i, "a micro-batch is no update");
+        }
+        update(20s);
+        test::require_in_task(each.local().eval(mine.count) == i + 1, "an update counts once");
+      }
+      each.finish(20s);
+      values[here.index()] = mine.values(each.local());
+    }));
+    BOOST_TEST(same_bits(values[0], values[1]));
+    BOOST_TEST(distance(values[0], alone) < 2e-6);
+  };
+  check(parameter_server<synchronous>{}, in_process{}, 2);
+  check(parameter_server<synchronous>{}, tcp{}, 1);
+  check(collective{}, in_process{}, 0);
+}
+
+namespace {
+
 /// A step of length 1/2 along the gradient.
 struct normalised_descent {
   hyperparameter length = 0.5;
@@ -649,6 +734,47 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
                       "a counter must be one std::int64_t or std::int32_t"));
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
                       "a counter must be one std::int64_t or std::int32_t"));
+  // What each worker would make of its own gradients.
+  BOOST_TEST(contains(refused([](graph& g) {
+                        const auto v = variable<float>(g, "v", 1.0f);
+                        const auto train = gradient_descent{}.minimize(let(v * v));
+                        [[maybe_unused]] const effect averages = exponential_moving_average{}.apply(train);
+                      }),
+                      "v/ExponentialMovingAverage: averages what an update makes"));
+  BOOST_TEST(contains(refused([](graph& g) {
+                        const auto v = variable<float>(g, "v", 1.0f);
+                        loss_scale scale(g, dynamic_loss_scale{});
+                        [[maybe_unused]] const effect train = scale.minimize(adam{}, let(v * v));
+                      }),
+                      "v: a hyperparameter of adam is computed from"));
+}
+
+// Each worker's average is of the values that it has after a step.
+BOOST_AUTO_TEST_CASE(averages_of_present_values_follow_what_workers_make_together) {
+  const auto check = [](auto strategy, int ps) {
+    all_well(test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+      graph g;
+      const device_scope on(g, replica_device_setter(here.cluster()));
+      const auto w = variable<float, dims<2>>(g, "w", 1.0f);
+      const auto x = placeholder<float, dims<2>>(g, "x");
+      const auto train = gradient_descent{.learning_rate = 0.5}.minimize(let(sum(w * x)));
+      const auto averages = exponential_moving_average{.decay = 0.5}.apply_to_present_values(w);
+      replicated_session s(g, here, strategy, {.threads = 1}, 20s);
+      auto step = s.prepare(fetch(train), feed(x));
+      auto average = s.local().prepare(fetch(averages));
+      float value = 1, expected = 1;
+      for (int i = 0; i < 4; ++i) {
+        step(here.index() == 0 ? tensor<float, dims<2>>{6, 0} : tensor<float, dims<2>>{2, 4}, 20s);
+        average();
+        value -= 2;
+        expected = 0.5f * expected + 0.5f * value;
+        BOOST_TEST(s.local().get(averages.average(w))(0) == expected);
+      }
+      s.finish(20s);
+    }));
+  };
+  check(parameter_server<synchronous>{}, 1);
+  check(collective{}, 0);
 }
 
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {

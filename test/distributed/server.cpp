@@ -247,7 +247,35 @@ BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
   const std::string text = failure(error_code::permission_denied, [] {
     server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0);
   });
-  CHECK_SAYS(text, "192.168.0.1:2222 is not a loopback address");
+  CHECK_SAYS(text,
+             "192.168.0.1:2222 is not a loopback address, and other hosts take part only with a secret that you "
+             "give to all tasks");
+  const std::string any = failure(error_code::invalid_argument, [] {
+    server(cluster_spec{{"ps", "127.0.0.1:2222,127.0.0.1:0"}}, "ps", 0);
+  });
+  CHECK_SAYS(any, "/job:ps/task:1 has port 0");
+  server_options everywhere;
+  everywhere.bind = endpoint{"0.0.0.0"};
+  failure(error_code::permission_denied, [&] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 0, everywhere); });
+}
+
+BOOST_AUTO_TEST_CASE(a_secret_that_is_given_opens_the_way_to_other_hosts) {
+  server_options options;
+  options.secret = cluster_secret("known to all tasks alike");
+  options.bind = endpoint{"0.0.0.0"};
+  // Names of this machine, by which its tasks are known; only the second is asked for its own.
+  const std::string all = test::free_addresses(tcp(), 2);
+  const auto port = [&](std::size_t from) { return all.substr(all.find(':', from)); };
+  std::array<char, 256> name{};
+  BOOST_REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
+  const std::string first = port(0).substr(0, port(0).find(',')), second = port(all.find(','));
+  const cluster_spec cluster{{"ps", "127.0.0.1" + first}, {"worker", name.data() + second}};
+  server ps(cluster, "ps", 0, options);
+  options.bind.reset();
+  server worker(cluster, "worker", 0, options);
+  worker.wait_ready(20s);
+  ps.wait_ready(20s);
+  BOOST_TEST(worker.address().host == name.data());
 }
 
 // UndefinedBehaviorSanitizer looks at objects through a pipe, and takes it for a fault where none can be opened.

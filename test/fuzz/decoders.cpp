@@ -21,6 +21,7 @@
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
 #include <weft/data/idx.hpp>
 #include <weft/data/protobuf.hpp>
+#include <weft/data/record_reader.hpp>
 #include <weft/data/snappy.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/handshake.hpp>
@@ -31,6 +32,8 @@
 #include <weft/graph/device_spec.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
+
+#include "../../tools/event_file.hpp"
 
 using namespace weft;
 
@@ -373,6 +376,10 @@ void enroll(input in) {
       each.rule.name = what % 3 ? "gradient_descent" : "momentum";
       for (unsigned k = 0; k < (what % 3 ? 1u : 2u) + (what % 31 == 0); ++k)
         each.rule.parameters.push_back(std::bit_cast<double>(in.number()));
+      if (what % 13 == 0) {
+        each.rule.schedules.push_back({what % 3u, static_cast<std::int64_t>(in.byte()), {2, 0.1, 100, 0.5, 0}});
+        if (what % 26 == 0) each.rule.schedules[0].numbers[in.byte() % 5] = std::bit_cast<double>(in.number());
+      }
     }
     bytes = said.bytes();
     if (how >= 192) bytes[in.number() % bytes.size()] = static_cast<std::byte>(in.byte());
@@ -584,9 +591,9 @@ void insiders_to_dialler(input in) {
 
 // ---- texts ----
 
-constexpr const char* cluster_words[] = {"127.0.0.1", "localhost", "[::1]", ":", ",",     "worker", "ps",   "host",
-                                         "2222",      "65535",     "65536", "0", "[fe80", "]",      "127.", ".",
-                                         "%eth0",     "::",        "[",     "=", ";",     "256",    "00",   "-"};
+constexpr const char* cluster_words[] = {
+    "127.0.0.1", "localhost", "[::1]", ":",     ",",  "worker", "ps", "host", "2222", "65535", "65536", "0", "[fe80",
+    "]",         "127.",      ".",     "%eth0", "::", "[",      "=",  ";",    "256",  "00",    "-",     "@"};
 
 void cluster(input in) {
   const std::string text = in.text(cluster_words);
@@ -596,7 +603,8 @@ void cluster(input in) {
   MUST(is_one_of(code, {ok, error_code::invalid_argument}));
   if (code == ok) MUST(parse_endpoint(to_string(where)) == where);
   // What is let pass as loopback is that to the system.
-  if (code == ok && code_of([&] { tcp::check(where); }) == ok && where.host != "localhost") {
+  static const tcp network;
+  if (code == ok && code_of([&] { network.check(where); }) == ok && where.host != "localhost") {
     boost::system::error_code bad;
     const auto address = boost::asio::ip::make_address(where.host, bad);
     MUST(!bad && address.is_loopback());
@@ -1019,6 +1027,68 @@ void snappy(input in) {
   if (data::unpack_snappy(all, unpacked)) MUST(unpacked.size() <= 32 * all.size());
 }
 
+/// Records of the fuzzer's bytes, one byte of the file changed or its end cut; or any bytes for a file.
+void records(input in) {
+  const unsigned how = in.byte();
+  const std::uint64_t where = in.number();
+  std::vector<std::string> written;
+  std::string all;
+  while (how % 4 != 0 && !in.empty()) {
+    const const_bytes next = in.take(in.byte() % 64);
+    written.emplace_back(reinterpret_cast<const char*>(next.data()), next.size());
+    data::append_record(all, written.back());
+  }
+  if (how % 4 == 0) {
+    const const_bytes any = in.all();
+    all.assign(reinterpret_cast<const char*>(any.data()), any.size());
+  } else if (how % 4 == 1 && !all.empty()) {
+    all[where % all.size()] = static_cast<char>(all[where % all.size()] ^ static_cast<char>(how >> 2 | 1));
+  } else if (how % 4 == 2) {
+    all.resize(all.size() - where % (all.size() + 1));
+  }
+  const std::string& path = file_of(std::as_bytes(std::span(all)));
+  std::vector<std::string> read;
+  std::string record;
+  const error_code code = code_of([&] {
+    for (data::record_reader file(path); file.next(record);) read.push_back(record);
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss}));
+  if (how % 4 != 0) MUST(read.size() <= written.size() && std::equal(read.begin(), read.end(), written.begin()));
+  if (how % 4 == 3) MUST(code == ok && read == written);
+  if (how % 4 == 1 && !all.empty()) MUST(code == error_code::data_loss);
+  // Passing over what is damaged, the same are read and perhaps more; only a packed file is refused as a whole.
+  std::size_t more = 0;
+  const error_code passing = code_of([&] {
+    data::record_reader file(path, {.skip_damaged = true});
+    for (; file.next(record); ++more) MUST(more >= read.size() || record == read[more]);
+    MUST((file.damaged() > 0) == (code != ok) && file.records() == more && file.offset() <= file.records() * 16 + all.size() * 1032);
+  });
+  MUST(passing == ok || (passing == error_code::data_loss && all.starts_with("\x1f\x8b")));
+  if (passing == ok) MUST(more >= read.size());
+}
+
+/// What the command weft shows of an event file.
+void events(input in) {
+  std::string all;
+  while (!in.empty()) {
+    const const_bytes next = in.take(in.byte());
+    data::append_record(all, {reinterpret_cast<const char*>(next.data()), next.size()});
+  }
+  const std::string& path = file_of(std::as_bytes(std::span(all)));
+  const error_code code = code_of([&] {
+    tool::event_reader file(path);
+    for (std::vector<tool::event_line> lines; file.next(lines);)
+      for (const tool::event_line& line : lines) {
+        const std::string json = tool::json_line(line, path);
+        MUST(json.starts_with("{\"file\":") && json.ends_with("}") && weft::detail::is_utf8(json));
+        MUST(json.find_first_of(std::string("\n\0", 2)) == std::string::npos);
+        weft::detail::json_reader reader(json, path, 0);
+        reader.skip();
+      }
+  });
+  MUST(is_one_of(code, {ok, error_code::data_loss}));
+}
+
 void secret(input in) {
   const const_bytes bytes = in.all();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
@@ -1062,6 +1132,8 @@ constexpr target targets[] = {
     {"table", table},
     {"tensorflow", tensorflow},
     {"snappy", snappy},
+    {"records", records},
+    {"events", events},
     {"secret", secret},
 };
 

@@ -1,5 +1,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 #include <weft/device/gpu/emulated.hpp>
@@ -9,6 +10,8 @@
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/session/trace.hpp>
+#include <weft/train/loss_scale.hpp>
+#include <weft/train/moving_average.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
@@ -855,4 +858,34 @@ BOOST_AUTO_TEST_CASE(a_trace_waits_for_each_kernel_and_has_all_of_them) {
     CHECK_SAYS(t.json(), "\"gpu:0\"");
   }
   BOOST_TEST(step().data()[0] == 16);
+}
+
+BOOST_AUTO_TEST_CASE(scaled_losses_and_averages_have_the_cpus_bits) {
+  const gpu::emulated_platform gpus;
+  const auto bytes_after_training = [](const device_spec& where) {
+    graph g(3);
+    auto w = variable<float, dims<300, 7>>(g, "w", init::normal{});
+    auto x = placeholder<float, dims<7>>(g, "x");
+    loss_scale scale(g, dynamic_loss_scale{.initial_scale = 64, .growth_interval = 2});
+    auto train = scale.minimize(adam{}, sum(w * x));
+    auto averages = exponential_moving_average{.decay = 0.75}.apply(train);
+    auto debiased = exponential_moving_average{.decay = 0.75, .zero_debias = true}.apply(averages, w);
+    session s{g, {.threads = 1, .device = where}};
+    auto step = s.prepare(fetch(debiased), feed(x));
+    for (int t = 0; t < 7; ++t)
+      step(tensor<float, dims<7>>{1, 2, 3, -1, t == 4 ? INFINITY : 0.25f * static_cast<float>(t), 0.5f, -2});
+    const auto average = s.get(averages.average(w));
+    const auto swapped = averages.evaluate(s, [&] { return s.get(w); });
+    BOOST_TEST(std::memcmp(average.data(), swapped.data(), sizeof(float) * 2100) == 0);
+    BOOST_TEST(s.get(find_variable<float>(g, "loss_scale/scale")) == 256);
+    std::string bytes;
+    for (std::uint32_t n = 0; n < g.size(); ++n)
+      if (g[n].def.op == &operation_of<variable_op>) {
+        std::string value(s.variable_info(n).bytes(), '\0');
+        s.read_variable(n, value.data());
+        bytes += value;
+      }
+    return bytes;
+  };
+  BOOST_TEST((bytes_after_training(cuda{0}) == bytes_after_training(cpu{0})));
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/summary/record_writer.hpp>
+#include <weft/data/record_reader.hpp>
 
 namespace test {
 
@@ -73,7 +73,7 @@ struct message {
 /// The records of a file, as messages.
 inline std::vector<message> events(const std::string& path) {
   std::vector<message> all;
-  weft::record_reader file(path);
+  weft::data::record_reader file(path);
   for (std::string record; file.next(record);) all.emplace_back(record);
   return all;
 }

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
+#include <weft/data/record_reader.hpp>
 #include <weft/summary/protobuf.hpp>
-#include <weft/summary/record_writer.hpp>
 
 #include <string>
 #include <vector>
@@ -27,9 +27,9 @@ const std::string of_tensorflow = [] {
 
 std::string three_records() {
   std::string all;
-  append_record(all, "");
-  append_record(all, "weft");
-  append_record(all, std::string(3, '\0'));
+  data::append_record(all, "");
+  data::append_record(all, "weft");
+  data::append_record(all, std::string(3, '\0'));
   return all;
 }
 
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(records_have_the_bytes_of_tensorflow) {
 
 BOOST_AUTO_TEST_CASE(records_are_read_in_order) {
   folder f;
-  record_reader file(f.file("records", as_bytes(of_tensorflow)));
+  data::record_reader file(f.file("records", as_bytes(of_tensorflow)));
   std::string record = "before";
   BOOST_TEST_REQUIRE(file.next(record));
   BOOST_TEST(record.empty());
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(records_are_read_in_order) {
 #ifdef WEFT_HAS_ZLIB
 BOOST_AUTO_TEST_CASE(records_are_read_from_a_packed_file) {
   folder f;
-  record_reader file(f.packed("records.gz", as_bytes(of_tensorflow)));
+  data::record_reader file(f.packed("records.gz", as_bytes(of_tensorflow)));
   std::string record;
   BOOST_TEST(file.next(record));
   BOOST_TEST(file.next(record));
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(records_are_read_from_a_packed_file) {
 BOOST_AUTO_TEST_CASE(a_cut_file_is_reported_wherever_it_ends) {
   folder f;
   for (std::size_t size = 0; size < of_tensorflow.size(); ++size) {
-    record_reader file(f.file("cut", cut(as_bytes(of_tensorflow), size)));
+    data::record_reader file(f.file("cut", cut(as_bytes(of_tensorflow), size)));
     std::size_t whole = 0;
     std::string record;
     bool reported = false;
@@ -90,11 +90,42 @@ BOOST_AUTO_TEST_CASE(every_changed_bit_is_noticed) {
   for (std::size_t bit = 0; bit < 8 * of_tensorflow.size(); ++bit) {
     std::string changed = of_tensorflow;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
-    record_reader file(f.file("changed", as_bytes(changed)));
+    data::record_reader file(f.file("changed", as_bytes(changed)));
     std::string record;
     BOOST_CHECK_EXCEPTION(while (file.next(record)), error,
                           [](const error& e) { return e.code() == error_code::data_loss; });
   }
+}
+
+// Whatever bit of a record differs, the others are read, and one damaged place is counted.
+BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over) {
+  folder f;
+  std::string all;
+  std::size_t begins[5] = {};
+  for (std::size_t i = 0; i < 5; ++i) {
+    begins[i] = all.size();
+    data::append_record(all, "record " + std::string(i, 'x'));
+  }
+  for (std::size_t bit = 8 * begins[2]; bit < 8 * begins[3]; ++bit) {
+    std::string changed = all;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    data::record_reader file(f.file("changed", as_bytes(changed)), {.skip_damaged = true});
+    std::string record;
+    for (const std::size_t i : {0u, 1u, 3u, 4u}) {
+      BOOST_TEST_REQUIRE(file.next(record));
+      BOOST_TEST(record == "record " + std::string(i, 'x'));
+      BOOST_TEST(file.record_offset() == begins[i] + 12);
+    }
+    BOOST_TEST(!file.next(record));
+    BOOST_TEST(file.damaged() == 1u);
+    BOOST_TEST(file.records() == 4u);
+    BOOST_TEST(file.offset() == all.size());
+  }
+  data::record_reader file(f.file("cut", cut(as_bytes(all), all.size() - 1)), {.skip_damaged = true});
+  std::string record;
+  while (file.next(record)) continue;
+  BOOST_TEST(file.records() == 4u);
+  BOOST_TEST(file.damaged() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_length_that_lies_under_a_right_checksum_takes_no_memory) {
@@ -102,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_lies_under_a_right_checksum_takes_no_memory) 
   std::string head;
   detail::append_little_endian(head, std::uint64_t{1} << 60);
   detail::append_little_endian(head, detail::masked_crc32c(head.data(), 8));
-  record_reader file(f.file("long", as_bytes(head + "x")));
+  data::record_reader file(f.file("long", as_bytes(head + "x")));
   std::string record;
   BOOST_CHECK_EXCEPTION(file.next(record), error, [](const error& e) {
     return e.code() == error_code::data_loss && contains(e.what(), "longer than the file");

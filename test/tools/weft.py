@@ -1,12 +1,15 @@
 """Runs the command weft as a user does, on files that NumPy, PyTorch and TensorFlow have written.
 
-usage: weft.py WEFT TEST_CHECKPOINT_FOLDER
+usage: weft.py WEFT TEST_CHECKPOINT_FOLDER WRITES_EVENTS
 
-What it converts is read by NumPy and by safetensors' library where WEFT_PYTHON, or else this Python, has them.
+What it converts is read by NumPy and by safetensors' library where WEFT_PYTHON, or else this Python, has them; events are
+those that the test WRITES_EVENTS writes, and those of the package tensorboard where that Python has it.
 """
+import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import struct
 import subprocess
@@ -136,6 +139,64 @@ nothing.write_bytes(b"")
 run("inspect", nothing, status=2)
 run("inspect", made, status=2)
 
+# ---- events ----
+
+runs = made / "runs"
+subprocess.run([sys.argv[3]], env={**os.environ, "WEFT_WRITE_EVENTS": str(runs / "one")}, check=True, timeout=60,
+               capture_output=True)
+event_file = next((runs / "one").iterdir())
+text = run("events", runs)
+shown = [line.split("  ", 2)[2] for line in text.splitlines()]
+times = {line.split("  ")[1] for line in text.splitlines()}
+if any(not re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d\d\d", t) for t in times):
+    faults.append(f"times: {times}")
+for line in ["version: brain.Event:2", "train/loss  0.00390625", "again  60",
+             "w  histogram: count 41 min -2 max 3 mean 0.5", "grey  image: height 2 width 3 channels 1 bytes 77",
+             "session: status start", "_hparams_/experiment  hparams: experiment 3 hyperparameters",
+             "_hparams_/session_start_info  hparams: values rate=0.5, optimizer=adam, shuffled=true",
+             "_hparams_/session_end_info  hparams: status success", "notes  text: **bold**, and \u03c0"]:
+    # zlib may pack the image otherwise
+    if line not in shown and not ("bytes" in line and any(s.startswith(line[:-2]) for s in shown)):
+        faults.append(f"{line!r} is not in {text}")
+if not any(re.fullmatch(r"graph: nodes \d+", line) for line in shown):
+    faults.append(f"no graph in {text}")
+says(text, "step 9  ", "step 4  ")
+rows = [json.loads(line) for line in run("events", event_file, "--json", "--tag", "train/*").splitlines()]
+if [(r["step"], r["kind"], r["tag"], r["value"]) for r in rows] != [
+        (i, "scalar", "train/loss", 0.5 ** i) for i in range(10)]:
+    faults.append(f"--json: {rows}")
+for line in run("events", event_file, "--json").splitlines():
+    json.loads(line, parse_constant=faults.append)
+
+# A record after the other: where a bit differs, or the file is cut, those before it are shown.
+content = event_file.read_bytes()
+begins, at = [], 0
+while at < len(content):
+    begins.append(at)
+    at += 16 + struct.unpack("<Q", content[at:at + 8])[0]
+damaged = made / "damaged.tfevents"
+third = begins[3]
+for where, what in [(0, "length"), (9, "length"), (12, "data"), (begins[4] - 1 - third, "data")]:
+    changed = bytearray(content)
+    changed[third + where] ^= 0x10
+    damaged.write_bytes(changed)
+    done = subprocess.run([weft, "events", damaged], capture_output=True, text=True, timeout=60)
+    says(done.stderr, f"damaged.tfevents: record 3 at offset {third} has", what)
+    if done.returncode != 2 or done.stderr.count("\n") != 1 or done.stdout.count("\n") != 3:
+        faults.append(f"{done.returncode}: {done.stdout}{done.stderr}")
+for size in (third + 5, third + 12, begins[4] - 1):
+    damaged.write_bytes(content[:size])
+    text = run("events", damaged, status=2)
+says(text, f"damaged.tfevents: record 3 at offset {third}")
+(runs / "two").mkdir()
+(runs / "two" / "damaged.tfevents").write_bytes(content[:-1])
+text = run("events", runs, status=2)
+says(text, f"{event_file}:\n", "two/damaged.tfevents:\n", f"record {len(begins) - 1} at offset {begins[-1]} ends in its checksum")
+says(run("events", made / "absent", status=2), "absent cannot be opened")
+says(run("events", given, status=2), "has no event file")
+says(run("events", lenet, status=2), "record 0 at offset 0 has a length whose checksum differs: it is not a file of records")
+says(run("events", event_file, "--tag", status=2), "--tag needs a value")
+
 # ---- what was converted, read by others ----
 
 python = os.environ.get("WEFT_PYTHON", sys.executable)
@@ -167,5 +228,46 @@ if has.returncode == 0:
 else:
     print("NumPy and safetensors are not installed: what was converted is not read by them")
 
-print("\n".join(faults) or "weft inspects, compares and converts")
+# ---- what TensorBoard's package writes ----
+
+write = """
+import sys
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.plugins.histogram import summary_v2 as histogram
+from tensorboard.plugins.hparams import summary_v2 as hparams
+from tensorboard.plugins.scalar import summary_v2 as scalar
+from tensorboard.plugins.text import summary_v2 as text
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+writer = EventFileWriter(sys.argv[1])
+def add(summary, step):
+    writer.add_event(event_pb2.Event(wall_time=1.5, step=step, summary=summary))
+add(scalar.scalar_pb("loss", 0.25), 1)
+later = scalar.scalar_pb("loss", 0.125)
+later.value[0].ClearField("metadata")  # as TensorFlow 2 does after the first
+add(later, 2)
+add(summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag="old", simple_value=float("nan")),
+                               summary_pb2.Summary.Value(tag="b\\x1b", simple_value=1e-7)]), -3)
+add(histogram.histogram_pb("h", [0.0, 1.0, 2.0, 4.0], buckets=4), 4)  # of its buckets' middles the mean is 2
+add(text.text_pb("words", "some\\nlines"), 5)
+add(hparams.hparams_pb({"rate": 0.5, "kind": "adam"}), 6)
+writer.close()
+"""
+has = subprocess.run([python, "-c", "import tensorboard"], cwd=made, stderr=subprocess.DEVNULL)
+if has.returncode == 0:
+    done = subprocess.run([python, "-B", "-c", write, str(made / "theirs")], cwd=made, capture_output=True, text=True)
+    if done.returncode != 0:
+        faults.append(f"tensorboard: {done.stderr}")
+    text = run("events", made / "theirs")
+    says(text, "step 1  1970-01-01 00:00:01.500  loss  0.25\n", "step 2  1970-01-01 00:00:01.500  loss  0.125\n",
+         "step -3  1970-01-01 00:00:01.500  old  nan\n", "  b\\x1b  1e-07\n",
+         "  h  histogram: count 4 min 0 max 4 mean 2\n", "  words  text: some\\x0alines\n", "hparams: values ",
+         "rate=0.5", "kind=adam")
+    rows = [json.loads(line) for line in run("events", made / "theirs", "--json").splitlines()]
+    found = {r["tag"]: r.get("value", r.get("text")) for r in rows if "tag" in r}
+    if (found["old"], found["b\x1b"], found["words"]) != ("nan", 1e-7, "some\nlines"):
+        faults.append(f"--json: {rows}")
+else:
+    print("tensorboard is not installed: no events of its own are read")
+
+print("\n".join(faults) or "weft inspects, compares, converts and shows events")
 sys.exit(1 if faults else 0)

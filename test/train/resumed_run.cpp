@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -16,8 +17,11 @@
 #include <thread>
 #include <weft/checkpoint/weights.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/train/metrics.hpp>
 #include <weft/train/saved_run.hpp>
 #include <weft/weft.hpp>
+
+#include "errors.hpp"
 
 using namespace weft;
 using namespace std::chrono_literals;
@@ -126,4 +130,52 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_asked_to_end_saves_and_goes_on) {
   for (int i = 0; i < 3; ++i) run_process(asked.path, 20ms * (i + 1), SIGTERM);
   BOOST_REQUIRE(run_process(asked.path));
   BOOST_TEST((bytes_of(asked.path + "/weights.safetensors") == bytes_of(straight.path + "/weights.safetensors")));
+}
+
+// An evaluation that is stopped in its middle goes on with what a saver has kept, in bits.
+BOOST_AUTO_TEST_CASE(metrics_are_kept_by_a_saver) {
+  const tensor<float, dims<4>> labels{0, 1, 1, 0}, predictions{0.1f, 0.3f, 0.9f, 0.8f};
+  const auto survives = [&](auto metric, auto restored, auto value) {
+    metric.update(labels, predictions, 0.7);
+    detail::from_archive(detail::to_archive(metric), restored, "metric");
+    metric.update(predictions > 0.5f, predictions);
+    restored.update(predictions > 0.5f, predictions);
+    BOOST_TEST(value(restored) == value(metric));
+  };
+  const auto value = [](const auto& metric) { return metric.value(); };
+  const auto with = [&](auto metric) { survives(metric, metric, value); };
+  with(metrics::mean_squared_error());
+  with(metrics::root_mean_squared_error());
+  with(metrics::mean_absolute_error());
+  with(metrics::r2_score());
+  with(metrics::f1_score(0.2));
+  with(metrics::auc(metrics::curve::pr, 50));
+  with(metrics::exact_auc());
+  metrics::exact_auc more;
+  more.update(labels, predictions);
+  survives(metrics::exact_auc(), more, value);  // what it had is gone
+
+  const tensor<std::int32_t, dims<2>> classes{0, 2};
+  const tensor<float, dims<2, 3>> scores{1, 2, 3, 4, 5, 6};
+  const auto with_classes = [&](auto metric, auto read) {
+    metric.update(classes, scores);
+    auto restored = metric;
+    restored.reset();
+    detail::from_archive(detail::to_archive(metric), restored, "metric");
+    BOOST_TEST(read(restored) == read(metric));
+    BOOST_TEST(read(metric) == 0.5);
+  };
+  with_classes(metrics::accuracy(), value);
+  with_classes(metrics::top_k_accuracy(2), value);
+  with_classes(metrics::confusion_matrix(3), [](const auto& matrix) { return matrix.accuracy(); });
+
+  metrics::perplexity words, same;
+  words.update(tensor<float, dims<2>>{1, 2}, tensor<float, dims<2>>{1, 3});
+  detail::from_archive(detail::to_archive(words), same, "words");
+  BOOST_TEST(same.value() == std::exp(1.75));
+
+  // Counts of other thresholds mean something else.
+  metrics::auc fewer(metrics::curve::roc, 20);
+  BOOST_CHECK_EXCEPTION(detail::from_archive(detail::to_archive(metrics::auc()), fewer, "auc"), error,
+                        test::says(error_code::failed_precondition, "another number of thresholds, 200 in place of 20"));
 }

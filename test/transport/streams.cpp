@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <array>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -184,6 +187,50 @@ BOOST_AUTO_TEST_CASE(tcp_stays_on_loopback) {
   for (const char* host : {"0.0.0.0", "10.0.0.1", "example.org", "127.0.0.1.example.org", "127.1", "::", "127.0.0.01"})
     BOOST_CHECK_EXCEPTION(network.listen({host, 0}), error, says(error_code::permission_denied));
   for (const char* host : {"127.0.0.1", "localhost", "127.3.2.1"}) BOOST_CHECK_NO_THROW(network.listen({host, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(tcp_reaches_other_hosts_where_it_may) {
+  tcp network;
+  network.allow_other_hosts();
+  // All addresses of the machine, known by another: what a connection is told is where it leads.
+  auto listener = network.listen({"127.0.0.1", 0}, {"0.0.0.0", 0});
+  BOOST_TEST(listener.address().host == "127.0.0.1");
+  auto there = network.connect(listener.address());
+  tcp::stream here;
+  tcp::wait_item item{&listener, true, false};
+  BOOST_REQUIRE(network.wait({&item, 1}, 5s));
+  BOOST_TEST(listener.accept(here));
+  // This machine's own name, which many systems take for a loopback address.
+  std::array<char, 256> name{};
+  BOOST_REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
+  auto by_name = network.listen({name.data(), 0});
+  BOOST_TEST(by_name.address().host == name.data());
+  BOOST_CHECK_NO_THROW(network.connect(by_name.address(), 5s));
+  BOOST_CHECK_EXCEPTION(
+      network.listen({"192.0.2.1", 0}), error,
+      says(error_code::unavailable, "192.0.2.1:0: Cannot assign requested address; this machine has no"));
+  // A name that there is not (RFC 6761), and where it takes long, only as long as asked.
+  const auto start = std::chrono::steady_clock::now();
+  BOOST_CHECK_EXCEPTION(network.connect({"no.such.host.invalid", 1}, 300ms), error, [](const error& e) {
+    return (e.code() == error_code::not_found || e.code() == error_code::unavailable) && e.operation() == "lookup" &&
+           test::contains(e.what(), "no.such.host.invalid");
+  });
+  BOOST_CHECK(std::chrono::steady_clock::now() - start < 2s);
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_that_listens_is_taken_over) {
+  tcp network;
+  auto listener = network.listen({"127.0.0.1", 0});
+  auto taken = network.adopt(::dup(listener.descriptor()), {"localhost", 0});
+  BOOST_TEST(taken.address().port == listener.address().port);
+  listener.close();
+  tcp::stream stream, there = network.connect(taken.address());
+  tcp::wait_item item{&taken, true, false};
+  BOOST_REQUIRE(network.wait({&item, 1}, 5s));
+  BOOST_TEST(taken.accept(stream));
+  for (const int wrong : {-1, 0, there.descriptor()})
+    BOOST_CHECK_EXCEPTION(network.adopt(wrong, {"localhost", 0}), error,
+                          says(error_code::invalid_argument, "is not a TCP socket that listens"));
 }
 
 BOOST_AUTO_TEST_CASE(a_writer_may_be_moved_while_its_frame_is_leaving) {

@@ -86,7 +86,7 @@ struct restore_plan {
 inline bool records_variable(const graph& g, std::uint32_t n) { return g[n].def.op == &operation_of<variable_op>; }
 inline bool is_weight(const graph& g, std::uint32_t n) {
   const variable_kind kind = kind_of(g[n].def);
-  return kind == variable_kind::trained || kind == variable_kind::averaged;
+  return kind == variable_kind::trained || kind == variable_kind::averaged || kind == variable_kind::frozen;
 }
 
 inline std::string described(const safetensors_entry& e) { return e.type + " " + extents_text(e.extents); }

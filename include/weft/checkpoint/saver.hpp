@@ -78,7 +78,10 @@ class saver {
   /// being written, and throws what has kept that one from being written, or deadline_exceeded after options.timeout;
   /// nothing is saved then. Otherwise throws resource_exhausted where the disk is full, permission_denied or
   /// unavailable where it cannot be written, and invalid_argument for a step below 0.
-  std::string save(session& s, const std::string& folder, std::int64_t step);
+  ///
+  /// `beside`: what layers above keep in it, as archives by names that begin with "weft/"; restore() leaves them alone.
+  std::string save(session& s, const std::string& folder, std::int64_t step,
+                   const std::vector<std::pair<std::string, std::string>>& beside = {});
 
   /// Returns when what was saved is written, and throws what has kept it from being written, or deadline_exceeded.
   void wait(std::chrono::nanoseconds timeout);
@@ -163,8 +166,9 @@ inline std::string names_of_records(const std::vector<std::string>& names) {
 template <class T>
 void saver::add(const std::string& name, T& object) {
   static_assert(!std::is_const_v<T>, "saver::add: the object is given its value when it is restored: it is not const");
-  if (name == detail::session_state::name || objects_.count(name))
-    throw error(error_code::already_exists, name, "a saver keeps one object of a name: give this one another");
+  if (name.compare(0, 5, "weft/") == 0 || objects_.count(name))
+    throw error(error_code::already_exists, name,
+                "a saver keeps one object of a name, and those of Weft itself begin with weft/: give this one another");
   added_object added;
   added.save = [&object] { return detail::to_archive(object); };
   added.restore = [&object](const std::string& bytes, const std::string& where) -> std::function<void()> {
@@ -222,7 +226,8 @@ inline void saver::wait(std::chrono::nanoseconds timeout) {
   if (shared_->problem) std::rethrow_exception(std::exchange(shared_->problem, nullptr));
 }
 
-inline std::string saver::save(session& s, const std::string& folder, std::int64_t step) {
+inline std::string saver::save(session& s, const std::string& folder, std::int64_t step,
+                               const std::vector<std::pair<std::string, std::string>>& beside) {
   if (step < 0)
     throw error(error_code::invalid_argument, "save", {"the step of a checkpoint must be at least 0, but is ", step});
   wait();
@@ -231,6 +236,7 @@ inline std::string saver::save(session& s, const std::string& folder, std::int64
   values.step = step;
   values.path = str_cat({folder, "/", options_.name, "-", step});
   take(s);
+  values.states.insert(values.states.end(), beside.begin(), beside.end());
   const std::string path = values.path;
   if (!options_.background) {
     write(*shared_);
@@ -393,7 +399,7 @@ inline restored_checkpoint saver::restore(session& s, const std::string& path, c
   for (const auto& [name, object] : objects_)
     if (!checkpoint.find_state(name)) missing.push_back(name);
   for (const checkpoint_reader::record& r : checkpoint.states())
-    if (r.entry->name != detail::session_state::name && !objects_.count(r.entry->name)) extra.push_back(r.entry->name);
+    if (r.entry->name.compare(0, 5, "weft/") != 0 && !objects_.count(r.entry->name)) extra.push_back(r.entry->name);
   if (!options.partial && !(missing.empty() && extra.empty()))
     throw error(error_code::invalid_argument, "restore",
                 {path, " must have the objects that the saver has been given: missing in the file: ",

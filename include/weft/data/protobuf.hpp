@@ -58,6 +58,9 @@ class protobuf_reader {
   std::uint32_t fixed32() const { return static_cast<std::uint32_t>(number(fixed32_type)); }
   std::uint64_t fixed64() const { return number(fixed64_type); }
 
+  /// Whether the field has bytes, text, a message or packed numbers: a repeated number may be either.
+  bool is_bytes() const { return type_ == bytes_type; }
+
   std::span<const std::byte> bytes() const {
     number(bytes_type);
     return bytes_;

@@ -87,6 +87,7 @@ class basic_all_reduce {
     if (here.job() != options_.job)
       throw error(error_code::invalid_argument, "all_reduce",
                   {"only tasks of job '", options_.job, "' take part; this is ", here.name()});
+    check_dense(here.cluster(), options_.job);
     options_.chunk = std::max<std::size_t>(options_.chunk / 64 * 64, 64);
     rank_ = static_cast<std::size_t>(here.index());
     size_ = static_cast<std::size_t>(here.cluster().num_tasks(options_.job));
@@ -288,8 +289,7 @@ class basic_all_reduce {
   /// Memory that all ranks have mapped, one segment made by each; none where not all of them want it, or can.
   std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
     for (std::size_t rank = 0; rank < size_; ++rank) {
-      const task_id& task = here_.members().task(first_rank_ + rank);
-      if (size_ == 1 || !same_host<T>(here_.cluster().task_address(task.job, task.index))) return {};
+      if (size_ == 1 || !here_.is_on_this_host(first_rank_ + rank)) return {};
     }
     std::vector<shared_segment> segments(size_);
     try {

@@ -42,6 +42,17 @@ class replay_window {
     }
   }
 
+  std::uint64_t incarnation() const { return incarnation_; }
+
+  /// As it is when this step and all before it have been applied, as far as a checkpoint tells.
+  static replay_window up_to(std::uint64_t incarnation, std::int64_t step) {
+    replay_window all;
+    if (step < 0) return all;
+    all.insert(incarnation, step);
+    all.seen_ = ~std::uint64_t{0};
+    return all;
+  }
+
  private:
   std::uint64_t incarnation_ = 0;
   std::int64_t newest_ = 0;

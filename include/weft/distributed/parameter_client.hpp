@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/cluster_state.hpp>
 #include <weft/distributed/row_lists.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/variables.hpp>
@@ -58,11 +59,13 @@ class basic_parameter_client {
       throw error(error_code::failed_precondition, "parameter_client",
                   {"the cluster needs a job '", job,
                    "' to hold the variables and has none; add it, or set server_options::ps_job"});
+    check_dense(here.cluster(), job);
     for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)
         throw error(error_code::invalid_argument, "parameter_client",
                     {"variable '", variable.name, "' is placed on /job:", job, "/task:", variable.ps_task,
                      "; the job has ", tasks, " tasks"});
+    mode_ = mode;
     links_.resize(static_cast<std::size_t>(tasks));
     for (int task = 0; task < tasks; ++task) {
       link& to = links_[static_cast<std::size_t>(task)];
@@ -115,6 +118,89 @@ class basic_parameter_client {
     ask(
         "pull", frame_kind::pull, 0, until, [](link&) {}, [&](link& to) { scatter(to, out); });
     take_values(out);
+  }
+
+  // ---- checkpoints ----
+
+  /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
+  /// is of one step, or throws failed_precondition. In asynchronous mode what one server holds is of one moment, and
+  /// two servers' need not be of the same.
+  detail::server_state pull_state(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    check("save", out);
+    detail::server_state state = room_for_state();
+    std::vector<std::vector<std::byte>> rest(links_.size());
+    ask(
+        "save", frame_kind::state, 0, until, [](link&) {},
+        [&](link& to) {
+          for (const std::size_t i : to.order) to.target.push_back(out[i]);
+          for (const std::size_t i : to.order) to.target.emplace_back(state.slots[i].arrays);
+          rest[number_of(to)].resize(rest_bytes(to, state));
+          to.target.emplace_back(rest[number_of(to)]);
+        });
+    for (std::size_t k = 0; k < links_.size(); ++k) take_rest(links_[k], rest[k], state, k == 0);
+    for (link& each : links_) each.known.clear();
+    return state;
+  }
+
+  /// The chief gives the servers a checkpoint, or says with nullptr that there is none, before anything is trained.
+  /// False where they go on with a training that has begun: nothing has changed then. Follow it by pull().
+  /// Throws weft::error: failed_precondition where workers train already, and where some of the servers have been
+  /// started again.
+  bool restore(std::span<const const_bytes> values, const detail::server_state* state,
+               deadline_type until = std::chrono::seconds(60)) {
+    check("restore", values);
+    std::string going_on, fresh;
+    for (const link& each : links_) {
+      std::string& among = each.settled ? going_on : fresh;
+      append(among, {among.empty() ? "" : ", ", peer(each)});
+    }
+    if (!going_on.empty() && !fresh.empty())
+      throw error(error_code::failed_precondition, "restore",
+                  {fresh, " was started again, and has no training to go on with, while ", going_on,
+                   " has one; start all parameter servers again, and the run goes on from its checkpoint"});
+    std::vector<std::vector<std::byte>> rest(links_.size());
+    ask("restore", frame_kind::restore, 0, until, [&](link& to) {
+      if (!state) return;
+      gather(to, values);
+      detail::message_writer numbers;
+      for (const std::size_t i : to.order) {
+        to.source.emplace_back(state->slots[i].arrays.data(), state->slots[i].arrays.size());
+        for (const double x : state->slots[i].numbers) numbers.real(x);
+      }
+      detail::write_cluster_state(numbers, state->cluster, workers());
+      rest[number_of(to)] = numbers.take();
+      to.source.emplace_back(rest[number_of(to)]);
+    });
+    note_first_steps();
+    for (link& each : links_) each.settled = true;
+    return !was_duplicate();
+  }
+
+  /// Another worker waits until the chief has done that. Follow it by pull().
+  void await_restore(deadline_type until = std::chrono::seconds(60)) {
+    ask("restore", frame_kind::await_restore, 0, until, [](link&) {});
+    note_first_steps();
+  }
+
+  /// Says that no more updates come from this worker, as done() does, and waits until the others have said so or are
+  /// gone. The servers stay until done().
+  void await_others(deadline_type until = std::chrono::seconds(60)) {
+    ask("finish", frame_kind::await_others, 0, until, [](link&) {});
+  }
+
+  /// Updates that parameter server 0 has applied in all, as of its last answer.
+  std::int64_t global_step() const { return links_.front().in.header().step; }
+
+  /// Room for what the servers keep of these variables beside their values.
+  detail::server_state room_for_state() const {
+    detail::server_state state;
+    for (const parameter_spec& each : variables_) {
+      const update_layout& layout = *update_rules::find(each.rule).layout;
+      auto& slots = state.slots.emplace_back();
+      slots.arrays = detail::aligned_bytes(each.bytes() * layout.arrays());
+      slots.numbers.resize(layout.slots - layout.arrays());
+    }
+    return state;
   }
 
   /// The number of the first update, and of the next one after: none that this worker has made under another client
@@ -171,6 +257,7 @@ class basic_parameter_client {
     bool has_rows = false;                   // some do
     std::uint64_t incarnation = 0;           // of the parameter server that has the variables
     std::int64_t next_step = 0;              // the first one that is new there
+    bool settled = false;                    // it goes on with a training, or a checkpoint, or is known to have none
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
@@ -228,6 +315,44 @@ class basic_parameter_client {
           throw detail::nonfinite_gradient("push_pull", here_.name(), variables_[i].name, at, step);
       };
       variables_[i].type == element_type::float64 ? look(double{}) : look(float{});
+    }
+  }
+
+  std::size_t number_of(const link& of) const { return static_cast<std::size_t>(&of - links_.data()); }
+  std::size_t workers() const {
+    return static_cast<std::size_t>(here_.cluster().num_tasks(here_.options().worker_job));
+  }
+  void note_first_steps() {
+    for (link& each : links_) each.next_step = static_cast<std::int64_t>(each.in.header().tag);
+  }
+
+  /// What follows the slots in the state of a server.
+  std::size_t rest_bytes(const link& of, const detail::server_state& state) const {
+    std::size_t numbers = 0;
+    for (const std::size_t i : of.order) numbers += state.slots[i].numbers.size();
+    return 8 * numbers + detail::cluster_state_bytes(workers());
+  }
+  void take_rest(const link& from, const_bytes bytes, detail::server_state& state, bool first) const {
+    detail::message_reader in(bytes);
+    for (const std::size_t i : from.order)
+      for (double& x : state.slots[i].numbers) x = in.real();
+    const cluster_state its = detail::read_cluster_state(in, workers());
+    in.end();
+    cluster_state& all = state.cluster;
+    if (first) {
+      all = its;
+      return;
+    }
+    if (mode_ == consistency::synchronous && its.global_step != all.global_step)
+      throw error(error_code::failed_precondition, "save",
+                  {peer(from), " is at step ", its.global_step, " and ", peer(links_.front()), " at step ",
+                   all.global_step, "; complete the step, by exchange(), before you save"});
+    all.last_step = std::max(all.last_step, its.last_step);
+    all.unit = std::max(all.unit, its.unit);
+    for (std::size_t w = 0; w < all.newest.size(); ++w) {
+      if (its.newest[w] <= all.newest[w]) continue;
+      all.newest[w] = its.newest[w];
+      all.incarnations[w] = its.incarnations[w];
     }
   }
 
@@ -338,6 +463,7 @@ class basic_parameter_client {
         [&](link& to) { to.source.assign(1, const_bytes(enroll_message_)); }, [](link&) {});
     for (link* each : fresh) {
       each->next_step = static_cast<std::int64_t>(each->in.header().tag);
+      each->settled = !each->refused && (each->in.header().flags & duplicate) != 0;
       only_finite_ = only_finite_ || (each->in.header().flags & only_finite) != 0;
       if (each->refused) throw refusal_of(*each, "enroll");
     }
@@ -437,7 +563,10 @@ class basic_parameter_client {
       destination(*each);
       header.flags = each->flags;
       each->out.start(header, each->source, here_.options().checksum);
-      each->in.expect(std::max<std::uint64_t>(each->bytes + 8 + 8 * each->order.size(), detail::max_control_bytes));
+      std::uint64_t wanted = each->bytes + 8 + 8 * each->order.size();
+      if (kind == frame_kind::state)
+        for (const mutable_bytes piece : each->target) wanted += piece.size();
+      each->in.expect(std::max(wanted, detail::max_control_bytes));
     }
     try {
       drive(operation, until, to_whom);
@@ -550,6 +679,7 @@ class basic_parameter_client {
   std::vector<std::byte> enroll_message_;
   std::vector<link> links_;
   std::vector<link*> all_;
+  consistency mode_ = consistency::asynchronous;
   std::uint32_t weight_ = 1;
   bool failed_ = false;       // the last call has
   bool only_finite_ = false;  // a server refuses gradients that are not

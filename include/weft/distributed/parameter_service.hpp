@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
+#include <weft/distributed/cluster_state.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/membership.hpp>
 #include <weft/distributed/messages.hpp>
@@ -79,6 +80,7 @@ class parameter_service {
     std::uint64_t newest = 0;       // connection that it has opened
     std::unique_ptr<link> connection;
     bool enrolled = false, took_part = false, done = false;
+    bool stays = false;       // it is done, and is served until it says so again
     bool has_asked = false;   // since this side looked around
     time_point last_asked{};  // then, or before
     std::string refused;      // why it may not take part
@@ -87,6 +89,7 @@ class parameter_service {
     bool may_return = false;  // its connection has ended and its process has not: it may open another
     bool given_up = false;    // it is there, and has asked for nothing for too long
     replay_window applied;
+    std::int64_t restored = -1;  // the newest of its updates that the checkpoint had
   };
 
  public:
@@ -156,7 +159,7 @@ class parameter_service {
       if (!interrupted_) interrupted_ = why_gone(each);
     }
     each.incarnation = incarnation;
-    each.done = each.took_part = false;
+    each.done = each.took_part = each.stays = false;
     each.refused.clear();
   }
 
@@ -204,7 +207,7 @@ class parameter_service {
 
   void expect_next(worker& from) {
     const std::uint64_t longest =
-        from.enrolled ? std::max<std::uint64_t>(store_.bytes(), store_.gradient_payload(false).most) : 0;
+        from.enrolled ? std::max<std::uint64_t>(checkpoint_bytes(), store_.gradient_payload(false).most) : 0;
     from.connection->in.expect(std::max(longest, max_enroll_bytes));
   }
 
@@ -233,6 +236,11 @@ class parameter_service {
       case frame_kind::initialise:
         uses_segment(to, asked);
         exactly(store_.bytes());
+        take_payload(to);
+        break;
+      case frame_kind::restore:
+        uses_segment(to, asked);
+        if (asked.payload_length != 0) exactly(checkpoint_bytes());
         take_payload(to);
         break;
       case frame_kind::push_pull: {
@@ -277,6 +285,14 @@ class parameter_service {
           return done(from);
         case frame_kind::share:
           return share(from);
+        case frame_kind::state:
+          return answer_state(from);
+        case frame_kind::restore:
+          return restore(from);
+        case frame_kind::await_restore:
+          return settled_ ? acknowledge(from) : park(from);
+        case frame_kind::await_others:
+          return await_others(from);
         default:
           throw error(error_code::invalid_argument, "parameter_server",
                       "a parameter server does not take this kind of request");
@@ -310,13 +326,13 @@ class parameter_service {
     from.refused.clear();
     from.connection->segment = {};
     from.connection->message = {};
-    acknowledge(from, refuses_nonfinite() ? only_finite : 0u);
+    acknowledge(from, (refuses_nonfinite() ? only_finite : 0u) | (settled_ ? duplicate : 0u));
   }
 
   /// The smallest number of a step that would be new here: a worker goes on from there, whatever it has asked for
   /// before, on this connection or another.
   std::int64_t next_step(const worker& of) const {
-    const std::int64_t newest = std::max(of.applied.newest(of.incarnation), last_step_);
+    const std::int64_t newest = std::max({of.applied.newest(of.incarnation), of.restored, last_step_});
     return newest < std::numeric_limits<std::int64_t>::max() ? newest + 1 : newest;
   }
 
@@ -332,7 +348,7 @@ class parameter_service {
 
   static bool uses_segment(const link& to, const frame_header& asked) {
     if ((asked.flags & in_segment) == 0) return false;
-    if (!to.segment || asked.kind == frame_kind::initialise)
+    if (!to.segment || asked.kind == frame_kind::initialise || asked.kind == frame_kind::restore)
       throw error(error_code::invalid_argument, "parameter_server",
                   "the worker's request names a segment that it has not shared");
     return true;
@@ -356,8 +372,96 @@ class parameter_service {
     store_.set_initialised();
     from.connection->gradients = {};  // most workers never need it again
     acknowledge(from);
-    for (worker& each : workers_)
-      if (is_parked(each)) each.connection->asked.kind == frame_kind::pull ? answer_values(each) : acknowledge(each);
+    answer_who_waits_for_values();
+  }
+
+  void answer_who_waits_for_values() {
+    for (worker& each : workers_) {
+      if (!is_parked(each)) continue;
+      const frame_kind asked = each.connection->asked.kind;
+      if (asked == frame_kind::pull) answer_values(each);
+      if (asked == frame_kind::await_values || (asked == frame_kind::await_restore && settled_)) acknowledge(each);
+    }
+  }
+
+  // ---- checkpoints ----
+
+  std::size_t checkpoint_bytes() const {
+    return store_.state_bytes() + 8 * store_.scalar_slots() + cluster_state_bytes(workers_.size());
+  }
+
+  /// Values, slots and step of one moment: what is still leaving when they change is copied then.
+  void answer_state(worker& to) {
+    if (!store_.initialised())
+      throw error(error_code::failed_precondition, "parameter_server",
+                  "the variables have no values yet; call initialise first");
+    link& with = *to.connection;
+    pieces_.clear();
+    std::vector<double> scalars;
+    store_.find_state(pieces_, scalars);
+    message_writer rest;
+    for (const double x : scalars) rest.real(x);
+    cluster_state s{store_.global_step(), last_step_, unit_weight_};
+    for (const worker& each : workers_) {
+      s.incarnations.push_back(each.applied.incarnation());
+      s.newest.push_back(std::max(each.applied.newest(each.applied.incarnation()), each.restored));
+    }
+    write_cluster_state(rest, s, workers_.size());
+    with.reply = rest.take();
+    pieces_.emplace_back(with.reply);
+    with.out.start(answer_to(to, frame_kind::values), pieces_, here_.options().checksum);
+    with.sends_values = true;
+    with.at = phase::answering;
+  }
+
+  /// Takes a checkpoint over, or hears that there is none, before anything has been trained. A chief that comes back
+  /// changes nothing: the training goes on.
+  void restore(worker& from) {
+    if (&from != &workers_.front())
+      throw error(error_code::invalid_argument, "restore",
+                  {name(from), " is not the chief, which alone restores a checkpoint"});
+    if (settled_) return acknowledge(from, duplicate);
+    for (const worker& each : workers_)
+      if (store_.global_step() > 0 || contributes(each))
+        throw error(error_code::failed_precondition, "restore",
+                    "a worker trains already, without the checkpoint; make a supervised session with saved_in() in "
+                    "every worker, before its first step");
+    link& with = *from.connection;
+    if (const auto size = static_cast<std::size_t>(with.asked.payload_length); size > 0) {
+      const const_bytes payload(with.gradients.data(), size);
+      message_reader rest(payload.subspan(store_.state_bytes()));
+      std::vector<double> scalars(store_.scalar_slots());
+      for (double& x : scalars) x = rest.real();
+      const cluster_state s = read_cluster_state(rest, workers_.size());
+      rest.end();
+      keep_answers_in_flight();
+      store_.restore(payload.first(store_.state_bytes()), scalars, s.global_step);
+      last_step_ = s.last_step;
+      unit_weight_ = s.unit;
+      for (std::size_t w = 0; w < workers_.size(); ++w) {
+        workers_[w].restored = s.newest[w];
+        workers_[w].applied = replay_window::up_to(s.incarnations[w], s.newest[w]);
+      }
+      with.gradients = {};
+    }
+    settled_ = true;
+    acknowledge(from);
+    if (store_.initialised()) answer_who_waits_for_values();
+  }
+
+  void await_others(worker& from) {
+    from.done = from.stays = true;
+    complete_step();  // one fewer to wait for
+    if (have_others_ended(from)) return acknowledge(from);
+    park(from);
+  }
+  bool have_others_ended(const worker& but) const {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [&](const worker& each) { return &each == &but || has_ended(each); });
+  }
+  bool has_ended(const worker& each) const {
+    const task_state state = members_.state(each.rank);
+    return each.done || each.given_up || state == task_state::left || state == task_state::lost;
   }
 
   void push_pull(worker& from) {
@@ -393,6 +497,7 @@ class parameter_service {
 
   void done(worker& from) {
     from.done = true;
+    from.stays = false;
     acknowledge(from);
     complete_step();  // one fewer to wait for
   }
@@ -607,9 +712,11 @@ class parameter_service {
       if (each.connection) look_at_link(each, now);
       look_at_worker(each, now);
       if (!is_parked(each)) continue;
-      if (broken)
+      if (each.connection->asked.kind == frame_kind::await_others && have_others_ended(each))
+        acknowledge(each);
+      else if (broken)
         answer_failure(each, *broken);
-      else if (const std::string why = why_uninitialised(); !why.empty())
+      else if (const std::string why = why_uninitialised(each); !why.empty())
         answer_failure(each, error(error_code::unavailable, "parameter_server", why));
       else if (each.connection->expires && each.connection->expires->expired())
         answer_failure(each, error(error_code::deadline_exceeded, "parameter_server", whom_it_waits_for(each)));
@@ -644,16 +751,26 @@ class parameter_service {
     each.given_up = true;
   }
 
-  /// Why the variables will get no values; empty where they have some, or may get them yet.
-  std::string why_uninitialised() const {
+  /// Why the variables that this worker waits for will get no values; empty where they have some, or may get them yet.
+  std::string why_uninitialised(const worker& waiting) const {
     const worker& chief = workers_.front();
     const task_state state = members_.state(chief.rank);
-    if (store_.initialised() || (state != task_state::left && state != task_state::lost)) return {};
-    return str_cat(
-        {"the chief, ", name(chief), ", ", members_.reason(chief.rank), ", before it initialised the variables"});
+    const bool restores = waiting.connection->asked.kind == frame_kind::await_restore && !settled_;
+    if ((store_.initialised() && !restores) || (state != task_state::left && state != task_state::lost)) return {};
+    return str_cat({"the chief, ", name(chief), ", ", members_.reason(chief.rank), ", before it ",
+                    restores ? "restored its checkpoint" : "initialised the variables"});
   }
 
   std::string whom_it_waits_for(const worker& waiting) const {
+    if (waiting.connection->asked.kind == frame_kind::await_restore)
+      return str_cat({"the chief, ", name(workers_.front()), ", has not restored a checkpoint in time, or said that ",
+                      "there is none"});
+    if (waiting.connection->asked.kind == frame_kind::await_others) {
+      std::string missing;
+      for (const worker& each : workers_)
+        if (&each != &waiting && !has_ended(each)) append(missing, {missing.empty() ? "" : ", ", name(each)});
+      return str_cat({"the last checkpoint still waits for ", missing});
+    }
     if (waiting.connection->asked.kind != frame_kind::push_pull)
       return str_cat({"the chief, ", name(workers_.front()), ", has not initialised the variables in time"});
     std::string missing;
@@ -666,7 +783,7 @@ class parameter_service {
     return std::all_of(workers_.begin(), workers_.end(), [&](const worker& each) {
       if (each.connection && each.connection->at == phase::answering) return false;
       const task_state state = members_.state(each.rank);
-      return each.done || each.given_up || state == task_state::left || state == task_state::lost;
+      return (each.done && !each.stays) || each.given_up || state == task_state::left || state == task_state::lost;
     });
   }
 
@@ -761,6 +878,7 @@ class parameter_service {
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
   std::optional<enroll_message> contract_;
   parameter_store store_;
+  bool settled_ = false;           // the chief has restored a checkpoint, or found none
   std::int64_t last_step_ = -1;    // of synchronous mode: the last one that was made
   std::uint32_t unit_weight_ = 0;  // what counts 1
   std::vector<parameter_store::contribution> contributions_;

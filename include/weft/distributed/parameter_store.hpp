@@ -118,6 +118,47 @@ class parameter_store {
   /// values() have been filled in.
   void set_initialised() { initialised_ = true; }
 
+  /// The values and the slots beside them, in bytes, and how many slots are one number each: what a checkpoint needs.
+  std::size_t state_bytes() const {
+    std::size_t bytes = values_.size();
+    for (const range& each : ranges_) bytes += each.slots.size();
+    return bytes;
+  }
+  std::size_t scalar_slots() const {
+    std::size_t count = 0;
+    for (const range& each : ranges_) count += each.scalars();
+    return count;
+  }
+  /// Where they are.
+  void find_state(std::vector<const_bytes>& pieces, std::vector<double>& scalars) const {
+    pieces.emplace_back(values_.data(), values_.size());
+    for (const range& each : ranges_) {
+      pieces.emplace_back(each.slots.data(), each.slots.size());
+      for (std::size_t k = 0; k < each.scalars(); ++k)
+        scalars.push_back(detail::literal_value<double>(each.numbers[each.code.layout->hyperparameters + k]));
+    }
+  }
+  /// Goes on from there: `state` has state_bytes(), `scalars` scalar_slots() elements.
+  void restore(const_bytes state, std::span<const double> scalars, std::int64_t global_step) {
+    const auto take = [&](std::byte* to, std::size_t size) {
+      if (size > 0) std::memcpy(to, state.data(), size);
+      state = state.subspan(size);
+    };
+    take(values_.data(), values_.size());
+    for (range& each : ranges_) {
+      take(each.slots.data(), each.slots.size());
+      for (std::size_t k = 0; k < each.scalars(); ++k) {
+        const double x = each.type == element_type::float32 ? static_cast<float>(scalars[k]) : scalars[k];
+        each.numbers[each.code.layout->hyperparameters + k] = detail::literal_bits(x);
+      }
+      scalars = scalars.subspan(each.scalars());
+      each.changed_before += each.changed.size() + 1;  // nobody knows these values
+      each.changed.clear();
+    }
+    global_step_ = global_step;
+    initialised_ = true;
+  }
+
   /// Updates applied so far.
   std::int64_t global_step() const { return global_step_; }
 
@@ -178,7 +219,13 @@ class parameter_store {
   /// Applies one worker's gradients. What changes of whole variables is written to `copies` too, in the same pass.
   void apply(const placed_gradients& gradients, std::span<const placed_bytes<std::byte>> copies = {},
              thread_pool* helpers = nullptr) {
-    for (range& each : ranges_) each.loops().advance(each.numbers.data());
+    for (range& each : ranges_) {
+      for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
+        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
+        each.numbers[s.parameter] = detail::literal_bits(now);
+      }
+      each.loops().advance(each.numbers.data());
+    }
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
           update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
@@ -348,6 +395,7 @@ class parameter_store {
     const update_implementation::loops& loops() const {
       return type == element_type::float32 ? code.of_float : code.of_double;
     }
+    std::size_t scalars() const { return code.layout->slots - code.layout->arrays(); }
     void fill_slots(const std::vector<double>& parameters) {
       double first[detail::max_slots];
       code.first_values(parameters, first);

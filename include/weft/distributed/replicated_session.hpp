@@ -16,7 +16,9 @@
 #include <weft/distributed/all_reduce.hpp>
 #include <weft/distributed/parameter_server.hpp>
 #include <weft/distributed/server.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
+#include <weft/train/schedules.hpp>
 
 namespace weft {
 
@@ -78,7 +80,8 @@ struct shared_variable {
   std::size_t rows = 0;     // that it has then
   std::size_t touched = 0;  // of an all-reduce: where the block says of each row whether it has a gradient
   value touched_rows{};     // what the update takes the numbers of these from
-  bool is_averaged() const { return update == graph_node::no_node; }
+  bool is_frozen = false;   // nobody updates it
+  bool is_averaged() const { return update == graph_node::no_node && !is_frozen; }
 };
 
 /// A counter of updates, and what it began with.
@@ -120,7 +123,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
     const std::uint32_t n = targets[i];
     if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (g[n].def.op->update)
+    else if (is_training_update(g, n))
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -141,15 +144,18 @@ class replicated_step;
 /// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
 /// is that of all examples. The batch is the leading extent of what is fed, where it is a named one.
 ///
-/// Variables that are trained have one value for all. So have those of variable_kind::averaged, which steps assign: it
-/// is the mean of what the workers have assigned in a step or, in asynchronous training, each worker adds what it has
-/// changed. Those of variable_kind::counter are what they began with and global_step(). All others are each worker's
-/// own.
+/// Variables that are trained have one value for all, and so have those of variable_kind::frozen, which nothing
+/// changes. So have those of variable_kind::averaged, which steps assign: it is the mean of what the workers have
+/// assigned in a step or, in asynchronous training, each worker adds what it has changed. Those of
+/// variable_kind::counter are what they began with and global_step(). All others are each worker's own.
 ///
 /// Workers need not make equally many steps: those that are finish()ed are not waited for.
 ///
 /// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be
 /// given another one. With parameter servers a worker that comes again goes on at the step at which it was.
+///
+/// Parameter servers follow schedules of hyperparameters (train/schedules.hpp) themselves, by the updates that they
+/// have applied; other hyperparameters that are values of the graph need `collective`.
 ///
 /// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
 /// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
@@ -193,6 +199,10 @@ class replicated_session {
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
     return replicated_step<replicated_session, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
+  template <class... F>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches) {
+    return prepare(fetches, feed_list<>{});
+  }
 
   // As others write it: nodes that are in no list.
   template <class Fetched, class... X>
@@ -208,11 +218,57 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return global_step_; }
 
+  /// Whether this is worker 0, which restores and saves for all.
+  bool is_chief() const {
+    if constexpr (uses_servers)
+      return here_.is_chief();
+    else
+      return ring_->rank() == 0;
+  }
+
+  // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
+
+  /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
+  /// returns where the training was, or nothing where there is no checkpoint, and the others get these values. With
+  /// parameter servers local variables stay each worker's own; with `collective` all have the chief's. Returns the
+  /// global step, or -1 where training begins anew. A chief that comes back while the others train changes nothing.
+  /// Throws weft::error: what load() throws, at the chief; unavailable, that names the chief and says why, at the
+  /// others; deadline_exceeded.
+  template <class Load>
+  std::int64_t restore(Load load, deadline_type until = std::chrono::seconds(600)) {
+    try {
+      if constexpr (uses_servers)
+        return restore_servers(load, until);
+      else
+        return restore_group(load, until);
+    } catch (const error& problem) {
+      here_.set_failure(problem);
+      throw;
+    }
+  }
+
+  /// The chief calls it between two steps: brings what the servers have, slots too, to the variables of local(), so
+  /// that a saver keeps it as that of one process. All is of one step; in asynchronous training what each server has is
+  /// of one moment.
+  cluster_state collect(deadline_type until = std::chrono::seconds(600)) {
+    if (unfinished_)
+      throw error(error_code::failed_precondition, "save",
+                  "the last update ran out of time and has not completed; call exchange() until it has");
+    cluster_state now{global_step_, next_step_ - 1, static_cast<std::uint32_t>(unit_)};
+    if constexpr (uses_servers) {
+      detail::server_state state = servers_->pull_state(values_, until);
+      for (std::size_t i = 0; i < trained_; ++i) move_slots(i, state.slots[i], true);
+      now = state.cluster;
+      take_step(now.global_step);
+    }
+    return now;
+  }
+
   /// Fetches the values that the others have made since the last step.
   void refresh(deadline_type until = std::chrono::seconds(60)) {
     if constexpr (uses_servers) {
       servers_->pull(values_, until);
-      take_values();
+      take_step(servers_->global_step());
     }
   }
 
@@ -220,10 +276,18 @@ class replicated_session {
   /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
   /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
   /// task that is gone, deadline_exceeded that names who is waited for: then finish() may be called again, and goes on.
-  void finish(deadline_type until = std::chrono::seconds(60)) {
+  void finish(deadline_type until = std::chrono::seconds(60)) { finish(until, nullptr); }
+
+  /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
+  /// the end of the training, before the servers are left.
+  template <class Last>
+  void finish(deadline_type until, Last last) {
+    constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
     if constexpr (uses_servers) {
       if (unfinished_) exchange(until, unfinished_examples_);
+      if constexpr (waits) servers_->await_others(until);
       refresh(until);
+      if constexpr (waits) last();
       servers_->done(until);
     } else {
       const auto time_for_each = until.remaining();
@@ -234,6 +298,7 @@ class replicated_session {
           if (!block.empty()) __builtin_memset(block.data(), 0, block.size());
         exchange(time_for_each, 0);
       }
+      if constexpr (waits) last();
     }
   }
 
@@ -259,11 +324,13 @@ class replicated_session {
   }
 
   void find_variables() {
+    check_averages();
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      if (!graph_[n].def.op->update) continue;
+      if (!detail::is_training_update(graph_, n)) continue;
       const update_view what(graph_[n].def);
       if (what.is_summed()) continue;
       const std::uint32_t variable = what.variable().node;
+      if (kind_of(graph_[variable].def) == variable_kind::slot) continue;
       for (const detail::shared_variable& other : variables_)
         if (other.node == variable)
           throw error(error_code::invalid_argument, graph_[variable].name,
@@ -271,12 +338,12 @@ class replicated_session {
       if (uses_servers && what.layout().norms != 0)
         throw error(error_code::unimplemented, graph_[variable].name,
                     {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
-      if (uses_servers && what.computes_hyperparameters())
-        throw error(error_code::unimplemented, graph_[variable].name,
-                    {"a hyperparameter of ", what.layout().name,
-                     " is a value of the graph; parameter servers need a number, or use collective"});
       update_rule rule{what.layout().name, {}};
-      for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) rule.parameters.push_back(what.number(k));
+      for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
+        rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
+        if (uses_servers && what.is_computed(k)) rule.schedules.push_back(schedule_of(n, k));
+      }
+      check_hyperparameters(what);
       if (what.row_lists() > 0)
         share_rows(variable, n, rule);
       else
@@ -288,6 +355,8 @@ class replicated_session {
     trained_ = variables_.size();
     find_parts();
     find_averaged_and_counters();
+    frozen_ = variables_.size();
+    if constexpr (uses_servers) find_frozen();
     gradients_.resize(variables_.size());
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       std::byte* place = local_.state_of(variables_[i].node).data.data();
@@ -298,10 +367,78 @@ class replicated_session {
       values_.emplace_back(place, infos_[i].bytes());
       const_values_.emplace_back(values_.back());
     }
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       bases_.emplace_back(infos_[i].bytes());
       __builtin_memcpy(bases_.back().data(), values_[i].data(), infos_[i].bytes());
     }
+  }
+
+  /// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update: that is
+  /// not made in the step that computes gradients.
+  void check_averages() const {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (!graph_[n].def.op->update) continue;
+      const update_view what(graph_[n].def);
+      if (kind_of(graph_[what.variable().node].def) == variable_kind::slot &&
+          graph_[what.gradient().node].def.op->update)
+        throw error(
+            error_code::unimplemented, graph_[what.variable().node].name,
+            "averages what an update makes, which the workers make together behind the step: in a cluster write "
+            "apply_to_present_values(w, b), and run it by local() after a step");
+    }
+  }
+
+  /// All workers compute the same ones, or their variables would go apart: none comes of a worker's own data.
+  void check_hyperparameters(const update_view& what) const {
+    sequence<std::uint32_t> pending;
+    for (std::size_t k = 0; k < what.layout().hyperparameters - what.layout().norms; ++k)
+      if (what.is_computed(k)) pending.push_back(what.hyperparameter(k).node);
+    sequence<char> seen(graph_.size(), 0);
+    while (!pending.empty()) {
+      const std::uint32_t n = pending.back();
+      pending.pop_back();
+      if (seen[n]) continue;
+      seen[n] = 1;
+      if (n == what.gradient().node || graph_[n].def.op == &operation_of<placeholder_op>)
+        throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                    {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[n].name,
+                     ", which each worker has its own of; in a cluster it is made of variables and constants, and a "
+                     "loss_scale does not train"});
+      for (const value& in : graph_[n].def.inputs) pending.push_back(in.node);
+    }
+  }
+
+  /// A hyperparameter that a server can follow.
+  scheduled_parameter schedule_of(std::uint32_t update, std::size_t hyperparameter) {
+    const node_def& def = graph_[update].def;
+    const update_view what(def);
+    const value of = def.inputs[what.hyperparameter_input(hyperparameter)];
+    const node_def& found = graph_[of.node].def;
+    if (found.op == &operation_of<schedule_op>)
+      if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
+        scheduled_parameter s{hyperparameter, first_of_counter(counter), {}};
+        for (const std::uint64_t bits : found.literals) s.numbers.push_back(detail::literal_value<double>(bits));
+        return s;
+      }
+    throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                {"a hyperparameter of ", what.layout().name,
+                 " is a value of the graph; parameter servers need a number or a schedule that goes by global_step(g), "
+                 "or use collective"});
+  }
+  /// The counter that a value is, whatever integer it is cast to.
+  std::uint32_t counter_behind(value of) const {
+    const node_def& def = graph_[of.node].def;
+    if (def.op == &operation_of<variable_op>)
+      return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
+    const bool casts =
+        def.detail && def.inputs.size() == 1 &&
+        def.detail == graph_.kernels(primitive::convert, graph_.info(def.inputs[0]).type, graph_.info(of).type);
+    return casts ? counter_behind(def.inputs[0]) : graph_node::no_node;
+  }
+  std::int64_t first_of_counter(std::uint32_t n) {
+    std::int64_t first = 0;
+    local_.read_variable(n, &first);
+    return local_.variable_info(n).type == dtype::int64 ? first : static_cast<std::int32_t>(first);
   }
 
   /// `in_block`: its gradient lies in the block of its element type.
@@ -365,10 +502,22 @@ class replicated_session {
           throw error(error_code::unimplemented, graph_[n].name,
                       {"a counter must be one std::int64_t or std::int32_t; this one has ", info.extents.elements(),
                        " elements of ", name(info.type)});
-        std::int64_t first = 0;
-        local_.read_variable(n, &first);
-        counters_.push_back({n, info.type == dtype::int64 ? first : static_cast<std::int32_t>(first)});
+        counters_.push_back({n, first_of_counter(n)});
       }
+    }
+  }
+
+  /// The servers hold what is frozen, so that workers have the first worker's values: as variables of which no worker
+  /// ever brings a row, so nothing of them travels afterwards.
+  void find_frozen() {
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (graph_[n].def.op != &operation_of<variable_op> || kind_of(graph_[n].def) != variable_kind::frozen) continue;
+      const value_info info = local_.variable_info(n);
+      if (info.type != dtype::float64 && info.type != dtype::float32)
+        continue;  // a worker's own, as if it were trained
+      share(n, graph_node::no_node, {}, {"gradient_descent", {0.0}}, false);
+      variables_.back().is_frozen = true;
+      infos_.back().row_elements = infos_.back().elements;
     }
   }
 
@@ -490,11 +639,145 @@ class replicated_session {
 
   /// What this worker's step has added to variables that are averaged.
   void note_additions() {
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       local_.read_variable(variables_[i].node, gradients_[i].data());
       add(i, gradients_[i], base_of(i), -1);
     }
   }
+  /// Values have come, as of this step.
+  void take_step(std::int64_t step) {
+    take_values();
+    global_step_ = step;
+    set_counters();
+  }
+
+  // ---- checkpoints ----
+
+  /// Moves the slots of a variable between local() and what its server keeps.
+  void move_slots(std::size_t i, detail::server_state::slots_of_variable& of, bool to_local) {
+    const node_def& def = graph_[variables_[i].update].def;
+    const update_layout& layout = update_view(def).layout();
+    const auto move = [&](std::uint32_t node, void* at) {
+      to_local ? local_.write_variable(node, at) : local_.read_variable(node, at);
+    };
+    std::byte* array = of.arrays.data();
+    double* number = of.numbers.data();
+    for (std::size_t k = 0; k < layout.slots; ++k) {
+      const std::uint32_t node = def.inputs[update_view::slot_input(k)].node;
+      if (!layout.is_scalar(k)) {
+        move(node, array);
+        array += infos_[i].bytes();
+      } else if (infos_[i].type == element_type::float64) {
+        move(node, number++);
+      } else {
+        float narrow = static_cast<float>(*number);
+        move(node, &narrow);
+        *number++ = narrow;
+      }
+    }
+  }
+
+  template <class Load>
+  std::int64_t restore_servers(Load& load, deadline_type until) {
+    bool takes_random_position = false;
+    if (is_chief()) {
+      const std::optional<cluster_state> at = load();
+      detail::server_state state;
+      if (at) {
+        state = servers_->room_for_state();
+        state.cluster = adopt_step(*at);
+        for (std::size_t i = 0; i < variables_.size(); ++i) {
+          if (lies_elsewhere(i)) local_.read_variable(variables_[i].node, values_[i].data());
+          if (i < trained_) move_slots(i, state.slots[i], false);
+        }
+      }
+      const bool taken = servers_->restore(const_values_, at ? &state : nullptr, until);
+      takes_random_position = taken && at;
+    } else {
+      servers_->await_restore(until);
+    }
+    refresh(until);
+    next_step_ = servers_->first_step();
+    if (!takes_random_position) local_.set_step_number(next_step_);
+    return global_step_ == 0 ? -1 : global_step_;
+  }
+
+  /// The step of a checkpoint, by the graph's own counters where it has some: one process may have saved it for
+  /// another.
+  cluster_state adopt_step(cluster_state at) {
+    for (std::size_t k = 0; k < counters_.size(); ++k) {
+      const std::int64_t step = first_of_counter(counters_[k].node) - counters_[k].first;
+      if (k == 0 && step != at.global_step) {
+        if (at.last_step == at.global_step - 1) at.last_step = step - 1;
+        at.global_step = step;
+      }
+      if (step != at.global_step || step < 0)
+        throw error(error_code::invalid_argument, graph_[counters_[k].node].name,
+                    {"the checkpoint has counted ", step, " updates by this counter and ", at.global_step,
+                     " by others; on a cluster all counters count the same: make this one variable_kind::local"});
+    }
+    return at;
+  }
+
+  /// The chief's bytes become those of all: a sum of numbers of 48 bits each, to which the others add nothing.
+  void broadcast(std::span<std::byte> bytes, deadline_type until) {
+    constexpr std::size_t in_one = 6;
+    words_.assign((bytes.size() + in_one - 1) / in_one, 0);
+    const auto each = [&](auto use) {
+      for (std::size_t k = 0; k < words_.size(); ++k)
+        use(words_[k], bytes.subspan(k * in_one).first(std::min(in_one, bytes.size() - k * in_one)));
+    };
+    std::uint64_t bits = 0;
+    if (is_chief())
+      each([&](double& word, std::span<std::byte> of) {
+        bits = 0;
+        __builtin_memcpy(&bits, of.data(), of.size());
+        word = static_cast<double>(bits);
+      });
+    ring_->sum(std::span<double>(words_), until);
+    each([&](double word, std::span<std::byte> of) {
+      bits = static_cast<std::uint64_t>(word);
+      __builtin_memcpy(of.data(), &bits, of.size());
+    });
+  }
+
+  /// The chief's variables become those of all.
+  template <class Load>
+  std::int64_t restore_group(Load& load, deadline_type until) {
+    std::optional<cluster_state> at;
+    if (is_chief()) at = load();
+    if (at) at = adopt_step(*at);
+    double front[] = {0, 0, 0, 0};
+    if (at) {
+      front[0] = 1;
+      front[1] = static_cast<double>(at->global_step);
+      front[2] = at->unit;
+      front[3] = static_cast<double>(local_.step_number());
+    }
+    ring_->sum(std::span<double>(front), until);
+    if (front[0] == 0) return -1;
+    std::vector<std::byte> bytes;
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (graph_[n].def.op != &operation_of<variable_op>) continue;
+      bytes.assign(local_.variable_info(n).bytes() + 1, {});
+      if (is_chief()) {
+        local_.read_variable(n, bytes.data());
+        bytes.back() = static_cast<std::byte>(local_.state_of(n).initialized);
+      }
+      broadcast(bytes, until);
+      if (is_chief()) continue;
+      local_.write_variable(n, bytes.data());
+      local_.state_of(n).initialized = bytes.back() != std::byte{0};
+    }
+    for (std::size_t i = trained_; i < variables_.size(); ++i)
+      local_.read_variable(variables_[i].node, base_of(i).data());
+    next_step_ = global_step_ = static_cast<std::int64_t>(front[1]);
+    unit_ = front[2];
+    if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));
+    set_counters();
+    return global_step_;
+  }
+
   mutable_bytes base_of(std::size_t i) { return {bases_[i - trained_].data(), infos_[i].bytes()}; }
 
   void set_counters() {
@@ -657,7 +940,7 @@ class replicated_session {
       if (!variables_[i].lists.empty())
         infos_[i].type == element_type::float64 ? find_touched<double>(i) : find_touched<float>(i);
     apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
-    for (std::size_t i = trained_; i < variables_.size(); ++i) {
+    for (std::size_t i = trained_; i < frozen_; ++i) {
       add(i, base_of(i), gradients_[i], 1);
       local_.write_variable(variables_[i].node, bases_[i - trained_].data());
     }
@@ -667,8 +950,8 @@ class replicated_session {
   basic_server<T, Clock>& here_;
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
-  std::vector<detail::shared_variable> variables_;  // those that are averaged last
-  std::size_t trained_ = 0;
+  std::vector<detail::shared_variable> variables_;  // those that are trained, averaged, frozen
+  std::size_t trained_ = 0, frozen_ = 0;            // where those that are averaged begin, and those that are frozen
   std::vector<detail::update_counter> counters_;
   std::vector<parameter_spec> infos_;
   std::size_t block_bytes_[2] = {0, 0};
@@ -687,6 +970,7 @@ class replicated_session {
   std::optional<prepared_step> apply_;
   std::vector<plan::fed_value> fed_;
   std::int64_t next_step_ = 0, global_step_ = 0;
+  std::vector<double> words_;  // on their way from the chief
 
   // An exchange that has run out of time is repeated, and goes on where it was.
   enum class stage : unsigned char { begun, floats, doubles };

@@ -38,14 +38,15 @@ class cluster_secret {
   /// read or change it; not_found where there is none.
   static cluster_secret from_file(const std::string& path) { return read(AT_FDCWD, path, path, 0); }
 
-  /// The one that the tasks of this user share on this machine: that of the environment variable WEFT_SECRET, which
-  /// whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made when it is first needed, which
-  /// nobody else can read. Where there is no such folder, that of /tmp/weft-<user>/secret.
-  /// Throws weft::error: permission_denied where others could read or have made it, unavailable where it cannot be
-  /// made, resource_exhausted where this process may open no more.
+  /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
+  /// WEFT_SECRET_FILE names, which whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made
+  /// when it is first needed, which nobody else can read. Where there is no such folder, that of
+  /// /tmp/weft-<user>/secret. Throws weft::error: permission_denied where others could read or have made it,
+  /// unavailable where it cannot be made, resource_exhausted where this process may open no more.
   static cluster_secret of_user() {
     if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
       return cluster_secret(given, "that of WEFT_SECRET");
+    if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
     std::string why;
     for (const std::string& folder : folders()) {
       const descriptor at = open_folder(folder, why);
@@ -53,7 +54,9 @@ class cluster_secret {
       const std::string path = str_cat({folder, "/", file_name});
       for (int attempt = 0; attempt < 2; ++attempt) {
         try {
-          return read(at.number, file_name, path, O_NOFOLLOW);
+          cluster_secret made = read(at.number, file_name, path, O_NOFOLLOW);
+          made.given_ = false;
+          return made;
         } catch (const error& problem) {
           if (problem.code() != error_code::not_found) throw;
         }
@@ -67,6 +70,10 @@ class cluster_secret {
 
   /// Where it came from, for messages.
   const std::string& origin() const { return origin_; }
+
+  /// Whether somebody has given it, as who trains beyond one machine has to: not the one that a user's tasks have by
+  /// themselves.
+  bool is_given() const { return given_; }
 
   /// What makes proofs with it.
   const hmac_sha256& proof() const { return proof_; }
@@ -208,6 +215,7 @@ class cluster_secret {
   }
 
   std::string origin_;
+  bool given_ = true;
   hmac_sha256 proof_;
 };
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@
 #include <weft/distributed/secret.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
+#include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -52,6 +54,9 @@ struct server_options {
   std::size_t max_strangers = 64;        // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;         // of one peer, that nobody has taken up yet
   std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
+  std::optional<endpoint> bind;  // where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the
+                                 // address's
+  std::shared_ptr<const owned_descriptor> listening;  // a socket that listens already, in place of one that is bound
   std::string ps_job = "ps", worker_job = "worker";
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
@@ -80,9 +85,11 @@ class basic_server {
     std::uint64_t number = 0;  // of one that has come here: a later one has a larger number
   };
 
-  /// Binds the address of /job:`job`/task:`index` and begins to look for the other tasks.
-  /// Throws weft::error: not_found for a task that the cluster does not have, permission_denied for an address that the
-  /// transport refuses or a secret that others could read, already_exists for an address that is in use.
+  /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and begins to look for the other tasks.
+  /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
+  /// permission_denied for an address beyond loopback where nobody has given a secret, and for a secret that others
+  /// could read, already_exists for an address that is in use, invalid_argument for port 0 where others must know the
+  /// port.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
@@ -95,9 +102,12 @@ class basic_server {
         max_strangers_(std::min(options_.max_strangers, few_of_the_descriptors())),
         doorbell_(network_),
         service_bell_(network_) {
-    for (const task_id& task : cluster_.tasks()) T::check(cluster_.task_address(task.job, task.index));
+    if constexpr (requires { network_.allow_other_hosts(); })
+      if (secret_.is_given()) network_.allow_other_hosts();
+    for (const task_id& task : cluster_.tasks()) network_.check(cluster_.task_address(task.job, task.index));
+    if (members_.size() > 1) cluster_.check_ports();
     waiting_ = options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(self_)));
-    listener_ = network_.listen(cluster_.task_address(self_.job, self_.index));
+    listener_ = open_door(cluster_.task_address(self_.job, self_.index));
     address_ = listener_.address();
     redial_.assign(members_.size(), Clock::now());
     thread_ = std::thread([this] { run(); });
@@ -181,9 +191,11 @@ class basic_server {
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
   /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
-  bool may_share_memory(std::size_t rank) const {
+  bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
+  /// As far as the addresses tell.
+  bool is_on_this_host(std::size_t rank) const {
     const task_id& peer = members_.task(rank);
-    return options_.shared_memory && same_host<T>(cluster_.task_address(peer.job, peer.index));
+    return same_host<T>(cluster_.task_address(self_.job, self_.index), cluster_.task_address(peer.job, peer.index));
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
@@ -382,6 +394,18 @@ class basic_server {
     detail::handshake_nonce random;
     fill_random(network_, random);
     return random;
+  }
+
+  typename T::listener open_door(const endpoint& where) {
+    if constexpr (requires { network_.adopt(0, where); }) {
+      if (options_.listening) return network_.adopt(options_.listening->release(), where);
+      if (options_.bind) {
+        const endpoint& bound = *options_.bind;
+        auto door = network_.listen(where, {bound.host, bound.port ? bound.port : where.port});
+        return door;
+      }
+    }
+    return network_.listen(where);
   }
 
   /// Strangers leave most of what a process may open to those who belong here.
@@ -641,8 +665,15 @@ class basic_server {
 
   void dial_peers(moment now) {
     next_dial_ = moment::max();
-    for (std::size_t rank = 0; rank < rank_; ++rank) {
+    for (std::size_t i = 0; i < rank_; ++i) {
+      const std::size_t rank = (dial_from_ + i) % rank_;
       if (!should_dial(rank)) continue;
+      // Hosts that do not answer take their time: the rest in the next turn, so that the others hear from this task.
+      if (Clock::now() - now > 4 * longest_dial) {
+        dial_from_ = rank;
+        next_dial_ = now;
+        break;
+      }
       if (now >= redial_[rank]) {
         const bool missing = members_.state(rank) == task_state::awaited;
         redial_[rank] = now + std::chrono::milliseconds(missing ? 20 : 250);
@@ -660,7 +691,8 @@ class basic_server {
     } catch (const error& problem) {
       // Not there yet, or no more, whatever it has answered before: tried again. What else may be the reason is told to
       // who waits.
-      members_.set_note(rank, problem.code() == error_code::unavailable ? "" : problem.what());
+      const bool absent = problem.code() == error_code::unavailable && problem.operation() != "lookup";
+      members_.set_note(rank, absent ? "" : problem.what());
     }
   }
 
@@ -910,7 +942,7 @@ class basic_server {
   }
 
   std::optional<std::size_t> find(const task_id& task) const {
-    if (task.index < 0 || task.index >= cluster_.num_tasks(task.job)) return {};
+    if (!cluster_.has_task(task)) return {};
     return cluster_.rank(task);
   }
 
@@ -941,6 +973,7 @@ class basic_server {
   std::list<call> calls_;
   std::list<control_link> links_;
   std::uint64_t connections_ = 0;  // that have come
+  std::size_t dial_from_ = 0;
   std::vector<moment> redial_;
   moment due_{}, next_beat_{}, next_dial_{}, open_again_{};  // due_: the next turn
   typename Clock::duration held_up_{};                       // how late the last turn was

@@ -9,14 +9,26 @@
 
 #include <weft/error.hpp>
 #include <weft/train/optimizers.hpp>
+#include <weft/train/schedule.hpp>
 
 namespace weft {
 
+/// A hyperparameter that follows a schedule (train/schedule.hpp). A parameter server finds it anew before each update:
+/// at the step `first` and as many as it has applied.
+struct scheduled_parameter {
+  std::size_t parameter = 0;  // the number of the hyperparameter
+  std::int64_t first = 0;
+  std::vector<double> numbers;  // the schedule
+
+  friend bool operator==(const scheduled_parameter&, const scheduled_parameter&) = default;
+};
+
 /// How a parameter server applies gradients to one variable: an optimizer by its name, and its hyperparameters in their
-/// order.
+/// order. The number of one that is scheduled is not used.
 struct update_rule {
   std::string name = "gradient_descent";
   std::vector<double> parameters;
+  std::vector<scheduled_parameter> schedules = {};
 
   friend bool operator==(const update_rule&, const update_rule&) = default;
 };
@@ -38,10 +50,11 @@ struct update_implementation {
 
 namespace detail {
 
-template <class Optimizer, std::size_t... Index>
-void first_values_of(const std::vector<double>& parameters, double* values, indices<Index...>) {
-  static_cast<void>(parameters);
-  const Optimizer optimizer{member_value{parameters[Index]}...};
+template <class Optimizer>
+void first_values_of(const std::vector<double>& parameters, double* values) {
+  std::uint64_t numbers[max_hyperparameters] = {};
+  for (std::size_t k = 0; k < members_of<Optimizer>; ++k) numbers[k] = literal_bits(parameters[k]);
+  const Optimizer optimizer = optimizer_of<Optimizer>(numbers, parameter_indices<Optimizer>());
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     for (const slot& s : list.all) *values++ = s.first.number();
@@ -56,10 +69,9 @@ update_implementation::loops server_loops() {
 
 template <class Optimizer>
 update_implementation implementation_of() {
-  return {&layout_of<Optimizer>, server_loops<Optimizer, float>(), server_loops<Optimizer, double>(),
-          [](const std::vector<double>& parameters, double* values) {
-            first_values_of<Optimizer>(parameters, values, parameter_indices<Optimizer>());
-          }};
+  return {
+      &layout_of<Optimizer>, server_loops<Optimizer, float>(), server_loops<Optimizer, double>(),
+      [](const std::vector<double>& parameters, double* values) { first_values_of<Optimizer>(parameters, values); }};
 }
 
 }  // namespace detail
@@ -86,7 +98,8 @@ class update_rules {
     }
   }
 
-  /// Throws weft::error: not_found with the names that there are, invalid_argument for a wrong number of parameters.
+  /// Throws weft::error: not_found with the names that there are, invalid_argument for a wrong number of parameters, or
+  /// for what is no schedule.
   static update_implementation find(const update_rule& rule) {
     registry& all = instance();
     std::lock_guard lock(all.mutex);
@@ -106,6 +119,14 @@ class update_rules {
     if (taken != rule.parameters.size())
       throw error(error_code::invalid_argument, "update_rules",
                   {"update rule '", rule.name, "' takes ", taken, " parameters and is given ", rule.parameters.size()});
+    for (const scheduled_parameter& each : rule.schedules) {
+      if (each.parameter >= taken)
+        throw error(error_code::invalid_argument, "update_rules",
+                    {"update rule '", rule.name, "' has a schedule for parameter ", each.parameter, " of ", taken});
+      if (const char* problem = detail::problem_of_schedule(each.numbers.data(), each.numbers.size()))
+        throw error(error_code::invalid_argument, "update_rules",
+                    {"a schedule of update rule '", rule.name, "' ", problem});
+    }
     return found->second;
   }
 

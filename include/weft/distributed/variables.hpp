@@ -129,6 +129,12 @@ struct enroll_message {
       out.number(static_cast<std::uint64_t>(variable.row_elements)).number(variable.ps_task).text(variable.rule.name);
       out.number(static_cast<std::uint8_t>(variable.rule.parameters.size()));
       for (const double parameter : variable.rule.parameters) out.real(parameter);
+      out.number(static_cast<std::uint8_t>(variable.rule.schedules.size()));
+      for (const scheduled_parameter& each : variable.rule.schedules) {
+        out.number(static_cast<std::uint8_t>(each.parameter)).number(each.first);
+        out.number(static_cast<std::uint8_t>(each.numbers.size()));
+        for (const double x : each.numbers) out.real(x);
+      }
     }
     return out.take();
   }
@@ -160,6 +166,16 @@ struct enroll_message {
       variable.rule.name = in.text();
       const auto parameters = in.number<std::uint8_t>();
       for (unsigned k = 0; k < parameters; ++k) variable.rule.parameters.push_back(in.real());
+      const auto schedules = in.number<std::uint8_t>();
+      for (unsigned k = 0; k < schedules; ++k) {
+        scheduled_parameter& each = variable.rule.schedules.emplace_back();
+        each.parameter = in.number<std::uint8_t>();
+        each.first = in.number<std::int64_t>();
+        constexpr std::int64_t most = std::int64_t{1} << 62;
+        if (each.first < -most || each.first > most) message_reader::malformed();
+        const auto numbers = in.number<std::uint8_t>();
+        for (unsigned n = 0; n < numbers; ++n) each.numbers.push_back(in.real());
+      }
     }
     in.end();
     return message;

@@ -213,6 +213,8 @@ class graph final : public op_builder {
 
   void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
+  /// With the first value of another variable, random numbers too, which go by its name.
+  void initialize_as(std::uint32_t node, std::uint32_t other) { nodes_[node].begins_as = other; }
 
   std::uint64_t random_key(const std::uint64_t* seed) override {
     detail::hasher h;
@@ -469,11 +471,11 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
                 {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,
                  ": give it another name or name_scope; or create variables once, in an object that is called twice; "
                  "or share them: variable_scope(g, reuse::yes) around the second use"});
-  if (kind_of(nodes_[known].def) != kind)
-    throw error(
-        error_code::invalid_argument, full,
-        {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_of(nodes_[known].def)),
-         ", and this use of it the kind ", weft::name(kind), ": write the same kind in both places"});
+  const variable_kind kind_there = kind_of(nodes_[known].def);
+  if (kind_there != kind && !(kind_there == variable_kind::frozen && kind == variable_kind::trained))
+    throw error(error_code::invalid_argument, full,
+                {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_there),
+                 ", and this use of it the kind ", weft::name(kind), ": write the same kind in both places"});
   if (there.type != declared.type || !(there.extents == declared.extents))
     throw error(error_code::invalid_argument, full,
                 {"the variable of this name, created ", first, ", is ", weft::name(there.type), " ",

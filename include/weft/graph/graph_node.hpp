@@ -32,10 +32,11 @@ struct graph_node {
   std::string name;
   device_spec device;
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
-  std::uint32_t beside = no_node;   ///< the node that it is colocated with
-  sequence<std::uint32_t> control;  ///< nodes that run before this one although it does not read them
-  initializer init;                 ///< of variables; of constants, the value
-  bool named = false;               ///< by the program, so that the name stays
+  std::uint32_t beside = no_node;     ///< the node that it is colocated with
+  sequence<std::uint32_t> control;    ///< nodes that run before this one although it does not read them
+  initializer init;                   ///< of variables; of constants, the value
+  std::uint32_t begins_as = no_node;  ///< of a variable that has another one's first value: that one
+  bool named = false;                 ///< by the program, so that the name stays
 };
 
 /// What a device function sees of a node: enough to place it as TensorFlow's functions do.
@@ -53,6 +54,7 @@ enum class variable_kind : unsigned char {
   counter,   ///< a scalar that counts updates, such as tf.train.global_step: workers have the count of all
   local,     ///< a worker's own
   slot,      ///< what an optimizer remembers of another variable
+  frozen,    ///< as one that is trained, for all workers and in files, but no training changes it (trainable=False)
 };
 
 // What sessions know of themselves, and need no kernel.
@@ -84,7 +86,7 @@ inline variable_kind kind_of(const node_def& variable) {
                                      : variable_kind(attributes_of<variable_op>(variable).kind);
 }
 constexpr const char* name(variable_kind kind) {
-  constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot"};
+  constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot", "frozen"};
   return names[static_cast<int>(kind)];
 }
 

@@ -357,7 +357,12 @@ auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>,
 template <class Optimizer, std::size_t... Index>
 WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...>) {
   static_cast<void>(numbers);
-  return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
+  if constexpr (requires { typename Optimizer::extended; })  // one with another in it (train/decay.hpp)
+    return Optimizer{
+        optimizer_of<typename Optimizer::extended>(numbers, parameter_indices<typename Optimizer::extended>()),
+        member_value{literal_value<double>(numbers[sizeof...(Index) - 1])}};
+  else
+    return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
 }
 
 template <class Optimizer, std::size_t Slot, class T>
@@ -473,6 +478,8 @@ class update_view {
   value variable() const { return def_.inputs[variable_input()]; }
   /// All of it; of rows, those of the first list.
   value gradient() const { return def_.inputs[gradient_input()]; }
+  /// One that is computed.
+  value hyperparameter(std::size_t k) const { return def_.inputs[hyperparameter_input(k)]; }
   value rows(std::size_t list) const { return def_.inputs[rows_input(list)]; }
   value row_indices(std::size_t list) const { return def_.inputs[row_indices_input(list)]; }
 

@@ -37,7 +37,7 @@ struct number_of_fed_values_differs : mistake<Given != Feeds> {};
 
 /// Nodes, expressions in a graph and effects are fetched. Tensors have their values without a session.
 template <class F>
-struct fetched_value_not_in_a_graph : mistake<!std::is_same_v<F, effect>> {};
+struct fetched_value_not_in_a_graph : mistake<!std::is_base_of_v<effect, F>> {};
 template <Expression Expr>
 struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
 
@@ -78,7 +78,9 @@ namespace detail {
 
 template <class Expr>
 auto as_fetch(const Expr& e) {
-  if constexpr (std::is_same_v<Expr, effect> || FetchedInParts<Expr>)
+  if constexpr (std::is_base_of_v<effect, Expr>)
+    return effect(e);
+  else if constexpr (FetchedInParts<Expr>)
     return e;
   else
     return let(e);

@@ -354,7 +354,8 @@ WEFT_DECL void session::initialize_variable(std::uint32_t n) {
   plan::variable_state& v = variables_[n];
   v.where = place_.of(n);
   storage first(info.bytes(), memory_);
-  v.initialized = detail::initialize(graph_[n].init, info, graph_.seed(), graph_[n].name, first.data());
+  const graph_node& first_of = graph_[graph_[n].begins_as == graph_node::no_node ? n : graph_[n].begins_as];
+  v.initialized = detail::initialize(first_of.init, info, graph_.seed(), first_of.name, first.data());
   if (!v.where.gpu) {
     v.data = std::move(first);
     return;

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/data/record_writer.hpp>
 #include <weft/error.hpp>
 #include <weft/summary/events.hpp>
-#include <weft/summary/record_writer.hpp>
 #include <weft/text.hpp>
 
 namespace weft {
@@ -322,7 +322,7 @@ inline void event_writer::write_events(const std::shared_ptr<shared_state>& stat
     for (const event& e : taken) {
       const std::size_t whole = bytes.size();
       try {
-        append_record(bytes, e.encode());
+        data::append_record(bytes, e.encode());
         ++events;
       } catch (const std::exception& why) {  // no memory, for the most part
         bytes.resize(whole);

@@ -13,6 +13,7 @@
 #include <weft/summary/histogram.hpp>
 #include <weft/summary/png.hpp>
 #include <weft/summary/protobuf.hpp>
+#include <weft/tensor/read_elements.hpp>
 #include <weft/tensor/tensor.hpp>
 
 /// What TensorBoard's event files consist of: TensorFlow's messages Event and Summary (its core/util/event.proto and
@@ -36,17 +37,6 @@ struct summary_elements {
 
   std::size_t bytes() const { return data ? extents.elements() * size_of(type) : 0; }
 };
-
-template <class T>
-void read_elements(const void* data, std::size_t first, std::size_t count, double* to) {
-  const T* const from = static_cast<const T*>(data) + first;
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (std::is_arithmetic_v<T>)
-      to[i] = static_cast<double>(from[i]);
-    else
-      to[i] = static_cast<double>(static_cast<float>(from[i]));
-  }
-}
 
 template <class T, class D, class Dev>
 summary_elements elements_of(const tensor<T, D, Dev>& x) {

@@ -19,7 +19,8 @@ template <class Gradient, class Variable>
 struct variable_gradient {
   Gradient gradient;
   Variable variable;
-  symbol loss = {};  ///< of which it is; noted updates of it (add_update) are trained beside
+  symbol loss = {};    ///< of which it is; noted updates of it (add_update) are trained beside
+  symbol beside = {};  ///< an effect that the training step has too, such as the reset of accumulated gradients
 };
 template <class Gradient, class Variable>
 variable_gradient(Gradient, Variable) -> variable_gradient<Gradient, Variable>;
@@ -55,8 +56,8 @@ template <class Optimizer, class... Pair>
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
 /// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
-/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may stand
-/// among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
+/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
+/// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
@@ -114,6 +115,17 @@ struct applied_gradient {
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
 symbol record_sum_of_squares(symbol);
+/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
+/// lists of them.
+bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
+/// The update of one variable, and its slots beside it.
+symbol record_update(graph&, const update_definition&, const applied_gradient&);
+/// Throws invalid_argument unless each variable is trained, and is there once.
+void check_trained(const graph&, const char* who, const sequence<symbol>& variables);
+/// Unless it is there, or is none.
+void append_once(sequence<symbol>& all, symbol one);
+/// The updates that were noted for these losses.
+void append_noted(graph&, const sequence<symbol>& losses, sequence<symbol>& members);
 /// `beside`: effects that every step has, too.
 effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&,
                       const sequence<symbol>& beside);
@@ -140,9 +152,7 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   return {node, 0};
 }
 
-/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
-/// lists of them.
-inline bool find_rows(const graph& g, value gradient, sequence<value>& lists, const operation*& sums) {
+WEFT_DECL bool find_rows(const graph& g, value gradient, sequence<value>& lists, const operation*& sums) {
   const node_def& c = g[gradient.node].def;
   if (c.op->row_sums && c.attributes[0] == 0) {
     sums = c.op->row_sums;
@@ -184,7 +194,7 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
   return c;
 }
 
-inline symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
+WEFT_DECL symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
   const symbol variable = of.pair.variable, gradient = of.pair.gradient;
   const graph::device_scope beside(g, g[variable.id().node].device);
   std::uint32_t computed = 0;
@@ -218,8 +228,7 @@ inline symbol record_update(graph& g, const update_definition& how, const applie
   return g.record(static_cast<node_def&&>(c));
 }
 
-/// Throws invalid_argument unless each variable is trained, and is there once.
-inline void check_trained(const graph& g, const char* who, const sequence<symbol>& variables) {
+WEFT_DECL void check_trained(const graph& g, const char* who, const sequence<symbol>& variables) {
   for (const symbol& v : variables)
     if (!is_trained(g, v.id().node))
       throw error(error_code::invalid_argument, who,
@@ -266,11 +275,21 @@ WEFT_DECL symbol check_counter(const char* who, symbol variable) {
   return variable;
 }
 
+WEFT_DECL void append_once(sequence<symbol>& all, symbol one) {
+  bool seen = one.is_number();
+  for (const symbol& other : all) seen |= other.id() == one.id();
+  if (!seen) all.push_back(one);
+}
+WEFT_DECL void append_noted(graph& g, const sequence<symbol>& losses, sequence<symbol>& members) {
+  for (const symbol& loss : losses)
+    for (const symbol& noted : updates_beside(g, loss)) append_once(members, noted);
+}
+
 WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all,
                                 const sequence<symbol>& beside) {
   sequence<symbol> variables, losses, members = beside;
   for (const applied_gradient& each : all) {
-    const auto& [gradient, variable, loss] = each.pair;
+    const auto& [gradient, variable, loss, also] = each.pair;
     check_same_graph("apply_gradients", &g, variable.builder());
     if (gradient.is_number())
       throw error(error_code::invalid_argument, how.name,
@@ -283,18 +302,12 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
                    to_string(gradient.extents()), " where the variable is ", weft::name(variable.type()), " of ",
                    to_string(variable.extents()), ": they are the same"});
     variables.push_back(variable);
-    bool seen = loss.is_number();
-    for (const symbol& other : losses) seen |= other.id() == loss.id();
-    if (!seen) losses.push_back(loss);
+    append_once(losses, loss);
+    append_once(members, also);
   }
   check_trained(g, how.name, variables);
   for (const applied_gradient& each : all) members.push_back(record_update(g, how, each));
-  for (const symbol& loss : losses)
-    for (const symbol& noted : updates_beside(g, loss)) {
-      bool seen = false;
-      for (const symbol& other : members) seen |= other.id() == noted.id();
-      if (!seen) members.push_back(noted);
-    }
+  append_noted(g, losses, members);
   return record_group(g, members, how.name);
 }
 
@@ -318,22 +331,27 @@ void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
     const auto& [__VA_ARGS__] = o;                \
     append_each(all, __VA_ARGS__);                \
   }
-  WEFT_MEMBERS(1, a)
-  WEFT_MEMBERS(2, a, b)
-  WEFT_MEMBERS(3, a, b, c)
-  WEFT_MEMBERS(4, a, b, c, d)
-  WEFT_MEMBERS(5, a, b, c, d, e)
-  WEFT_MEMBERS(6, a, b, c, d, e, f)
-  WEFT_MEMBERS(7, a, b, c, d, e, f, g)
-  WEFT_MEMBERS(8, a, b, c, d, e, f, g, h)
-  WEFT_MEMBERS(9, a, b, c, d, e, f, g, h, i)
-  WEFT_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
-  WEFT_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
-  WEFT_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
-  WEFT_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
-  WEFT_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
-  WEFT_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p)
-  WEFT_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p, q)
+  if constexpr (requires { typename Optimizer::extended; }) {  // an optimizer with something added (decay.hpp)
+    append_members(o.optimizer, all);
+    append_each(all, o.weight_decay);
+  } else {
+    WEFT_MEMBERS(1, a)
+    WEFT_MEMBERS(2, a, b)
+    WEFT_MEMBERS(3, a, b, c)
+    WEFT_MEMBERS(4, a, b, c, d)
+    WEFT_MEMBERS(5, a, b, c, d, e)
+    WEFT_MEMBERS(6, a, b, c, d, e, f)
+    WEFT_MEMBERS(7, a, b, c, d, e, f, g)
+    WEFT_MEMBERS(8, a, b, c, d, e, f, g, h)
+    WEFT_MEMBERS(9, a, b, c, d, e, f, g, h, i)
+    WEFT_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
+    WEFT_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
+    WEFT_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
+    WEFT_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+    WEFT_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+    WEFT_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p)
+    WEFT_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, p, q)
+  }
 #undef WEFT_MEMBERS
 }
 
@@ -375,8 +393,9 @@ class recorded_number {
 
 // A template: what optimizers without norms do not need is then not compiled for them.
 template <class Optimizer>
-inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply, primitive::divide,
-                                        primitive::negate, primitive::sqrt,     primitive::abs,      primitive::convert};
+inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply,
+                                        primitive::divide, primitive::negate,   primitive::sqrt,
+                                        primitive::abs,    primitive::convert};
 
 template <class Optimizer, std::size_t... Slot, std::size_t... Scalar>
 void record_norms(const Optimizer& o, const symbol* operands, symbol* norms, indices<Slot...>, indices<Scalar...>) {
@@ -453,7 +472,8 @@ template <class Optimizer, class Gradient, class T, class D, class Dev>
 void append_applied(const Optimizer& optimizer, const variable_gradient<Gradient, variable_node<T, D, Dev>>& pair,
                     sequence<applied_gradient>& all, sequence<symbol>&) {
   check_formula<Optimizer, T>(optimizer);
-  all.push_back({{let(pair.gradient).erased(), pair.variable.erased(), pair.loss}, update_of<Optimizer, T>()});
+  all.push_back(
+      {{let(pair.gradient).erased(), pair.variable.erased(), pair.loss, pair.beside}, update_of<Optimizer, T>()});
 }
 template <class Optimizer, class... Pair>
 void append_applied(const Optimizer& optimizer, const std::tuple<Pair...>& pairs, sequence<applied_gradient>& all,

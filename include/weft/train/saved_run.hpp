@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/serialization/vector.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +22,41 @@ inline run_checkpoints saved_in(const std::string& folder, saver& keeper, sessio
             return latest ? keeper.restore(s, *latest).step : -1;
           },
           [folder, &keeper, &s](std::int64_t step) { keeper.save(s, folder, step); },
+          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); }};
+}
+
+/// The same of a cluster, in every worker: the chief (worker 0) restores the latest checkpoint and writes them, and the
+/// others get its values, and the global step. It is that of one process, slots included, in one folder of the chief's
+/// machine: any number of parameter servers or workers, an all-reduce and a single process go on from it. An object
+/// that is added to the saver is the chief's own; others find their place in the data by run.global_step().
+///
+///     replicated_session s(g, here, parameter_server<synchronous>{});
+///     saver keeper;
+///     supervised_session run(s, {.checkpoints = saved_in("training", keeper, s)}, {stop_at_step(1000)});
+template <class Replicated>
+requires requires(Replicated& s) { s.collect(); }
+run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s) {
+  using state = decltype(s.collect());
+  static constexpr const char* name = "weft/cluster";
+  const auto load = [folder, &keeper, &s]() -> std::optional<state> {
+    const std::optional<std::string> latest = latest_checkpoint(folder, keeper.options().name);
+    if (!latest) return std::nullopt;
+    state at;
+    at.global_step = keeper.restore(s.local(), *latest).step;
+    at.last_step = at.global_step - 1;
+    const checkpoint_reader checkpoint(*latest);
+    if (const checkpoint_reader::record* r = checkpoint.find_state(name)) {
+      std::string bytes(static_cast<std::size_t>(r->entry->bytes), '\0');
+      checkpoint.read(*r, bytes.data());
+      detail::from_archive(bytes, at, str_cat({r->file->path(), ": record '", name, "'"}));
+    }
+    return at;
+  };
+  return {[load, &keeper, &s] { return s.restore(load, keeper.options().timeout); },
+          [folder, &keeper, &s](std::int64_t) {
+            const state at = s.collect(keeper.options().timeout);
+            keeper.save(s.local(), folder, at.global_step, {{name, detail::to_archive(at)}});
+          },
           [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); }};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/coordinator.hpp>
 #include <weft/train/hooks.hpp>
@@ -32,7 +33,7 @@ struct run_checkpoints {
 struct run_options {
   run_checkpoints checkpoints{};
   every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is written at the end in any case
-  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers one does
+  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers worker 0 alone
   bool handle_signals = true;                    ///< SIGINT and SIGTERM end the run after the step that they meet
 };
 
@@ -100,9 +101,9 @@ class supervised_session final : private run_control {
   coordinator& threads() { return coordinator_; }
 
   void save_checkpoint() override {
-    if (!options_.is_chief || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    if (!is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
     options_.checkpoints.save(global_step());
-    last_saved_ = global_step();
+    last_saved_ = global_step();  // others may have made updates meanwhile
     saved_.begin(last_saved_);
   }
 
@@ -118,9 +119,11 @@ class supervised_session final : private run_control {
     return prepare(fetches, feed_list<>{});
   }
 
-  /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads; of a replicated session finish(),
-  /// before the checkpoint. All of it by the deadline: throws deadline_exceeded that names what has not ended, and the
-  /// first exception of a thread. A second call does what the first has left.
+  /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads. The chief of a cluster writes its
+  /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves; after a signal
+  /// it does not wait at parameter servers. The others say that they have finished. All of it by the deadline: throws
+  /// deadline_exceeded that names what has not ended, and the first exception of a thread. A second call does what the
+  /// first has left.
   void close(deadline until = std::chrono::seconds(120)) {
     if (closed_) return;
     request_stop("close()");
@@ -128,8 +131,14 @@ class supervised_session final : private run_control {
     coordinator_.join(until);
     if (!std::exchange(ended_, true))
       for (const hook& h : hooks_) h->end(*this);
-    if constexpr (is_replicated) session_.finish(until);
     save_checkpoint();
+    if constexpr (is_replicated) {
+      if (signal() != 0 && options_.checkpoints.flush) options_.checkpoints.flush(until);  // others may go on for long
+      if (is_chief() && options_.checkpoints.save && signal() == 0)
+        session_.finish(until, [this] { save_checkpoint(); });
+      else
+        session_.finish(until);
+    }
     if (options_.checkpoints.flush) options_.checkpoints.flush(until);
     closed_ = true;
   }
@@ -139,7 +148,12 @@ class supervised_session final : private run_control {
   friend class supervised_step;
   static constexpr bool is_replicated = requires(Session & s) { s.local(); };
 
-  bool is_chief() const override { return options_.is_chief; }
+  bool is_chief() const override {
+    if constexpr (is_replicated)
+      return options_.is_chief && session_.is_chief();
+    else
+      return options_.is_chief;
+  }
   const graph& graph_of_session() const {
     if constexpr (is_replicated)
       return session_.local().of();
@@ -173,12 +187,13 @@ class supervised_session final : private run_control {
 
 namespace detail {
 
-/// Whether nodes that are run for their effect make an update of a variable.
+/// Whether nodes that are run for their effect train a variable.
 inline bool any_trains(const graph& g, std::vector<std::uint32_t> targets) {
   while (!targets.empty()) {
-    const graph_node& n = g[targets.back()];
+    const std::uint32_t target = targets.back();
+    const graph_node& n = g[target];
     targets.pop_back();
-    if (n.def.op->update) return true;
+    if (is_training_update(g, target)) return true;
     for (std::size_t i = 0; i < n.control.size(); ++i) targets.push_back(n.control[i]);
   }
   return false;

@@ -23,12 +23,14 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/host_lookup.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
 
-/// TCP through Boost.Asio, on loopback addresses only. The sockets do not block, and no thread runs the io_context:
-/// whoever needs bytes asks the socket itself, so that no message waits for another thread to wake.
+/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts. The sockets do not block, and no
+/// thread runs the io_context: whoever needs bytes asks the socket itself, so that no message waits for another thread
+/// to wake.
 class tcp {
   using protocol = boost::asio::ip::tcp;
   using failure = boost::system::error_code;
@@ -52,6 +54,7 @@ class tcp {
       socket_->non_blocking(true, ignored);
       socket_->set_option(protocol::no_delay(true), ignored);
       close_on_exec(descriptor_);
+      if (!socket_->remote_endpoint(ignored).address().is_loopback()) return;
       // Loopback loses nothing: the pacing timers of some congestion controllers only cost time there.
       ::setsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
       const int bytes = 1 << 20;  // larger ones wander through the cache, smaller ones block more often: measured
@@ -213,46 +216,127 @@ class tcp {
     fail_to_open(problem.code());
   }
 
-  /// Throws weft::error (permission_denied) unless the address is on loopback.
-  static void check(const endpoint& where) {
-    if (is_loopback(where.host)) return;
+  /// From here on, for this handle and its copies made later, other hosts too. What travels is not encrypted: for those
+  /// who make all peers prove a secret, on networks that they trust.
+  void allow_other_hosts() { other_hosts_ = true; }
+
+  /// Throws weft::error (permission_denied) for an address beyond loopback, unless other hosts are allowed.
+  void check(const endpoint& where) const {
+    if (other_hosts_ || is_loopback(where.host)) return;
     throw error(
         error_code::permission_denied, "tcp",
         {to_string(where),
-         " is not a loopback address; connections are not encrypted, so Weft speaks only over loopback: use 127.0.0.1, "
-         "::1 or localhost"});
+         " is not a loopback address, and other hosts take part only with a secret that you give to all tasks: "
+         "WEFT_SECRET or WEFT_SECRET_FILE in their environments, or server_options::secret. What travels is not "
+         "encrypted: use a network that you trust"});
   }
 
-  /// Whether a task that listens there runs on this machine, and may share its memory.
-  static bool same_host(const endpoint& where) { return is_loopback(where.host); }
+  /// Whether tasks that listen at these two addresses run on one machine, and may share its memory.
+  static bool same_host(const endpoint& one, const endpoint& other) {
+    return one.host == other.host || (is_loopback(one.host) && is_loopback(other.host));
+  }
 
-  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, resource_exhausted where
-  /// this process may open no more, unavailable otherwise.
-  listener listen(const endpoint& where) {
-    check(where);
+  /// Listens at an address. A host name means those of its addresses that this machine has; where none is, or only
+  /// loopback, as many systems have it for their own name, all addresses of the machine. Waits five seconds for a name.
+  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, not_found for a name that
+  /// no host has, resource_exhausted where this process may open no more, unavailable otherwise.
+  listener listen(const endpoint& where) { return listen(where, where); }
+
+  /// Listens at `bound`, and is known as `advertised` to others; the port is that of `bound`.
+  listener listen(const endpoint& advertised, const endpoint& bound) {
+    check(advertised);
+    check(bound);
+    std::vector<host_lookup::address> addresses = names_->find(bound.host, std::chrono::seconds(5));
+    if (is_name(bound.host)) {
+      const bool ipv6 = addresses[0].is_v6();
+      std::erase_if(addresses, [](const auto& each) { return each.is_loopback(); });
+      if (ipv6)
+        addresses.emplace_back(boost::asio::ip::address_v6::any());
+      else
+        addresses.emplace_back(boost::asio::ip::address_v4::any());
+    }
     failure problem;
-    protocol::acceptor acceptor(*context_);
-    const protocol::endpoint local = resolve(where);
-    acceptor.open(local.protocol(), problem);
-    if (!problem) acceptor.set_option(protocol::acceptor::reuse_address(true), problem);
-    if (!problem) acceptor.bind(local, problem);
-    if (!problem) acceptor.listen(boost::asio::socket_base::max_listen_connections, problem);
+    for (const host_lookup::address& each : addresses) {
+      protocol::acceptor acceptor(*context_);
+      const protocol::endpoint local(each, bound.port);
+      problem.clear();
+      acceptor.open(local.protocol(), problem);
+      if (!problem) acceptor.set_option(protocol::acceptor::reuse_address(true), problem);
+      if (!problem) acceptor.bind(local, problem);
+      if (!problem) acceptor.listen(boost::asio::socket_base::max_listen_connections, problem);
+      if (!problem) return listener(context_, std::move(acceptor), advertised.host);
+      if (problem != boost::system::errc::address_not_available) break;
+    }
     if (problem == boost::asio::error::address_in_use)
       throw error(error_code::already_exists, "listen",
-                  {to_string(where), " is in use by another process; stop that process or choose another port"});
-    if (problem)
-      throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
-                  {to_string(where), ": ", problem.message()});
-    return listener(context_, std::move(acceptor), where.host);
+                  {to_string(bound), " is in use by another process; stop that process or choose another port"});
+    throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
+                {to_string(bound), ": ", problem.message(),
+                 problem == boost::system::errc::address_not_available
+                     ? "; this machine has no such address: start the task on the host that has it, or set "
+                       "server_options::bind"
+                     : ""});
   }
 
-  /// Throws weft::error: permission_denied beyond loopback, unavailable when nobody accepts within `time`,
-  /// resource_exhausted where this process may open no more.
+  /// Takes over a socket that listens already, as who hands ports out has opened it, and owns it from here on.
+  /// Throws weft::error (invalid_argument) for another kind of descriptor, and as check() does.
+  listener adopt(int descriptor, const endpoint& advertised) {
+    check(advertised);
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    sockaddr_storage local{};
+    socklen_t length = sizeof local;
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
+        ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) != 0 ||
+        (local.ss_family != AF_INET && local.ss_family != AF_INET6))
+      throw error(error_code::invalid_argument, "listen",
+                  {"descriptor ", descriptor, " is not a TCP socket that listens"});
+    return listener(
+        context_,
+        protocol::acceptor(*context_, local.ss_family == AF_INET ? protocol::v4() : protocol::v6(), descriptor),
+        advertised.host);
+  }
+
+  /// Connects to the first of the host's addresses that answers.
+  /// Throws weft::error: permission_denied beyond loopback, not_found for a name that no host has, unavailable when
+  /// nobody accepts within `time`, resource_exhausted where this process may open no more.
   stream connect(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250)) {
     check(where);
+    const deadline until = time;
+    const std::vector<host_lookup::address> addresses = names_->find(where.host, time);
+    for (std::size_t i = 0;; ++i) try {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until.remaining());
+        // The last one may take what is left; the others leave something.
+        return connect(where, {addresses[i], where.port}, i + 1 == addresses.size() ? left : left / 2);
+      } catch (const error& problem) {
+        if (problem.code() == error_code::unavailable && i + 1 < addresses.size()) continue;
+        if (is_name(where.host)) names_->forget(where.host);
+        throw;
+      }
+  }
+
+  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
+    constexpr std::size_t few = 64;
+    std::array<pollfd, few> on_stack;
+    std::vector<pollfd> on_heap(items.size() > few ? items.size() : 0);
+    pollfd* polled = on_heap.empty() ? on_stack.data() : on_heap.data();
+    for (std::size_t i = 0; i < items.size(); ++i)
+      polled[i] = {items[i].from->descriptor(),
+                   static_cast<short>((items[i].read ? POLLIN : 0) | (items[i].write ? POLLOUT : 0)), 0};
+    const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+    return ::poll(polled, static_cast<nfds_t>(items.size()), static_cast<int>(std::max<long>(whole, 0))) > 0;
+  }
+
+ private:
+  static bool is_name(const std::string& host) {
+    failure no_address;
+    boost::asio::ip::make_address(host, no_address);
+    return no_address && host != "localhost";
+  }
+
+  stream connect(const endpoint& where, const protocol::endpoint& remote, std::chrono::milliseconds time) {
     failure problem;
     protocol::socket socket(*context_);
-    const protocol::endpoint remote = resolve(where);
     socket.open(remote.protocol(), problem);
     if (!problem) socket.non_blocking(true, problem);
     if (!problem) socket.connect(remote, problem);
@@ -280,26 +364,6 @@ class tcp {
     return stream(context_, std::move(socket));
   }
 
-  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
-    constexpr std::size_t few = 64;
-    std::array<pollfd, few> on_stack;
-    std::vector<pollfd> on_heap(items.size() > few ? items.size() : 0);
-    pollfd* polled = on_heap.empty() ? on_stack.data() : on_heap.data();
-    for (std::size_t i = 0; i < items.size(); ++i)
-      polled[i] = {items[i].from->descriptor(),
-                   static_cast<short>((items[i].read ? POLLIN : 0) | (items[i].write ? POLLOUT : 0)), 0};
-    const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    return ::poll(polled, static_cast<nfds_t>(items.size()), static_cast<int>(std::max<long>(whole, 0))) > 0;
-  }
-
- private:
-  static protocol::endpoint resolve(const endpoint& where) {
-    failure problem;
-    const auto address = boost::asio::ip::make_address(where.host == "localhost" ? "127.0.0.1" : where.host, problem);
-    if (problem) throw error(error_code::invalid_argument, "tcp", {to_string(where), " is not an address"});
-    return {address, where.port};
-  }
-
   /// Whether this process, or the system, lacks what another connection takes.
   static bool is_exhausted(const failure& problem) {
     namespace errc = boost::system::errc;
@@ -315,6 +379,8 @@ class tcp {
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
   context_ptr context_;
+  std::shared_ptr<host_lookup> names_ = std::make_shared<host_lookup>();
+  bool other_hosts_ = false;
 };
 
 static_assert(transport<tcp>);

@@ -37,7 +37,10 @@ concept byte_stream = std::movable<Stream> &&
 ///                      answered after `time`, which has a default
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
-///   same_host(endpoint)   optional: whether tasks there may share memory with this one
+///   listen(endpoint, bound), adopt(descriptor, endpoint)   optional: where the address that others know is not the one
+///                      that is bound, or a socket listens already
+///   allow_other_hosts()   optional: check() passes addresses that it refused before
+///   same_host(one, other)   optional: whether tasks at these two endpoints may share memory
 ///   within_process     optional: true where nobody else can come, and tasks need no secret
 ///   fill_random(bytes) optional: the random numbers that tasks take, where a run is to be repeated
 ///   signal             something that another thread may notify() to end a wait
@@ -49,7 +52,7 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
   { network.listen(where) } -> std::same_as<typename T::listener>;
   { network.connect(where) } -> std::same_as<typename T::stream>;
   { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
-  {T::check(where)};
+  network.check(where);
   { network.wait(items, std::chrono::nanoseconds{}) } -> std::same_as<bool>;
   { listener.address() } -> std::convertible_to<endpoint>;
   { listener.accept(stream) } -> std::same_as<bool>;
@@ -57,11 +60,11 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
   signal.clear();
 };
 
-/// Whether a transport's tasks at this address may share memory with this one.
+/// Whether a transport's tasks at these addresses may share memory.
 template <typename T>
-bool same_host(const endpoint& where) {
-  if constexpr (requires { T::same_host(where); })
-    return T::same_host(where);
+bool same_host(const endpoint& one, const endpoint& other) {
+  if constexpr (requires { T::same_host(one, other); })
+    return T::same_host(one, other);
   else
     return false;
 }

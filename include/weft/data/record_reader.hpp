@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <weft/data/file_reader.hpp>
+#include <weft/data/record_writer.hpp>
+#include <weft/error.hpp>
+
+namespace weft::data {
+
+struct record_reader_options {
+  /// Damaged records are passed over, and counted, in place of an error: those whose data has another checksum, and
+  /// what stands between a damaged length and the next whole one.
+  bool skip_damaged = false;
+};
+
+/// Reads a file of records (data/record_writer.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
+/// not:
+///
+///     data::record_reader file(path);
+///     for (std::string record; file.next(record);) ...
+class record_reader {
+ public:
+  /// Throws as file_reader does.
+  explicit record_reader(std::string path, record_reader_options options = {})
+      : file_(std::move(path)), options_(options) {}
+
+  /// Reads the next record; false where the file ends. Throws data_loss, with the file, the number of the record and
+  /// its offset, where the file ends in the middle of one or a checksum differs; then nothing more can be read.
+  bool next(std::string& record);
+
+  const std::string& path() const { return file_.path(); }
+  /// How many bytes have been read, of the unpacked file: where the next record begins.
+  std::uint64_t offset() const { return offset_; }
+  /// Where the data of the last record begins.
+  std::uint64_t record_offset() const { return record_offset_; }
+  /// How many whole records have been read.
+  std::uint64_t records() const { return records_; }
+  /// How many damaged places were passed over.
+  std::uint64_t damaged() const { return damaged_; }
+
+ private:
+  /// Of the record at offset_: throws, or counts it.
+  void damage(const char* how) {
+    if (!options_.skip_damaged)
+      throw error(error_code::data_loss, "read",
+                  {file_.path(), ": record ", records_, " at offset ", offset_, " ", how,
+                   records_ > 0 ? "; what stands before it is whole" : ""});
+    ++damaged_;
+  }
+  bool read_head(char* head);
+  bool read_data(std::string& record, std::uint64_t size);
+
+  file_reader file_;
+  record_reader_options options_;
+  std::uint64_t offset_ = 0, record_offset_ = 0, records_ = 0, damaged_ = 0;
+};
+
+inline bool record_reader::next(std::string& record) {
+  char head[weft::detail::record_head], tail[weft::detail::record_tail];
+  while (read_head(head)) {
+    const auto size = weft::detail::little_endian<std::uint64_t>(head);
+    if (!read_data(record, size)) return false;
+    if (file_.read(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
+    const std::uint64_t begin = offset_ + sizeof head;
+    const bool whole =
+        weft::detail::little_endian<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
+    if (!whole) damage("has data whose checksum differs");
+    offset_ = begin + size + sizeof tail;
+    if (!whole) continue;
+    record_offset_ = begin;
+    ++records_;
+    return true;
+  }
+  return false;
+}
+
+/// The next length whose checksum is right; false where the file ends.
+inline bool record_reader::read_head(char* head) {
+  const std::size_t got = file_.read(head, weft::detail::record_head);
+  if (got == 0) return false;
+  if (got < weft::detail::record_head) return damage("ends in its length"), false;
+  for (bool passing = false;; passing = true) {
+    // The checksum of a length proves nothing about who wrote it: no more is allocated than the file can hold.
+    const std::uint64_t begin = offset_ + weft::detail::record_head;
+    const bool right = weft::detail::little_endian<std::uint32_t>(head + 8) == weft::detail::masked_crc32c(head, 8);
+    const bool fits =
+        weft::detail::little_endian<std::uint64_t>(head) <= file_.max_bytes() - std::min(file_.max_bytes(), begin);
+    if (right && fits) return true;
+    if (!passing)
+      damage(right ? "is longer than the file"
+                   : "has a length whose checksum differs: it is not a file of records, or is damaged");
+    std::memmove(head, head + 1, weft::detail::record_head - 1);
+    if (file_.read(head + weft::detail::record_head - 1, 1) == 0) return false;
+    ++offset_;
+  }
+}
+
+inline bool record_reader::read_data(std::string& record, std::uint64_t size) {
+  // A packed file may hold a thousand times its size: memory is taken as bytes come out of it.
+  record.clear();
+  while (record.size() < size) {
+    const std::size_t done = record.size(), more = std::min<std::uint64_t>(size - done, std::uint64_t{1} << 24);
+    record.resize(done + more);
+    if (file_.read(record.data() + done, more) < more) return damage("ends in its data"), false;
+  }
+  return true;
+}
+
+}  // namespace weft::data

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+namespace weft::detail {
+
+/// Elements [first, first + count) as doubles: a function that knows the element type, for code that does not.
+template <class T>
+void read_elements(const void* data, std::size_t first, std::size_t count, double* to) {
+  const T* const from = static_cast<const T*>(data) + first;
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (std::is_arithmetic_v<T>)
+      to[i] = static_cast<double>(from[i]);
+    else
+      to[i] = static_cast<double>(static_cast<float>(from[i]));
+  }
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <weft/train/changed_gradients.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Gradients that are summed over several steps before an optimizer gets their mean.
+template <class Gradients>
+struct accumulated_gradients {
+  effect add;      ///< adds a micro-batch's gradients
+  Gradients mean;  ///< of those that were added since the last update; zeros if there are none
+};
+
+/// Micro-batches for a batch that does not fit into memory. A step that runs `add` costs a gradient and one pass over
+/// it, and changes neither variables nor slots; the training step of `mean` updates them and begins a new sum:
+///
+///     auto sums = accumulate_gradients(compute_gradients(loss, w, b));
+///     auto train = apply_gradients(adam{}, clip_by_global_norm(sums.mean, 1.0), global_step(g));
+///     for (const auto& batch : batches) {
+///       s.run(fetch(sums.add), with(images, batch.images), with(labels, batch.labels));
+///       if (++micro_batches % 8 == 0) s.run(fetch(train));
+///     }
+///
+/// With a loss that is a mean, and micro-batches of one size, that is the update of the large batch. Each gradient has
+/// a sum in a variable beside its own, `w/gradient_sum`, of variable_kind::local: in a replicated session each worker
+/// has sums of its own, and its mean is the gradient that it brings to the update. Updates that were noted for the loss
+/// (add_update) run with `add`. Gradients that are rows are added up by rows, and their mean is rows: those that any of
+/// the micro-batches has taken.
+template <class Gradients>
+[[nodiscard]] auto accumulate_gradients(const Gradients& gradients);
+
+/// Inputs: for each row how often it was taken. Outputs the numbers of those that were, each in its place; elsewhere
+/// the first of them, or 0.
+struct taken_rows_op {
+  static constexpr const char* name = "taken_rows";
+  static kernel* prepare(const prepare_context&);
+};
+
+namespace detail {
+
+class taken_rows_kernel final : public kernel {
+ public:
+  explicit taken_rows_kernel(const prepare_context& p)
+      : wide_(p.inputs[0].type == dtype::float64),
+        counts_(p.input_slots[0]),
+        numbers_(p.output_slots[0]),
+        rows_(p.inputs[0].extents.elements()) {}
+  void run(const kernel_context& f) override {
+    wide_ ? find<double>(f.buffers[counts_], f.buffers[numbers_])
+          : find<float>(f.buffers[counts_], f.buffers[numbers_]);
+  }
+  std::string describe() const override { return str_cat({"taken_rows of ", rows_}); }
+
+ private:
+  template <class T>
+  void find(const std::byte* from, std::byte* to) const {
+    const T* const counts = reinterpret_cast<const T*>(from);
+    std::int64_t* const numbers = reinterpret_cast<std::int64_t*>(to);
+    std::size_t first = 0;
+    while (first < rows_ && !(counts[first] > 0)) ++first;
+    if (first == rows_) first = 0;
+    for (std::size_t r = 0; r < rows_; ++r) numbers[r] = static_cast<std::int64_t>(counts[r] > 0 ? r : first);
+  }
+
+  bool wide_;
+  std::uint32_t counts_, numbers_;
+  std::size_t rows_;
+};
+
+}  // namespace detail
+
+inline kernel* taken_rows_op::prepare(const prepare_context& p) { return new detail::taken_rows_kernel(p); }
+
+namespace detail {
+
+/// Gradient descent by -1 adds what it is given: a product to the sum itself, and of rows those that are there.
+inline constexpr gradient_descent adding{-1.0};
+
+inline symbol record_sum_variable(graph& g, symbol beside, const char* name, const value_info& info) {
+  const graph::device_scope there(g, g[beside.id().node].device);
+  node_def c;
+  c.op = &operation_of<variable_op>;
+  c.outputs = {info};
+  c.attributes = words_of(variable_op::attributes{variable_kind::local});
+  const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[beside.id().node].name, "/", name}));
+  g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
+  return {&g, {node, 0}};
+}
+
+/// The first sum of rows in a gradient that is some.
+inline std::uint32_t first_rows(const graph& g, symbol gradient) {
+  std::uint32_t n = gradient.id().node;
+  while (!g[n].def.op->row_sums) n = g[n].def.inputs[0].node;
+  return n;
+}
+
+struct accumulation {
+  effect add;
+  symbol_gradients mean;
+};
+/// `adds`: the operation that adds to a sum, of each gradient's type.
+inline accumulation record_accumulation(symbol_gradients all, const sequence<const operation*>& adds) {
+  graph& g = graph_of(all[0].variable);
+  const update_definition how{adding.name, nullptr, 0, &adding.learning_rate, 1, true, &adding, 0, nullptr};
+  sequence<symbol> variables, losses, members, resets;
+  for (const auto& each : all) {
+    variables.push_back(each.variable);
+    append_once(losses, each.loss);
+  }
+  check_trained(g, "accumulate_gradients", variables);
+  const auto sum_up = [&](symbol beside, const char* name, symbol gradient, const operation* add) {
+    const symbol sum = record_sum_variable(g, beside, name, gradient.info());
+    members.push_back(record_update(g, how, {{gradient, sum}, add}));
+    const graph::device_scope there(g, g[beside.id().node].device);
+    resets.push_back(record_call(operation_of<assign_op>, {sum, fill(g, sum.info(), 0)}, sum.info()));
+    return sum;
+  };
+  symbol count;  // of micro-batches
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const symbol gradient = all[i].gradient, variable = all[i].variable;
+    const dtype type = variable.type();
+    if (count.is_number()) count = sum_up(variable, "micro_batches", as_scalar(g, 1, type), adds[i]);
+    const symbol sum = sum_up(variable, "gradient_sum", gradient, adds[i]);
+    const symbol mean = sum / math::convert(math::maximum(count, 1), type);
+    all[i] = {mean, variable, symbol(), symbol()};
+    sequence<value> lists;
+    const operation* sums = nullptr;
+    if (!find_rows(g, gradient.id(), lists, sums)) continue;
+    const value_info of_rows{type, shape(variable.extents()[0])};
+    sequence<symbol> ones;
+    for (std::size_t k = 0; k < lists.size(); k += 2) ones.push_back(fill(g, {type, g.info(lists[k + 1]).extents}, 1));
+    const symbol* next = ones.begin();
+    const symbol taken = sum_up(variable, "taken_rows", with_rows(g, gradient, next, of_rows), adds[i]);
+    node_def c = g[first_rows(g, gradient)].def;
+    c.inputs = {mean.id(), record_call(operation_of<taken_rows_op>, {taken}, {dtype::int64, of_rows.extents}).id()};
+    all[i].gradient = g.record(static_cast<node_def&&>(c));
+  }
+  append_noted(g, losses, members);
+  const effect add = record_group(g, members, "accumulate_gradients");
+  const symbol reset = record_group(g, resets, "reset_gradient_sums").erased();
+  for (auto& each : all) each.beside = reset;
+  return {add, static_cast<symbol_gradients&&>(all)};
+}
+
+template <class Gradient, class V>
+void append_adds(const variable_gradient<Gradient, V>&, sequence<const operation*>& adds) {
+  adds.push_back(update_of<gradient_descent, value_t<V>>());
+}
+template <class... Pair>
+void append_adds(const std::tuple<Pair...>& pairs, sequence<const operation*>& adds) {
+  std::apply([&](const auto&... pair) { (append_adds(pair, adds), ...); }, pairs);
+}
+template <class T>
+void append_adds(const variable_gradients<T>& list, sequence<const operation*>& adds) {
+  adds.assign(list.size(), update_of<gradient_descent, T>());
+}
+
+}  // namespace detail
+
+template <class Gradients>
+auto accumulate_gradients(const Gradients& gradients) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("accumulate_gradients"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>) {
+    sequence<const operation*> adds;
+    detail::append_adds(gradients, adds);
+    const detail::accumulation made =
+        detail::record_accumulation(detail::symbols_of("accumulate_gradients", gradients), adds);
+    auto mean = detail::changed(gradients, made.mean);
+    return accumulated_gradients<decltype(mean)>{made.add, mean};
+  } else {
+    return accumulated_gradients<Gradients>{effect(symbol()), gradients};
+  }
+}
+
+}  // namespace weft
+WEFT_COLD_END

@@ -1,0 +1,208 @@
+#pragma once
+
+#include <cmath>
+
+#include <weft/ops/reduce.hpp>
+#include <weft/train/changed_gradients.hpp>
+
+/// Gradients that are kept from growing. A bound or a norm is a number or a scalar of the graph. A gradient that is
+/// rows (gather) stays rows, so that optimizers leave the others as they are.
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// Each element is brought between `lowest` and `highest` (tf.clip_by_value). Rows stay rows where the bounds are
+/// numbers on both sides of 0. Throws invalid_argument where both are numbers and `highest` is below `lowest`.
+///
+///     auto train = apply_gradients(adam{}, clip_by_value(compute_gradients(loss), -1, 1));
+template <class Gradients>
+requires(!Expression<Gradients>)
+    [[nodiscard]] auto clip_by_value(const Gradients& gradients, hyperparameter lowest, hyperparameter highest);
+/// The same of an expression.
+template <Expression Expr, class Low, class High>
+[[nodiscard]] auto clip_by_value(const Expr& x, const Low& lowest, const High& highest);
+
+/// Each gradient by itself is scaled down to the Euclidean norm `norm`, if its own is greater (tf.clip_by_norm). Throws
+/// invalid_argument for a number that is not above 0.
+template <class Gradients>
+requires(!Expression<Gradients>) [[nodiscard]] auto clip_by_norm(const Gradients& gradients, hyperparameter norm);
+/// The same of an expression.
+template <Expression Expr, class Norm>
+[[nodiscard]] auto clip_by_norm(const Expr& x, const Norm& norm);
+
+/// The Euclidean norm of all gradients together (tf.linalg.global_norm), a scalar node: of rows, the norm of the sums
+/// of those with one index, and not of each by itself as in TensorFlow. It is float unless one of the gradients is
+/// double.
+template <class Gradients>
+[[nodiscard]] auto global_norm(const Gradients& gradients);
+
+/// All gradients are scaled by one factor so that their global norm is at most `norm` (tf.clip_by_global_norm;
+/// torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm that it divides by). If their norm is not finite all
+/// elements become NaN, as in TensorFlow. Throws invalid_argument for a number that is not above 0.
+///
+///     auto train = apply_gradients(adam{}, clip_by_global_norm(compute_gradients(loss, w, b), 1.0), global_step(g));
+template <class Gradients>
+[[nodiscard]] auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm);
+/// The same where their norm is known, or another one is to count: `known_norm`, as global_norm() computes it.
+template <class Gradients>
+[[nodiscard]] auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperparameter known_norm);
+
+namespace detail {
+
+inline void check_bounds(const hyperparameter& lowest, const hyperparameter& highest) {
+  for (const hyperparameter& h : {lowest, highest})
+    if (h.is_number() && std::isnan(h.number()))
+      throw error(error_code::invalid_argument, "clip_by_value", "a bound is not a number");
+  if (lowest.is_number() && highest.is_number() && highest.number() < lowest.number())
+    throw error(error_code::invalid_argument, "clip_by_value", "the highest value is below the lowest one");
+}
+inline void check_norm(const char* who, const hyperparameter& norm) {
+  if (norm.is_number() && !(norm.number() > 0))
+    throw error(error_code::invalid_argument, who, "the norm that gradients are clipped to must be above 0");
+}
+
+inline symbol record_squares(const gradient_parts& parts) {
+  symbol total;
+  for (const symbol& part : parts.all) {
+    const symbol one = record_sum_of_squares(part);
+    total = total.is_number() ? one : total + one;
+  }
+  return total;
+}
+
+inline symbol_gradients record_clip_by_value(symbol_gradients all, hyperparameter lowest, hyperparameter highest) {
+  check_bounds(lowest, highest);
+  const bool keeps_zero = lowest.is_number() && highest.is_number() && lowest.number() <= 0 && highest.number() >= 0;
+  for (auto& each : all) {
+    const dtype type = each.gradient.type();
+    gradient_parts parts = keeps_zero ? parts_of(each) : gradient_parts{false, {each.gradient}};
+    for (symbol& part : parts.all)
+      part = math::maximum(math::minimum(part, in_type(highest, type)), in_type(lowest, type));
+    each.gradient = whole_of(each, parts);
+  }
+  return all;
+}
+
+inline symbol_gradients record_clip_by_norm(symbol_gradients all, hyperparameter norm) {
+  check_norm("clip_by_norm", norm);
+  for (auto& each : all) {
+    const symbol most = in_type(norm, each.gradient.type());
+    gradient_parts parts = parts_of(each);
+    const symbol scale = most / math::maximum(math::sqrt(record_squares(parts)), most);
+    for (symbol& part : parts.all) part = part * scale;
+    each.gradient = whole_of(each, parts);
+  }
+  return all;
+}
+
+inline symbol record_global_norm(const symbol_gradients& all) {
+  bool wide = false;
+  for (const auto& each : all) wide |= each.gradient.type() == dtype::float64;
+  const dtype type = wide ? dtype::float64 : dtype::float32;
+  symbol total;
+  for (const auto& each : all) {
+    const symbol one = math::convert(record_squares(parts_of(each)), type);
+    total = total.is_number() ? one : total + one;
+  }
+  return math::sqrt(total);
+}
+
+inline symbol_gradients record_clip_by_global_norm(symbol_gradients all, hyperparameter norm, symbol known) {
+  check_norm("clip_by_global_norm", norm);
+  const symbol most = in_type(norm, known.type());
+  // The difference is 0, or NaN where the norm is not finite.
+  const symbol scale = most * math::minimum(1 / known, 1 / most) + (known - known);
+  for (auto& each : all) {
+    gradient_parts parts = parts_of(each);
+    const symbol by = math::convert(scale, each.gradient.type());
+    for (symbol& part : parts.all) part = part * by;
+    each.gradient = whole_of(each, parts);
+  }
+  return all;
+}
+
+template <class Gradients>
+struct norm_type;
+template <class Gradient, class V>
+struct norm_type<variable_gradient<Gradient, V>> {
+  using type = value_t<V>;
+};
+template <class... Pair>
+struct norm_type<std::tuple<Pair...>> {
+  using type = std::conditional_t<(std::is_same_v<typename norm_type<Pair>::type, double> || ...), double, float>;
+};
+template <class T>
+struct norm_type<variable_gradients<T>> {
+  using type = T;
+};
+
+}  // namespace detail
+
+template <class Gradients>
+requires(!Expression<Gradients>) auto clip_by_value(const Gradients& gradients, hyperparameter lowest,
+                                                    hyperparameter highest) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_value"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>)
+    return detail::changed(
+        gradients, detail::record_clip_by_value(detail::symbols_of("clip_by_value", gradients), lowest, highest));
+  else
+    return gradients;
+}
+template <Expression Expr, class Low, class High>
+auto clip_by_value(const Expr& x, const Low& lowest, const High& highest) {
+  if constexpr (std::is_arithmetic_v<Low> && std::is_arithmetic_v<High>)
+    detail::check_bounds(static_cast<double>(lowest), static_cast<double>(highest));
+  return max(min(x, highest), lowest);
+}
+
+template <class Gradients>
+requires(!Expression<Gradients>) auto clip_by_norm(const Gradients& gradients, hyperparameter norm) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_norm"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>)
+    return detail::changed(gradients, detail::record_clip_by_norm(detail::symbols_of("clip_by_norm", gradients), norm));
+  else
+    return gradients;
+}
+template <Expression Expr, class Norm>
+auto clip_by_norm(const Expr& x, const Norm& norm) {
+  if constexpr (std::is_arithmetic_v<Norm>) detail::check_norm("clip_by_norm", static_cast<double>(norm));
+  const auto value = materialize(x);
+  return value * materialize(norm / max(sqrt(sum(square(value))), norm));
+}
+
+template <class Gradients>
+auto global_norm(const Gradients& gradients) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("global_norm"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>)
+    return node<typename detail::norm_type<Gradients>::type>(
+        detail::record_global_norm(detail::symbols_of("global_norm", gradients)));
+  else
+    return node<float>(symbol());
+}
+
+template <class Gradients>
+auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_global_norm"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>) {
+    const auto all = detail::symbols_of("clip_by_global_norm", gradients);
+    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, detail::record_global_norm(all)));
+  } else {
+    return gradients;
+  }
+}
+template <class Gradients>
+auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperparameter known_norm) {
+  static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_global_norm"));
+  if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>) {
+    using T = typename detail::norm_type<Gradients>::type;
+    const auto all = detail::symbols_of("clip_by_global_norm", gradients);
+    const symbol known = known_norm.is_number()
+                             ? detail::as_scalar(detail::graph_of(all[0].variable), known_norm.number(), dtype_of<T>)
+                             : detail::in_type(known_norm, dtype_of<T>);
+    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, known));
+  } else {
+    return gradients;
+  }
+}
+
+}  // namespace weft
+WEFT_COLD_END

@@ -1,0 +1,417 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/train/optimizer.hpp>
+
+/// Loss scaling: gradients that pass through `half` on their way are multiplied, so that small ones are not 0 there.
+WEFT_COLD_BEGIN
+namespace weft {
+
+/// The same scale in all steps (tf.train.experimental.FixedLossScale, but that a step whose gradients are not finite
+/// changes nothing).
+struct fixed_loss_scale {
+  double scale = 32768;
+};
+
+/// A scale that grows after growth_interval steps with finite gradients, and is taken back by a step without
+/// (tf.train.experimental.DynamicLossScale, torch.amp.GradScaler; Micikevicius et al. 2018), within bounds. With powers
+/// of two, as here, scaling rounds nothing.
+struct dynamic_loss_scale {
+  double initial_scale = 65536;
+  std::int64_t growth_interval = 2000;
+  double growth_factor = 2, backoff_factor = 0.5;
+  double min_scale = 1, max_scale = 16777216;
+};
+
+/// How a loss is scaled is said by one of two structures.
+template <class X>
+struct scale_is_not_fixed_or_dynamic : mistake<true> {};
+/// The optimizer is the first argument, the loss or the gradients follow.
+template <class X>
+struct optimizer_does_not_come_first : mistake<true> {};
+
+namespace detail {
+
+/// An optimizer whose gradients are multiplied first; 0 skips the update.
+template <class Optimizer>
+struct with_gradient_factor;
+
+/// A gradient of the scaled loss, and what compute_gradients() has made of it.
+struct scaled_gradient {
+  symbol scaled, unscaled, variable, loss;
+};
+
+}  // namespace detail
+
+/// Scales a loss, trains on its gradients divided by the scale, and makes nothing of a step in which one is not finite:
+/// variables, slots and global_step(g) keep all bits. Updates that are noted beside the loss (add_update) are made in
+/// every step. The loss is of float or double; what comes before it may be of half.
+///
+///     loss_scale scale(g, dynamic_loss_scale{});
+///     auto train = scale.minimize(adam{.learning_rate = 0.001}, loss);
+///
+/// The scale and the number of good steps are variables, `loss_scale/scale` and `loss_scale/good_steps`, which a saver
+/// keeps. The graph outlives it. A replicated session refuses updates that it scales.
+class loss_scale {
+ public:
+  /// Throws invalid_argument for numbers that are no scale.
+  explicit loss_scale(graph& g, const dynamic_loss_scale& how = {});
+  loss_scale(graph& g, const fixed_loss_scale& how);
+  template <class X>
+  loss_scale(graph&, const X&) {
+    static_assert(
+        correct<scale_is_not_fixed_or_dynamic<X>>,
+        "loss_scale: says how it scales: loss_scale scale(g, dynamic_loss_scale{}), or fixed_loss_scale{1024}");
+  }
+
+  /// The scale of the next step.
+  node<float> value() const { return scale_; }
+  /// Steps with finite gradients since the scale has changed; always 0 of a fixed scale.
+  node<std::int64_t> good_steps() const { return good_steps_; }
+
+  /// weft::minimize() of the scaled loss.
+  template <class Optimizer, class Expr, class... V>
+  [[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+  /// weft::compute_gradients() of the scaled loss, divided by the scale. One that stays as it is costs no division:
+  /// apply_gradients() divides in the update, and rows stay rows. One that is changed, clipped say, is whole.
+  template <class Expr, class... V>
+  [[nodiscard]] auto compute_gradients(const Expr& loss, const V&... variables);
+  /// weft::apply_gradients() of what compute_gradients() of this loss scale returned. Throws invalid_argument for other
+  /// gradients: nobody knows whether these are finite.
+  template <class Optimizer, class... Pair>
+  [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
+
+  template <class X>
+  effect minimize(const X&) {
+    static_assert(correct<optimizer_does_not_come_first<X>>,
+                  "loss_scale: the optimizer comes first: scale.minimize(adam{}, loss)");
+    return effect(symbol());
+  }
+
+ private:
+  template <class T>
+  auto scaled(const node<T>& loss) {
+    return let(loss * cast<T>(scale_)).erased();
+  }
+  template <class T>
+  sequence<variable_gradient<symbol, symbol>> remember(sequence<variable_gradient<symbol, symbol>> pairs);
+  template <class Optimizer>
+  effect record(const Optimizer& optimizer, const sequence<detail::applied_gradient>& all,
+                const sequence<symbol>& counters);
+  template <class T, class Compiler = gpu::this_compiler>
+  void use();
+
+  const detail::scaled_gradient& find(const variable_gradient<symbol, symbol>& pair) const;
+  /// 0 where all elements are finite, and NaN elsewhere.
+  symbol check(const detail::scaled_gradient&, bool by_rows) const;
+  node<bool> all_finite(const sequence<detail::applied_gradient>& all, bool by_rows) const;
+  void record_next_scale(const node<bool>& finite, sequence<symbol>& beside) const;
+
+  graph* graph_ = nullptr;
+  dynamic_loss_scale how_;
+  bool dynamic_ = true;
+  node<float> scale_;
+  node<std::int64_t> good_steps_;
+  sequence<detail::scaled_gradient> made_;
+  const fused_reduction* checks_[2] = {nullptr, nullptr};  // of float, of double
+};
+
+namespace detail {
+
+template <std::size_t Index, class First, class... Rest>
+WEFT_HOST_DEVICE WEFT_INLINE auto& argument_at(First& first, Rest&... rest) {
+  if constexpr (Index == 0)
+    return first;
+  else
+    return argument_at<Index - 1>(rest...);
+}
+
+// The update itself decides whether it is made, by a number that it is given in each step: no value is multiplied by a
+// mask, where NaN would stay NaN, nothing is copied to be put back, and all that makes kernels of optimizers, by rows,
+// for many variables, on GPUs, stays as it is. Dividing by the scale costs no pass either. What loss scaling adds is
+// the pass that looks whether gradients are finite; and these wait for it, so none is given back before all are there.
+template <class Optimizer>
+struct with_gradient_factor {
+  Optimizer base;
+  hyperparameter factor = 0;
+
+  with_gradient_factor() = default;
+  template <class... Member>
+  requires(sizeof...(Member) == members_of<Optimizer> + 1 &&
+           (std::is_same_v<Member, member_value> && ...)) WEFT_HOST_DEVICE
+      constexpr explicit with_gradient_factor(Member... members)
+      : with_gradient_factor(parameter_indices<Optimizer>(), {members...}) {}
+
+  static constexpr const char* name = Optimizer::name;
+  static constexpr bool by_rows = updates_by_rows<Optimizer>;
+  constexpr auto slots() const requires(slots_of<Optimizer> != 0) { return base.slots(); }
+
+  template <class V, class... Operand>
+  WEFT_HOST_DEVICE WEFT_INLINE void update(V& variable, Operand&&... operands) const {
+    update_with(slot_indices<Optimizer>(), norm_indices<Optimizer>(), variable, operands...);
+  }
+  template <class... V>
+  WEFT_HOST_DEVICE void advance(V&... scalars) const requires(scalar_count<Optimizer> != 0) {
+    if (makes_update<V...>()) base.advance(scalars...);
+  }
+  template <class V, class... Operand>
+  auto norms(V variable, Operand... operands) const requires(norms_of<Optimizer> != 0) {
+    return norms_with(slot_indices<Optimizer>(), variable, operands...);
+  }
+
+ private:
+  struct all_members {
+    member_value all[members_of<Optimizer> + 1];
+  };
+  template <std::size_t... Index>
+  WEFT_HOST_DEVICE constexpr with_gradient_factor(indices<Index...>, const all_members& of)
+      : base{of.all[Index]...}, factor(of.all[members_of<Optimizer>]) {}
+
+  /// Where norms are recorded the factor has no number yet.
+  template <class V, class...>
+  WEFT_HOST_DEVICE WEFT_INLINE bool makes_update() const {
+    return std::is_same_v<V, recorded_number> || static_cast<double>(factor) != 0;
+  }
+
+  template <std::size_t... Slot, std::size_t... Norm, class V, class... Operand>
+  WEFT_HOST_DEVICE WEFT_INLINE void update_with(indices<Slot...>, indices<Norm...>, V& variable,
+                                                Operand&... operands) const {
+    constexpr std::size_t slots = sizeof...(Slot);
+    V x = variable, s[slots + 1] = {argument_at<Slot>(operands...)..., V(0)};
+    base.update(x, as_operand<Optimizer, Slot>(s[Slot])..., V(argument_at<slots>(operands...) * V(factor)),
+                argument_at<slots + 1 + Norm>(operands...)...);
+    const bool made = makes_update<V>();
+    variable = made ? x : variable;
+    (keep<Slot>(made, s[Slot], argument_at<Slot>(operands...)), ...);
+  }
+  template <std::size_t Slot, class V, class Operand>
+  WEFT_HOST_DEVICE WEFT_INLINE static void keep(bool made, V now, Operand& slot) {
+    if constexpr (!is_scalar<Optimizer, Slot>) slot = made ? now : slot;
+  }
+
+  template <std::size_t... Slot, class V, class... Operand>
+  auto norms_with(indices<Slot...>, V variable, Operand&... operands) const {
+    return base.norms(variable, V(argument_at<Slot>(operands...))...,
+                      V(argument_at<sizeof...(Slot)>(operands...) * V(factor)));
+  }
+};
+
+/// They are not counted: the optimizer that it is made of has been.
+template <class Optimizer>
+inline constexpr std::size_t members_of<with_gradient_factor<Optimizer>> = members_of<Optimizer> + 1;
+
+template <class Optimizer>
+void append_members(const with_gradient_factor<Optimizer>& o, sequence<hyperparameter>& all) {
+  if constexpr (members_of<Optimizer> != 0) append_members(o.base, all);
+  all.push_back(o.factor);
+}
+
+inline void check_scale(const dynamic_loss_scale& s) {
+  const auto is_scale = [](double x) { return x > 0 && static_cast<float>(x) < __builtin_inff(); };
+  if (is_scale(s.min_scale) && s.min_scale <= s.initial_scale && s.initial_scale <= s.max_scale &&
+      is_scale(s.max_scale) && s.growth_interval >= 1 && s.growth_factor > 1 && is_scale(s.growth_factor) &&
+      s.backoff_factor > 0 && s.backoff_factor < 1)
+    return;
+  throw error(error_code::invalid_argument, "loss_scale",
+              "needs 0 < min_scale <= initial_scale <= max_scale, finite as float, a growth_interval of at least 1 "
+              "step, a growth_factor above 1 and a backoff_factor between 0 and 1");
+}
+
+}  // namespace detail
+
+inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(&g), how_(how) {
+  detail::check_scale(how);
+  scale_ = variable<float>(g, "loss_scale/scale", static_cast<float>(how.initial_scale), variable_kind::local);
+  good_steps_ = variable<std::int64_t>(g, "loss_scale/good_steps", 0, variable_kind::local);
+}
+
+inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g), dynamic_(false) {
+  detail::check_scale({.initial_scale = how.scale, .min_scale = how.scale, .max_scale = how.scale});
+  scale_ = constant(g, static_cast<float>(how.scale));
+  good_steps_ = constant(g, std::int64_t{0});
+}
+
+template <class T, class Compiler>
+void loss_scale::use() {
+  using zeros = skeleton::apply<formula::subtract, T, detail::arg0<T>, detail::arg0<T>>;
+  detail::use_gradient_primitives<T>(*graph_);
+  gpu::compiled<Compiler>::template reduction<zeros, device::reduce_op::sum>();
+  checks_[std::is_same_v<T, double>] = &reduced<zeros, device::reduce_op::sum, false>;
+}
+
+template <class T>
+sequence<variable_gradient<symbol, symbol>> loss_scale::remember(sequence<variable_gradient<symbol, symbol>> pairs) {
+  const symbol inverse = let(cast<T>(1.0f / scale_)).erased();
+  for (auto& pair : pairs) {
+    const symbol scaled = pair.gradient;
+    pair.gradient = scaled * inverse;
+    made_.push_back({scaled, pair.gradient, pair.variable, pair.loss});
+  }
+  return pairs;
+}
+
+inline const detail::scaled_gradient& loss_scale::find(const variable_gradient<symbol, symbol>& pair) const {
+  for (const detail::scaled_gradient& made : made_)
+    if (made.variable.id() == pair.variable.id() && !pair.loss.is_number() && made.loss.id() == pair.loss.id())
+      return made;
+  throw error(error_code::invalid_argument, "loss_scale",
+              {"the gradient of ", (*graph_)[pair.variable.id().node].name,
+               " is not of a loss that this loss scale has scaled: compute it by scale.compute_gradients(loss, ...)"});
+}
+
+inline symbol loss_scale::check(const detail::scaled_gradient& of, bool by_rows) const {
+  sequence<weft::value> lists;
+  const operation* sums = nullptr;
+  const fused_reduction& kernel = *checks_[of.scaled.type() == dtype::float64];
+  const auto check = [&](symbol x) {
+    const auto all = axis_set::of_bits((std::int64_t{1} << x.extents().rank) - 1);
+    return detail::record_reduction(x, all, device::reduce_op::sum, kernel);
+  };
+  if (!by_rows || !detail::find_rows(*graph_, of.scaled.id(), lists, sums)) return check(of.scaled);
+  symbol total = check({graph_, lists[0]});
+  for (std::size_t k = 2; k < lists.size(); k += 2) total = total + check({graph_, lists[k]});
+  return total;
+}
+
+inline node<bool> loss_scale::all_finite(const sequence<detail::applied_gradient>& all, bool by_rows) const {
+  symbol totals[2];
+  for (const detail::applied_gradient& each : all) {
+    const symbol one = check(find(each.pair), by_rows);
+    symbol& total = totals[one.type() == dtype::float64];
+    total = total.is_number() ? one : total + one;
+  }
+  if (totals[1].is_number()) return let(node<float>(totals[0]) == 0.0f);
+  if (totals[0].is_number()) return let(node<double>(totals[1]) == 0.0);
+  return let(cast<double>(node<float>(totals[0])) + node<double>(totals[1]) == 0.0);
+}
+
+inline void loss_scale::record_next_scale(const node<bool>& finite, sequence<symbol>& beside) const {
+  if (!dynamic_) return;
+  const variable_node<float> scale(scale_.erased());
+  const variable_node<std::int64_t> good(good_steps_.erased());
+  const auto next = let(good + 1);
+  const auto grows = let(next >= how_.growth_interval);
+  const auto grown = min(scale * static_cast<float>(how_.growth_factor), static_cast<float>(how_.max_scale));
+  const auto reduced = max(scale * static_cast<float>(how_.backoff_factor), static_cast<float>(how_.min_scale));
+  const auto steps = select(finite && !grows, next, 0);
+  beside.push_back(assign(scale, select(finite, select(grows, grown, scale), reduced)).erased());
+  beside.push_back(assign(good, steps).erased());
+}
+
+template <class Optimizer>
+effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::applied_gradient>& all,
+                          const sequence<symbol>& counters) {
+  if (all.empty()) throw error(error_code::invalid_argument, Optimizer::name, "there are no gradients to apply");
+  for (const detail::applied_gradient& each : all)
+    detail::check_same_graph("loss_scale", graph_, each.pair.variable.builder());
+  const node<bool> finite = all_finite(all, detail::updates_by_rows<Optimizer>);
+  sequence<symbol> beside;
+  record_next_scale(finite, beside);
+  for (const symbol& counter : counters)
+    beside.push_back(assign_add(variable_node<std::int64_t>(counter), cast<std::int64_t>(finite)).erased());
+
+  sequence<detail::applied_gradient> as_computed, changed;
+  for (detail::applied_gradient each : all) {
+    const detail::scaled_gradient& made = find(each.pair);
+    const bool same = each.pair.gradient.id() == made.unscaled.id() && !each.pair.gradient.is_number();
+    if (same) each.pair.gradient = made.scaled;
+    (same ? as_computed : changed).push_back(each);
+  }
+  const auto updates = [&](const sequence<detail::applied_gradient>& of, const hyperparameter& factor) {
+    detail::with_gradient_factor<Optimizer> scaled;
+    scaled.base = optimizer;
+    scaled.factor = factor;
+    return detail::record_updates(*graph_, scaled, of, beside);
+  };
+  const auto by_scale = [&] { return updates(as_computed, select(finite, 1.0 / cast<double>(scale_), 0.0)); };
+  const auto as_they_are = [&] { return updates(changed, cast<double>(finite)); };
+  if (changed.empty()) return by_scale();
+  if (as_computed.empty()) return as_they_are();
+  return group(by_scale(), as_they_are());
+}
+
+template <class Optimizer, class Expr, class... V>
+effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
+  if constexpr (Expression<Optimizer>) {
+    static_assert(correct<optimizer_does_not_come_first<Optimizer>>,
+                  "loss_scale: the optimizer comes first: scale.minimize(adam{}, loss)");
+    return effect(symbol());
+  } else {
+    static_assert(correct<optimizer_mistake<Optimizer>>,
+                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+    static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
+    if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
+      using T = value_t<Expr>;
+      sequence<symbol> named, counters;
+      const auto append = [&](const auto& each) {
+        if constexpr (is_step_counter<std::remove_cvref_t<decltype(each)>>)
+          counters.push_back(detail::check_counter(Optimizer::name, each.erased()));
+        else
+          named.push_back(each.erased());
+      };
+      (append(variables), ...);
+      use<T>();
+      sequence<detail::applied_gradient> all;
+      for (const auto& pair :
+           remember<T>(detail::record_gradients(*graph_, scaled(node<T>(let(loss).erased())), Optimizer::name, named)))
+        all.push_back({pair, detail::update_of<detail::with_gradient_factor<Optimizer>, T>()});
+      return record(optimizer, all, counters);
+    } else {
+      return effect(symbol());
+    }
+  }
+}
+
+template <class Expr, class... V>
+auto loss_scale::compute_gradients(const Expr& loss, const V&... variables) {
+  using mistake = first_mistake<minimize_mistake<Expr, V...>, counter_has_no_gradient<V>...>;
+  static_assert(correct<mistake>, WEFT_NEEDS_OF_MINIMIZE);
+  if constexpr (correct<mistake>) {
+    using T = value_t<Expr>;
+    use<T>();
+    const symbol root = scaled(node<T>(let(loss).erased()));
+    auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", {variables.erased()...}));
+    if constexpr (sizeof...(V) == 0) {
+      return variable_gradients<T>{static_cast<decltype(pairs)&&>(pairs)};
+    } else {
+      auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };
+      using detail::node_of;
+      return std::tuple{variable_gradient<decltype(node_of<V>(symbol())), V>{node_of<V>(next()), variables, root}...};
+    }
+  } else {
+    return std::tuple{variables...};
+  }
+}
+
+template <class Optimizer, class... Pair>
+effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
+  if constexpr (correct<applied_value_is_not_a_gradient<Optimizer>>) {
+    static_assert(correct<optimizer_does_not_come_first<Optimizer>>,
+                  "loss_scale: the optimizer comes first: scale.apply_gradients(adam{}, gradients)");
+    return effect(symbol());
+  } else {
+    static_assert(correct<optimizer_mistake<Optimizer>>,
+                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+    static_assert(correct<apply_mistake<Pair...>>, WEFT_NEEDS_OF_APPLY);
+    if constexpr (correct<apply_mistake<Pair...>> && correct<optimizer_mistake<Optimizer>>) {
+      detail::with_gradient_factor<Optimizer> scaled;
+      scaled.base = optimizer;
+      sequence<detail::applied_gradient> all;
+      sequence<symbol> counters;
+      const auto append = [&](const auto& each) {
+        if constexpr (is_step_counter<std::remove_cvref_t<decltype(each)>>)
+          counters.push_back(detail::check_counter(Optimizer::name, each.erased()));
+        else
+          detail::append_applied(scaled, each, all, counters);
+      };
+      (append(pairs), ...);
+      return record(optimizer, all, counters);
+    } else {
+      return effect(symbol());
+    }
+  }
+}
+
+}  // namespace weft
+WEFT_COLD_END

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include <weft/config.hpp>
+
+namespace weft {
+
+/// A file descriptor that is closed with it, unless somebody takes it over. Shared by pointer.
+class owned_descriptor {
+ public:
+  explicit owned_descriptor(int number) : number_(number) {}
+  owned_descriptor(const owned_descriptor&) = delete;
+  owned_descriptor& operator=(const owned_descriptor&) = delete;
+  ~owned_descriptor() {
+    if (const int number = release(); number >= 0) ::close(number);
+  }
+
+  /// The descriptor, which is the caller's from here on; -1 for whoever asks again.
+  int release() const { return number_.exchange(-1); }
+  int get() const { return number_; }
+
+ private:
+  mutable std::atomic<int> number_;
+};
+
+}  // namespace weft

@@ -1,0 +1,429 @@
+// The checkpoints of a cluster: a run that is cut and goes on, with other servers, has the bits of one that nobody
+// disturbed; what is damaged, or dies, is said, and leaves the checkpoint before it; servers follow schedules.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/ops/dropout.hpp>
+#include <weft/ops/gather.hpp>
+#include <weft/train/saved_run.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct folder {
+  std::string path = (std::filesystem::temp_directory_path() / "weft_cluster_XXXXXX").string();
+  folder() { BOOST_REQUIRE(::mkdtemp(path.data())); }
+  ~folder() { std::filesystem::remove_all(path); }
+};
+
+using rows = dims<dyn<"batch">, 6>;
+using numbers = dims<dyn<"batch">>;
+
+/// Dropout, rows of a table, a variable that is averaged and a counter: all that a checkpoint must have.
+struct model {
+  graph g{5};
+  node<float, rows> x = placeholder<float, rows>(g, "x");
+  node<std::int64_t, numbers> words = placeholder<std::int64_t, numbers>(g, "words");
+  variable_node<float, dims<6, 5>> w = variable<float, dims<6, 5>>(g, "w", init::normal{.stddev = 0.3f});
+  variable_node<float, dims<5>> b = variable<float, dims<5>>(g, "b", init::zeros{});
+  variable_node<float, dims<9, 5>> table = variable<float, dims<9, 5>>(g, "table", init::normal{.stddev = 0.3f});
+  variable_node<float> average = variable<float>(g, "average", 0.5f, variable_kind::averaged);
+  node<float> loss = let(mean(square(dropout(tanh(matmul(x, w) + b), 0.25f) - gather<0>(table, words))));
+  node<float> note = assign(average, average * 0.75f + loss * 0.25f);
+  effect train;
+
+  template <class Make>
+  explicit model(const Make& make) : train(make(loss, global_step(g))) {}
+};
+
+const auto by_momentum = [](const auto& loss, const auto& step) {
+  return momentum{.learning_rate = piecewise_constant(step, {4, 11}, {0.3, 0.2, 0.1}), .momentum = 0.9}.minimize(loss,
+                                                                                                                 step);
+};
+const auto by_adam = [](const auto& loss, const auto& step) {
+  return adam{.learning_rate = linear_warmup(exponential_decay(0.05, step, 10, 0.5), 5)}.minimize(loss, step);
+};
+
+/// Worker `index`'s examples of a step, `count` of them.
+std::pair<tensor<float, rows>, tensor<std::int64_t, numbers>> data_of(std::int64_t step, int index,
+                                                                      std::int64_t count = 4) {
+  tensor<float, rows> x(shape(count, 6));
+  tensor<std::int64_t, numbers> words(shape{count});
+  const random_stream random(17, static_cast<std::uint64_t>(step * 2 + index));
+  const auto n = static_cast<std::uint64_t>(count);
+  for (std::uint64_t i = 0; i < n * 6; ++i) x.data()[i] = static_cast<float>(random.normal(i));
+  for (std::uint64_t i = 0; i < n; ++i) words.data()[i] = static_cast<std::int64_t>(random.uniform(100 + i) * 9);
+  return {x, words};
+}
+
+constexpr std::int64_t last_step = 20;
+
+/// A cluster that goes on from the folder's checkpoint to its end, or to a step at which all of its tasks vanish;
+/// what went wrong with each worker.
+template <class Strategy, class Make>
+std::vector<std::string> live(const std::string& path, Strategy strategy, const Make& make, int ps, int workers,
+                              std::int64_t cut = last_step) {
+  return test::run_tasks(ps, workers, in_process{}, [&](basic_server<in_process>& here) {
+    model m(make);
+    replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+    std::int64_t position = 0;
+    saver keeper({.max_to_keep = 0, .timeout = 20s});
+    keeper.add("position", position);
+    supervised_session run(s, {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 3}, .handle_signals = false},
+                           {stop_at_step(last_step)});
+    if (here.index() > 0) position = run.global_step();
+    auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
+    while (!run.should_stop()) {
+      test::require_in_task(position == run.global_step(), "the position is that of the step");
+      if (run.global_step() == cut) return;
+      // The first batch of a run is what counts 1, also when another one begins a life.
+      const std::int64_t count = workers > 1 ? 4 + position % 3 + here.index() : 4;
+      const auto [x, words] = data_of(position++, here.index(), count);
+      step(x, words);
+    }
+    run.close(20s);
+  });
+}
+
+/// The variables of the latest checkpoint, slots among them: their names, kinds and bytes.
+std::vector<std::string> content(const std::string& path) {
+  const checkpoint_reader last(latest_checkpoint(path).value());
+  BOOST_TEST(last.step() == last_step);
+  std::vector<std::string> all;
+  for (const checkpoint_reader::record& r : last.variables()) {
+    std::string bytes(r.entry->bytes, '\0');
+    last.read(r, bytes.data());
+    all.push_back(r.entry->name + " " + r.kind + " " + bytes);
+  }
+  BOOST_TEST(all.size() >= 8u);
+  return all;
+}
+
+/// In a task: the error that `f` throws.
+template <class F>
+void require_says(error_code code, F f, const std::string& words) {
+  std::string said;
+  test::require_in_task(test::code_of(f, &said) == code && test::contains(said, words), said.c_str());
+}
+
+void all_well(const std::vector<std::string>& problems) {
+  for (const std::string& each : problems) BOOST_TEST(each == "");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_cut_again_and_again_has_the_bits_of_an_undisturbed_one) {
+  std::mt19937 random(3);
+  const auto compare = [&](const auto& make) {
+    const folder straight;
+    all_well(live(straight.path, parameter_server<synchronous>{}, make, 2, 2));
+    const std::vector<std::string> expected = content(straight.path);
+    for (int with = 0; with < 3; ++with) {  // parameter servers, all-reduce, and each in turn
+      const folder disturbed;
+      std::int64_t cut = 0;
+      for (int lives = 0; cut < last_step; ++lives) {
+        cut += 1 + static_cast<std::int64_t>(random() % 9);
+        const std::int64_t to = std::min(cut, last_step);
+        if (with == 1 || (with == 2 && lives % 2 == 1))
+          all_well(live(disturbed.path, collective{}, make, 0, 2, to == last_step ? -1 : to));
+        else
+          all_well(
+              live(disturbed.path, parameter_server<synchronous>{}, make, 1 + lives % 3, 2, to == last_step ? -1 : to));
+      }
+      BOOST_TEST((content(disturbed.path) == expected));
+    }
+  };
+  compare(by_momentum);
+  compare(by_adam);
+}
+
+namespace {
+
+/// One process, which goes on from the folder's checkpoint until `until`.
+template <class Make>
+void live_alone(const std::string& path, const Make& make, std::int64_t until) {
+  model m(make);
+  session s(m.g, {.threads = 1});
+  std::int64_t position = 0;
+  saver keeper({.max_to_keep = 0});
+  keeper.add("position", position);
+  supervised_session run(s, {.checkpoints = saved_in(path, keeper, s)}, {stop_at_step(until)});
+  auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
+  while (!run.should_stop()) {
+    const auto [x, words] = data_of(position++, 0);
+    step(x, words);
+  }
+  run.close(20s);
+}
+
+std::vector<std::string> without(const std::string& name, std::vector<std::string> all) {
+  std::erase_if(all, [&](const std::string& each) { return each.rfind(name + " ", 0) == 0; });
+  return all;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_worker_with_scheduled_rates_has_the_bits_of_one_process_and_either_goes_on_from_the_other) {
+  const auto compare = [](const auto& make) {
+    const folder alone, served, reduced, mixed;
+    live_alone(alone.path, make, last_step);
+    all_well(live(served.path, parameter_server<synchronous>{}, make, 2, 1));
+    all_well(live(reduced.path, collective{}, make, 0, 1));
+    live_alone(mixed.path, make, 4);
+    all_well(live(mixed.path, parameter_server<synchronous>{}, make, 3, 1, 8));
+    live_alone(mixed.path, make, 13);
+    all_well(live(mixed.path, parameter_server<asynchronous>{}, make, 1, 1, 17));
+    live_alone(mixed.path, make, last_step);
+    // What a worker has added to an average is not what it has become.
+    const std::vector<std::string> expected = without("average", content(alone.path));
+    BOOST_TEST((without("average", content(served.path)) == expected));
+    BOOST_TEST((without("average", content(reduced.path)) == expected));
+    BOOST_TEST((without("average", content(mixed.path)) == expected));
+  };
+  compare(by_momentum);
+  compare(by_adam);
+}
+
+BOOST_AUTO_TEST_CASE(a_hyperparameter_that_is_no_schedule_does_not_travel) {
+  const in_process network;
+  basic_server<in_process> here(test::local_cluster(1, 1, network), "worker", 0, {}, network);
+  const auto refuse = [&](const auto& make) {
+    const model m(make);
+    BOOST_CHECK_EXCEPTION(replicated_session(m.g, here, parameter_server<synchronous>{}), error,
+                          test::says(error_code::unimplemented, "a schedule that goes by global_step(g)"));
+  };
+  refuse([](const auto& loss, const auto& step) {
+    return adam{.learning_rate = exponential_decay(0.05, step, 10, 0.5) * 2.0}.minimize(loss);
+  });
+  refuse([](const auto& loss, const auto& step) {
+    return adam{.learning_rate = exponential_decay(0.05, step + 1, 10, 0.5)}.minimize(loss);
+  });
+}
+
+namespace {
+
+/// Each update takes 1 from each of its elements: their values tell how many there have been.
+struct counted {
+  graph g{2};
+  variable_node<float, dims<64>> first = variable<float, dims<64>>(g, "first", init::zeros{});
+  variable_node<float, dims<32>> second = variable<float, dims<32>>(g, "second", init::zeros{});
+  effect train = gradient_descent{.learning_rate = 1}.minimize(sum(first) + sum(second));
+};
+
+/// What the checkpoint says of the first server's variable and of the other's.
+std::pair<float, float> counts_of(const std::string& path, std::int64_t& step) {
+  counted m;
+  session s(m.g);
+  saver keeper;
+  step = keeper.restore(s, latest_checkpoint(path).value()).step;
+  return {-s.get(m.first)(7), -s.get(m.second)(7)};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_run_counts_each_update_once_and_ends_with_those_of_all) {
+  const folder kept;
+  for (const std::int64_t until : {40, 80, 120}) {
+    all_well(test::run_tasks(2, 3, in_process{}, [&](basic_server<in_process>& here) {
+      const counted m;
+      replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+      saver keeper({.timeout = 20s});
+      // Others go on for some steps when the chief is at its end; in the first two lives all vanish some steps later.
+      supervised_session run(
+          s, {.checkpoints = saved_in(kept.path, keeper, s), .save = {.steps = 7}, .handle_signals = false},
+          {stop_at_step(here.is_chief() && until == 120 ? until - 20 : until)});
+      if (here.is_chief())
+        test::require_in_task((until == 40) == (run.restored_step() < 0), "the chief knows whether it goes on");
+      auto step = run.prepare(fetch(m.train));
+      while (!run.should_stop()) step();
+      if (until == 120) run.close(20s);
+    }));
+    std::int64_t step = 0;
+    const auto [first, second] = counts_of(kept.path, step);
+    BOOST_TEST(first == static_cast<float>(step));
+    if (until == 120) {
+      BOOST_TEST(step >= 120);
+      // Two servers are not cut at the same update; from there on each has had all.
+      BOOST_TEST(std::abs(second - first) <= 2 * 3);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_or_truncated_file_is_said_and_the_checkpoint_before_it_serves) {
+  for (const bool truncated : {false, true})
+    for (const int ps : {2, 0}) {
+      const folder kept;
+      const auto go_on = [&](std::int64_t cut) {
+        return ps > 0 ? live(kept.path, parameter_server<synchronous>{}, by_momentum, ps, 2, cut)
+                      : live(kept.path, collective{}, by_momentum, ps, 2, cut);
+      };
+      all_well(go_on(7));
+      const std::string latest = latest_checkpoint(kept.path).value();
+      BOOST_TEST(test::contains(latest, "-6"));
+      for (const auto& file : std::filesystem::directory_iterator(latest)) {
+        if (!test::contains(file.path(), "-of-")) continue;
+        if (truncated) {
+          std::filesystem::resize_file(file.path(), file.file_size() - 1);
+          continue;
+        }
+        std::fstream damage(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+        damage.seekp(static_cast<std::streamoff>(file.file_size()) - 9);
+        damage.put('?');
+      }
+      const std::vector<std::string> problems = go_on(-1);
+      CHECK_SAYS(problems[0], truncated ? "it has another size, so it is cut off" : "have another checksum");
+      CHECK_SAYS(problems[1], "/job:worker/task:0");
+      CHECK_SAYS(problems[1], truncated ? "it is cut off" : "have another checksum");
+      std::filesystem::remove_all(latest);
+      BOOST_TEST(test::contains(latest_checkpoint(kept.path).value(), "-3"));
+      all_well(go_on(-1));
+      const folder straight;
+      all_well(live(straight.path, parameter_server<synchronous>{}, by_momentum, 1, 2));
+      BOOST_TEST((content(kept.path) == content(straight.path)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_dies_while_it_saves_leaves_the_checkpoint_before) {
+  const folder kept;
+  const in_process network;
+  const auto cluster = test::local_cluster(2, 1, network);
+  basic_server<in_process> first(cluster, "ps", 0, {}, network), second(cluster, "ps", 1, {}, network);
+  std::thread serves([&] { first.join(20s, 60s); }), dies([&] { second.join(20s, 60s); });
+  std::string said;
+  try {
+    basic_server<in_process> here(cluster, "worker", 0, {}, network);
+    const counted m;
+    replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+    saver keeper({.timeout = 20s});
+    supervised_session run(s, {.checkpoints = saved_in(kept.path, keeper, s), .save = {.steps = 2}},
+                           {stop_at_step(20), call_every({.steps = 5}, [&](run_control& now, const step_report&) {
+                              second.stop();
+                              said = test::failure(error_code::unavailable, [&] { now.save_checkpoint(); });
+                              now.request_stop("a server has died");
+                            })});
+    auto step = run.prepare(fetch(m.train));
+    while (!run.should_stop()) step();
+    here.stop();
+  } catch (const error& e) {
+    BOOST_ERROR(e.what());
+  }
+  serves.join();
+  dies.join();
+  CHECK_SAYS(said, "save: /job:ps/task:1 has left the cluster");
+  std::int64_t step = 0;
+  BOOST_TEST((counts_of(kept.path, step) == std::pair(4.0f, 4.0f)));
+  BOOST_TEST(step == 4);
+  BOOST_TEST(list_checkpoints(kept.path).size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_the_chief_with_a_checkpoint_and_the_others_go_on) {
+  const folder kept;
+  std::atomic<bool> chief_is_gone{false};
+  all_well(test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
+    const bool is_chief = here.is_chief();
+    const counted m;
+    replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+    saver keeper({.timeout = 20s});
+    supervised_session run(s, {.checkpoints = saved_in(kept.path, keeper, s), .handle_signals = is_chief},
+                           {stop_at_step(30)});
+    auto step = run.prepare(fetch(m.train));
+    while (!run.should_stop()) {
+      step();
+      if (is_chief && run.global_step() == 5) ::raise(SIGTERM);
+      if (!is_chief && run.global_step() == 7)
+        while (!chief_is_gone) std::this_thread::sleep_for(1ms);
+    }
+    run.close(20s);
+    test::require_in_task(run.global_step() == (is_chief ? run.global_step() : 30), "the other one makes all steps");
+    if (is_chief) {
+      test::require_in_task(run.stop_reason() == "SIGTERM", "the signal is the reason");
+      chief_is_gone = true;
+    }
+  }));
+  std::int64_t step = 0;
+  BOOST_TEST((counts_of(kept.path, step) == std::pair(5.0f, 5.0f)));
+  BOOST_TEST(step == 5);
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {
+  // A worker that trains before the chief has restored.
+  std::atomic<bool> trained{false};
+  const folder kept;
+  std::vector<std::string> problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {
+    const counted m;
+    replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+    saver keeper;
+    if (here.is_chief()) {
+      while (!trained) std::this_thread::sleep_for(1ms);
+      supervised_session run(s, {.checkpoints = saved_in(kept.path, keeper, s), .handle_signals = false});
+      return;
+    }
+    s.prepare(fetch(m.train))();
+    trained = true;
+    s.finish(20s);
+  });
+  CHECK_SAYS(problems[0], "a worker trains already");
+  BOOST_TEST(problems[1] == "");
+
+  // The others wait for the chief, with a deadline, and hear of its end.
+  problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {
+    const counted m;
+    replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+    if (here.is_chief()) return std::this_thread::sleep_for(200ms);
+    const auto nothing = [] { return std::optional<cluster_state>(); };
+    require_says(
+        error_code::deadline_exceeded, [&] { s.restore(nothing, 30ms); }, "has not restored a checkpoint in time");
+    s.restore(nothing, 20s);
+  });
+  BOOST_TEST(problems[0] == "");
+  CHECK_SAYS(problems[1], "the chief, /job:worker/task:0, has left the cluster, before it restored its checkpoint");
+}
+
+BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
+  std::atomic<bool> over{false};
+  const std::vector<std::string> problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {
+    const std::vector<parameter_spec> variables{{"w", element_type::float32, 3, 0, {"momentum", {1.0, 0.0}}}};
+    std::vector<float> w(3, 5), gradient(3, 1);
+    const mutable_bytes out = std::as_writable_bytes(std::span(w));
+    const const_bytes in = std::as_bytes(std::span(w)), of_w = std::as_bytes(std::span(gradient));
+    basic_parameter_client<in_process> client(here, variables, consistency::asynchronous, 7, 20s);
+    detail::server_state state = client.room_for_state();
+    std::memset(state.slots[0].arrays.data(), 0, state.slots[0].arrays.size());
+    const auto restore = [&] { return client.restore({&in, 1}, &state, 20s); };
+    if (!here.is_chief()) {
+      require_says(error_code::invalid_argument, restore, "is not the chief");
+      while (!over) std::this_thread::sleep_for(1ms);
+      return client.done(20s);
+    }
+    state.cluster = {40, -1, 0, {here.incarnation()}, {-2}};
+    require_says(error_code::invalid_argument, restore, "malformed");
+    state.cluster.newest[0] = 17;
+    test::require_in_task(restore(), "the checkpoint is taken");
+    test::require_in_task(!restore(), "and no other one");
+    test::require_in_task(client.first_step() == 18, "the next update is a new one");
+    bool is_known = true;
+    for (const std::int64_t step : {3, 17, 18, 18}) {
+      if (step == 18) is_known = w[0] == 4;
+      client.push_pull(step, {&of_w, 1}, {&out, 1}, 20s);
+      test::require_in_task(client.was_duplicate() == is_known, "each is applied once");
+    }
+    test::require_in_task(w[0] == 4 && client.global_step() == 41, "one update was made");
+    over = true;
+    client.done(20s);
+  });
+  all_well(problems);
+}
