@@ -87,11 +87,10 @@ template <class C, class X>
 constexpr auto find_enqueue_mistake() {
   using T = component_type<C>;
   if constexpr (std::is_arithmetic_v<X> || is_storage_type<X>)
-    return first_mistake<assigned_extents_differ<dims<>, component_dims<C>>,
-                         element_types_differ<std::conditional_t<std::is_integral_v<X> || std::is_floating_point_v<T> ||
-                                                                     is_storage_type<T>,
-                                                                 T, X>,
-                                              T>>{};
+    return first_mistake<
+        assigned_extents_differ<dims<>, component_dims<C>>,
+        element_types_differ<
+            std::conditional_t<std::is_integral_v<X> || std::is_floating_point_v<T> || is_storage_type<T>, T, X>, T>>{};
   else if constexpr (Expression<X>)
     return std::conditional_t<X::symbolic, value_needs_a_session<dims_t<X>>,
                               assignment_mistake<value_t<X>, dims_t<X>, T, component_dims<C>>>{};
@@ -180,7 +179,8 @@ inline void copy_padded(std::byte* to, const shape& larger, const std::byte* fro
   const std::size_t count = static_cast<std::size_t>(own[run]) * bytes;
   for (;;) {
     std::size_t offset = 0;
-    for (std::size_t a = 0; a < own.rank; ++a) offset = offset * static_cast<std::size_t>(larger[a]) + static_cast<std::size_t>(at[a]);
+    for (std::size_t a = 0; a < own.rank; ++a)
+      offset = offset * static_cast<std::size_t>(larger[a]) + static_cast<std::size_t>(at[a]);
     __builtin_memcpy(to + offset * bytes, from, count);
     from += count;
     std::size_t a = run;

@@ -16,7 +16,8 @@ namespace weft::detail {
 /// Who may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the queues beside
 /// it). Those that wait to put something in stand in one line, those that wait to take something out in another, and in
 /// each line only the first one is served, with as many elements as there are. A thread that changes what others wait
-/// for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and no wake-up is lost.
+/// for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and no wake-up is
+/// lost.
 template <class Store>
 class queue_state {
  public:
@@ -26,10 +27,7 @@ class queue_state {
   /// Elements leave only while more than `min_after_dequeue` are there, until the queue is closed.
   template <class... StoreArguments>
   queue_state(std::string name, std::size_t capacity, std::size_t min_after_dequeue, const StoreArguments&... s)
-      : name_(std::move(name)),
-        capacity_(capacity),
-        min_after_dequeue_(min_after_dequeue),
-        store_(s...) {}
+      : name_(std::move(name)), capacity_(capacity), min_after_dequeue_(min_after_dequeue), store_(s...) {}
 
   /// Moves the elements in, one after the other as there is room. Throws cancelled if the queue is closed, or is closed
   /// with cancel_pending_enqueues meanwhile, and deadline_exceeded; what was put in by then stays, and is no longer in
@@ -59,9 +57,9 @@ class queue_state {
     if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
   }
 
-  /// Moves `count` elements into the array, which is empty and has room for them; with `up_to`, of a closed queue what is
-  /// left if there is any. Throws out_of_range if the queue is closed with fewer, and deadline_exceeded; all elements
-  /// are then in the queue as before.
+  /// Moves `count` elements into the array, which is empty and has room for them; with `up_to`, of a closed queue what
+  /// is left if there is any. Throws out_of_range if the queue is closed with fewer, and deadline_exceeded; all
+  /// elements are then in the queue as before.
   void dequeue(deadline until, element_array<element>& to, std::size_t count, bool up_to = false) {
     if (count == 0) return;
     std::unique_lock lock(mutex_);
@@ -70,6 +68,9 @@ class queue_state {
       if (!producers_.empty()) serve();
       return;
     }
+    if (Store::whole_batches && count > capacity_ && !closed_)
+      throw error(error_code::invalid_argument, name_,
+                  {count, " elements at once are asked for, and it holds at most ", capacity_});
     waiter w(to, count, up_to);
     // So that what is taken while it waits can be given back without new memory.
     if (count > 1 && capacity_ != unbounded) store_.reserve(std::max(capacity_, store_.size()) + count);
@@ -81,8 +82,8 @@ class queue_state {
       consumers_.remove(w);
       serve();
       throw error(error_code::deadline_exceeded, name_,
-                  {"waited for ", count, count == 1 ? " element" : " elements", " and ", taken, " came in time: ",
-                   "somebody has to enqueue, or to close the queue"});
+                  {"waited for ", count, count == 1 ? " element" : " elements", " and ", taken,
+                   " came in time: ", "somebody has to enqueue, or to close the queue"});
     }
     if (w.outcome == outcome_of_wait::insufficient)
       throw error(error_code::out_of_range, name_,
@@ -136,15 +137,14 @@ class queue_state {
   /// A call that waits, in its own frame.
   struct waiter {
     waiter(element* elements, std::size_t count) : from(elements), left(count) {}
-    waiter(element_array<element>& elements, std::size_t count, bool some)
-        : to(&elements), left(count), up_to(some) {}
+    waiter(element_array<element>& elements, std::size_t count, bool some) : to(&elements), left(count), up_to(some) {}
 
-    element* from = nullptr;                ///< what is put in next
-    element_array<element>* to = nullptr;   ///< where what is taken out goes
-    std::size_t left;                       ///< how many are still to be put in or taken out
+    element* from = nullptr;               ///< what is put in next
+    element_array<element>* to = nullptr;  ///< where what is taken out goes
+    std::size_t left;                      ///< how many are still to be put in or taken out
     bool up_to = false;
     outcome_of_wait outcome = outcome_of_wait::none;
-    std::size_t size = 0;                   ///< of the queue, when there were too few
+    std::size_t size = 0;  ///< of the queue, when there were too few
     waiter *next = nullptr, *previous = nullptr;
     std::condition_variable changed;
   };
@@ -194,6 +194,7 @@ class queue_state {
     return count > 0;
   }
   bool take(waiter& w) {
+    if (Store::whole_batches && available() < w.left) return false;
     const std::size_t count = std::min(w.left, available());
     for (std::size_t i = 0; i < count; ++i) store_.take(*w.to);
     w.left -= count;

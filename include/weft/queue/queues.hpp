@@ -87,8 +87,8 @@ class typed_queue final : public erased_queue {
     const shape each[] = {many ? without_first(values[I].extents) : values[I].extents...};
     elements rows(count);
     for (std::size_t i = 0; i < count; ++i) {
-      rows.emplace_back(row_of<Components>(reinterpret_cast<const component_type<Components>*>(values[I].data), each[I],
-                                           i)...);
+      rows.emplace_back(
+          row_of<Components>(reinterpret_cast<const component_type<Components>*>(values[I].data), each[I], i)...);
       if (i == 0) check(rows[0]);
     }
     state.enqueue(until, rows.data(), count);
@@ -183,8 +183,7 @@ class basic_queue {
   // ---- at once ----
 
   template <class... X>
-    requires(!(detail::is_symbolic<X> || ...))
-  void enqueue(deadline until, const X&... x) const {
+  requires(!(detail::is_symbolic<X> || ...)) void enqueue(deadline until, const X&... x) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
                   "enqueue: takes a deadline, and one value for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
@@ -199,8 +198,7 @@ class basic_queue {
   }
 
   template <class... X>
-    requires(!(detail::is_symbolic<X> || ...))
-  void enqueue_many(deadline until, const X&... batches) const {
+  requires(!(detail::is_symbolic<X> || ...)) void enqueue_many(deadline until, const X&... batches) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
                   "enqueue_many: takes a deadline, and one batch for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
@@ -239,11 +237,12 @@ class basic_queue {
   // ---- in each run of a step ----
 
   template <class... X>
-    requires(detail::is_symbolic<X> || ...)
-  [[nodiscard]] effect enqueue(time_limit within, const X&... x) const { return record_enqueue<false>(within, x...); }
+  requires(detail::is_symbolic<X> || ...) [[nodiscard]] effect enqueue(time_limit within, const X&... x) const {
+    return record_enqueue<false>(within, x...);
+  }
   template <class... X>
-    requires(detail::is_symbolic<X> || ...)
-  [[nodiscard]] effect enqueue_many(time_limit within, const X&... batches) const {
+  requires(detail::is_symbolic<X> || ...) [[nodiscard]] effect
+      enqueue_many(time_limit within, const X&... batches) const {
     return record_enqueue<true>(within, batches...);
   }
 
@@ -265,12 +264,12 @@ class basic_queue {
   }
 
   [[nodiscard]] auto size(graph& g) const {
-    return node<std::int64_t>(detail::record_queue_state(g, queue_, "size", queue_state_op::kind::size,
-                                                         {dtype::int64, {}}));
+    return node<std::int64_t>(
+        detail::record_queue_state(g, queue_, "size", queue_state_op::kind::size, {dtype::int64, {}}));
   }
   [[nodiscard]] auto is_closed(graph& g) const {
-    return node<bool>(detail::record_queue_state(g, queue_, "is_closed", queue_state_op::kind::is_closed,
-                                                 {dtype::boolean, {}}));
+    return node<bool>(
+        detail::record_queue_state(g, queue_, "is_closed", queue_state_op::kind::is_closed, {dtype::boolean, {}}));
   }
   [[nodiscard]] effect close(graph& g, bool cancel_pending_enqueues = false) const {
     return effect(detail::record_queue_state(
@@ -283,13 +282,15 @@ class basic_queue {
   template <class... StoreArguments>
   basic_queue(const detail::queue_kind& kind, const queue_options& options, const StoreArguments&... s) {
     detail::check_queue(kind);
-    std::string declaration = str_cat(
-        {kind.name, "<", detail::components_text<Components...>(), "> of capacity ", kind.capacity < 0 ? -1 : kind.capacity});
+    std::string declaration = str_cat({kind.name, "<", detail::components_text<Components...>(), "> of capacity ",
+                                       kind.capacity < 0 ? -1 : kind.capacity});
     if constexpr (sizeof...(StoreArguments) > 0)
       append(declaration, {", min_after_dequeue ", kind.min_after_dequeue, ", seed ", options.seed});
     const auto make = [&] {
       return std::make_shared<queue>(
-          !options.name.empty() ? options.name : options.shared_name.empty() ? kind.name : options.shared_name,
+          !options.name.empty()         ? options.name
+          : options.shared_name.empty() ? kind.name
+                                        : options.shared_name,
           declaration, kind.capacity < 0 ? decltype(queue::state)::unbounded : static_cast<std::size_t>(kind.capacity),
           static_cast<std::size_t>(kind.min_after_dequeue), s...);
     };
@@ -382,10 +383,9 @@ class basic_queue {
   template <auto Count, std::size_t... I>
   static auto bounded_nodes(symbol first, std::index_sequence<I...>) {
     const node<std::int64_t> count(first.output(sizeof...(Components)));
-    return detail::one_or_tuple(
-        bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
-                detail::batch_dims<dyn<"batch">, Components>>{
-            node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(I)), count}...);
+    return detail::one_or_tuple(bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
+                                        detail::batch_dims<dyn<"batch">, Components>>{
+        node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(I)), count}...);
   }
 
   std::shared_ptr<queue> queue_;
@@ -402,23 +402,24 @@ class basic_queue {
 ///     examples.close();
 ///
 /// `enqueue` waits while the queue is full, `enqueue_many` puts in row after row as there is room. `dequeue` waits for
-/// an element and `dequeue_many` for all of its n, which it takes as they come; `dequeue_up_to` has fewer where a closed
-/// queue has no more. Calls that wait are served in their order: none overtakes, and nobody's batch has elements of
-/// another's in it. Elements share their storage with the tensor that was enqueued until one of both is written; a batch
-/// is one copy. All functions may be called from any thread.
+/// an element and `dequeue_many` for all of its n, which it takes as they come; `dequeue_up_to` has fewer where a
+/// closed queue has no more. Calls that wait are served in their order: none overtakes, and nobody's batch has elements
+/// of another's in it. Elements share their storage with the tensor that was enqueued until one of both is written; a
+/// batch is one copy. All functions may be called from any thread.
 ///
 /// `close` means that nothing more comes: it takes its place behind the enqueues that wait, which still go through or,
-/// with `true`, are cancelled. Throws, of TensorFlow's codes: `cancelled` for an enqueue after close and a second close;
-/// `out_of_range` for a dequeue for which a closed queue has too few, which it keeps; `deadline_exceeded`, after which a
-/// dequeue has taken nothing and an enqueue_many has put in what went in; invalid_argument for extents known at run time
-/// that do not fit.
+/// with `true`, are cancelled. Throws, of TensorFlow's codes: `cancelled` for an enqueue after close and a second
+/// close; `out_of_range` for a dequeue for which a closed queue has too few, which it keeps; `deadline_exceeded`, after
+/// which a dequeue has taken nothing and an enqueue_many has put in what went in; invalid_argument for extents known at
+/// run time that do not fit.
 ///
 /// In a graph the same functions record operations, which run in each run of a step:
 ///
 ///     effect put = examples.enqueue(5s, image_node, label_node);
 ///     auto [x, y] = examples.dequeue(g, 5s);
-///     auto [xs, ys] = examples.dequeue_many<32>(g, 5s);              // or dequeue_many<dyn<"batch">>, of g.set or a feed
-///     auto [some, labels] = examples.dequeue_up_to<32>(g, 5s);       // bounded: rows that are real, of at most 32
+///     auto [xs, ys] = examples.dequeue_many<32>(g, 5s);              // or dequeue_many<dyn<"batch">>, of g.set or a
+///     feed auto [some, labels] = examples.dequeue_up_to<32>(g, 5s);       // bounded: rows that are real, of at most
+///     32
 ///
 /// The time is that which one run may wait for. Operations on queues of one step run in the order in which they were
 /// written down; each call of `dequeue` is a node of its own, never shared with an equal one, and runs if one of its
@@ -440,9 +441,9 @@ class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Co
                                                                  options, std::uint64_t{87654321}, options.seed) {}
 };
 
-/// First in, first out; batches of elements whose named extents differ are as large as the largest of them, and 0 behind
-/// each (tf.PaddingFIFOQueue): of padding_fifo_queue<tensor<float, dims<dyn<"length">, 8>>> come [batch, length, 8]. In a
-/// step the extents are the step's, and elements fit into them.
+/// First in, first out; batches of elements whose named extents differ are as large as the largest of them, and 0
+/// behind each (tf.PaddingFIFOQueue): of padding_fifo_queue<tensor<float, dims<dyn<"length">, 8>>> come [batch, length,
+/// 8]. In a step the extents are the step's, and elements fit into them.
 template <class... Components>
 class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Components...> {
  public:

@@ -60,9 +60,7 @@ struct recorded_queue final : graph_owned {
   explicit recorded_queue(std::shared_ptr<erased_queue> q) : queue(std::move(q)) {}
   const std::shared_ptr<erased_queue> queue;
 };
-inline erased_queue& queue_of(const node_def& c) {
-  return *static_cast<const recorded_queue*>(c.detail)->queue;
-}
+inline erased_queue& queue_of(const node_def& c) { return *static_cast<const recorded_queue*>(c.detail)->queue; }
 
 inline deadline deadline_of_run(std::int64_t nanoseconds) {
   return nanoseconds == INT64_MAX ? deadline::never() : deadline(std::chrono::nanoseconds(nanoseconds));
@@ -138,8 +136,8 @@ class dequeue_kernel final : public kernel {
   }
   void run(const kernel_context& f) override {
     for (std::size_t k = 0; k < results_.size(); ++k) results_[k].data = f.buffers[slots_[k]];
-    const std::size_t count = queue_.take(deadline_of_run(attributes_.time_limit), results_.data(), attributes_.many,
-                                          attributes_.up_to);
+    const std::size_t count =
+        queue_.take(deadline_of_run(attributes_.time_limit), results_.data(), attributes_.many, attributes_.up_to);
     if (attributes_.up_to)
       *reinterpret_cast<std::int64_t*>(f.buffers[slots_.back()]) = static_cast<std::int64_t>(count);
   }
@@ -158,10 +156,18 @@ class queue_state_kernel final : public kernel {
       : queue_(queue_of(p.c)), what_(a.what), to_(p.output_slots[0]) {}
   void run(const kernel_context& f) override {
     switch (what_) {
-      case queue_state_op::kind::size: *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = queue_.size(); break;
-      case queue_state_op::kind::is_closed: *reinterpret_cast<bool*>(f.buffers[to_]) = queue_.is_closed(); break;
-      case queue_state_op::kind::close: queue_.close(false); break;
-      case queue_state_op::kind::close_and_cancel: queue_.close(true); break;
+      case queue_state_op::kind::size:
+        *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = queue_.size();
+        break;
+      case queue_state_op::kind::is_closed:
+        *reinterpret_cast<bool*>(f.buffers[to_]) = queue_.is_closed();
+        break;
+      case queue_state_op::kind::close:
+        queue_.close(false);
+        break;
+      case queue_state_op::kind::close_and_cancel:
+        queue_.close(true);
+        break;
     }
   }
   std::string describe() const override { return str_cat({"state of ", queue_.name()}); }

@@ -122,6 +122,7 @@ template <class Element>
 class fifo_store {
  public:
   using element = Element;
+  static constexpr bool whole_batches = false;  // a call that waits for several takes them as they come
 
   std::size_t size() const { return elements_.size(); }
   void reserve(std::size_t elements) { elements_.reserve(elements); }
@@ -145,6 +146,7 @@ template <class Element>
 class shuffle_store {
  public:
   using element = Element;
+  static constexpr bool whole_batches = false;
 
   shuffle_store(std::uint64_t seed, std::uint64_t seed2) : seed_(seed), seed2_(seed2) {}
 
@@ -180,6 +182,7 @@ template <class Element>
 class priority_store {
  public:
   using element = Element;
+  static constexpr bool whole_batches = true;  // the first of all that are there when there are enough
 
   std::size_t size() const { return heap_.size(); }
   void reserve(std::size_t elements) { heap_.reserve(elements); }
