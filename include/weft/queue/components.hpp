@@ -150,14 +150,6 @@ shape extents_of_component(const component_value<C>& c) {
   else
     return c.extents();
 }
-template <class C>
-const component_type<C>* data_of_component(const component_value<C>& c) {
-  if constexpr (component_dims<C>::rank == 0)
-    return &c;
-  else
-    return c.data();
-}
-
 inline shape with_first(std::int64_t first, const shape& rest) {
   shape s(first);
   for (std::size_t i = 0; i < rest.rank; ++i) s.push_back(rest[i]);
@@ -169,27 +161,18 @@ inline shape without_first(const shape& all) {
   return s;
 }
 
-/// Copies an element to the beginning of a larger one, along each axis.
+/// Copies an element to the beginning of a larger one, along each axis. Both have axes, and elements.
 inline void copy_padded(std::byte* to, const shape& larger, const std::byte* from, const shape& own,
                         std::size_t bytes) {
-  if (larger == own) return static_cast<void>(__builtin_memcpy(to, from, own.elements() * bytes));
-  if (own.elements() == 0) return;
-  std::size_t run = own.rank - 1;  // the axis from which on elements lie side by side in both
-  std::int64_t at[max_rank]{};
-  const std::size_t count = static_cast<std::size_t>(own[run]) * bytes;
-  for (;;) {
-    std::size_t offset = 0;
-    for (std::size_t a = 0; a < own.rank; ++a)
-      offset = offset * static_cast<std::size_t>(larger[a]) + static_cast<std::size_t>(at[a]);
-    __builtin_memcpy(to + offset * bytes, from, count);
-    from += count;
-    std::size_t a = run;
-    while (a-- > 0)
-      if (++at[a] < own[a])
-        break;
-      else
-        at[a] = 0;
-    if (a == static_cast<std::size_t>(-1)) return;
+  const std::size_t last = own.rank - 1, run = static_cast<std::size_t>(own[last]) * bytes;
+  const std::size_t runs = own.elements() / static_cast<std::size_t>(own[last]);
+  for (std::size_t r = 0; r < runs; ++r, from += run) {
+    std::size_t left = r, offset = 0, stride = static_cast<std::size_t>(larger[last]);
+    for (std::size_t a = last; a-- > 0; stride *= static_cast<std::size_t>(larger[a])) {
+      offset += left % static_cast<std::size_t>(own[a]) * stride;
+      left /= static_cast<std::size_t>(own[a]);
+    }
+    __builtin_memcpy(to + offset * bytes, from, run);
   }
 }
 
@@ -200,9 +183,16 @@ void write_batch(const Elements& elements, std::size_t count, const shape& each,
   const std::size_t bytes = each.elements() * sizeof(T);
   for (std::size_t i = 0; i < count; ++i, to += bytes) {
     const component_value<C>& c = std::get<I>(elements[i]);
-    const shape own = extents_of_component<C>(c);
-    if (!(own == each)) __builtin_memset(to, 0, bytes);
-    copy_padded(to, each, reinterpret_cast<const std::byte*>(data_of_component<C>(c)), own, sizeof(T));
+    if constexpr (component_dims<C>::rank == 0) {
+      __builtin_memcpy(to, &c, sizeof(T));
+    } else {
+      if (component_dims<C>::is_static || c.extents() == each) {
+        __builtin_memcpy(to, c.data(), bytes);
+        continue;
+      }
+      __builtin_memset(to, 0, bytes);
+      if (c.elements() > 0) copy_padded(to, each, reinterpret_cast<const std::byte*>(c.data()), c.extents(), sizeof(T));
+    }
   }
 }
 
@@ -210,6 +200,7 @@ void write_batch(const Elements& elements, std::size_t count, const shape& each,
 template <class C, std::size_t I, class Elements>
 shape largest_extents(const Elements& elements, std::size_t count) {
   shape each = component_dims<C>::spec;
+  if (component_dims<C>::is_static) return each;
   for (std::size_t a = 0; a < each.rank; ++a)
     if (each[a] < 0) each[a] = 0;
   for (std::size_t i = 0; i < count; ++i) {

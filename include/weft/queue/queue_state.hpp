@@ -129,6 +129,10 @@ class queue_state {
     const std::lock_guard lock(mutex_);
     return closed_;
   }
+  std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return producers_.size() + consumers_.size();
+  }
   const std::string& name() const noexcept { return name_; }
 
  private:
@@ -153,6 +157,11 @@ class queue_state {
    public:
     bool empty() const { return !first_; }
     waiter* first() const { return first_; }
+    std::size_t size() const {
+      std::size_t n = 0;
+      for (const waiter* w = first_; w; w = w->next) ++n;
+      return n;
+    }
     void add(waiter& w) {
       w.previous = last_;
       (last_ ? last_->next : first_) = &w;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <weft/deadline.hpp>
+#include <weft/graph/leaves.hpp>
 #include <weft/ops/bounded.hpp>
 #include <weft/queue/components.hpp>
 #include <weft/queue/queue_state.hpp>
@@ -131,30 +132,19 @@ inline constexpr bool is_symbolic = false;
 template <Expression X>
 inline constexpr bool is_symbolic<X> = X::symbolic;
 
-/// What is wrong with a node for a component, if anything is.
-template <class C, class X>
+/// What is wrong with a node for a component, or for a batch of it, if anything is.
+template <class C, bool Many, class X>
 constexpr auto find_recorded_mistake() {
-  if constexpr (Expression<X>)
-    return assignment_mistake<value_t<X>, dims_t<X>, component_type<C>, component_dims<C>>{};
-  else
+  if constexpr (!Expression<X>)
     return enqueued_value_is_not_a_tensor<X>{};
-}
-template <class C, class X>
-constexpr auto find_recorded_batch_mistake() {
-  if constexpr (Expression<X>)
+  else if constexpr (Many)
     return first_mistake<batch_differs_from_elements<dims_t<X>, component_dims<C>>,
                          element_types_differ<value_t<X>, component_type<C>>>{};
   else
-    return enqueued_value_is_not_a_tensor<X>{};
+    return assignment_mistake<value_t<X>, dims_t<X>, component_type<C>, component_dims<C>>{};
 }
-
 template <class C, bool Many, class X>
-using recorded_mistake = decltype([] {
-  if constexpr (Many)
-    return find_recorded_batch_mistake<C, X>();
-  else
-    return find_recorded_mistake<C, X>();
-}());
+using recorded_mistake = decltype(find_recorded_mistake<C, Many, X>());
 
 template <class... X>
 auto one_or_tuple(const X&... x) {
@@ -222,7 +212,8 @@ class basic_queue {
   }
 
   auto dequeue_many(deadline until, std::int64_t n) const { return batch_of<dyn<"batch">>(until, n, false); }
-  template <std::int64_t Count>
+  template <auto Count>
+  requires std::is_integral_v<decltype(Count)>
   auto dequeue_many(deadline until) const {
     static_assert(Count >= 0, "dequeue_many: a number of elements is at least 0");
     return batch_of<Count>(until, Count, false);
@@ -231,6 +222,8 @@ class basic_queue {
 
   std::int64_t size() const { return queue_->size(); }
   bool is_closed() const { return queue_->is_closed(); }
+  /// How many calls wait, of all kinds.
+  std::size_t waiting() const { return queue_->state.waiting(); }
   void close(bool cancel_pending_enqueues = false) const { queue_->close(cancel_pending_enqueues); }
   const std::string& name() const { return queue_->name(); }
 
