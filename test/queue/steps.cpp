@@ -1,3 +1,4 @@
+#include <weft/control_flow.hpp>
 #include <weft/queue.hpp>
 
 #include <boost/test/unit_test.hpp>
@@ -50,6 +51,11 @@ BOOST_AUTO_TEST_CASE(a_step_enqueues_and_another_dequeues) {
   BOOST_CHECK_EQUAL(std::get<0>(step()), 25);
   BOOST_CHECK_EQUAL(q.size(), 0);
   BOOST_CHECK(contains(step.explain(), "dequeue from examples"));
+
+  // Numbers and tensors beside nodes.
+  auto mixed = producer.prepare(fetch(q.enqueue(long_, x, 40)), feed(x));
+  mixed(image{1, 1});
+  BOOST_CHECK_EQUAL(std::get<0>(step()), 42);
 
   // From values at once, and to them.
   q.enqueue(0s, image{1, 2}, 3);
@@ -151,7 +157,7 @@ BOOST_AUTO_TEST_CASE(batches_in_steps) {
   test::check_elements(a, {0, 0, 1, 1, 2, 2});
   test::check_elements(b, {0, 1, 2});
   test::check_elements(s.eval(scaled, with(limit, tensor<float, dims<2>>{1, 10})), {3, 3, 40, 40});
-  BOOST_CHECK(code_of([&] { s.run(fetch(xs)); }) == error_code::deadline_exceeded);
+  BOOST_CHECK(code_of([&, some_rows = xs] { s.run(fetch(some_rows)); }) == error_code::deadline_exceeded);
   BOOST_CHECK_EQUAL(q.size(), 2);
   q.close();
   const auto [real, numbers, all] = s.run(fetch(some, also, total));
@@ -160,7 +166,7 @@ BOOST_AUTO_TEST_CASE(batches_in_steps) {
   test::check_elements(numbers, {5, 6});
   BOOST_CHECK_EQUAL(all, 22);
   std::string text;
-  BOOST_CHECK(code_of([&] { s.run(fetch(some)); }, &text) == error_code::out_of_range);
+  BOOST_CHECK(code_of([&, rest = some] { s.run(fetch(rest)); }, &text) == error_code::out_of_range);
   BOOST_CHECK(contains(text, "fifo_queue_dequeue"));
 }
 
@@ -173,7 +179,7 @@ BOOST_AUTO_TEST_CASE(named_extents_of_elements_are_those_of_the_step) {
   auto batch = padding.dequeue_many<2>(g, 0s);
   session s(g);
   const auto of = [](std::int64_t n) {
-    tensor<float, dims<dyn<"length">>> x(shape(n));
+    tensor<float, dims<dyn<"length">>> x{shape(n)};
     for (std::int64_t i = 0; i < n; ++i) x(i) = float(i + 1);
     return x;
   };
@@ -195,7 +201,8 @@ BOOST_AUTO_TEST_CASE(a_close_wakes_a_step_and_a_step_closes) {
   fifo_queue<float> q(1);
   graph g;
   auto x = q.dequeue(g, time_limit::never());
-  auto [closing, closed] = std::pair{q.close(g), q.is_closed(g)};
+  const effect closing = q.close(g);
+  auto closed = q.is_closed(g);
   session s(g);
   auto waits = std::async(std::launch::async, [&] {
     graph other;

@@ -82,11 +82,14 @@ concept HasElements = requires(const X& x) {
   x.extents();
 };
 
+template <class X>
+inline constexpr bool is_component_number = std::is_arithmetic_v<X> || is_storage_type<X>;
+
 /// What is wrong with a value for a component, if anything is.
 template <class C, class X>
 constexpr auto find_enqueue_mistake() {
   using T = component_type<C>;
-  if constexpr (std::is_arithmetic_v<X> || is_storage_type<X>)
+  if constexpr (is_component_number<X>)
     return first_mistake<
         assigned_extents_differ<dims<>, component_dims<C>>,
         element_types_differ<
@@ -118,7 +121,7 @@ template <class C, class X>
 component_value<C> to_component(const X& x) {
   using T = component_type<C>;
   using D = component_dims<C>;
-  if constexpr (std::is_arithmetic_v<X>)
+  if constexpr (is_component_number<X>)
     return as_element<T>(x);
   else if constexpr (D::rank == 0 && Expression<X>)
     return static_cast<T>(tensor<T>(x));

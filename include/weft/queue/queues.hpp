@@ -136,7 +136,8 @@ inline constexpr bool is_symbolic<X> = X::symbolic;
 template <class C, bool Many, class X>
 constexpr auto find_recorded_mistake() {
   if constexpr (!Expression<X>)
-    return enqueued_value_is_not_a_tensor<X>{};
+    return std::conditional_t < Many || !is_component_number<X>, enqueued_value_is_not_a_tensor<X>, enqueue_mistake < C,
+           X >> {};
   else if constexpr (Many)
     return first_mistake<batch_differs_from_elements<dims_t<X>, component_dims<C>>,
                          element_types_differ<value_t<X>, component_type<C>>>{};
@@ -146,8 +147,17 @@ constexpr auto find_recorded_mistake() {
 template <class C, bool Many, class X>
 using recorded_mistake = decltype(find_recorded_mistake<C, Many, X>());
 
+/// A value on its way into a graph: a node, or a tensor.
+template <class C, class X>
+auto as_recorded(const X& x) {
+  if constexpr (is_component_number<X>)
+    return tensor<component_type<C>>(as_element<component_type<C>>(x));
+  else
+    return materialize(x);
+}
+
 template <class... X>
-auto one_or_tuple(const X&... x) {
+auto one_or_all(const X&... x) {
   if constexpr (sizeof...(X) == 1)
     return (x, ...);
   else
@@ -327,7 +337,7 @@ class basic_queue {
   }
   template <auto First, std::size_t... I>
   static auto batch_of(const elements& taken, std::index_sequence<I...>) {
-    return detail::one_or_tuple(component_batch<First, Components, I>(taken)...);
+    return detail::one_or_all(component_batch<First, Components, I>(taken)...);
   }
   template <auto First, class C, std::size_t I>
   static auto component_batch(const elements& taken) {
@@ -346,16 +356,20 @@ class basic_queue {
       using mistake = first_mistake<detail::recorded_mistake<Components, Many, X>...>;
       static_assert(correct<mistake>, "enqueue: a value has other extents or elements than its component");
       if constexpr (correct<mistake>) {
-        graph& g = detail::graph_around(x...);
-        node_def c;
-        c.op = &operation_of<enqueue_op>;
-        c.attributes = words_of(enqueue_op::attributes{within.nanoseconds(), Many});
-        (c.inputs.push_back(detail::enter(g, materialize(x)).id()), ...);
-        c.outputs = {{dtype::boolean, shape(0)}};
-        return effect(detail::record_queue_operation(g, queue_, "enqueue", static_cast<node_def&&>(c)));
+        return record_operands(within, Many, detail::as_recorded<Components>(x)...);
       }
     }
     return effect();
+  }
+  template <class... X>
+  effect record_operands(time_limit within, bool many, const X&... x) const {
+    graph& g = detail::graph_around(x...);
+    node_def c;
+    c.op = &operation_of<enqueue_op>;
+    c.attributes = words_of(enqueue_op::attributes{within.nanoseconds(), many});
+    (c.inputs.push_back(detail::enter(g, x).id()), ...);
+    c.outputs = {{dtype::boolean, shape(0)}};
+    return effect(detail::record_queue_operation(g, queue_, "enqueue", static_cast<node_def&&>(c)));
   }
 
   template <class... Dims>
@@ -371,12 +385,12 @@ class basic_queue {
   }
   template <class... Dims, std::size_t... I>
   static auto nodes(symbol first, std::index_sequence<I...>) {
-    return detail::one_or_tuple(node<detail::component_type<Components>, Dims>(first.output(I))...);
+    return detail::one_or_all(node<detail::component_type<Components>, Dims>(first.output(I))...);
   }
   template <auto Count, std::size_t... I>
   static auto bounded_nodes(symbol first, std::index_sequence<I...>) {
     const node<std::int64_t> count(first.output(sizeof...(Components)));
-    return detail::one_or_tuple(bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
+    return detail::one_or_all(bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
                                         detail::batch_dims<dyn<"batch">, Components>>{
         node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(I)), count}...);
   }
