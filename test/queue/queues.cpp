@@ -519,7 +519,7 @@ BOOST_AUTO_TEST_CASE(what_fails_in_a_runner_is_what_join_throws) {
   coordinator together;
   queue_runner(q, {[&] { q.enqueue(long_, 1); },
                    [&] {
-                     await_waiting(q, 1);
+                     while (q.waiting() == 0) std::this_thread::sleep_for(100us);
                      throw error(error_code::data_loss, "reader", "broken");
                    }})
       .start(together);
