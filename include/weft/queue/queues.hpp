@@ -17,6 +17,10 @@
 
 namespace weft {
 
+/// A call that may wait says for how long.
+template <class... Arguments>
+struct call_has_no_deadline : mistake<true> {};
+
 /// A priority_queue's elements begin with their priority, one std::int64_t.
 template <class First>
 struct priority_is_not_an_int64 : mistake<!std::is_same_v<detail::component_value<First>, std::int64_t>> {};
@@ -144,8 +148,13 @@ constexpr auto find_recorded_mistake() {
   else
     return assignment_mistake<value_t<X>, dims_t<X>, component_type<C>, component_dims<C>>{};
 }
-template <class C, bool Many, class X>
-using recorded_mistake = decltype(find_recorded_mistake<C, Many, X>());
+template <bool Many, class... C, class... X>
+constexpr auto find_recorded_mistakes(void (*)(C...), void (*)(X...)) {
+  if constexpr (sizeof...(C) != sizeof...(X))
+    return number_of_components_differs<sizeof...(X), sizeof...(C)>{};
+  else
+    return first_mistake<decltype(find_recorded_mistake<C, Many, X>())...>{};
+}
 
 /// A value on its way into a graph: a node, or a tensor.
 template <class C, class X>
@@ -177,7 +186,11 @@ class basic_queue {
   using stored = typename queue::stored;
   using elements = typename queue::elements;
   using all = std::index_sequence_for<Components...>;
-  static constexpr bool makes_batches = Pads || (detail::component_dims<Components>::is_static && ...);
+  using no_batch = std::conditional_t<Pads || (detail::component_dims<Components>::is_static && ...), mistake<false>,
+                                      batch_needs_known_extents<Components...>>;
+  template <bool Many, class... X>
+  using recorded_mistake = decltype(detail::find_recorded_mistakes<Many>(static_cast<void (*)(Components...)>(nullptr),
+                                                                         static_cast<void (*)(X...)>(nullptr)));
 
  public:
   // ---- at once ----
@@ -221,14 +234,32 @@ class basic_queue {
       return stored(one[0]);
   }
 
-  auto dequeue_many(deadline until, std::int64_t n) const { return batch_of<dyn<"batch">>(until, n, false); }
+  auto dequeue_many(deadline until, std::int64_t n) const {
+    static_assert(correct<no_batch>,
+                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
+    return batch_of<dyn<"batch">>(until, n, false);
+  }
   template <auto Count>
   requires std::is_integral_v<decltype(Count)>
   auto dequeue_many(deadline until) const {
     static_assert(Count >= 0, "dequeue_many: a number of elements is at least 0");
+    static_assert(correct<no_batch>,
+                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
     return batch_of<Count>(until, Count, false);
   }
-  auto dequeue_up_to(deadline until, std::int64_t n) const { return batch_of<dyn<"batch">>(until, n, true); }
+  auto dequeue_up_to(deadline until, std::int64_t n) const {
+    static_assert(correct<no_batch>,
+                  "dequeue_up_to: elements whose extents differ make a batch in a padding_fifo_queue");
+    return batch_of<dyn<"batch">>(until, n, true);
+  }
+
+  // What others write, from TensorFlow.
+  template <class Deadline = deadline>
+  auto dequeue() const {
+    static_assert(correct<call_has_no_deadline<Deadline>>,
+                  "dequeue: takes a deadline, dequeue(5s), or in a graph dequeue(g, 5s)");
+    return dequeue(deadline(std::chrono::seconds(0)));
+  }
 
   std::int64_t size() const { return queue_->size(); }
   bool is_closed() const { return queue_->is_closed(); }
@@ -240,13 +271,21 @@ class basic_queue {
   // ---- in each run of a step ----
 
   template <class... X>
-  requires(detail::is_symbolic<X> || ...) [[nodiscard]] effect enqueue(time_limit within, const X&... x) const {
-    return record_enqueue<false>(within, x...);
+  requires(detail::is_symbolic<X> || ...) effect enqueue(time_limit within, const X&... x)
+  const {
+    using mistake = recorded_mistake<false, X...>;
+    static_assert(correct<mistake>,
+                  "enqueue: takes a time limit, and for each component a value of its extents and elements");
+    if constexpr (correct<mistake>) return record_enqueue(within, false, detail::as_recorded<Components>(x)...);
+    return effect();
   }
   template <class... X>
-  requires(detail::is_symbolic<X> || ...) [[nodiscard]] effect
-      enqueue_many(time_limit within, const X&... batches) const {
-    return record_enqueue<true>(within, batches...);
+  requires(detail::is_symbolic<X> || ...) effect enqueue_many(time_limit within, const X&... batches)
+  const {
+    using mistake = recorded_mistake<true, X...>;
+    static_assert(correct<mistake>, "enqueue_many: takes a time limit, and for each component a batch of its elements");
+    if constexpr (correct<mistake>) return record_enqueue(within, true, detail::as_recorded<Components>(batches)...);
+    return effect();
   }
 
   [[nodiscard]] auto dequeue(graph& g, time_limit within) const {
@@ -255,13 +294,15 @@ class basic_queue {
   }
   template <auto Count>
   [[nodiscard]] auto dequeue_many(graph& g, time_limit within) const {
-    check_batches();
+    static_assert(correct<no_batch>,
+                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
     const symbol first = record_dequeue<detail::batch_dims<Count, Components>...>(g, within, true, false);
     return nodes<detail::batch_dims<Count, Components>...>(first, all());
   }
   template <auto Count>
   [[nodiscard]] auto dequeue_up_to(graph& g, time_limit within) const {
-    check_batches();
+    static_assert(correct<no_batch>,
+                  "dequeue_up_to: elements whose extents differ make a batch in a padding_fifo_queue");
     const symbol first = record_dequeue<detail::batch_dims<Count, Components>...>(g, within, true, true);
     return bounded_nodes<Count>(first, all());
   }
@@ -316,15 +357,8 @@ class basic_queue {
     }
   }
 
-  static void check_batches() {
-    using mistake = std::conditional_t<makes_batches, weft::mistake<false>, batch_needs_known_extents<Components...>>;
-    static_assert(correct<mistake>,
-                  "dequeue_many, dequeue_up_to: elements of extents that differ make a batch in a padding_fifo_queue");
-  }
-
   template <auto First>
   auto batch_of(deadline until, std::int64_t n, bool up_to) const {
-    check_batches();
     if (n < 0) throw error(error_code::invalid_argument, name(), {n, " elements are asked for: ask for 0 or more"});
     elements taken(static_cast<std::size_t>(n));
     queue_->state.dequeue(until, taken, static_cast<std::size_t>(n), up_to);
@@ -348,21 +382,8 @@ class basic_queue {
     return batch;
   }
 
-  template <bool Many, class... X>
-  effect record_enqueue(time_limit within, const X&... x) const {
-    static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
-                  "enqueue: takes a time limit, and one value for each component of the queue");
-    if constexpr (sizeof...(X) == sizeof...(Components)) {
-      using mistake = first_mistake<detail::recorded_mistake<Components, Many, X>...>;
-      static_assert(correct<mistake>, "enqueue: a value has other extents or elements than its component");
-      if constexpr (correct<mistake>) {
-        return record_operands(within, Many, detail::as_recorded<Components>(x)...);
-      }
-    }
-    return effect();
-  }
   template <class... X>
-  effect record_operands(time_limit within, bool many, const X&... x) const {
+  effect record_enqueue(time_limit within, bool many, const X&... x) const {
     graph& g = detail::graph_around(x...);
     node_def c;
     c.op = &operation_of<enqueue_op>;
@@ -391,7 +412,7 @@ class basic_queue {
   static auto bounded_nodes(symbol first, std::index_sequence<I...>) {
     const node<std::int64_t> count(first.output(sizeof...(Components)));
     return detail::one_or_all(bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
-                                        detail::batch_dims<dyn<"batch">, Components>>{
+                                      detail::batch_dims<dyn<"batch">, Components>>{
         node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(I)), count}...);
   }
 
