@@ -179,13 +179,13 @@ inline void copy_padded(std::byte* to, const shape& larger, const std::byte* fro
   }
 }
 
-/// Component I of `count` elements, each as large as the largest of them, in one array; the rest of which is 0.
-template <class C, std::size_t I, class Elements>
+/// Component `Index` of `count` elements, each as large as the largest of them, in one array; the rest of which is 0.
+template <class C, std::size_t Index, class Elements>
 void write_batch(const Elements& elements, std::size_t count, const shape& each, std::byte* to) {
   using T = component_type<C>;
   const std::size_t bytes = each.elements() * sizeof(T);
   for (std::size_t i = 0; i < count; ++i, to += bytes) {
-    const component_value<C>& c = std::get<I>(elements[i]);
+    const component_value<C>& c = std::get<Index>(elements[i]);
     if constexpr (component_dims<C>::rank == 0) {
       __builtin_memcpy(to, &c, sizeof(T));
     } else {
@@ -199,15 +199,15 @@ void write_batch(const Elements& elements, std::size_t count, const shape& each,
   }
 }
 
-/// The extents that hold component I of all elements.
-template <class C, std::size_t I, class Elements>
+/// The extents that hold component `Index` of all elements.
+template <class C, std::size_t Index, class Elements>
 shape largest_extents(const Elements& elements, std::size_t count) {
   shape each = component_dims<C>::spec;
   if (component_dims<C>::is_static) return each;
   for (std::size_t a = 0; a < each.rank; ++a)
     if (each[a] < 0) each[a] = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const shape own = extents_of_component<C>(std::get<I>(elements[i]));
+    const shape own = extents_of_component<C>(std::get<Index>(elements[i]));
     for (std::size_t a = 0; a < each.rank; ++a) each[a] = own[a] > each[a] ? own[a] : each[a];
   }
   return each;

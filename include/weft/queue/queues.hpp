@@ -73,39 +73,39 @@ class typed_queue final : public erased_queue {
  private:
   using all = std::index_sequence_for<Components...>;
 
-  template <std::size_t... I>
-  void check(const stored& e, std::index_sequence<I...>) const {
+  template <std::size_t... Index>
+  void check(const stored& e, std::index_sequence<Index...>) const {
     const value_info infos[] = {
-        {dtype_of<component_type<Components>>, extents_of_component<Components>(std::get<I>(e))}...};
+        {dtype_of<component_type<Components>>, extents_of_component<Components>(std::get<Index>(e))}...};
     static constexpr const char* const* names[] = {component_dims<Components>::names...};
     check_names(infos, names, sizeof...(Components), [&] { return name(); });
   }
 
-  template <std::size_t... I>
-  void put(deadline until, const operand* values, bool many, std::index_sequence<I...>) {
+  template <std::size_t... Index>
+  void put(deadline until, const operand* values, bool many, std::index_sequence<Index...>) {
     const std::size_t count = many ? static_cast<std::size_t>(values[0].extents[0]) : 1;
     for (std::size_t k = 1; many && k < sizeof...(Components); ++k)
       if (values[k].extents[0] != values[0].extents[0])
         throw error(error_code::invalid_argument, name(),
                     {"component ", k, " has ", values[k].extents[0], " elements, and component 0 has ",
                      values[0].extents[0], ": each has as many"});
-    const shape each[] = {many ? without_first(values[I].extents) : values[I].extents...};
+    const shape each[] = {many ? without_first(values[Index].extents) : values[Index].extents...};
     elements rows(count);
     for (std::size_t i = 0; i < count; ++i) {
-      rows.emplace_back(
-          row_of<Components>(reinterpret_cast<const component_type<Components>*>(values[I].data), each[I], i)...);
+      rows.emplace_back(row_of<Components>(reinterpret_cast<const component_type<Components>*>(values[Index].data),
+                                           each[Index], i)...);
       if (i == 0) check(rows[0]);
     }
     state.enqueue(until, rows.data(), count);
   }
 
-  template <std::size_t... I>
-  std::size_t take(deadline until, const result* to, bool many, bool up_to, std::index_sequence<I...>) {
-    const shape each[] = {many ? without_first(to[I].extents) : to[I].extents...};
+  template <std::size_t... Index>
+  std::size_t take(deadline until, const result* to, bool many, bool up_to, std::index_sequence<Index...>) {
+    const shape each[] = {many ? without_first(to[Index].extents) : to[Index].extents...};
     const std::size_t room = many ? static_cast<std::size_t>(to[0].extents[0]) : 1;
     elements taken(room);
     state.dequeue(until, taken, room, up_to);
-    const shape largest[] = {largest_extents<Components, I>(taken, taken.size())...};
+    const shape largest[] = {largest_extents<Components, Index>(taken, taken.size())...};
     for (std::size_t k = 0; k < sizeof...(Components); ++k)
       for (std::size_t a = 0; a < each[k].rank; ++a) {
         if (largest[k][a] == each[k][a] || (Pads && many && largest[k][a] < each[k][a])) continue;
@@ -115,13 +115,13 @@ class typed_queue final : public erased_queue {
                      ", and in the step they are ", to_string(each[k]),
                      Pads ? ": the step's are at least as large" : ": named extents have one value in a step"});
       }
-    (write<Components, I>(taken, room, each[I], to[I].data), ...);
+    (write<Components, Index>(taken, room, each[Index], to[Index].data), ...);
     return taken.size();
   }
-  template <class C, std::size_t I>
+  template <class C, std::size_t Index>
   static void write(const elements& taken, std::size_t room, const shape& each, std::byte* to) {
     const std::size_t bytes = each.elements() * sizeof(component_type<C>);
-    write_batch<C, I>(taken, taken.size(), each, to);
+    write_batch<C, Index>(taken, taken.size(), each, to);
     if (taken.size() < room) __builtin_memset(to + taken.size() * bytes, 0, (room - taken.size()) * bytes);
   }
 
@@ -369,16 +369,16 @@ class basic_queue {
       throw;
     }
   }
-  template <auto First, std::size_t... I>
-  static auto batch_of(const elements& taken, std::index_sequence<I...>) {
-    return detail::one_or_all(component_batch<First, Components, I>(taken)...);
+  template <auto First, std::size_t... Index>
+  static auto batch_of(const elements& taken, std::index_sequence<Index...>) {
+    return detail::one_or_all(component_batch<First, Components, Index>(taken)...);
   }
-  template <auto First, class C, std::size_t I>
+  template <auto First, class C, std::size_t Index>
   static auto component_batch(const elements& taken) {
-    const shape each = detail::largest_extents<C, I>(taken, taken.size());
+    const shape each = detail::largest_extents<C, Index>(taken, taken.size());
     tensor<detail::component_type<C>, detail::batch_dims<First, C>> batch(
         detail::with_first(static_cast<std::int64_t>(taken.size()), each), uninitialized{});
-    detail::write_batch<C, I>(taken, taken.size(), each, reinterpret_cast<std::byte*>(batch.data()));
+    detail::write_batch<C, Index>(taken, taken.size(), each, reinterpret_cast<std::byte*>(batch.data()));
     return batch;
   }
 
@@ -404,16 +404,17 @@ class basic_queue {
     (detail::remember_formulas<Dims>(g), ...);
     return detail::record_queue_operation(g, queue_, "dequeue", static_cast<node_def&&>(c));
   }
-  template <class... Dims, std::size_t... I>
-  static auto nodes(symbol first, std::index_sequence<I...>) {
-    return detail::one_or_all(node<detail::component_type<Components>, Dims>(first.output(I))...);
+  template <class... Dims, std::size_t... Index>
+  static auto nodes(symbol first, std::index_sequence<Index...>) {
+    return detail::one_or_all(node<detail::component_type<Components>, Dims>(first.output(Index))...);
   }
-  template <auto Count, std::size_t... I>
-  static auto bounded_nodes(symbol first, std::index_sequence<I...>) {
+  template <auto Count, std::size_t... Index>
+  static auto bounded_nodes(symbol first, std::index_sequence<Index...>) {
     const node<std::int64_t> count(first.output(sizeof...(Components)));
     return detail::one_or_all(bounded<node<detail::component_type<Components>, detail::batch_dims<Count, Components>>,
                                       detail::batch_dims<dyn<"batch">, Components>>{
-        node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(I)), count}...);
+        node<detail::component_type<Components>, detail::batch_dims<Count, Components>>(first.output(Index)),
+        count}...);
   }
 
   std::shared_ptr<queue> queue_;
