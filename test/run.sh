@@ -22,7 +22,7 @@ under_tsan=(session summary checkpoint train.supervised_session queue transport 
 # What goes through the same in every build, and lasts: --all runs it in one.
 not_under_asan='^session[.]random_graphs[.]'
 # Folders whose tests go through the same unoptimised, and have run under AddressSanitizer.
-not_after_asan=(data summary checkpoint transport distributed)
+not_after_asan=(data checkpoint transport distributed)
 
 all=${CI:+yes}
 long=
