@@ -63,7 +63,8 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
 }
 
 /// What the log has of a run that begins, or goes on: the graph, and some of the images.
-inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g, const weft::data::labelled_images<784>& images) {
+inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g,
+                      const weft::data::labelled_images<784>& images) {
   log.begin(step, g);
   if (log) log.images("images", std::get<0>(*images.batches(3).begin()), step);
 }

@@ -105,8 +105,8 @@ double test_accuracy(session& s, const lenet& model, const data::labelled_images
   return right / static_cast<double>(images.size());
 }
 
-void train(session& s, const lenet& model, const effect& by, const data::labelled_images<784>& images, std::int64_t epochs,
-           std::uint64_t seed) {
+void train(session& s, const lenet& model, const effect& by, const data::labelled_images<784>& images,
+           std::int64_t epochs, std::uint64_t seed) {
   auto step = s.prepare(fetch(by), feed(model.images, model.labels));
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch)
     for (const auto& [x, y] : images.shuffled(seed, static_cast<std::uint64_t>(epoch)).batches(25)) step(x, y);

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/record_reader.hpp>
-#include <weft/summary/protobuf.hpp>
+#include <weft/data/protobuf_writer.hpp>
 
 #include <string>
 #include <vector>
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_lies_under_a_right_checksum_takes_no_memory) 
 
 BOOST_AUTO_TEST_CASE(messages_have_the_bytes_of_the_encodings_specification) {
   // The examples of protobuf.dev/programming-guides/encoding.
-  protobuf_writer integer, text, outer;
+  data::protobuf_writer integer, text, outer;
   integer.add_integer(1, 150);
   BOOST_TEST(integer.bytes() == "\x08\x96\x01");
   text.add_text(2, "testing");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(messages_have_the_bytes_of_the_encodings_specification) {
   outer.add_message(3, integer);
   BOOST_TEST(outer.bytes() == "\x1a\x03\x08\x96\x01");
 
-  protobuf_writer all;
+  data::protobuf_writer all;
   const double numbers[] = {0.5, -2};
   all.add_integer(1, -2);
   all.add_number(16, 0.25);

@@ -139,8 +139,8 @@ inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t befo
 
 namespace detail {
 
-/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums in
-/// it is then no constant (TensorFlow's lib/hash/crc32c.h).
+/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums
+/// in it is then no constant (TensorFlow's lib/hash/crc32c.h).
 inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
   const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

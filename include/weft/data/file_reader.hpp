@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,8 @@
 
 namespace weft::data {
 
-/// The bytes of a file from its beginning to its end. With zlib, a gzip file is unpacked on the way.
+/// The bytes of a file from its beginning to its end. With zlib, a gzip file is unpacked on the way, and so is one of
+/// zlib's own form where the reader asks for that: its first bytes could be those of another file.
 ///
 /// Throws not_found, permission_denied or unavailable where the file cannot be read, data_loss where its compressed
 /// form is damaged, and unimplemented for a gzip file in a program built without zlib.
@@ -59,6 +61,17 @@ class file_reader {
   /// unpacked.
   std::uint64_t max_bytes() const { return packed() ? bytes_ * max_expansion : bytes_; }
 
+  /// Begins anew, and unpacks what zlib has packed (RFC 1950), as TensorFlow's records of the type ZLIB. Before it
+  /// reads a file that is not one, it throws data_loss.
+  void unpack_zlib() {
+#ifdef WEFT_HAS_ZLIB
+    std::rewind(file_);
+    inflating_ = std::make_unique<inflating>();
+#else
+    open_packed();
+#endif
+  }
+
   /// Reads up to `count` bytes, fewer only where the content ends.
   std::size_t read(void* destination, std::size_t count) {
     auto* at = static_cast<unsigned char*>(destination);
@@ -76,7 +89,42 @@ class file_reader {
   static constexpr std::uint64_t max_expansion = 1032;
 
 #ifdef WEFT_HAS_ZLIB
-  bool packed() const { return packed_ != nullptr; }
+  bool packed() const { return packed_ || inflating_; }
+
+  /// zlib's state, and what it has been given.
+  struct inflating {
+    z_stream state{};
+    bool ended = false;
+    unsigned char input[1u << 16];
+
+    inflating() {
+      if (::inflateInit(&state) != Z_OK)
+        throw error(error_code::resource_exhausted, "read", "no memory for zlib's state");
+    }
+    inflating(const inflating&) = delete;
+    inflating& operator=(const inflating&) = delete;
+    ~inflating() { ::inflateEnd(&state); }
+  };
+
+  std::size_t inflate_some(unsigned char* at, std::size_t count) {
+    z_stream& z = inflating_->state;
+    z.next_out = at;
+    z.avail_out = count < (1u << 30) ? static_cast<unsigned>(count) : 1u << 30;
+    const unsigned asked = z.avail_out;
+    while (z.avail_out == asked && !inflating_->ended) {
+      if (z.avail_in == 0) {
+        z.next_in = inflating_->input;
+        z.avail_in = static_cast<unsigned>(read_plain(inflating_->input, sizeof inflating_->input));
+        if (z.avail_in == 0) damaged("ends in the middle of its compressed data");
+      }
+      const int state = ::inflate(&z, Z_NO_FLUSH);
+      if (state == Z_STREAM_END)
+        inflating_->ended = true;
+      else if (state != Z_OK && state != Z_BUF_ERROR)
+        damaged("is damaged: its compressed data cannot be unpacked");
+    }
+    return asked - z.avail_out;
+  }
 
   void open_packed() {
     std::fclose(std::exchange(file_, nullptr));
@@ -86,6 +134,7 @@ class file_reader {
   }
 
   std::size_t read_some(unsigned char* at, std::size_t count) {
+    if (inflating_) return inflate_some(at, count);
     if (!packed_) return read_plain(at, count);
     const int got = ::gzread(packed_, at, count < (1u << 30) ? static_cast<unsigned>(count) : 1u << 30);
     int state = Z_OK;
@@ -101,6 +150,7 @@ class file_reader {
   }
 
   gzFile packed_ = nullptr;
+  std::unique_ptr<inflating> inflating_;
 #else
   bool packed() const { return false; }
 

@@ -73,6 +73,12 @@ class protobuf_reader {
     return {inner, where_, offset_ + at_ - inner.size()};
   }
 
+  /// Calls `take` for each number of a packed field.
+  template <class Take>
+  void each_packed_varint(Take take) const {
+    for (protobuf_reader m = message(); m.at_ != m.message_.size();) take(m.read_varint());
+  }
+
   /// Throws data_loss: `what` is wrong at the current field.
   [[noreturn]] void bad(const char* what) const {
     throw error(error_code::data_loss, "protobuf",

@@ -20,7 +20,7 @@ struct record_reader_options {
 };
 
 /// Reads a file of records (data/record_writer.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
-/// not:
+/// zlib or not:
 ///
 ///     data::record_reader file(path);
 ///     for (std::string record; file.next(record);) ...
@@ -53,6 +53,15 @@ class record_reader {
                    records_ > 0 ? "; what stands before it is whole" : ""});
     ++damaged_;
   }
+  /// Whether a file begins as one of zlib's and not with a record.
+  static bool is_zlib(const char* head, std::size_t size) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(head[i])); };
+    if (size < 2 || (byte(0) & 15u) != 8 || (256 * byte(0) + byte(1)) % 31 != 0) return false;
+    // The upper half of a length is 0.
+    if (size >= 8 && weft::detail::little_endian<std::uint32_t>(head + 4) == 0) return false;
+    return size < weft::detail::record_head ||
+           weft::detail::little_endian<std::uint32_t>(head + 8) != weft::detail::masked_crc32c(head, 8);
+  }
   bool read_head(char* head);
   bool read_data(std::string& record, std::uint64_t size);
 
@@ -82,7 +91,11 @@ inline bool record_reader::next(std::string& record) {
 
 /// The next length whose checksum is right; false where the file ends.
 inline bool record_reader::read_head(char* head) {
-  const std::size_t got = file_.read(head, weft::detail::record_head);
+  std::size_t got = file_.read(head, weft::detail::record_head);
+  if (offset_ == 0 && records_ == 0 && is_zlib(head, got)) {
+    file_.unpack_zlib();
+    got = file_.read(head, weft::detail::record_head);
+  }
   if (got == 0) return false;
   if (got < weft::detail::record_head) return damage("ends in its length"), false;
   for (bool passing = false;; passing = true) {

@@ -190,13 +190,13 @@ inline void event_writer::add_scalar(std::string_view tag, double value, std::in
 }
 
 inline void event_writer::add_text(std::string_view tag, std::string_view text, std::int64_t step) {
-  protobuf_writer summary;
+  data::protobuf_writer summary;
   summary.add_message(1, detail::plugin_value(std::string(tag), "text", {}, detail::text_tensor(std::string(text))));
   add_message(detail::event_field::summary, summary.bytes(), step);
 }
 
 inline void event_writer::add_session_log(session_status status, std::int64_t step, std::string_view message) {
-  protobuf_writer log;
+  data::protobuf_writer log;
   log.add_integer(1, static_cast<std::int64_t>(status));
   if (!message.empty()) log.add_text(3, message);
   add_message(detail::event_field::session_log, log.bytes(), step);
@@ -211,7 +211,7 @@ inline std::size_t event_writer::event::bytes() const {
 
 inline std::string event_writer::event::encode() const {
   if (!message.empty()) return detail::event_message(wall_time, step, field, message).bytes();
-  protobuf_writer summary;
+  data::protobuf_writer summary;
   if (more)
     for (const detail::summary_value& v : *more) detail::add_value(summary, v);
   else

@@ -12,7 +12,7 @@
 #include <weft/error.hpp>
 #include <weft/summary/histogram.hpp>
 #include <weft/summary/png.hpp>
-#include <weft/summary/protobuf.hpp>
+#include <weft/data/protobuf_writer.hpp>
 #include <weft/tensor/read_elements.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -97,7 +97,7 @@ inline std::vector<std::uint8_t> image_bytes(const std::vector<double>& pixels, 
 }
 
 /// Summary.Image of an image of [height, width, channels], or of one of a batch.
-inline protobuf_writer image_message(const summary_elements& x, std::size_t number) {
+inline data::protobuf_writer image_message(const summary_elements& x, std::size_t number) {
   const std::size_t first_axis = x.extents.rank - 3;
   const auto extent = [&](std::size_t i) { return static_cast<std::size_t>(x.extents[first_axis + i]); };
   const std::size_t height = extent(0), width = extent(1), channels = extent(2), size = height * width * channels;
@@ -108,7 +108,7 @@ inline protobuf_writer image_message(const summary_elements& x, std::size_t numb
     bytes.assign(pixels.begin(), pixels.end());
   else
     bytes = image_bytes(pixels, channels);
-  protobuf_writer m;
+  data::protobuf_writer m;
   m.add_integer(1, static_cast<std::int64_t>(height));
   m.add_integer(2, static_cast<std::int64_t>(width));
   m.add_integer(3, static_cast<std::int64_t>(channels));
@@ -117,9 +117,9 @@ inline protobuf_writer image_message(const summary_elements& x, std::size_t numb
 }
 
 /// Adds a value to a Summary: as several where it is several images.
-inline void add_value(protobuf_writer& summary, const summary_value& v) {
+inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
   const auto add = [&](const std::string& tag, std::uint32_t field, const auto& what) {
-    protobuf_writer value;
+    data::protobuf_writer value;
     value.add_text(1, tag);
     if constexpr (std::is_same_v<decltype(what), const float&>)
       value.add_number(field, what);
@@ -158,9 +158,9 @@ inline void check_image(const std::string& tag, const shape& s) {
 }
 
 /// Summary.Value of what a plugin of TensorBoard shows: the metadata name it, and hold what it wants to know.
-inline protobuf_writer plugin_value(const std::string& tag, const std::string& plugin, const std::string& content,
-                                    const protobuf_writer& tensor) {
-  protobuf_writer data, metadata, value;
+inline data::protobuf_writer plugin_value(const std::string& tag, const std::string& plugin, const std::string& content,
+                                    const data::protobuf_writer& tensor) {
+  data::protobuf_writer data, metadata, value;
   data.add_text(1, plugin);
   data.add_text(2, content);
   metadata.add_message(1, data);
@@ -171,9 +171,9 @@ inline protobuf_writer plugin_value(const std::string& tag, const std::string& p
 }
 
 /// TensorProto of a string.
-inline protobuf_writer text_tensor(const std::string& text) {
+inline data::protobuf_writer text_tensor(const std::string& text) {
   constexpr std::int64_t dt_string = 7;
-  protobuf_writer tensor, scalar;
+  data::protobuf_writer tensor, scalar;
   tensor.add_integer(1, dt_string);
   tensor.add_message(2, scalar);
   tensor.add_text(8, text);
@@ -183,8 +183,8 @@ inline protobuf_writer text_tensor(const std::string& text) {
 /// What an Event is about, beside the time and the step.
 enum class event_field : std::uint32_t { file_version = 3, graph_def = 4, summary = 5, session_log = 7 };
 
-inline protobuf_writer event_message(double wall_time, std::int64_t step, event_field field, std::string_view what) {
-  protobuf_writer event;
+inline data::protobuf_writer event_message(double wall_time, std::int64_t step, event_field field, std::string_view what) {
+  data::protobuf_writer event;
   event.add_number(1, wall_time);
   if (step != 0) event.add_integer(2, step);
   event.add_text(static_cast<std::uint32_t>(field), what);

@@ -6,7 +6,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/graph/print.hpp>
 #include <weft/summary/event_writer.hpp>
-#include <weft/summary/protobuf.hpp>
+#include <weft/data/protobuf_writer.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -33,10 +33,10 @@ inline const char* tensorflow_operation(const node_def& def) {
                                                    : def.op->name;
 }
 
-inline protobuf_writer shape_message(const graph& g, const shape& s) {
-  protobuf_writer all;
+inline data::protobuf_writer shape_message(const graph& g, const shape& s) {
+  data::protobuf_writer all;
   for (std::size_t i = 0; i < s.rank; ++i) {
-    protobuf_writer extent;
+    data::protobuf_writer extent;
     extent.add_integer(1, s[i] < 0 ? -1 : s[i]);
     if (s[i] < 0) extent.add_text(2, g.extent_name(s[i]));
     all.add_message(2, extent);
@@ -44,14 +44,14 @@ inline protobuf_writer shape_message(const graph& g, const shape& s) {
   return all;
 }
 
-inline void add_nodes(protobuf_writer& to, const graph& g, const std::string& prefix) {
+inline void add_nodes(data::protobuf_writer& to, const graph& g, const std::string& prefix) {
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
     const std::string name = prefix + n.name;
     for (const std::uint32_t b : n.def.subgraphs)
       add_nodes(to, g.subgraph_at(b).nodes, str_cat({name, "/", g.subgraph_at(b).name, "/"}));
 
-    protobuf_writer message, type, text, shapes, list;
+    data::protobuf_writer message, type, text, shapes, list;
     message.add_text(1, name);
     message.add_text(2, tensorflow_operation(n.def));
     for (const value& v : n.def.inputs)
@@ -78,7 +78,7 @@ inline void add_nodes(protobuf_writer& to, const graph& g, const std::string& pr
 
 inline std::string graph_def(const graph& g) {
   constexpr std::int64_t producer = 22;  // of TensorFlow 1.0
-  protobuf_writer all, versions;
+  data::protobuf_writer all, versions;
   detail::add_nodes(all, g, "");
   versions.add_integer(1, producer);
   all.add_message(4, versions);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include <weft/summary/protobuf.hpp>
+#include <weft/data/protobuf_writer.hpp>
 
 namespace weft {
 
@@ -32,7 +32,7 @@ class histogram {
   double not_finite() const { return not_finite_; }
 
   /// HistogramProto. Neighbouring buckets without a number are one.
-  protobuf_writer message() const {
+  data::protobuf_writer message() const {
     const auto& all = limits();
     std::vector<double> ends, counts;
     for (std::size_t i = 0; i < counts_.size(); ++i) {
@@ -44,7 +44,7 @@ class histogram {
         counts.push_back(counts_[i]);
       }
     }
-    protobuf_writer m;
+    data::protobuf_writer m;
     m.add_number(1, smallest_);
     m.add_number(2, largest_);
     m.add_number(3, count_);

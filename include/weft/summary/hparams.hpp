@@ -35,9 +35,9 @@ struct hparam {
 namespace detail {
 
 /// A Summary of one of the plugin's messages, HParamsPluginData's field of this number.
-inline std::string hyperparameters_summary(const char* tag, std::uint32_t field, const protobuf_writer& message) {
+inline std::string hyperparameters_summary(const char* tag, std::uint32_t field, const data::protobuf_writer& message) {
   constexpr std::int64_t version = 0, dt_float = 1;
-  protobuf_writer content, tensor, scalar, summary;
+  data::protobuf_writer content, tensor, scalar, summary;
   content.add_integer(1, version);
   content.add_message(field, message);
   tensor.add_integer(1, dt_float);
@@ -48,18 +48,18 @@ inline std::string hyperparameters_summary(const char* tag, std::uint32_t field,
 }
 
 /// Experiment: the columns of the page.
-inline protobuf_writer experiment_message(double time, std::initializer_list<hparam> values,
+inline data::protobuf_writer experiment_message(double time, std::initializer_list<hparam> values,
                                           std::initializer_list<std::string> metrics) {
-  protobuf_writer experiment;
+  data::protobuf_writer experiment;
   experiment.add_number(3, time);
   for (const hparam& h : values) {
-    protobuf_writer info;
+    data::protobuf_writer info;
     info.add_text(1, h.name);
     info.add_integer(4, static_cast<std::int64_t>(h.kind));
     if (h.kind == hparam::kind_type::truth) {  // without its domain the page has no boxes to filter by it
-      protobuf_writer domain;
+      data::protobuf_writer domain;
       for (const bool truth : {false, true}) {
-        protobuf_writer value;
+        data::protobuf_writer value;
         value.add_integer(4, truth);
         domain.add_message(1, value);
       }
@@ -68,7 +68,7 @@ inline protobuf_writer experiment_message(double time, std::initializer_list<hpa
     experiment.add_message(4, info);
   }
   for (const std::string& tag : metrics) {
-    protobuf_writer name, info;
+    data::protobuf_writer name, info;
     name.add_text(2, tag);
     info.add_message(1, name);
     experiment.add_message(5, info);
@@ -77,10 +77,10 @@ inline protobuf_writer experiment_message(double time, std::initializer_list<hpa
 }
 
 /// SessionStartInfo: the values of a run, as google.protobuf.Value each.
-inline protobuf_writer session_start_message(double time, std::initializer_list<hparam> values) {
-  protobuf_writer start;
+inline data::protobuf_writer session_start_message(double time, std::initializer_list<hparam> values) {
+  data::protobuf_writer start;
   for (const hparam& h : values) {
-    protobuf_writer value;
+    data::protobuf_writer value;
     if (h.kind == hparam::kind_type::number) value.add_number(2, h.number);
     if (h.kind == hparam::kind_type::text) value.add_text(3, h.text);
     if (h.kind == hparam::kind_type::truth) value.add_integer(4, h.number != 0);
@@ -106,7 +106,7 @@ inline void event_writer::add_hyperparameters(std::initializer_list<hparam> valu
 }
 
 inline void event_writer::end_hyperparameters(run_status status) {
-  protobuf_writer end;
+  data::protobuf_writer end;
   end.add_integer(1, static_cast<std::int64_t>(status));
   end.add_number(2, now());
   add_message(detail::event_field::summary,

@@ -1,17 +1,19 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <weft/config.hpp>
 
-namespace weft {
+namespace weft::data {
 
-/// Writes a message of Protocol Buffers, field by field, in their wire format (protobuf.dev/programming-guides/encoding).
-/// It knows no schema: the caller says each field's number and type.
+/// Writes a message of Protocol Buffers, field by field, in their wire format
+/// (protobuf.dev/programming-guides/encoding). It knows no schema: the caller says each field's number and type.
 class protobuf_writer {
  public:
   /// int32, int64, uint64, bool and enumerations; a negative number takes ten bytes.
@@ -42,11 +44,25 @@ class protobuf_writer {
     entry.add_message(2, message);
     add_message(field, entry);
   }
-  /// A packed `repeated double`.
-  void add_numbers(std::uint32_t field, const double* values, std::size_t count) {
+  /// A packed `repeated double`, or float.
+  template <class T>
+  requires std::is_floating_point_v<T>
+  void add_numbers(std::uint32_t field, const T* values, std::size_t count) {
+    using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
     add_key(field, length_delimited);
-    add_varint(8 * count);
-    for (std::size_t i = 0; i < count; ++i) add_fixed(std::bit_cast<std::uint64_t>(values[i]));
+    add_varint(sizeof(T) * count);
+    for (std::size_t i = 0; i < count; ++i) add_fixed(std::bit_cast<word>(values[i]));
+  }
+  /// A packed `repeated int64`, or any other integer but sint.
+  template <class T>
+  requires std::is_integral_v<T>
+  void add_integers(std::uint32_t field, const T* values, std::size_t count) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      size += (static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(values[i]) | 1)) + 6) / 7;
+    add_key(field, length_delimited);
+    add_varint(size);
+    for (std::size_t i = 0; i < count; ++i) add_varint(static_cast<std::uint64_t>(values[i]));
   }
 
   const std::string& bytes() const { return bytes_; }
@@ -67,4 +83,4 @@ class protobuf_writer {
   std::string bytes_;
 };
 
-}  // namespace weft
+}  // namespace weft::data

@@ -1,0 +1,551 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/data/dataset.hpp>
+#include <weft/data/file_reader.hpp>
+#include <weft/data/text_buffer.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/dtype.hpp>
+
+namespace weft::data {
+
+/// A column of a file, by its name in the header or by its number from 0 on.
+struct csv_column {
+  std::string name;
+  std::optional<std::size_t> number;
+  /// What is read where the field is missing; without it a missing number is an error, a missing text empty.
+  std::optional<std::string> missing;
+
+  csv_column(const char* column, std::optional<std::string> value = {}) : name(column), missing(std::move(value)) {}
+  csv_column(std::string column, std::optional<std::string> value = {})
+      : name(std::move(column)), missing(std::move(value)) {}
+  csv_column(int column, std::optional<std::string> value = {})
+      : number(static_cast<std::size_t>(column)), missing(std::move(value)) {}
+};
+
+struct csv_options {
+  /// Those that are read, in the order of the features; none: all of the file, which then has as many.
+  std::vector<csv_column> columns = {};
+  /// Whether the first row has the columns' names.
+  bool header = true;
+  char separator = ',';
+  char quote = '"';
+  /// What says, beside an empty field, that a value is missing.
+  std::vector<std::string> missing_values = {};
+  /// Of a missing value in a column that says none itself.
+  std::optional<std::string> missing = {};
+  /// A longer row is an error: one with a quote that nothing closes.
+  std::size_t max_row_bytes = std::size_t{1} << 24;
+};
+
+/// A column is read as a number or a text, columns one after the other as a tensor whose extents are numbers.
+template <class... Features>
+struct csv_features_are_not_valid;
+
+/// The rows of files of comma-separated values (RFC 4180), each a tuple of `Features`: numbers, std::string, and
+/// tensors of known extents, which take as many columns as they have elements.
+///
+///     auto rows = data::csv<tensor<float, dims<4>>, std::int32_t>(
+///         "iris.csv", {.columns = {"a", "b", "c", {"d", "0"}, "species"}});
+///
+/// Fields may be quoted, quotes doubled, and newlines stand in quotes; lines that are blank are passed over. Batches
+/// are parsed right into their tensors. Compressed files are read with zlib. Throws as file_reader does; not_found
+/// where there is no such column; invalid_argument, with the file, the line and the column, where a row has too few or
+/// too many fields, or a field is no number of its type, or missing. Numbers are rounded to the nearest.
+template <class... Features>
+dataset<Features...> csv(std::vector<std::string> paths, csv_options options = {});
+
+template <class... Features>
+dataset<Features...> csv(std::string path, csv_options options = {}) {
+  return csv<Features...>(std::vector<std::string>{std::move(path)}, std::move(options));
+}
+
+namespace detail {
+
+/// What a feature takes of a row.
+struct csv_target {
+  bool text = false;
+  dtype type = dtype::float32;
+  shape extents;
+  std::size_t columns = 1;
+};
+
+template <class F>
+struct csv_feature {
+  static constexpr bool supported = false;
+};
+template <Element T>
+struct csv_feature<T> {
+  static constexpr bool supported = true;
+  static csv_target target() { return {false, dtype_of<T>, {}, 1}; }
+};
+template <class T, class Dims>
+struct csv_feature<tensor<T, Dims>> {
+  static constexpr bool supported = Dims::is_static;
+  static csv_target target() { return {false, dtype_of<T>, Dims::spec, Dims::spec.elements()}; }
+};
+template <>
+struct csv_feature<std::string> {
+  static constexpr bool supported = true;
+  static csv_target target() { return {true, dtype::uint8, {}, 1}; }
+};
+
+/// Takes up to eight digits, which are added behind those of `digits`; returns how many. Reads eight bytes.
+WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
+  static_assert(std::endian::native == std::endian::little);
+  static constexpr std::uint64_t powers[] = {1, 10, 100, 1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  word ^= 0x3030303030303030u;  // digits are now 0 to 9
+  const std::uint64_t others = (word | (word + 0x7676767676767676u)) & 0x8080808080808080u;
+  if (others & 0x80u) return 0;
+  const auto count = others ? static_cast<unsigned>(std::countr_zero(others)) / 8 : 8u;
+  word <<= 8 * (8 - count);
+  // Pairs, then fours, then all eight of them.
+  word = word * 10 + (word >> 8);
+  const std::uint64_t mask = 0x000000ff000000ffu;
+  word = ((word & mask) * 0x000f424000000064u + ((word >> 16) & mask) * 0x0000271000000001u) >> 32;
+  digits = digits * powers[count] + (word & 0xffffffffu);
+  return count;
+}
+WEFT_INLINE const char* take_all_digits(const char* at, std::uint64_t& digits) {
+  for (unsigned count = 8; count == 8; at += count) count = take_digits(at, digits);
+  return at;
+}
+
+/// Parses a decimal number from its first character on. Returns what stands behind it, or null where it is written in a
+/// way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the first of them no part
+/// of a number.
+template <class T>
+WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
+  const bool negative = *at == '-';
+  if (negative) ++at;
+  std::uint64_t digits = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    const char* const first = at;
+    while (static_cast<unsigned char>(*at - '0') < 10) digits = 10 * digits + static_cast<unsigned char>(*at++ - '0');
+    std::ptrdiff_t count = at - first, behind = 0;
+    if (*at == '.') {
+      const char* const point = at + 1;
+      at = take_all_digits(point, digits);
+      behind = at - point;
+      count += behind;
+    }
+    static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
+                                        1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+    // Both numbers are exact in a double, hence their quotient is rounded once (Clinger 1990).
+    if (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53) || (*at | 0x20) == 'e') return nullptr;
+    const double value = static_cast<double>(digits) / powers[behind];
+    if constexpr (std::is_same_v<T, float>) {
+      // Rounded again, to a float, it is right unless it lies right between two.
+      if ((std::bit_cast<std::uint64_t>(value) & 0x1fffffffu) == 0x10000000u) return nullptr;
+    }
+    to = static_cast<T>(negative ? -value : value);
+  } else {
+    const char* const first = at;
+    at = take_all_digits(at, digits);
+    if (at == first || at - first > 18) return nullptr;
+    if (negative && std::is_unsigned_v<T> && digits > 0) return nullptr;
+    if (digits > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) return nullptr;
+    to = static_cast<T>(negative ? 0 - digits : digits);
+  }
+  return at;
+}
+
+/// Parses all of a text as a number, spaces around it left out.
+template <class T>
+bool parse_number(std::string_view text, T& to) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
+  if constexpr (std::is_same_v<T, bool>) {
+    for (const char* word : {"1", "true", "True", "TRUE"})
+      if (text == word) return to = true, true;
+    for (const char* word : {"0", "false", "False", "FALSE"})
+      if (text == word) return to = false, true;
+    return false;
+  } else if constexpr (is_storage_type<T>) {
+    float value;
+    if (!parse_number(text, value)) return false;
+    to = T(value);
+    return true;
+  } else {
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), to);
+    if (end != text.data() + text.size()) return false;
+    if (problem == std::errc()) return true;
+    if constexpr (std::is_floating_point_v<T>) {
+      // Beyond the range numbers are infinite, or 0, as everywhere else.
+      if (problem == std::errc::result_out_of_range) {
+        using wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+        wider value = std::numeric_limits<wider>::infinity();
+        if constexpr (std::is_same_v<T, float>) {
+          parse_number(text, value);
+        } else if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) {
+          value = text.find("e-") != text.npos || text.find("E-") != text.npos ? 0 : value;
+          if (text.front() == '-') value = -value;
+        }
+        to = static_cast<T>(value);
+        return true;
+      }
+    }
+    return false;
+  }
+}
+
+/// Reads rows of several files into memory.
+class csv_stream final : public stream {
+ public:
+  csv_stream(const std::vector<feature>& features, const std::vector<csv_target>& targets,
+             const std::vector<std::string>& paths, const csv_options& options)
+      : features_(features), targets_(targets), paths_(paths), options_(options) {}
+
+  bool next(element& to, const deadline&) override {
+    if (!next_row()) return false;
+    make_room(to, 0);
+    parse_row(to, 0);
+    return true;
+  }
+
+  std::optional<std::size_t> next_batch(std::size_t most, element& batch) override {
+    std::size_t count = 0;
+    for (; count < most && next_row(); ++count) {
+      if (count == 0) make_room(batch, most);
+      parse_row(batch, count);
+    }
+    if (count == 0) return 0;
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (targets_[i].text)
+        batch[i].texts.resize(count);
+      else
+        batch[i].extents[0] = static_cast<std::int64_t>(count);
+      if (targets_[i].text) batch[i].extents = shape(count);
+    }
+    return count;
+  }
+
+ private:
+  /// How a column of the file is read, and where its values go.
+  struct plan {
+    std::size_t feature = 0, offset = 0;  ///< in entries of its row
+    bool wanted = false;
+    const csv_column* column = nullptr;
+  };
+
+  /// Goes on to the next row, `row_`; false at the end of all files.
+  bool next_row() {
+    for (;;) {
+      if (!text_) {
+        if (file_ == paths_.size()) return false;
+        text_ = std::make_unique<text_buffer>(paths_[file_], options_.max_row_bytes);
+        if (options_.header) {
+          if (!next_line()) fail(error_code::invalid_argument, "has no header");
+          read_header();
+        } else {
+          plans_.clear();
+        }
+      }
+      if (next_line()) {
+        if (plans_.empty()) plan_columns(count_fields(), {});
+        return true;
+      }
+      text_.reset();
+      ++file_;
+    }
+  }
+
+  /// Goes on to the next row that is not blank: a line, or several where newlines stand in quotes.
+  bool next_line() {
+    while (text_->next(row_)) {
+      if (std::memchr(row_.data(), options_.quote, row_.size())) {
+        quoting state = quoting::none;
+        for (std::size_t seen = 0; look_at_quotes(seen, state), state == quoting::open;)
+          if (!text_->extend(row_)) fail(error_code::invalid_argument, "has a quote that is not closed");
+      }
+      if (!row_.empty() && row_.back() == '\r') row_.remove_suffix(1);
+      if (!row_.empty()) return true;
+    }
+    return false;
+  }
+
+  /// Where a row stands in a field: in quotes, behind one that may have closed them, or in no quotes.
+  enum class quoting { none, open, closed };
+
+  /// Goes on to the row's end; what was seen is not looked at again.
+  void look_at_quotes(std::size_t& seen, quoting& state) const {
+    for (; seen < row_.size(); ++seen) {
+      const bool is_quote = row_[seen] == options_.quote;
+      if (state == quoting::open) {
+        if (is_quote) state = quoting::closed;
+      } else if (is_quote && (state == quoting::closed || seen == 0 || row_[seen - 1] == options_.separator)) {
+        state = quoting::open;
+      } else {
+        state = quoting::none;
+      }
+    }
+  }
+
+  /// Takes the next field of the row, unquoted; a field that is not quoted is not copied.
+  std::string_view take_field(const char*& at, const char* end, bool& quoted) {
+    quoted = at != end && *at == options_.quote;
+    if (!quoted) {
+      const auto* const stop =
+          static_cast<const char*>(std::memchr(at, options_.separator, static_cast<std::size_t>(end - at)));
+      const std::string_view field(at, static_cast<std::size_t>((stop ? stop : end) - at));
+      at = stop ? stop + 1 : nullptr;
+      return field;
+    }
+    unquoted_.clear();
+    for (++at;; ++at) {
+      const auto* const stop =
+          static_cast<const char*>(std::memchr(at, options_.quote, static_cast<std::size_t>(end - at)));
+      if (!stop) fail(error_code::invalid_argument, "has a quote that is not closed");
+      unquoted_.append(at, stop);
+      at = stop + 1;
+      if (at == end || *at != options_.quote) break;
+      unquoted_ += options_.quote;
+    }
+    if (at != end && *at != options_.separator)
+      fail(error_code::invalid_argument, "has something between a closing quote and the separator");
+    at = at == end ? nullptr : at + 1;
+    return unquoted_;
+  }
+
+  std::size_t count_fields() {
+    std::size_t count = 0;
+    bool quoted;
+    for (const char *at = row_.data(), *end = at + row_.size(); at; ++count) take_field(at, end, quoted);
+    return count;
+  }
+
+  void read_header() {
+    std::vector<std::string> names;
+    bool quoted;
+    for (const char *at = row_.data(), *end = at + row_.size(); at;) names.emplace_back(take_field(at, end, quoted));
+    plan_columns(names.size(), names);
+    names_ = std::move(names);
+  }
+
+  void plan_columns(std::size_t count, const std::vector<std::string>& names) {
+    plans_.assign(count, {});
+    std::size_t next = 0;
+    for (std::size_t f = 0; f < targets_.size(); ++f)
+      for (std::size_t k = 0; k < targets_[f].columns; ++k, ++next) {
+        const csv_column* const column = options_.columns.empty() ? nullptr : &options_.columns[next];
+        std::size_t number = next;
+        if (column && column->number) {
+          number = *column->number;
+        } else if (column) {
+          for (number = 0; number < names.size() && names[number] != column->name;) ++number;
+          if (number == names.size())
+            fail(error_code::not_found, "has no column \"" + column->name + "\"" +
+                                            (names.empty() ? ": without a header columns have numbers" : ""));
+        }
+        if (number >= count)
+          fail(error_code::not_found, str_cat({"has no column ", number, ": there are ", count, ", counted from 0"}));
+        if (plans_[number].wanted)
+          fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
+        plans_[number] = {f, k, true, column};
+      }
+    if (options_.columns.empty() && count != next)
+      fail(error_code::invalid_argument,
+           str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
+  }
+
+  /// For a row, or `most` of them.
+  void make_room(element& to, std::size_t most) {
+    to.resize(targets_.size());
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (targets_[i].text)
+        to[i].texts.resize(most > 0 ? most : 1);
+      else
+        to[i].reserve(most > 0 ? stacked(most, targets_[i].extents) : targets_[i].extents, features_[i].entry_bytes);
+    }
+    places_.clear();
+    for (value& v : to) places_.push_back(v.bytes.data());
+  }
+
+  void parse_row(element& to, std::size_t row) {
+    const char* at = row_.data();
+    const char* const end = at + row_.size();
+    const std::size_t count = plans_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!at) fail(error_code::invalid_argument, str_cat({"has ", i, " fields where ", count, " are expected"}));
+      const plan& p = plans_[i];
+      bool quoted;
+      if (!p.wanted) {
+        take_field(at, end, quoted);
+        continue;
+      }
+      const csv_target& target = targets_[p.feature];
+      if (target.text) {
+        std::string_view field = take_field(at, end, quoted);
+        if (!quoted && is_missing(field))
+          if (const std::string* instead = instead_of(p)) field = *instead;
+        to[p.feature].texts[row].assign(field);
+        continue;
+      }
+      std::byte* const place =
+          places_[p.feature] + (row * target.columns + p.offset) * features_[p.feature].entry_bytes;
+      switch (target.type) {
+        case dtype::float32:
+          parse_field<float>(at, end, i, place);
+          break;
+        case dtype::float64:
+          parse_field<double>(at, end, i, place);
+          break;
+        case dtype::int32:
+          parse_field<std::int32_t>(at, end, i, place);
+          break;
+        case dtype::int64:
+          parse_field<std::int64_t>(at, end, i, place);
+          break;
+        case dtype::boolean:
+          parse_slowly<bool>(at, end, i, place);
+          break;
+        case dtype::int8:
+          parse_slowly<std::int8_t>(at, end, i, place);
+          break;
+        case dtype::int16:
+          parse_slowly<std::int16_t>(at, end, i, place);
+          break;
+        case dtype::uint8:
+          parse_slowly<std::uint8_t>(at, end, i, place);
+          break;
+        case dtype::uint16:
+          parse_slowly<std::uint16_t>(at, end, i, place);
+          break;
+        case dtype::uint32:
+          parse_slowly<std::uint32_t>(at, end, i, place);
+          break;
+        case dtype::uint64:
+          parse_slowly<std::uint64_t>(at, end, i, place);
+          break;
+        case dtype::float16:
+          parse_slowly<half>(at, end, i, place);
+          break;
+        case dtype::bfloat16:
+          parse_slowly<bfloat16>(at, end, i, place);
+          break;
+      }
+    }
+    if (at)
+      fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields where ", count, " are expected"}));
+  }
+
+  template <class T>
+  void parse_field(const char*& at, const char* end, std::size_t number, std::byte* to) {
+    T value;
+    // A row ends in a character that no number has: the parser needs no other bound.
+    const char* const stop = parse_decimal(at, value);
+    if (stop == nullptr || (stop != end && *stop != options_.separator)) return parse_slowly<T>(at, end, number, to);
+    std::memcpy(to, &value, sizeof value);
+    at = stop == end ? nullptr : stop + 1;
+  }
+
+  template <class T>
+  __attribute__((noinline)) void parse_slowly(const char*& at, const char* end, std::size_t number, std::byte* to) {
+    bool quoted;
+    std::string_view field = take_field(at, end, quoted);
+    if (is_missing(field)) {
+      const std::string* const instead = instead_of(plans_[number]);
+      if (!instead)
+        fail(error_code::invalid_argument, "has no value in " + column_name(number) +
+                                               ": say what a missing one is, {\"column\", \"0\"} or `missing`");
+      field = *instead;
+    }
+    T value{};
+    if (!parse_number(field, value))
+      fail(error_code::invalid_argument, "has \"" + std::string(field.substr(0, 40)) + "\" in " + column_name(number) +
+                                             " where a number of type " + name(dtype_of<T>) + " is expected");
+    std::memcpy(to, &value, sizeof value);
+  }
+
+  bool is_missing(std::string_view field) const {
+    if (field.empty()) return true;
+    for (const std::string& word : options_.missing_values)
+      if (field == word) return true;
+    return false;
+  }
+  const std::string* instead_of(const plan& p) const {
+    if (p.column && p.column->missing) return &*p.column->missing;
+    return options_.missing ? &*options_.missing : nullptr;
+  }
+  std::string column_name(std::size_t number) const {
+    return number < names_.size() ? "column \"" + names_[number] + "\"" : str_cat({"column ", number});
+  }
+
+  [[noreturn]] void fail(error_code code, const std::string& why) const {
+    throw error(code, "csv", {paths_[file_], ":", text_->line(), " ", why});
+  }
+
+  const std::vector<feature>& features_;
+  const std::vector<csv_target>& targets_;
+  const std::vector<std::string>& paths_;
+  const csv_options& options_;
+  std::size_t file_ = 0;
+  std::unique_ptr<text_buffer> text_;
+  std::string_view row_;
+  std::string unquoted_;
+  std::vector<plan> plans_;
+  std::vector<std::string> names_;
+  std::vector<std::byte*> places_;
+};
+
+class csv_stage final : public stage {
+ public:
+  csv_stage(std::vector<feature> features, std::vector<csv_target> targets, std::vector<std::string> paths,
+            csv_options options)
+      : stage(std::move(features)),
+        targets_(std::move(targets)),
+        paths_(std::move(paths)),
+        options_(std::move(options)) {
+    std::size_t columns = 0;
+    for (const csv_target& each : targets_) columns += each.columns;
+    if (!options_.columns.empty() && options_.columns.size() != columns)
+      throw error(error_code::invalid_argument, "csv",
+                  {"the features take ", columns, " columns, and ", options_.columns.size(), " are named"});
+    const char s = options_.separator;
+    if (s == options_.quote || s == '\n' || s == '\r' || s == '.' || s == '-' || s == '+' || (s >= '0' && s <= '9'))
+      throw error(error_code::invalid_argument, "csv", "the separator cannot be told from what it separates");
+  }
+
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override {
+    return std::make_unique<csv_stream>(features(), targets_, paths_, options_);
+  }
+
+ private:
+  std::vector<csv_target> targets_;
+  std::vector<std::string> paths_;
+  csv_options options_;
+};
+
+}  // namespace detail
+
+template <class... Features>
+struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::supported && ...)> {};
+
+template <class... Features>
+dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
+  static_assert(correct<csv_features_are_not_valid<Features...>>,
+                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
+  return dataset<Features...>(std::make_shared<detail::csv_stage>(
+      dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
+      std::move(paths), std::move(options)));
+}
+
+}  // namespace weft::data

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/data/stage.hpp>
+
+namespace weft::data::detail {
+
+/// What `Reader`s find in files, one file after the other. A reader is made of a path and options, and has
+/// `bool next(element&)`.
+template <class Reader, class Options>
+class file_stream final : public stream {
+ public:
+  file_stream(const std::vector<std::string>& paths, const Options& options) : paths_(paths), options_(options) {}
+
+  bool next(element& to, const deadline&) override {
+    for (;; ++file_) {
+      if (file_ == paths_.size()) return false;
+      if (!reader_) reader_ = std::make_unique<Reader>(paths_[file_], options_);
+      if (reader_->next(to)) return true;
+      reader_.reset();
+    }
+  }
+
+ private:
+  const std::vector<std::string>& paths_;
+  const Options& options_;
+  std::size_t file_ = 0;
+  std::unique_ptr<Reader> reader_;
+};
+
+template <class Reader, class Options>
+class file_stage final : public stage {
+ public:
+  file_stage(std::vector<feature> features, std::vector<std::string> paths, Options options)
+      : stage(std::move(features)), paths_(std::move(paths)), options_(std::move(options)) {}
+
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override {
+    return std::make_unique<file_stream<Reader, Options>>(paths_, options_);
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  Options options_;
+};
+
+/// Where a reader writes the only feature of an element, a text.
+inline std::string& text_of(element& e) {
+  e.resize(1);
+  e[0].texts.resize(1);
+  return e[0].texts[0];
+}
+
+}  // namespace weft::data::detail

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <weft/data/dataset.hpp>
+#include <weft/data/file_reader.hpp>
+#include <weft/data/file_stream.hpp>
+#include <weft/data/text_buffer.hpp>
+#include <weft/error.hpp>
+
+namespace weft::data {
+
+struct line_options {
+  std::size_t skip = 0;                               ///< so many lines at the beginning of each file
+  std::size_t max_line_bytes = std::size_t{1} << 24;  ///< a longer one is an error
+};
+
+namespace detail {
+
+class line_reader {
+ public:
+  line_reader(const std::string& path, const line_options& options)
+      : text_(path, options.max_line_bytes), skip_(options.skip) {}
+
+  bool next(element& to) {
+    std::string_view line;
+    for (; text_.next(line); --skip_) {
+      if (skip_ > 0) continue;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      text_of(to).assign(line);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  text_buffer text_;
+  std::size_t skip_;
+};
+
+}  // namespace detail
+
+/// The lines of text files, without their ends (tf.data.TextLineDataset). Throws as file_reader does, and
+/// invalid_argument, with the file and the line, where one is too long.
+inline dataset<std::string> lines(std::vector<std::string> paths, line_options options = {}) {
+  using stage = detail::file_stage<detail::line_reader, line_options>;
+  return dataset<std::string>(std::make_shared<stage>(dataset<std::string>::features(), std::move(paths), options));
+}
+inline dataset<std::string> lines(std::string path, line_options options = {}) {
+  return lines(std::vector<std::string>{std::move(path)}, options);
+}
+
+struct fixed_record_options {
+  std::size_t header_bytes = 0;  ///< what stands before the first record of each file,
+  std::size_t footer_bytes = 0;  ///< and behind the last
+};
+
+namespace detail {
+
+/// Records whose size the features' first says.
+template <class Record>
+class fixed_record_reader {
+ public:
+  static constexpr std::size_t bytes = Record::dims_type::spec.elements() * sizeof(typename Record::value_type);
+
+  fixed_record_reader(const std::string& path, const fixed_record_options& options)
+      : file_(path), footer_(options.footer_bytes), ahead_(footer_, char()) {
+    std::string header(options.header_bytes, '\0');
+    if (file_.read(header.data(), header.size()) != header.size() || file_.read(ahead_.data(), footer_) != footer_)
+      throw error(error_code::data_loss, "fixed_records",
+                  {path, " is shorter than its header and its footer, ", options.header_bytes + footer_, " bytes"});
+    offset_ = options.header_bytes;
+  }
+
+  bool next(element& to) {
+    // What has been read ahead may be the footer.
+    ahead_.resize(footer_ + bytes);
+    const std::size_t got = file_.read(ahead_.data() + footer_, bytes);
+    if (got == 0) return false;
+    if (got != bytes)
+      throw error(
+          error_code::data_loss, "fixed_records",
+          {file_.path(), ": the record at offset ", offset_, " has ", got, " bytes where ", bytes, " are expected"});
+    to.resize(1);
+    std::memcpy(to[0].reserve(Record::dims_type::spec, sizeof(typename Record::value_type)), ahead_.data(), bytes);
+    ahead_.erase(0, bytes);
+    offset_ += bytes;
+    return true;
+  }
+
+ private:
+  file_reader file_;
+  std::size_t footer_;
+  std::string ahead_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace detail
+
+/// A record of a fixed size is a tensor whose extents are numbers.
+template <class Record>
+struct record_has_no_fixed_size;
+
+/// The records of binary files in which all have one size (tf.data.FixedLengthRecordDataset): `Record` is a tensor of
+/// known extents, `tensor<std::uint8_t, dims<3073>>`, in the machine's byte order. Throws as file_reader does, and
+/// data_loss, with the file and the offset, where a file ends in the middle of one.
+template <class Record>
+dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_options options = {}) {
+  static_assert(correct<record_has_no_fixed_size<Record>>,
+                "fixed_records: a record is a tensor whose extents are numbers");
+  using stage = detail::file_stage<detail::fixed_record_reader<Record>, fixed_record_options>;
+  return dataset<Record>(std::make_shared<stage>(dataset<Record>::features(), std::move(paths), options));
+}
+template <class Record>
+dataset<Record> fixed_records(std::string path, fixed_record_options options = {}) {
+  return fixed_records<Record>(std::vector<std::string>{std::move(path)}, options);
+}
+
+template <class Record>
+struct record_has_no_fixed_size : mistake<true> {};
+template <class T, class Dims>
+struct record_has_no_fixed_size<tensor<T, Dims>> : mistake<!Dims::is_static || Dims::spec.elements() == 0> {};
+
+}  // namespace weft::data
