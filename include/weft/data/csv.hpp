@@ -341,8 +341,13 @@ class csv_stream final : public stream {
   }
 
   void plan_columns(std::size_t count, const std::vector<std::string>& names) {
-    plans_.assign(count, {});
     std::size_t next = 0;
+    for (const csv_target& each : targets_) next += each.columns;
+    if (options_.columns.empty() && count != next)
+      fail(error_code::invalid_argument,
+           str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
+    plans_.assign(count, {});
+    next = 0;
     for (std::size_t f = 0; f < targets_.size(); ++f)
       for (std::size_t k = 0; k < targets_[f].columns; ++k, ++next) {
         const csv_column* const column = options_.columns.empty() ? nullptr : &options_.columns[next];
@@ -361,9 +366,6 @@ class csv_stream final : public stream {
           fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
         plans_[number] = {f, k, true, column};
       }
-    if (options_.columns.empty() && count != next)
-      fail(error_code::invalid_argument,
-           str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
   }
 
   /// For a row, or `most` of them.
