@@ -4,7 +4,8 @@
 #   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N] [--quick]
 #
 # A suite is bench/SUITE.cpp or SUITE.py: without an argument it prints one JSON object a line, "peer": "weft" among its
-# keys. --peers names a folder of Python environments, `torch` (PyTorch) and `tf` (TensorFlow and JAX); --peer-programs
+# keys. --peers names a folder of Python environments, `torch` (PyTorch), `tf` (TensorFlow and JAX) and `tensorboard`
+# (pandas); --peer-programs
 # that of the programs which time them. Weft and the peers run in turn, case by case, N times over (3 unless said), since
 # machines are noisy; the table at the end has medians over the rounds, ratios, and whether the figures that are wanted
 # are reached. --quick is one round of short measurements without the slowest peers: a look, no figures to publish.
@@ -15,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -150,6 +151,15 @@ suite_queues() {
   if [[ -n $environments && -x $environments/tf/bin/python ]]; then
     measure "$environments/tf/bin/python" bench/queues_tf.py ${quick:+--seconds 0.2}
   fi
+}
+
+# Readers, from files in the system's cache, and shuffled batches from memory.
+suite_data() {
+  weft csv
+  peer tensorboard input_peers.py csv
+  weft tfrecord
+  peer tf input_peers.py tfrecord
+  weft shuffle
 }
 
 suite_planner() { weft ${quick:+--seconds 0.2}; }

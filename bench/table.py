@@ -19,7 +19,7 @@ FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False),
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # What else is measured, not what is asked for.
-FURTHER = {"us_min", "ms_min", "gflops", "GBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note",
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note",
            "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms"}
 
 
@@ -71,6 +71,9 @@ WANTED = [
     Wanted("checkpoint", lambda asked: asked["what"] == "scalar summary", unit="us", most=1),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
+    Wanted("data", lambda asked: asked["what"] == "csv", times=1.5, peer="pandas"),
+    Wanted("data", lambda asked: asked["what"] == "tfrecord", unit="s", most=1),
+    Wanted("data", lambda asked: asked["what"] == "shuffle", times=0.95, peer="plain loop"),
     Wanted("queues", lambda asked: asked["queue"] == "scalar, one thread", unit="ns", most=200),
     Wanted("planner", planned(lanes=1), unit="ms", most=150),
     Wanted("planner", planned(lanes=2), unit="ms", most=300),

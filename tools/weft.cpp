@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include <weft/data/record_reader.hpp>
+#include <weft/data/records.hpp>
 #include <weft/transport/printable.hpp>
 
 #include "event_file.hpp"
@@ -23,7 +26,8 @@ using namespace tool;
 namespace {
 
 constexpr const char* help =
-    R"(weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files
+    R"(weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files; checks files
+of records
 
 usage:
   weft inspect FILE [--no-statistics]   names, element types, extents; min, max, mean, standard deviation, NaNs
@@ -33,12 +37,14 @@ usage:
                                         what an event file has, or those of a folder and the folders in it: step, time
                                         (UTC), tag, values; --tag takes only tags that match, 'train/*'; --json: a line of
                                         JSON each
+  weft records check FILE               counts the records of a TFRecord or event file, and the damaged places; 1 if any
+  weft records repair FILE TO           writes the whole records of FILE to TO, packed if that ends in .gz
   weft --help
 
 Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, and
 checkpoints of TensorFlow's Saver, format V2, by their prefix or the .index file.
 
-Exit status: 0; 1 if files differ; 2 if something is wrong, with a message on the standard error.
+Exit status: 0; 1 if files differ or records are damaged; 2 if something is wrong, with a message on the standard error.
 )";
 
 /// What the user has to write otherwise.
@@ -361,6 +367,33 @@ int events(const arguments& a) {
   return damaged ? 2 : 0;
 }
 
+// ---- records ----
+
+int records(const arguments& a) {
+  const bool repair = !a.words.empty() && a.words[0] == "repair";
+  if (!repair && (a.words.empty() || a.words[0] != "check")) misuse("records is followed by check or repair");
+  if (a.words.size() != (repair ? 3u : 2u))
+    misuse(repair ? "records repair takes two files" : "records check takes a file");
+  data::record_reader file(a.words[1], {.skip_damaged = true});
+  std::optional<data::record_writer> out;
+  if (repair) {
+    std::error_code none;
+    if (std::filesystem::equivalent(a.words[1], a.words[2], none)) misuse("records repair writes to another file");
+    out.emplace(a.words[2], a.words[2].ends_with(".gz") ? data::compression::gzip : data::compression::none);
+  }
+  std::uint64_t bytes = 0;
+  for (std::string record; file.next(record);) {
+    bytes += record.size();
+    if (out) out->add(record);
+  }
+  if (out) out->close();
+  const std::string shown = printable(a.words[1]);
+  std::printf("%s: %llu records, %llu bytes in them, %llu damaged places\n", shown.c_str(),
+              static_cast<unsigned long long>(file.records()), static_cast<unsigned long long>(bytes),
+              static_cast<unsigned long long>(file.damaged()));
+  return file.damaged() > 0 && !repair ? 1 : 0;
+}
+
 int run(int count, char** given) {
   const std::string_view command = count > 1 ? given[1] : "";
   for (int i = 1; i < count; ++i)
@@ -369,6 +402,7 @@ int run(int count, char** given) {
   if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
   if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
+  if (command == "records") return records({count, given, {}});
   misuse(command.empty() ? "there is no command" : "there is no command " + std::string(command));
 }
 

@@ -267,6 +267,25 @@ if has.returncode == 0:
 else:
     print("NumPy and safetensors are not installed: what was converted is not read by them")
 
+# ---- records ----
+
+examples = pathlib.Path(given).parent / "data"
+for ending in ("", ".gz", ".zlib"):
+    says(run("records", "check", examples / f"examples.tfrecord{ending}"), "5 records, 635 bytes in them, 0 damaged places")
+content = bytearray((examples / "examples.tfrecord").read_bytes())
+content[200] ^= 1  # in the data of the second record
+content[-3] ^= 1   # in the checksum of the last
+(made / "damaged.tfrecord").write_bytes(content)
+says(run("records", "check", made / "damaged.tfrecord", status=1), "3 records", "2 damaged places")
+for name in ("repaired.tfrecord", "repaired.gz"):
+    says(run("records", "repair", made / "damaged.tfrecord", made / name), "3 records", "2 damaged places")
+    says(run("records", "check", made / name), "3 records", "0 damaged places")
+if (made / "repaired.gz").read_bytes()[:2] != b"\x1f\x8b":
+    faults.append("records repair: a name in .gz is not packed")
+says(run("records", "repair", made / "damaged.tfrecord", made / "damaged.tfrecord", status=2), "to another file")
+says(run("records", "check", made / "absent", status=2), "absent cannot be opened")
+says(run("records", "mend", status=2), "followed by check or repair")
+
 # ---- what TensorBoard's package writes ----
 
 write = """
@@ -308,5 +327,5 @@ if has.returncode == 0:
 else:
     print("tensorboard is not installed: no events of its own are read")
 
-print("\n".join(faults) or "weft inspects, compares, converts and shows events")
+print("\n".join(faults) or "weft inspects, compares, converts, shows events and mends records")
 sys.exit(1 if faults else 0)
