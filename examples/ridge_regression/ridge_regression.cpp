@@ -1,0 +1,9 @@
+// Ridge regression: least squares with a penalty on large coefficients, which features that are nearly alike would
+// have. In closed form, and by batch, mini-batch and stochastic gradient descent. Ends with an error where one of them
+// does not come to the closed form's coefficients: to 1e-6 for batch descent, to 0.01 for the others. `--help` lists
+// the flags.
+#include "../regression.hpp"
+
+int main(int argc, char** argv) {
+  return regression::main(argc, argv, "Fits a linear function with small coefficients to examples, in four ways", 0.1);
+}
