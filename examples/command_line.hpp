@@ -126,6 +126,7 @@ struct training_flags {
   std::string optimizer = "adam", schedule = "constant", checkpoint_dir = "", log_dir = "";
   std::int64_t batch_size = 100, epochs = 10, train_steps = 0, threads = 0, seed = 1, checkpoint_steps = 0;
   std::optional<double> learning_rate, least_accuracy;
+  double adam_rate = 0;  // what the program's own recipe takes; 0: what adam has
   bool resume = false;
   weft::progress_mode progress = weft::progress_mode::automatic;
 
@@ -151,7 +152,10 @@ struct training_flags {
   }
 
   weft::device_spec place() const { return device == "cuda" ? weft::device_spec(weft::cuda{0}) : weft::cpu{0}; }
-  double rate() const { return learning_rate ? *learning_rate : usual_rate(optimizer); }
+  double rate() const {
+    if (learning_rate) return *learning_rate;
+    return optimizer == "adam" && adam_rate > 0 ? adam_rate : usual_rate(optimizer);
+  }
   weft::every checkpoints_every() const {
     return checkpoint_steps > 0 ? weft::every{.steps = checkpoint_steps} : weft::every{.time = std::chrono::minutes(1)};
   }
@@ -159,7 +163,7 @@ struct training_flags {
   /// What the test accuracy must be: as asked for, or what is stated for the usual run, which these flags then are.
   double accuracy_to_reach(const training_flags& usual, double stated) const {
     const auto recipe = [](const training_flags& f) {
-      return std::tie(f.data_dir, f.optimizer, f.schedule, f.learning_rate, f.batch_size, f.epochs, f.train_steps);
+      return std::tuple(f.data_dir, f.optimizer, f.schedule, f.rate(), f.batch_size, f.epochs, f.train_steps);
     };
     return least_accuracy ? *least_accuracy : recipe(*this) == recipe(usual) ? stated : 0;
   }

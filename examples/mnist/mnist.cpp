@@ -25,6 +25,7 @@
 #include "../optimizers.hpp"
 #include "../supervised.hpp"
 #include "flags.hpp"
+#include "model.hpp"
 #include "report.hpp"
 
 using namespace weft;
@@ -35,41 +36,6 @@ constexpr double stated_accuracy = 0.885;
 
 using image_batch = tensor<float, dims<dyn<"batch">, 784>>;
 using label_batch = tensor<std::int32_t, dims<dyn<"batch">>>;
-
-/// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
-/// and the flag gives it its value before the variables are made.
-struct classifier {
-  graph g;
-  node<float, dims<dyn<"batch">, 784>> images;
-  node<std::int32_t, dims<dyn<"batch">>> labels;
-  node<float, dims<dyn<"batch">, 10>> logits;
-  node<float> loss, accuracy;
-  training train;
-
-  /// `place` says where variables live: on this process, or on the parameter servers. `steps`: of the whole run.
-  template <class Place>
-  classifier(const flags& f, std::int64_t steps, const Place& place)
-      : g(static_cast<std::uint64_t>(f.seed)),
-        images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
-        labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-        logits(two_layers(f.hidden_units, place)),
-        loss(mean(softmax_cross_entropy(logits, labels))),
-        accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
-
- private:
-  template <class Place>
-  node<float, dims<dyn<"batch">, 10>> two_layers(std::int64_t hidden_units, const Place& place) {
-    const device_scope on(g, place);
-    g.set(dyn<"hidden">, hidden_units);
-    auto w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-    auto b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
-    auto w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-    auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-    auto hidden = sigmoid(matmul(images, w1) + b1);
-    return let(matmul(hidden, w2) + b2);
-  }
-};
 
 /// How far a run goes and which part of the data is this process's.
 struct plan_of_run {
@@ -260,7 +226,7 @@ void work(const flags& f) {
   time.mark("reading the images");
 
   const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
-  classifier model(f, plan.steps, replica_device_setter(here.cluster()));
+  classifier model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())));
   time.mark("building the graph");
   if (f.strategy == "async") return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, time);
   if (f.strategy == "sync") return train_replica(f, plan, model, here, parameter_server<synchronous>{}, all, time);

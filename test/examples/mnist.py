@@ -105,6 +105,13 @@ with tempfile.TemporaryDirectory() as folder:
         accuracy = reached("--schedule", "constant", *(("--learning_rate", rate) if rate else ()))
         if (accuracy < 0.5) != worse:
             faults.append(f"--learning_rate {rate}: the accuracy is {accuracy}")
+    costs = {}
+    for own in ((), ("--learning_rate", "0.01")):
+        done, _ = run(*small, "--optimizer", "momentum", "--schedule", "constant", *own, "--json",
+                      os.path.join(folder, "result.json"))
+        costs[own] = result_of(os.path.join(folder, "result.json"))
+    if len({str(cost) for cost in costs.values()}) != 1:
+        faults.append(f"--optimizer momentum has not its usual rate: {costs}")
     refused(["the test accuracy is", "below 0.99"], *small, "--learning_rate", "1e-9", "--least_accuracy", "0.99")
 
 # ---- Ctrl-C on a terminal ----
