@@ -170,14 +170,14 @@ struct feature_traits<std::vector<std::string>> {
 namespace detail {
 
 /// Tensors share the element's memory; texts are moved out of an element that is not const.
-template <class... Features, class Element, std::size_t... I>
-std::tuple<Features...> typed(Element& e, std::index_sequence<I...>) {
-  return std::tuple<Features...>(feature_traits<Features>::get(e[I])...);
+template <class... Features, class Element, std::size_t... Index>
+std::tuple<Features...> typed(Element& e, std::index_sequence<Index...>) {
+  return std::tuple<Features...>(feature_traits<Features>::get(e[Index])...);
 }
-template <class... Features, std::size_t... I>
-void untyped(std::tuple<Features...>&& from, element& to, std::index_sequence<I...>) {
+template <class... Features, std::size_t... Index>
+void untyped(std::tuple<Features...>&& from, element& to, std::index_sequence<Index...>) {
   to.resize(sizeof...(Features));
-  (feature_traits<Features>::put(std::move(std::get<I>(from)), to[I]), ...);
+  (feature_traits<Features>::put(std::move(std::get<Index>(from)), to[Index]), ...);
 }
 
 }  // namespace detail
