@@ -61,16 +61,19 @@ struct feature_result<R> {
 /// The dataset whose elements a function's results are.
 template <class R>
 struct mapped {
+  using mistake = dataset_features_are_not_valid<typename feature_result<R>::type>;
   using type = dataset<typename feature_result<R>::type>;
   static auto tuple(R&& r) { return std::tuple<typename feature_result<R>::type>(std::move(r)); }
 };
 template <class... R>
 struct mapped<std::tuple<R...>> {
+  using mistake = dataset_features_are_not_valid<typename feature_result<R>::type...>;
   using type = dataset<typename feature_result<R>::type...>;
   static auto tuple(std::tuple<R...>&& r) { return std::tuple<typename feature_result<R>::type...>(std::move(r)); }
 };
 template <class A, class B>
 struct mapped<std::pair<A, B>> {
+  using mistake = dataset_features_are_not_valid<typename feature_result<A>::type, typename feature_result<B>::type>;
   using type = dataset<typename feature_result<A>::type, typename feature_result<B>::type>;
   static auto tuple(std::pair<A, B>&& r) {
     return std::tuple<typename feature_result<A>::type, typename feature_result<B>::type>(std::move(r));
@@ -274,13 +277,19 @@ class dataset {
   template <class F>
   auto mapped_by(F f, int threads) const {
     using result = detail::mapped<std::remove_cvref_t<decltype(f(position(), std::declval<value_type>()))>>;
-    using made = typename result::type;
-    return made(std::make_shared<detail::mapped_stage>(
-        stage_, made::features(),
-        [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
-          made::untyped(result::tuple(f(at, typed(from))), to);
-        },
-        threads));
+    static_assert(correct<typename result::mistake>,
+                  "map: a function returns a tensor, a number, a std::string, or a tuple of them");
+    if constexpr (correct<typename result::mistake>) {
+      using made = typename result::type;
+      return made(std::make_shared<detail::mapped_stage>(
+          stage_, made::features(),
+          [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
+            made::untyped(result::tuple(f(at, typed(from))), to);
+          },
+          threads));
+    } else {
+      return *this;
+    }
   }
 
   template <class Feature, class Number>

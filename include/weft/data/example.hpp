@@ -310,11 +310,11 @@ struct example_value<std::vector<std::string>> {
   }
 };
 
-template <class... Features, std::size_t... I>
+template <class... Features, std::size_t... Index>
 std::tuple<Features...> parse_features(std::string_view record, const std::vector<example_feature>& features,
-                                       std::index_sequence<I...>) {
+                                       std::index_sequence<Index...>) {
   const auto lists = find_features(record, features);
-  return std::tuple<Features...>(example_value<Features>::get(features[I], lists[I])...);
+  return std::tuple<Features...>(example_value<Features>::get(features[Index], lists[Index])...);
 }
 
 }  // namespace detail

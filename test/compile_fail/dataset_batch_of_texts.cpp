@@ -1,0 +1,18 @@
+// Batches of texts, which are vectors, are batched again.
+// error: batches_of_texts_have_no_batches
+// error: batches: of batches of texts there are none; make batches once
+// max-lines: 10
+#include <string>
+#include <vector>
+#include <weft/weft.hpp>
+#include <weft/data/dataset.hpp>
+using namespace weft;
+
+int main() {
+  auto texts = data::from_tensors(std::vector<std::string>{"a", "b"});
+#ifdef WEFT_SHOULD_FAIL
+  auto batches = texts.batches(2).batches(3);
+#else
+  auto batches = texts.batches(6);
+#endif
+}
