@@ -24,6 +24,21 @@
 
 namespace weft {
 
+namespace detail {
+
+/// Two digits for each byte.
+inline std::string hexadecimal(std::span<const std::byte> bytes) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte each : bytes) {
+    text += digits[std::to_integer<unsigned>(each) >> 4];
+    text += digits[std::to_integer<unsigned>(each) & 15u];
+  }
+  return text;
+}
+
+}  // namespace detail
+
 /// What the tasks of a cluster know and nobody else does. They prove it to each other, without saying it, before
 /// anything else is said: who does not know it learns nothing of the cluster and takes no part.
 class cluster_secret {
@@ -158,8 +173,8 @@ class cluster_secret {
     };
     std::array<std::byte, 40> random;
     fill_random(random);
-    const std::string text = str_cat({hexadecimal(std::span(random).first(32)), "\n"});
-    const std::string unfinished = str_cat({".", hexadecimal(std::span(random).last(8))});
+    const std::string text = str_cat({detail::hexadecimal(std::span(random).first(32)), "\n"});
+    const std::string unfinished = str_cat({".", detail::hexadecimal(std::span(random).last(8))});
     {
       const descriptor out(::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                     S_IRUSR | S_IWUSR));
@@ -202,16 +217,6 @@ class cluster_secret {
     std::string_view text(room.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
     text = text.substr(0, text.find('\n'));
     return cluster_secret(text, str_cat({"that of the file ", path}));
-  }
-
-  static std::string hexadecimal(std::span<const std::byte> bytes) {
-    constexpr const char* digits = "0123456789abcdef";
-    std::string text;
-    for (const std::byte each : bytes) {
-      text += digits[std::to_integer<unsigned>(each) >> 4];
-      text += digits[std::to_integer<unsigned>(each) & 15u];
-    }
-    return text;
   }
 
   std::string origin_;

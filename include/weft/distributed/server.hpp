@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -112,6 +113,11 @@ class basic_server {
     redial_.assign(members_.size(), Clock::now());
     thread_ = std::thread([this] { run(); });
   }
+
+  /// The same from what the environment tells: server here(cluster_spec::from_environment()).
+  template <std::same_as<task_environment> Environment>
+  explicit basic_server(const Environment& here, server_options options = {}, T network = {})
+      : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
 
   basic_server(const basic_server&) = delete;
   basic_server& operator=(const basic_server&) = delete;
