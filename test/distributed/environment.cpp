@@ -1,0 +1,462 @@
+// What launchers and schedulers say in a task's environment, and how tasks that know only their ranks meet.
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed/environment.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+using test::failure;
+
+namespace {
+
+using env_map = std::map<std::string, std::string>;
+
+/// The environment for a while: these variables, and none of those that launchers set.
+class environment {
+ public:
+  explicit environment(const env_map& set) {
+    std::vector<std::string> others;
+    for (char** each = environ; *each; ++each) {
+      const std::string name = std::string(*each).substr(0, std::string(*each).find('='));
+      for (const char* prefix : {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "OMPI_",
+                                 "PMI", "MPI_", "SLURM_", "PBS_", "WEFT_"})
+        if (name.starts_with(prefix)) others.push_back(name);
+    }
+    for (const std::string& name : others) put(name, nullptr);
+    for (const auto& [name, value] : set) put(name, value.c_str());
+  }
+  environment(const environment&) = delete;
+  ~environment() {
+    for (const auto& [name, value] : before_)
+      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+
+ private:
+  void put(const std::string& name, const char* value) {
+    const char* const old = std::getenv(name.c_str());
+    before_.try_emplace(name, old ? std::optional<std::string>(old) : std::nullopt);
+    value ? ::setenv(name.c_str(), value, 1) : ::unsetenv(name.c_str());
+  }
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+/// "ps/0 ps=...;worker=...", or what is wrong.
+std::string read(const env_map& set, environment_options options = {}) {
+  const environment only(set);
+  try {
+    const task_environment here = cluster_spec::from_environment(options);
+    BOOST_TEST(has_cluster_environment());
+    return str_cat({here.job, "/", here.index, " ", to_string(here.cluster)});
+  } catch (const error& e) {
+    BOOST_CHECK(e.code() == error_code::invalid_argument || e.code() == error_code::not_found ||
+                e.code() == error_code::failed_precondition);
+    return e.what();
+  }
+}
+
+environment_options with_ps(int ps) {
+  environment_options options;
+  options.ps = ps;
+  return options;
+}
+
+env_map plus(env_map some, const env_map& more) {
+  for (const auto& [name, value] : more) some[name] = value;
+  return some;
+}
+env_map minus(env_map some, const std::string& name) {
+  some.erase(name);
+  return some;
+}
+
+/// A folder that is gone with it.
+struct temporary_folder {
+  std::string path;
+  temporary_folder() : path((fs::temp_directory_path() / "weft-test-XXXXXX").string()) {
+    BOOST_REQUIRE(::mkdtemp(path.data()));
+  }
+  ~temporary_folder() { fs::remove_all(path); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path + "/" + name) << text;
+    return path + "/" + name;
+  }
+};
+
+}  // namespace
+
+// ---- TF_CONFIG ----
+
+// The example of TensorFlow's guide to distributed training, and those of tf.estimator.RunConfig.
+BOOST_AUTO_TEST_CASE(tf_config) {
+  BOOST_TEST(read({{"TF_CONFIG", R"({
+        "cluster": {"worker": ["host1:2222", "host2:2222", "host3:2222"], "ps": ["host4:2222", "host5:2222"]},
+        "task": {"type": "worker", "index": 1}, "environment": "cloud", "rpc_layer": "grpc"})"}}) ==
+             "worker/1 ps=host4:2222,host5:2222;worker=host1:2222,host2:2222,host3:2222");
+  // The chief is worker 0, and the others move up.
+  const std::string estimator = R"({"cluster": {"chief": ["host0:2222"], "ps": ["host1:2222", "host2:2222"],
+        "worker": ["host3:2222", "host4:2222", "host5:2222"]}, "task": )";
+  const std::string same = " ps=host1:2222,host2:2222;worker=host0:2222,host3:2222,host4:2222,host5:2222";
+  BOOST_TEST(read({{"TF_CONFIG", estimator + R"({"type": "worker", "index": 1}})"}}) == "worker/2" + same);
+  BOOST_TEST(read({{"TF_CONFIG", estimator + R"({"type": "chief", "index": 0}})"}}) == "worker/0" + same);
+  BOOST_TEST(read({{"TF_CONFIG", estimator + R"({"type": "ps", "index": "1"}})"}}) == "ps/1" + same);
+  CHECK_SAYS(read({{"TF_CONFIG", estimator + R"({"type": "evaluator", "index": 0}})"}}),
+             "makes this process the evaluator");
+  // Sparse: a map from numbers to addresses.
+  BOOST_TEST(read({{"TF_CONFIG", R"({"cluster": {"worker": {"1": "host1:1", "3": "[::1]:2"}, "ps": ["host0:1"]},
+        "task": {"type": "worker", "index": 3}})"}}) == "worker/3 ps=host0:1;worker=1@host1:1,3@[::1]:2");
+  // Before all others.
+  BOOST_TEST(read({{"TF_CONFIG", R"({"cluster": {"worker": "a:1"}, "task": {"type": "worker"}})"}, {"RANK", "x"}}) ==
+             "worker/0 worker=a:1");
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_tf_config_is_told_in_words) {
+  const auto says = [](const std::string& config, const std::string& part) {
+    const std::string text = read({{"TF_CONFIG", config}});
+    CHECK_SAYS(text, "environment: TF_CONFIG='");
+    CHECK_SAYS(text, part);
+  };
+  says("{", "TF_CONFIG is damaged at byte 1");
+  says("[]", "'{' is expected");
+  says("{}", "has no \"cluster\"");
+  says(R"({"cluster": {}})", "has no \"task\"");
+  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"index": 0}})", "has no \"type\"");
+  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "worker", "index": 0}})",
+       "has no job 'worker' in its \"cluster\"");
+  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}})", "has no task 1 in job 'ps'");
+  says(R"({"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps"}})",
+       "has no \"index\" in its \"task\", and job 'ps' has 2");
+  says(R"({"cluster": {"ps": ["a"]}, "task": {"type": "ps"}})", "'a' is not host:port");
+  says(R"({"cluster": {"ps": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps"}})", "job 'ps' is there twice");
+  says(R"({"cluster": {"ps": ["a:1", "a:1"]}, "task": {"type": "ps", "index": 0}})", "a:1 is the address of both");
+  says(R"({"cluster": {"p-s": ["a:1"]}, "task": {"type": "p-s", "index": 0}})", "a job name is a letter");
+  says(R"({"cluster": {"ps": {"-1": "a:1"}}, "task": {"type": "ps"}})", "'-1' is not the number of a task");
+  says(R"({"cluster": {"ps": {"1000000000": "a:1"}}, "task": {"type": "ps"}})", "is not the number of a task");
+  says(R"({"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}})",
+       "needs one task in job 'chief'");
+  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}} x)", "more behind the end");
+  says(std::string("{\"a\": ") + std::string(100'000, '['), "nested too deeply");
+  says("\x1b[31m", "TF_CONFIG='\\x1b[31m'");
+  std::string many = R"({"task": {"type": "ps", "index": 0}, "cluster": {"ps": [)";
+  for (int i = 0; i < 70'000; ++i) many += "\"a:1\",";
+  says(many, "there are too many tasks");
+}
+
+// ---- Slurm ----
+
+BOOST_AUTO_TEST_CASE(lists_of_hosts) {
+  const auto list = [](const std::string& text) {
+    std::string all;
+    for (const std::string& host : detail::host_list_reader::read({"LIST", text}))
+      all += (all.empty() ? "" : " ") + host;
+    return all;
+  };
+  BOOST_TEST(list("gnode[10,20,25,37]") == "gnode10 gnode20 gnode25 gnode37");
+  BOOST_TEST(list("sh04-10n05") == "sh04-10n05");
+  BOOST_TEST(list("node[01-04,7],gpu-[1-2],login.cluster") ==
+             "node01 node02 node03 node04 node7 gpu-1 gpu-2 login.cluster");
+  BOOST_TEST(list("node[098-101]") == "node098 node099 node100 node101");
+  BOOST_TEST(list("rack[1-2]n[09-10]-ib") == "rack1n09-ib rack1n10-ib rack2n09-ib rack2n10-ib");
+  const auto wrong = [&](const std::string& text, const std::string& part) {
+    const std::string said = failure(error_code::invalid_argument, [&] { list(text); });
+    CHECK_SAYS(said, "environment: LIST='");
+    CHECK_SAYS(said, part);
+  };
+  wrong("", "at character 1: a host name is expected");
+  wrong("a,,b", "at character 3: a host name is expected");
+  wrong("a,", "at character 3: a host name is expected");
+  wrong("n[1-3", "at character 2: '[' without ']'");
+  wrong("n1]", "at character 3: ']' without '['");
+  wrong("n[]", "a whole number is expected");
+  wrong("n[3-1]", "a range must ascend");
+  wrong("n[a-b]", "a whole number is expected");
+  wrong("n[1--2]", "a whole number is expected");
+  wrong("n[[1]]", "a whole number is expected");
+  wrong("n 1", "no host name has this character");
+  wrong("n[0-1000000000]", "more than 65536 hosts");
+  wrong("n[0-99999999999999999999]", "a number of at most");
+  wrong("n[0-9999][0-9999]", "more than 65536 hosts");
+  wrong("n[0-999]n[0-999]n[0-999]n[0-999]n[0-999]n[0-999]n[0-999]", "more than 65536 hosts");
+  wrong(std::string(300, 'n'), "a host name is too long");
+  wrong("n[" + std::string(300, '0') + "1-2]", "a host name is too long");
+  std::string long_list;
+  for (int i = 0; i < 70'000; ++i) long_list += "n,";
+  wrong(long_list + "n", "more than 65536 hosts");
+  wrong(std::string(2 << 20, ','), "is longer than");
+
+  const auto counts = [](const std::string& text) { return detail::read_counts({"COUNTS", text}); };
+  BOOST_TEST(counts("2(x3),1") == (std::vector<int>{2, 2, 2, 1}), boost::test_tools::per_element());
+  BOOST_TEST(counts("1(x4)") == (std::vector<int>{1, 1, 1, 1}), boost::test_tools::per_element());
+  for (const char* bad : {"", "2(x", "2(x)", "2(x3", "x", "2,,1", "-1", "2(x3)1", "99999999999999999999"})
+    CHECK_SAYS(failure(error_code::invalid_argument, [&] { counts(bad); }), "environment: COUNTS='");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { counts("1(x65536),1(x65536)"); }), "counts more than");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { counts("0(x65536),0(x65536)"); }), "counts more than");
+}
+
+BOOST_AUTO_TEST_CASE(slurm) {
+  // As srun sets them (a job of four nodes of which a step has three).
+  const env_map step{{"SLURM_JOB_ID", "200505"},
+                     {"SLURM_STEP_ID", "0"},
+                     {"SLURM_JOB_NODELIST", "gnode[10,20,25,37]"},
+                     {"SLURM_NODELIST", "gnode[10,20,25,37]"},
+                     {"SLURM_STEP_NODELIST", "gnode[10,20,25]"},
+                     {"SLURM_TASKS_PER_NODE", "4(x4)"},
+                     {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                     {"SLURM_STEP_NUM_TASKS", "5"},
+                     {"SLURM_NTASKS", "5"},
+                     {"SLURM_NPROCS", "5"},
+                     {"SLURM_PROCID", "3"},
+                     {"SLURM_NODEID", "1"},
+                     {"SLURM_LOCALID", "1"},
+                     {"SLURM_DISTRIBUTION", "block"}};
+  environment_options options;
+  options.ps = 2;
+  options.port = 2222;
+  BOOST_TEST(read(step, options) ==
+             "worker/1 ps=gnode10:2222,gnode10:2223;worker=gnode20:2222,gnode20:2223,gnode25:2222");
+  BOOST_TEST(read(plus(step, {{"SLURM_PROCID", "1"}, {"SLURM_NODEID", "0"}}), options).substr(0, 5) == "ps/1 ");
+  // Ranks in turn over the nodes.
+  BOOST_TEST(read(plus(step, {{"SLURM_DISTRIBUTION", "cyclic:block"}, {"SLURM_NODEID", "0"}}), options) ==
+             "worker/1 ps=gnode10:2222,gnode20:2222;worker=gnode25:2222,gnode10:2223,gnode20:2223");
+  // The port comes from the job's number, and is the same for all; srun before 2.6 has fewer variables.
+  const std::string from_job =
+      read(plus(minus(minus(step, "SLURM_STEP_NUM_TASKS"), "SLURM_DISTRIBUTION"), {}), with_ps(2));
+  CHECK_SAYS(from_job, "worker/1 ps=gnode10:13360,gnode10:13361;");
+  // On one node nothing need leave the machine.
+  environment_options one_node = with_ps(1);
+  one_node.port = 7;
+  BOOST_TEST(read({{"SLURM_STEP_ID", "3"},
+                   {"SLURM_PROCID", "1"},
+                   {"SLURM_NTASKS", "2"},
+                   {"SLURM_STEP_NODELIST", "sh04-10n05"},
+                   {"SLURM_STEP_TASKS_PER_NODE", "2"}},
+                  one_node) == "worker/0 ps=127.0.0.1:7;worker=127.0.0.1:8");
+
+  const auto wrong = [&](const env_map& set, const std::string& part) { CHECK_SAYS(read(set, with_ps(1)), part); };
+  wrong(plus(step, {{"SLURM_PROCID", "5"}}), "SLURM_PROCID='5' is not a rank of 5 (SLURM_STEP_NUM_TASKS)");
+  wrong(plus(step, {{"SLURM_PROCID", "one"}}),
+        "SLURM_PROCID='one' is wrong at character 1: a whole number is expected");
+  wrong(plus(step, {{"SLURM_STEP_NUM_TASKS", "0"}}), "SLURM_STEP_NUM_TASKS='0' says that there are no tasks");
+  wrong(plus(step, {{"SLURM_STEP_NODELIST", "gnode[10,20"}}),
+        "SLURM_STEP_NODELIST='gnode[10,20' is wrong at character 6");
+  wrong(plus(step, {{"SLURM_STEP_NODELIST", "gnode[10,20]"}}),
+        "SLURM_STEP_TASKS_PER_NODE='2(x2),1' counts the tasks of 3 nodes, and SLURM_STEP_NODELIST='gnode[10,20]' names "
+        "2");
+  wrong(plus(step, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}}), "counts 6 tasks, and SLURM_STEP_NUM_TASKS says 5");
+  wrong(plus(step, {{"SLURM_DISTRIBUTION", "plane=2"}}),
+        "SLURM_DISTRIBUTION='plane=2' distributes ranks over nodes in a way");
+  wrong(plus(step, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID='2' is not the node on which rank 3 is expected, gnode20");
+  wrong(minus(minus(step, "SLURM_STEP_TASKS_PER_NODE"), "SLURM_TASKS_PER_NODE"),
+        "SLURM_STEP_TASKS_PER_NODE is not set, but this process is a task of a step of Slurm");
+  CHECK_SAYS(read(step, with_ps(5)), "Slurm has 5 tasks, of which 5 are to be parameter servers");
+  // The script of a job, where there is no step, and an interactive shell, are no tasks.
+  wrong(minus(step, "SLURM_STEP_ID"), "this process is in a job of Slurm and not started by srun");
+  wrong(plus(step, {{"SLURM_STEP_ID", "4294967290"}}), "not started by srun");
+}
+
+// ---- MPI, torchrun, PBS ----
+
+BOOST_AUTO_TEST_CASE(ranks_without_addresses_need_a_place_to_meet) {
+  const env_map open_mpi{{"OMPI_COMM_WORLD_RANK", "2"},
+                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                         {"PMIX_RANK", "2"},
+                         {"PMIX_NAMESPACE", "prterun-vm-30514@1"}};
+  CHECK_SAYS(read(open_mpi, with_ps(1)),
+             "Open MPI tells tasks their ranks and not where they are: let them meet. Set WEFT_RENDEZVOUS to a folder");
+  CHECK_SAYS(read(plus(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), "OMPI_COMM_WORLD_RANK='4' is not a rank of 4");
+  CHECK_SAYS(read(minus(open_mpi, "OMPI_COMM_WORLD_SIZE")),
+             "OMPI_COMM_WORLD_SIZE is not set, but OMPI_COMM_WORLD_RANK is");
+  CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a b"}, {"MASTER_PORT", "1"}})),
+             "MASTER_ADDR='a b' is not the name or");
+  CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a"}})), "MASTER_PORT is not set, but MASTER_ADDR is");
+  CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}})), "MASTER_PORT='70000' is wrong");
+  const env_map mpich{
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "9"}, {"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}};
+  CHECK_SAYS(read(mpich), "PMI tells tasks their ranks");
+  CHECK_SAYS(read(plus(mpich, {{"PMI_RANK", "-1"}})), "PMI_RANK='-1' is wrong at character 1");
+  CHECK_SAYS(read(plus(mpich, {{"WEFT_RENDEZVOUS", "/"}})),
+             "nothing in the environment tells this run from others that meet in /");
+  CHECK_SAYS(read({{"PMIX_RANK", "0"}}), "PMI_SIZE is not set, but PMIX_RANK is set");
+  CHECK_SAYS(read({{"RANK", "0"}}), "WORLD_SIZE is not set, but RANK is set");
+  CHECK_SAYS(read({{"RANK", "3"}, {"WORLD_SIZE", "3"}}), "RANK='3' is not a rank of 3 (WORLD_SIZE)");
+  CHECK_SAYS(read({{"RANK", "1e9"}, {"WORLD_SIZE", "1000000000"}}),
+             "WORLD_SIZE='1000000000' is wrong at character 1: a number of");
+  BOOST_TEST(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == "worker/0 worker=127.0.0.1:0");
+  // A launcher's own processes that Slurm has started: its words, not Slurm's of the launcher.
+  CHECK_SAYS(read(plus(mpich, {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})),
+             "PMI tells tasks");
+  CHECK_SAYS(read({}), "the environment has no cluster: neither TF_CONFIG nor ranks");
+  const environment none({});
+  BOOST_TEST(!has_cluster_environment());
+}
+
+BOOST_AUTO_TEST_CASE(pbs) {
+  const temporary_folder folder;
+  const std::string file = folder.file("nodes", "node163\nnode163\nnode164\n");
+  // As Torque's pbsdsh sets them.
+  const env_map task{{"PBS_NODEFILE", file},
+                     {"PBS_JOBID", "1672.mgt1.wsuhpc.edu"},
+                     {"PBS_TASKNUM", "146"},
+                     {"PBS_VNODENUM", "2"},
+                     {"PBS_NODENUM", "1"}};
+  BOOST_TEST(read(task, with_ps(1)) == "worker/1 ps=node163:25104;worker=node163:25105,node164:25104");
+  // The job's script, and a task that it gives a rank.
+  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "the environment has no cluster");
+  BOOST_TEST(read(plus(task, {{"PBS_TASKNUM", "1"}, {"RANK", "0"}}), with_ps(1)).substr(0, 5) == "ps/0 ");
+  CHECK_SAYS(read(plus(task, {{"PBS_VNODENUM", "3"}})), "PBS_VNODENUM='3' is not a rank of 3");
+  const auto wrong = [&](const std::string& text, const std::string& part) {
+    CHECK_SAYS(read(plus(task, {{"PBS_NODEFILE", folder.file("wrong", text)}})), part);
+  };
+  wrong("", "names no host");
+  wrong("node1\n\nnode2\n", ", line 2='' is wrong at character 1: a host name is expected");
+  wrong("node1\nnode[1-2]\n", ", line 2='node[1-2]' is not the name of one host");
+  const environment missing(plus(task, {{"PBS_NODEFILE", folder.path + "/none"}}));
+  failure(error_code::not_found, [] { cluster_spec::from_environment(); });
+}
+
+// ---- tasks that meet ----
+
+namespace {
+
+/// The addresses that each of `size` tasks has found, or what went wrong, one a line.
+template <class Meet>
+std::vector<std::string> meet(int size, Meet how) {
+  std::vector<std::string> found(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      std::string& text = found[static_cast<std::size_t>(rank)];
+      try {
+        const rendezvous meeting{rank, size, "127.0.0.1", cluster_secret("known to all tasks alike"), deadline(20s)};
+        const rendezvous::result met = how(meeting);
+        for (const endpoint& each : met.tasks) text += to_string(each) + "\n";
+        // The socket is the one that the others know.
+        tcp network;
+        const int own = met.listening->release();
+        auto listener = network.adopt(own, {"127.0.0.1", 0});
+        if (listener.address().port != met.tasks[static_cast<std::size_t>(rank)].port) text += "another port";
+      } catch (const error& problem) {
+        text = problem.what();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  return found;
+}
+
+void all_the_same(const std::vector<std::string>& found) {
+  for (const std::string& each : found) BOOST_TEST(each == found[0]);
+  BOOST_TEST(std::count(found[0].begin(), found[0].end(), '\n') == static_cast<std::ptrdiff_t>(found.size()));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tasks_meet_in_a_folder) {
+  const temporary_folder folder;
+  all_the_same(meet(7, [&](const rendezvous& task) { return task.through_folder(folder.path, "job 1"); }));
+  BOOST_TEST(fs::is_empty(folder.path));
+  // What an earlier run has left, complete and half done, misleads nobody.
+  fs::create_directory(folder.path + "/weft-job_2");
+  fs::permissions(folder.path + "/weft-job_2", fs::perms::owner_all);
+  folder.file("weft-job_2/0", "weft 3\naaaa complete\naaaa 127.0.0.1:1\nbbbb 127.0.0.1:2\ncccc 127.0.0.1:3\n");
+  folder.file("weft-job_2/1", "weft 3\nbbbb 127.0.0.1:2 aaaa\n");
+  folder.file("weft-job_2/2", "weft 3\ncccc 127.0.0.1:3 -\n");
+  const auto found = meet(3, [&](const rendezvous& task) {
+    if (task.rank == 1) std::this_thread::sleep_for(300ms);
+    return task.through_folder(folder.path, "job 2");
+  });
+  all_the_same(found);
+  for (const char* stale : {"127.0.0.1:1\n", "127.0.0.1:2\n", "127.0.0.1:3\n"})
+    BOOST_TEST(!test::contains(found[0], stale));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_come_to_the_folder_is_named) {
+  const temporary_folder folder;
+  const auto come = [&](int rank, std::string& text) {
+    text = failure(error_code::deadline_exceeded, [&] {
+      rendezvous{rank, 5, "127.0.0.1", cluster_secret("known to all tasks alike"), deadline(700ms)}.through_folder(
+          folder.path, "j");
+    });
+  };
+  std::string first, third;
+  std::thread other([&] { come(2, third); });
+  come(0, first);
+  other.join();
+  CHECK_SAYS(first, "rendezvous: ranks 1, 3 and 4 of 5 did not come to " + folder.path + "/weft-j in time");
+  CHECK_SAYS(third, "ranks 1, 3 and 4 of 5 did not come");
+  // A folder of somebody else.
+  fs::create_directory(folder.path + "/weft-open");
+  fs::permissions(folder.path + "/weft-open", fs::perms::all);
+  CHECK_SAYS(failure(error_code::permission_denied,
+                     [&] {
+                       rendezvous{0, 2, "127.0.0.1", cluster_secret("known to all tasks alike")}.through_folder(
+                           folder.path, "open");
+                     }),
+             "nobody else may write to it");
+}
+
+BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  all_the_same(meet(6, [&](const rendezvous& task) {
+    if (task.rank == 0) std::this_thread::sleep_for(200ms);
+    return task.through_first(first);
+  }));
+  // Strangers take no part, and are told of no address.
+  const auto found = meet(3, [&](rendezvous task) {
+    if (task.rank == 2) {
+      rendezvous stranger = task;
+      stranger.secret = cluster_secret("guessed by somebody");
+      CHECK_SAYS(failure(error_code::unauthenticated, [&] { stranger.through_first(first); }),
+                 "does not know this task's secret");
+    }
+    return task.through_first(first);
+  });
+  all_the_same(found);
+  // Tasks that disagree, and one that does not come.
+  const auto disagree = meet(3, [&](rendezvous task) {
+    task.until = deadline(1500ms);
+    if (task.rank == 1) task.size = 4;
+    return task.through_first(first);
+  });
+  CHECK_SAYS(disagree[1], "rank 1 says that there are 4 tasks, and rank 0 that there are 3");
+  CHECK_SAYS(disagree[0], "rank 1 of 3 did not come to " + to_string(first) + " in time; rank 1 says that there are 4");
+  failure(error_code::deadline_exceeded, [&] {
+    rendezvous{1, 2, "", cluster_secret("known to all tasks alike"), deadline(300ms)}.through_first(first);
+  });
+}
+
+// As torchrun and mpirun on one machine do it: whole processes, from their environment to a cluster.
+BOOST_AUTO_TEST_CASE(ranks_of_one_machine_become_a_cluster_by_themselves) {
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  for (const bool torch : {true, false}) {
+    std::vector<test::process> tasks;
+    for (int rank = 0; rank < 3; ++rank)
+      tasks.emplace_back([&, rank]() -> std::string {
+        const std::string number = std::to_string(rank);
+        const environment only(torch ? env_map{{"RANK", number},
+                                               {"WORLD_SIZE", "3"},
+                                               {"LOCAL_WORLD_SIZE", "3"},
+                                               {"MASTER_ADDR", "localhost"},
+                                               {"MASTER_PORT", std::to_string(first.port)}}
+                                     : env_map{{"PMI_RANK", number}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "3"}});
+        const task_environment told = cluster_spec::from_environment(with_ps(1));
+        server here(told);
+        here.wait_ready(20s);
+        return here.name() + (here.address() == told.cluster.task_address(told.job, told.index) ? "" : " elsewhere");
+      });
+    BOOST_TEST(tasks[0].text() == "/job:ps/task:0");
+    BOOST_TEST(tasks[1].text() == "/job:worker/task:0");
+    BOOST_TEST(tasks[2].text() == "/job:worker/task:1");
+  }
+}
