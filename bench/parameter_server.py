@@ -44,8 +44,8 @@ def train(mode, hidden, steps):
     servers = 0 if mode == "allreduce" else a.ps
     addresses = free_addresses(servers + a.workers)
     flags = [a.program, "--strategy", mode, "--worker_hosts", ",".join(addresses[servers:]), "--data_dir", a.data,
-             "--batch_size", a.batch, "--hidden_units", hidden, "--learning_rate", a.lr, "--train_steps", steps,
-             "--threads", 1, "--progress", "none"]
+             "--batch_size", a.batch, "--hidden_units", hidden, "--optimizer", "gradient_descent", "--schedule", "constant",
+             "--learning_rate", a.lr, "--train_steps", steps, "--threads", 1, "--progress", "none"]
     if servers:
         flags += ["--ps_hosts", ",".join(addresses[:servers])]
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops optimizers checkpoint overhead queues planner elementwise matmul allreduce parameter_server compile)
 suites=()
 environments=
 programs=
@@ -144,6 +144,13 @@ suite_checkpoint() {
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }
+
+suite_queues() {
+  weft ${quick:+--seconds 0.2}
+  if [[ -n $environments && -x $environments/tf/bin/python ]]; then
+    measure "$environments/tf/bin/python" bench/queues_tf.py ${quick:+--seconds 0.2}
+  fi
+}
 
 suite_planner() { weft ${quick:+--seconds 0.2}; }
 

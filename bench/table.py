@@ -71,6 +71,7 @@ WANTED = [
     Wanted("checkpoint", lambda asked: asked["what"] == "scalar summary", unit="us", most=1),
     Wanted("overhead", lambda asked: not asked["step"].startswith("train"), unit="us", most=2),
     Wanted("overhead", unit="allocations", most=0),
+    Wanted("queues", lambda asked: asked["queue"] == "scalar, one thread", unit="ns", most=200),
     Wanted("planner", planned(lanes=1), unit="ms", most=150),
     Wanted("planner", planned(lanes=2), unit="ms", most=300),
     Wanted("planner", unit="of planning", most=0.2),

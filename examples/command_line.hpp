@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <weft/error.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/train/progress.hpp>
+
+#include "checkpoints.hpp"
+#include "optimizers.hpp"
 
 namespace po = boost::program_options;
 
@@ -45,22 +51,32 @@ class command_line {
     };
     known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
+  /// Of text that `check` throws at if it is wrong.
+  void add(const char* flag, std::string& to, void (*check)(const std::string&), const char* meaning) {
+    known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+  }
   void add(const char* flag, std::int64_t& to, std::int64_t least, std::int64_t most, const char* meaning) {
     const auto check = [=](std::int64_t value) { check_range(flag, value, least, most); };
     known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
   /// Of a number above 0.
   void add(const char* flag, double& to, const char* meaning) {
-    const auto check = [=](double value) {
-      constexpr double limit = 1e6;
-      if (value > 0 && value < limit) return;
-      std::ostringstream why;
-      why << "--" << flag << " is " << value << "; it must be above 0 and below " << limit;
-      refuse(why.str());
-    };
     std::ostringstream shown;
     shown << to;
+    const auto check = [=](double value) { check_number(flag, value, 0, 1e6); };
     known_.add_options()(flag, po::value(&to)->default_value(to, shown.str())->notifier(check), meaning);
+  }
+  /// Of a number above 0 that is nothing unless given.
+  void add(const char* flag, std::optional<double>& to, double below, const char* meaning) {
+    const auto take = [=, &to](double value) {
+      check_number(flag, value, 0, below);
+      to = value;
+    };
+    known_.add_options()(flag, po::value<double>()->notifier(take), meaning);
+  }
+  /// Of what is, or is not.
+  void add(const char* flag, bool& to, const char* meaning) {
+    known_.add_options()(flag, po::bool_switch(&to), meaning);
   }
 
   /// Of how progress is shown: "auto" unless given.
@@ -91,31 +107,89 @@ class command_line {
   }
 
  private:
+  static void check_number(const char* flag, double value, double above, double below) {
+    if (value > above && value < below) return;
+    std::ostringstream why;
+    why << "--" << flag << " is " << value << "; it must be above " << above << " and below " << below;
+    refuse(why.str());
+  }
+
   po::options_description known_;
 };
 
 /// More threads than that have never made anything faster.
 inline std::int64_t max_threads() { return std::max<std::int64_t>(4 * std::thread::hardware_concurrency(), 16); }
 
-/// What every example can be told.
+/// What every example that learns from images can be told.
 struct training_flags {
   std::string device = "cpu", data_dir = "/usr/share/datasets/fashion-mnist", json = "";
-  std::int64_t batch_size = 100, epochs = 10, threads = 0, seed = 1;
-  double learning_rate = 0.1;
+  std::string optimizer = "adam", schedule = "constant", checkpoint_dir = "", log_dir = "";
+  std::int64_t batch_size = 100, epochs = 10, train_steps = 0, threads = 0, seed = 1, checkpoint_steps = 0;
+  std::optional<double> learning_rate, least_accuracy;
+  double adam_rate = 0;  // what the program's own recipe takes; 0: what adam has
+  bool resume = false;
   weft::progress_mode progress = weft::progress_mode::automatic;
 
-  /// `rate`: what the learning rate is of.
-  void add_to(command_line& line, const char* rate) {
+  void add_to(command_line& line) {
     line.add("device", device, {"cpu", "cuda"}, "what computes: cpu, or cuda for the first GPU");
     line.add("data_dir", data_dir, "folder of the four IDX files, plain or .gz");
     line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
-    line.add("learning_rate", learning_rate, rate);
+    line.add("optimizer", optimizer, optimizer_names(), optimizers_help_.c_str());
+    line.add("learning_rate", learning_rate, 1e6, "of the optimizer; its usual one unless given");
+    line.add("schedule", schedule, check_schedule,
+             "of the rate: constant, cosine, warmup:500+exponential:0.96/1000, ...; a wrong one lists them");
     line.add("epochs", epochs, 1, 1'000'000, "times to see every image");
+    line.add("train_steps", train_steps, 0, 1'000'000'000'000, "steps in place of --epochs; of all workers together");
     line.add("threads", threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
     line.add("seed", seed, 0, INT64_MAX, "of the initial weights and the order of the images");
+    line.add("checkpoint_dir", checkpoint_dir, "folder for checkpoints: one a minute, one at the end or at Ctrl-C");
+    line.add("checkpoint_steps", checkpoint_steps, 0, INT64_MAX, "a checkpoint every so many steps, not every minute");
+    line.add("resume", resume, "go on from the latest checkpoint, if there is one");
+    line.add("log_dir", log_dir, "folder for event files, which tensorboard --logdir shows");
+    line.add("least_accuracy", least_accuracy, 1, "ends with an error below this test accuracy");
     line.add("progress", progress, "auto, bar, lines or none");
     line.add("json", json, "file for the result, as one JSON object");
   }
 
   weft::device_spec place() const { return device == "cuda" ? weft::device_spec(weft::cuda{0}) : weft::cpu{0}; }
+  double rate() const {
+    if (learning_rate) return *learning_rate;
+    return optimizer == "adam" && adam_rate > 0 ? adam_rate : usual_rate(optimizer);
+  }
+  weft::every checkpoints_every() const {
+    return checkpoint_steps > 0 ? weft::every{.steps = checkpoint_steps} : weft::every{.time = std::chrono::minutes(1)};
+  }
+
+  /// What the test accuracy must be: as asked for, or what is stated for the usual run, which these flags then are.
+  double accuracy_to_reach(const training_flags& usual, double stated) const {
+    const auto recipe = [](const training_flags& f) {
+      return std::tuple(f.data_dir, f.optimizer, f.schedule, f.rate(), f.batch_size, f.epochs, f.train_steps);
+    };
+    return least_accuracy ? *least_accuracy : recipe(*this) == recipe(usual) ? stated : 0;
+  }
+
+  /// A checkpoint of other settings is another run's.
+  run_settings settings(const char* program) const {
+    return {{"program", program},
+            {"optimizer", optimizer},
+            {"schedule", schedule},
+            {"batch_size", std::to_string(batch_size)},
+            {"seed", std::to_string(seed)}};
+  }
+
+ private:
+  static std::string choices(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+    return text;
+  }
+  std::string optimizers_help_ = "what makes the steps: " + choices(optimizer_names());
 };
+
+/// Throws where it is below what is to be reached, when all else is done.
+inline void check_accuracy(double accuracy, double to_reach) {
+  if (accuracy >= to_reach) return;
+  char why[80];
+  std::snprintf(why, sizeof why, "the test accuracy is %.4f, below %g", accuracy, to_reach);
+  refuse(why);
+}

@@ -54,7 +54,7 @@ trap 'exit 143' TERM
 
 read -r ps_port first_port second_port <<< "$(free_ports 3)"
 cluster=(--strategy async --ps_hosts "127.0.0.1:$ps_port" --worker_hosts "127.0.0.1:$first_port,127.0.0.1:$second_port"
-         --threads 1 --batch_size 100 --learning_rate 0.5 --epochs 20)
+         --threads 1 --batch_size 100 --optimizer gradient_descent --schedule constant --learning_rate 0.5 --epochs 20)
 
 # A process of the cluster, bounded in time; what the silent ones have to say is kept.
 start() {

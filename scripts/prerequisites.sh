@@ -62,12 +62,12 @@ need_build_tools() {
 need_examples() {
   need_build_tools
   need libboost-program-options-dev "the examples' flags" library boost_program_options
+  need libboost-serialization-dev "checkpoints" library boost_serialization
   need dataset-fashion-mnist "70,000 images to learn from" [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]
 }
 
 need_tests() {
   need_examples
-  need libboost-serialization-dev "checkpoints" library boost_serialization
   need libboost-test-dev "runs the tests" library boost_unit_test_framework
   need clang "the second compiler that everything is checked with" command -v clang++
   need libclang-rt-dev "clang's sanitizers" sanitizers

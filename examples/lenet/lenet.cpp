@@ -1,30 +1,41 @@
 // LeNet on Fashion-MNIST: two convolutions with max pooling and two dense layers, TensorFlow's MNIST tutorial network
-// in typed C++. Ends with an error where the test accuracy is below 0.91. `--help` lists the flags.
+// in typed C++. The usual run reaches a test accuracy of 0.92, or ends with an error. `--help` lists the flags.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <optional>
+#include <vector>
 
 #include <weft/data/fashion_mnist.hpp>
-#include <weft/train/progress.hpp>
+#include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
 
+#include "../checkpoints.hpp"
 #include "../command_line.hpp"
+#include "../event_log.hpp"
+#include "../optimizers.hpp"
 #include "../result_file.hpp"
+#include "../supervised.hpp"
 
 using namespace weft;
 
 namespace {
 
-constexpr double least_accuracy = 0.91;
+training_flags usual() {
+  training_flags f;
+  f.batch_size = 64, f.epochs = 4, f.schedule = "one_cycle", f.adam_rate = 0.002;
+  return f;
+}
+constexpr double stated_accuracy = 0.92;
 
 /// Reads the command line; nothing where --help was asked for and given.
 std::optional<training_flags> parse_flags(int argc, char** argv) {
-  training_flags f{.batch_size = 64, .epochs = 4, .learning_rate = 0.02};
+  training_flags f = usual();
   command_line line("Trains LeNet on Fashion-MNIST");
-  f.add_to(line, "of the first step; it falls to a tenth");
+  f.add_to(line);
   if (!line.parse(argc, argv)) return {};
   return f;
 }
@@ -37,15 +48,14 @@ struct lenet {
   node<std::int32_t, dims<dyn<"batch">>> labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
   node<float, dims<dyn<"batch">, 10>> logits;
   node<float> loss, accuracy;
-  effect train, train_slowly;
+  training train;
 
-  explicit lenet(const training_flags& f)
+  lenet(const training_flags& f, std::int64_t steps)
       : g(static_cast<std::uint64_t>(f.seed)),
         logits(layers()),
         loss(mean(softmax_cross_entropy(logits, labels))),
         accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train(momentum{.learning_rate = f.learning_rate, .momentum = 0.9}.minimize(loss)),
-        train_slowly(momentum{.learning_rate = f.learning_rate / 10, .momentum = 0.9}.minimize(loss)) {}
+        train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
 
  private:
   node<float, dims<dyn<"batch">, 10>> layers() {
@@ -78,31 +88,44 @@ double test_accuracy(session& s, const lenet& model, const data::dataset<784>& i
 }
 
 result run(const training_flags& f) {
+  run_position at;
+  kept_run kept(f.checkpoint_dir, f.resume, f.settings("lenet"), at);
+  event_log log(f.log_dir);
   const auto images = data::fashion_mnist("train", f.data_dir);
   const auto test_images = data::fashion_mnist("test", f.data_dir);
-  lenet model(f);
+  const auto per_epoch = static_cast<std::int64_t>(images.batch_count(static_cast<std::size_t>(f.batch_size)));
+  const std::int64_t steps = f.train_steps > 0 ? f.train_steps : f.epochs * per_epoch;
+  lenet model(f, steps);
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
-  auto quick = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
-  auto slow = s.prepare(fetch(model.loss, model.train_slowly), feed(model.images, model.labels));
 
-  const auto batch = static_cast<std::size_t>(f.batch_size);
-  const auto per_epoch = static_cast<std::int64_t>(images.batch_count(batch)), steps = f.epochs * per_epoch;
-  progress shown({.steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress});
+  std::vector<hook> hooks{
+      stop_at_step(steps),
+      std::make_shared<follow_hook>(
+          model.loss.id(), at, per_epoch, f.rate(),
+          progress_options{
+              .steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress})};
+  if (log)
+    hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), per_epoch,
+                             [&] { return test_accuracy(s, model, test_images); }));
+  supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
+  tell_resumed(run, f);
+  begin_log(log, run.global_step(), model.g, images);
+  auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
+
   result r;
   const auto start = std::chrono::steady_clock::now();
-  std::int64_t made = 0;
-  for (std::int64_t epoch = 0; epoch < f.epochs; ++epoch)
-    for (const auto& [x, y] :
-         images.shuffled(static_cast<std::uint64_t>(f.seed), static_cast<std::uint64_t>(epoch)).batches(batch)) {
-      // The last third at a tenth of the rate: what is left of the way is short.
-      r.final_cost = std::get<0>(3 * made < 2 * steps ? quick(x, y) : slow(x, y));
-      shown.update(++made, r.final_cost);
-      check_cost(r.final_cost, made, f.learning_rate);
-    }
-  shown.finish();
+  const std::int64_t first = run.global_step();
+  const auto seed = static_cast<std::uint64_t>(f.seed);
+  make_steps(
+      run, at, f.batch_size, [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); }, step);
+  run.close();
+  end_by_signal(run.signal(), run.global_step(), f, log);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  r.images_per_s = static_cast<double>(f.epochs) * static_cast<double>(images.size()) / r.seconds;
+  r.images_per_s = static_cast<double>((run.global_step() - first) * f.batch_size) / r.seconds;
+  r.final_cost = at.cost;
   r.test_accuracy = test_accuracy(s, model, test_images);
+  log.scalar("test/accuracy", r.test_accuracy, run.global_step());
+  log.close();
   return r;
 }
 
@@ -125,9 +148,7 @@ int main(int argc, char** argv) try {
                json_number("%.4f", r.test_accuracy).c_str(), json_number("%.6g", r.final_cost).c_str(),
                json_number("%.3f", r.seconds).c_str(), json_number("%.1f", r.images_per_s).c_str());
   check_output();
-  if (r.test_accuracy >= least_accuracy) return 0;
-  std::fprintf(stderr, "error: the test accuracy is %.4f, below %.2f\n", r.test_accuracy, least_accuracy);
-  return 1;
+  check_accuracy(r.test_accuracy, f->accuracy_to_reach(usual(), stated_accuracy));
 } catch (const std::bad_alloc&) {
   std::fputs("error: there is not enough memory\n", stderr);
   return 1;

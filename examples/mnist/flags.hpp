@@ -12,7 +12,7 @@
 /// The command line of TensorFlow's distributed MNIST programs, and what else a run can be told.
 struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, strategy = "local";
-  std::int64_t task_index = 0, hidden_units = 100, train_steps = 0;
+  std::int64_t task_index = 0, hidden_units = 100;
 
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 };
@@ -27,6 +27,13 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
     ++count;
   }
   return count;
+}
+
+/// The flags of the usual run, which reaches what is stated.
+inline flags usual_flags() {
+  flags f;
+  f.epochs = 20, f.adam_rate = 0.004, f.schedule = "cosine";
+  return f;
 }
 
 inline void check_cluster(const flags& f) {
@@ -51,8 +58,7 @@ inline void check_cluster(const flags& f) {
 
 /// Reads the command line; nothing where --help was asked for and given. Throws weft::error for a wrong flag.
 inline std::optional<flags> parse_flags(int argc, char** argv) {
-  flags f;
-  f.batch_size = 100, f.epochs = 10, f.learning_rate = 0.5;
+  flags f = usual_flags();
   command_line line("Trains a 784-H-10 classifier on Fashion-MNIST, in one process or on a cluster");
   line.add("strategy", f.strategy, {"local", "async", "sync", "allreduce"},
            "local: one process; async, sync: parameter servers; allreduce: workers alone");
@@ -61,8 +67,7 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("ps_hosts", f.ps_hosts, "the parameter servers' addresses: host:port,host:port,...");
   line.add("worker_hosts", f.worker_hosts, "the workers' addresses");
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
-  line.add("train_steps", f.train_steps, 0, 1'000'000'000'000, "steps of all workers together, in place of --epochs");
-  f.add_to(line, "of gradient descent");
+  f.add_to(line);
   if (!line.parse(argc, argv)) return {};
   check_cluster(f);
   return f;

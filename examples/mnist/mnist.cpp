@@ -1,5 +1,6 @@
 // A 784-H-10 sigmoid classifier of clothes, trained in one process or by a cluster: TensorFlow's distributed MNIST
-// program, in typed C++. `--help` lists the flags.
+// program, in typed C++. The usual run in one process reaches a test accuracy of 0.885, or ends with an error. `--help`
+// lists the flags.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,58 +8,34 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/distributed.hpp>
 #include <weft/train/progress.hpp>
+#include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
 
+#include "../checkpoints.hpp"
+#include "../event_log.hpp"
+#include "../optimizers.hpp"
+#include "../supervised.hpp"
 #include "flags.hpp"
+#include "model.hpp"
 #include "report.hpp"
 
 using namespace weft;
 
 namespace {
 
+constexpr double stated_accuracy = 0.885;
+
 using image_batch = tensor<float, dims<dyn<"batch">, 784>>;
 using label_batch = tensor<std::int32_t, dims<dyn<"batch">>>;
-
-/// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
-/// and the flag gives it its value before the variables are made.
-struct classifier {
-  graph g;
-  node<float, dims<dyn<"batch">, 784>> images;
-  node<std::int32_t, dims<dyn<"batch">>> labels;
-  node<float, dims<dyn<"batch">, 10>> logits;
-  node<float> loss, accuracy;
-  effect train;
-
-  /// `place` says where variables live: on this process, or on the parameter servers.
-  template <class Place>
-  classifier(const flags& f, const Place& place)
-      : g(static_cast<std::uint64_t>(f.seed)),
-        images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
-        labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-        logits(two_layers(f.hidden_units, place)),
-        loss(mean(softmax_cross_entropy(logits, labels))),
-        accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train(gradient_descent{.learning_rate = f.learning_rate}.minimize(loss)) {}
-
- private:
-  template <class Place>
-  node<float, dims<dyn<"batch">, 10>> two_layers(std::int64_t hidden_units, const Place& place) {
-    const device_scope on(g, place);
-    g.set(dyn<"hidden">, hidden_units);
-    auto w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-    auto b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
-    auto w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-    auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-    auto hidden = sigmoid(matmul(images, w1) + b1);
-    return let(matmul(hidden, w2) + b2);
-  }
-};
 
 /// How far a run goes and which part of the data is this process's.
 struct plan_of_run {
@@ -79,39 +56,9 @@ plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
 }
 
 /// What all workers must be told alike, beside the model and the seed. Their batches may differ.
-std::string settings_of(const plan_of_run& run, std::size_t images) {
-  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images";
-}
-
-/// Goes over the data, a shuffled epoch after the other, until `steps` steps are made. `step(x, y)` makes one: it
-/// returns its cost, and how many steps have been made in all.
-template <class Step>
-result train(const flags& f, const plan_of_run& run, const data::dataset<784>& images, time_table& time, Step step) {
-  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(run.workers)};
-  progress shown({.steps = run.steps,
-                  .steps_per_epoch = run.steps_per_epoch,
-                  .items_per_step = run.images_per_step,
-                  .mode = f.progress});
-  const auto start = time_table::clock::now();
-  std::int64_t first = -1, done = 0;
-  for (std::uint64_t epoch = 0; done < run.steps; ++epoch) {
-    const auto mine = images.shuffled(static_cast<std::uint64_t>(f.seed), epoch).shard(run.worker, run.workers);
-    for (const auto& [x, y] : mine.batches(static_cast<std::size_t>(f.batch_size))) {
-      time.mark("making batches");
-      const auto [cost, made] = step(x, y);
-      if (first < 0) first = made - 1;
-      done = made;
-      r.final_cost = cost;
-      shown.update(std::min(done, run.steps), cost);
-      check_cost(cost, made, f.learning_rate);
-      if (done >= run.steps) break;
-    }
-  }
-  shown.finish();
-  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
-  r.steps_per_s = static_cast<double>(done - first) / r.seconds;
-  r.images_per_s = r.steps_per_s * static_cast<double>(run.images_per_step);
-  return r;
+std::string settings_of(const flags& f, const plan_of_run& run, std::size_t images) {
+  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images" +
+         (f.checkpoint_dir.empty() ? "" : ", with --checkpoint_dir");
 }
 
 double test_accuracy(session& s, const classifier& model, const data::dataset<784>& images) {
@@ -125,28 +72,105 @@ void report(const flags& f, const result& r, const time_table& time) {
   print(r, stdout);
   time.print(stdout);
   if (!f.json.empty()) write_json(r, f.json);
+  check_output();
+  check_accuracy(
+      r.test_accuracy,
+      f.accuracy_to_reach(usual_flags(), f.strategy == "local" && f.hidden_units >= 100 ? stated_accuracy : 0));
+}
+
+run_settings settings_of(const flags& f) {
+  run_settings all = f.settings("mnist");
+  all.emplace_back("hidden_units", std::to_string(f.hidden_units));
+  return all;
+}
+
+/// Data, and what is kept of a run beside its result.
+struct surroundings {
+  run_position at;
+  kept_run kept;  // what is wrong with a folder is told before anything is read
+  event_log log;
+  data::dataset<784> images, test_images;
+
+  explicit surroundings(const flags& f)
+      : kept(f.checkpoint_dir, f.resume, settings_of(f), at, f.is_chief()),
+        log(f.is_chief() ? f.log_dir : ""),
+        images(data::fashion_mnist("train", f.data_dir)),
+        test_images(data::fashion_mnist("test", f.data_dir)) {}
+};
+
+/// Trains by a session, or a replicated session, whose own session is `local`.
+template <class Session>
+result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const classifier& model,
+             surroundings& all, time_table& time) {
+  constexpr bool alone = std::is_same_v<Session, session>;
+  const auto batch_size = static_cast<std::size_t>(f.batch_size);
+  const auto mine = [&](std::uint64_t epoch) {
+    return all.images.shuffled(static_cast<std::uint64_t>(f.seed), epoch).shard(plan.worker, plan.workers);
+  };
+  const auto batches = static_cast<std::int64_t>(mine(0).batch_count(batch_size));
+  const progress_options shown{.steps = plan.steps,
+                               .steps_per_epoch = plan.steps_per_epoch,
+                               .items_per_step = plan.images_per_step,
+                               .mode = f.progress};
+  const char* const phase = alone ? "training steps" : "exchanging with others";
+  std::vector<hook> hooks{call_every({.steps = 1}, [&](auto&, auto&) { time.mark(phase); }), stop_at_step(plan.steps),
+                          std::make_shared<follow_hook>(model.loss.id(), all.at, batches, f.rate(), shown)};
+  if (all.log)
+    hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.loss.id(), plan.steps_per_epoch,
+                             [&] { return test_accuracy(local, model, all.test_images); }));
+  const bool kept = !f.checkpoint_dir.empty();
+  supervised_session run(
+      s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
+  if (f.is_chief()) tell_resumed(run, f);
+  // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
+  if (!alone && run.restored_step() >= 0) {
+    const std::int64_t made =
+        run.restored_step() / (f.strategy == "async" ? static_cast<std::int64_t>(plan.workers) : 1);
+    all.at.epoch = made / batches, all.at.batch = made % batches;
+  }
+  begin_log(all.log, run.global_step(), model.g, all.images);
+  auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
+  time.mark(alone ? "building the graph" : "meeting the others");
+
+  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
+  const auto start = time_table::clock::now();
+  const std::int64_t first = run.global_step();
+  make_steps(run, all.at, f.batch_size, mine, [&](const image_batch& x, const label_batch& y) {
+    time.mark("making batches");
+    if constexpr (alone) {
+      step(x, y);
+    } else {
+      step.compute(x, y);
+      time.mark("computing gradients");
+      step.exchange();
+    }
+    if (kept || all.log) time.mark("checkpoints and events");
+  });
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
+  run.close();
+  if (!alone) time.mark("exchanging with others");
+  if (kept) time.mark("checkpoints and events");
+  end_by_signal(run.signal(), run.global_step(), f, all.log);
+  r.final_cost = all.at.cost;
+  if (!f.is_chief()) return r;
+  r.test_accuracy = test_accuracy(local, model, all.test_images);
+  time.mark("testing");
+  all.log.scalar("test/accuracy", r.test_accuracy, run.global_step());
+  all.log.close();
+  if (all.log) time.mark("checkpoints and events");
+  return r;
 }
 
 void run_alone(const flags& f) {
   time_table time;
-  const auto images = data::fashion_mnist("train", f.data_dir);
-  const auto test_images = data::fashion_mnist("test", f.data_dir);
+  surroundings all(f);
   time.mark("reading the images");
-
-  classifier model(f, f.place());
+  const plan_of_run plan = plan_run(f, all.images.size(), 1);
+  classifier model(f, plan.steps, f.place());
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
-  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
-  time.mark("building the graph");
-
-  std::int64_t made = 0;
-  result r = train(f, plan_run(f, images.size(), 1), images, time, [&](const image_batch& x, const label_batch& y) {
-    const auto [cost, _] = step(x, y);
-    time.mark("training steps");
-    return std::pair(cost, ++made);
-  });
-  r.test_accuracy = test_accuracy(s, model, test_images);
-  time.mark("testing");
-  report(f, r, time);
+  report(f, train(f, plan, s, s, model, all, time), time);
 }
 
 cluster_spec cluster_of(const flags& f) {
@@ -179,44 +203,34 @@ void serve(const flags& f) {
 }
 
 template <class Strategy>
-void train_replica(const flags& f, const classifier& model, server& here, Strategy strategy,
-                   const data::dataset<784>& images, const data::dataset<784>& test_images, time_table& time) {
-  const plan_of_run run = plan_run(f, images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
+void train_replica(const flags& f, const plan_of_run& plan, const classifier& model, server& here, Strategy strategy,
+                   surroundings& all, time_table& time) {
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
-                       std::chrono::seconds(60), settings_of(run, images.size()));
-  auto step = s.prepare(fetch(model.loss, model.train), feed(model.images, model.labels));
-  time.mark("meeting the others");
-
-  result r = train(f, run, images, time, [&](const image_batch& x, const label_batch& y) {
-    const auto [cost, _] = step.compute(x, y);
-    time.mark("computing gradients");
-    step.exchange();
-    time.mark("exchanging with others");
-    return std::pair(cost, s.global_step());
-  });
-  s.finish();
-  time.mark("exchanging with others");
-  if (!f.is_chief()) return;
-  r.test_accuracy = test_accuracy(s.local(), model, test_images);
-  time.mark("testing");
-  report(f, r, time);
+                       std::chrono::seconds(60), settings_of(f, plan, all.images.size()));
+  const result r = train(f, plan, s, s.local(), model, all, time);
+  if (f.is_chief()) report(f, r, time);
 }
 
 void work(const flags& f) {
   time_table time;
   // First of all the address: where it is taken there is no need to read anything.
   server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index), options_of(f));
-  const auto images = data::fashion_mnist("train", f.data_dir);
-  const auto test_images = data::fashion_mnist("test", f.data_dir);
+  surroundings all = [&] {
+    try {
+      return surroundings(f);
+    } catch (const error& why) {
+      here.set_failure(why);  // the others are told too
+      throw;
+    }
+  }();
   time.mark("reading the images");
 
-  classifier model(f, replica_device_setter(here.cluster()));
+  const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
+  classifier model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())));
   time.mark("building the graph");
-  if (f.strategy == "async")
-    return train_replica(f, model, here, parameter_server<asynchronous>{}, images, test_images, time);
-  if (f.strategy == "sync")
-    return train_replica(f, model, here, parameter_server<synchronous>{}, images, test_images, time);
-  train_replica(f, model, here, collective{}, images, test_images, time);
+  if (f.strategy == "async") return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, time);
+  if (f.strategy == "sync") return train_replica(f, plan, model, here, parameter_server<synchronous>{}, all, time);
+  train_replica(f, plan, model, here, collective{}, all, time);
 }
 
 }  // namespace
@@ -228,6 +242,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (!f->json.empty() && f->is_chief()) check_writable(f->json);
+  add_update_rules();
   if (f->strategy == "local")
     run_alone(*f);
   else if (f->job_name == "ps")

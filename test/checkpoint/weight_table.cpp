@@ -53,7 +53,7 @@ const std::string file = pytorchs + "lenet.safetensors";
 weight_table changed(const std::string& name, weight_row row) {
   weight_table other = table;
   std::replace_if(
-      other.begin(), other.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
+      other.rows.begin(), other.rows.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
   return other;
 }
 
@@ -101,7 +101,8 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
 BOOST_AUTO_TEST_CASE(a_part_for_fine_tuning) {
   const lenet model;
   session s(model.g);
-  weight_table part(table.begin(), table.begin() + 4);
+  weight_table part = table;
+  part.rows.resize(4);
   const restore_report report = load_weights(file, s, part, {.partial = true});
   BOOST_TEST(report.restored.size() == 4u);
   BOOST_TEST(report.missing.size() == 4u);

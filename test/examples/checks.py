@@ -3,10 +3,15 @@ one clear sentence, a code that is not 0, and an end in time.
 
 A test's only argument is the program.
 """
+import glob
+import json
 import os
+import shutil
+import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 program = sys.argv[1]
@@ -42,7 +47,9 @@ def refused(words, *flags, seconds=20):
 def training_flags(*own):
     """The flags that every example has, and that --help names its own."""
     help_text, _ = run("--help")
-    for flag in ("device", "data_dir", "batch_size", "learning_rate", "epochs", "threads", "seed", "progress", "json", *own):
+    for flag in ("device", "data_dir", "batch_size", "learning_rate", "epochs", "threads", "seed", "progress", "json",
+                 "optimizer", "schedule", "train_steps", "checkpoint_dir", "checkpoint_steps", "resume", "log_dir",
+                 "least_accuracy", *own):
         if f"--{flag}" not in help_text.stdout:
             faults.append(f"--help does not name --{flag}")
     if help_text.returncode:
@@ -55,11 +62,110 @@ def training_flags(*own):
     refused(["--learning_rate"], "--learning_rate", "0")
     refused(["--learning_rate"], "--learning_rate", "nan")
     refused(["--learning_rate", "1e+30", "below 1e+06"], "--learning_rate", "1e30")
+    refused(["--optimizer", "adamm", "gradient_descent", "adamw", "lamb"], "--optimizer", "adamm")
+    for wrong in ("linear", "cosine:", "cosine:0", "cosine:1.5", "cosine:5x", "exponential:0.9", "piecewise:5=1,5=2",
+                  "warmup:10+", "warmup:10+warmup:10", "one_cycles"):
+        refused(["--schedule", f'"{wrong}"', "exponential:0.96/1000", "one_cycle", "warmup:500+"], "--schedule", wrong)
+    refused(["--resume", "--checkpoint_dir"], "--resume")
+    refused(["--checkpoint_dir", "/dev/null/x", "Not a directory"], "--checkpoint_dir", "/dev/null/x")
+    refused(["/dev/null", "Not a directory"], "--log_dir", "/dev/null/x")
+    refused(["--least_accuracy", "2", "below 1"], "--least_accuracy", "2")
     refused(["--threads", "1000", "from 0 to"], "--threads", "1000")
     refused(["--device", "tpu", "cuda"], "--device", "tpu")
     refused(["loud"], "--progress", "loud")
     refused(["surplus"], "surplus")
     refused(["no/such/folder"], "--data_dir", "/no/such/folder")
+
+
+def weights(checkpoint):
+    """The bytes of a checkpoint's variables."""
+    files = sorted(glob.glob(os.path.join(checkpoint, "*-of-*.safetensors")))
+    return b"".join(open(file, "rb").read() for file in files)
+
+
+def latest(folder):
+    found = [name for name in os.listdir(folder) if os.path.exists(os.path.join(folder, name, "index.json"))]
+    return os.path.join(folder, max(found, key=lambda name: int(name.split("-")[-1]))) if found else None
+
+
+def stop_when(task, folder, count, number, seconds=40):
+    """Sends the signal when there is a checkpoint of step `count` or later; returns what the program has said then."""
+    end = time.monotonic() + seconds
+    while task.poll() is None and time.monotonic() < end:
+        path = latest(folder) if os.path.isdir(folder) else None
+        if path and int(path.split("-")[-1]) >= count:
+            task.send_signal(number)
+            break
+        time.sleep(0.005)
+    try:
+        said = task.communicate(timeout=20)[1]
+    except subprocess.TimeoutExpired:
+        task.kill()
+        said = task.communicate()[1]
+    if task.returncode != -number:
+        faults.append(f"signal {number} at step {count}: returned {task.returncode}, said {said!r}")
+    return said
+
+
+def result_of(path):
+    with open(path) as lines:
+        found = json.load(lines)
+    return {key: found[key] for key in ("test_accuracy", "final_cost")}
+
+
+def kept_runs(*flags, each, other):
+    """A run that SIGTERM ends, and then SIGKILL, and that goes on each time, comes to the bits of one that nobody has
+    disturbed. What is not its own is refused. `each`: steps between checkpoints; `other`: flags of other models."""
+    with tempfile.TemporaryDirectory() as folder:
+        there = lambda name: os.path.join(folder, name)
+        checked = lambda *more: run(*flags, *more, seconds=60)[0]
+        done = checked("--checkpoint_dir", there("whole"), "--json", there("whole.json"))
+        if done is None or done.returncode:
+            faults.append(f"a run with checkpoints: {done}")
+            return
+        kept = ("--checkpoint_dir", there("kept"), "--checkpoint_steps", str(each))
+        for turn, number in enumerate((signal.SIGTERM, signal.SIGKILL)):
+            task = subprocess.Popen([program, *flags, *kept, "--log_dir", there("log"), *(["--resume"] * turn)], text=True,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            said = stop_when(task, there("kept"), (2 * turn + 1) * each, number)
+            if number == signal.SIGTERM and (not said.startswith("stopped at step ") or latest(there("kept")) is None or
+                                             latest(there("kept")).split("-")[-1] != said.split()[3].rstrip(";")):
+                faults.append(f"SIGTERM: said {said!r}, and the last checkpoint is {latest(there('kept'))}")
+            if turn == 1 and not said.startswith("goes on from step "):
+                faults.append(f"--resume: said {said!r}")
+
+        path = latest(there("kept"))
+        before = weights(path)
+        refused([path, "--resume"], *flags, *kept)
+        for flag, value in (("optimizer", "momentum"), ("seed", "77"), ("batch_size", "7"), *other):
+            refused([path, f"--{flag} ", value], *[f for f in flags], *kept, "--resume", f"--{flag}", value)
+        if latest(there("kept")) != path or weights(path) != before:
+            faults.append("a refused run has changed the checkpoint")
+        shutil.copytree(there("kept"), there("damaged"))
+        file = sorted(glob.glob(os.path.join(latest(there("damaged")), "*-of-*.safetensors")))[0]
+        with open(file, "r+b") as damaged:
+            damaged.seek(-5, os.SEEK_END)
+            byte = damaged.read(1)
+            damaged.seek(-5, os.SEEK_END)
+            damaged.write(bytes([byte[0] ^ 1]))
+        refused([os.path.basename(file), "checksum"], *flags, "--checkpoint_dir", there("damaged"), "--resume")
+
+        done = checked(*kept, "--resume", "--json", there("kept.json"), "--log_dir", there("log"))
+        if done is None or done.returncode or not done.stderr.startswith("goes on from step "):
+            faults.append(f"--resume: {done}")
+            return
+        if result_of(there("whole.json")) != result_of(there("kept.json")):
+            faults.append(f"{result_of(there('whole.json'))}, and after two restarts {result_of(there('kept.json'))}")
+        if not before or weights(latest(there("whole"))) != weights(latest(there("kept"))):
+            faults.append("after two restarts the weights are others")
+        logged = b"".join(open(file, "rb").read() for file in glob.glob(os.path.join(there("log"), "events.out.tfevents.*")))
+        for tag in (b"cost", b"learning_rate", b"test/accuracy", b"images/image/0", b"softmax/weights", b"softmax_cross"):
+            if tag not in logged:
+                faults.append(f"the event files do not have {tag}")
+        # At its end there is nothing left to do.
+        done = checked(*kept, "--resume", "--json", there("again.json"))
+        if done is None or done.returncode or result_of(there("again.json")) != result_of(there("kept.json")):
+            faults.append(f"--resume at the end: {done}")
 
 
 def idx(folder, name, *extents, content):

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import pty
+import random
 import select
 import signal
 import socket
@@ -15,7 +16,8 @@ import tempfile
 import threading
 import time
 
-from checks import data, faults, finish, idx, program, refused, training_flags
+from checks import (data, faults, finish, idx, kept_runs, latest, program, refused, result_of, run, training_flags,
+                    weights)
 
 # ---- flags ----
 training_flags("job_name", "task_index", "ps_hosts", "worker_hosts", "strategy", "hidden_units", "train_steps")
@@ -63,6 +65,54 @@ with tempfile.TemporaryDirectory() as folder:
     with open(os.path.join(folder, "train-images-idx3-ubyte.gz"), "wb") as out:
         out.write(gzip.compress(os.urandom(10_000))[:5_000])
     refused(["train-images-idx3-ubyte.gz"], "--data_dir", folder)
+
+# ---- optimizers and schedules ----
+with tempfile.TemporaryDirectory() as folder:
+    draw = random.Random(1)
+    labels = [n % 10 for n in range(200)]
+    for name in ("train", "t10k"):
+        # A stripe in noise; where it is tells the class.
+        rows = [bytes(v // 2 for v in draw.randbytes(784)) for _ in labels]
+        rows = [row[:56 * n] + b"\xff" * 56 + row[56 * n + 56:] for n, row in zip(labels, rows)]
+        idx(folder, f"{name}-images-idx3-ubyte", 200, 28, 28, content=b"".join(rows))
+        idx(folder, f"{name}-labels-idx1-ubyte", 200, content=bytes(labels))
+    small = ("--data_dir", folder, "--progress", "none", "--threads", "1", "--train_steps", "200")
+
+    def reached(*flags):
+        result = os.path.join(folder, "result.json")
+        done, _ = run(*small, *flags, "--json", result)
+        if done is None or done.returncode:
+            faults.append(f"{flags}: {done}")
+            return 0
+        return result_of(result)["test_accuracy"]
+
+    # Each learns, at a rate that suits it.
+    rates = {"gradient_descent": 0.5, "momentum": 0.1, "nesterov_momentum": 0.1, "adam": 0.01, "adamw": 0.01, "adamax": 0.02,
+             "nadam": 0.01, "amsgrad": 0.01, "rmsprop": 0.01, "centered_rmsprop": 0.01, "adagrad": 0.1, "adadelta": 20,
+             "ftrl": 0.5, "proximal_gradient_descent": 0.5, "proximal_adagrad": 0.1, "lars": 20, "lamb": 0.02}
+    for name, rate in rates.items():
+        accuracy = reached("--optimizer", name, "--schedule", "constant", "--learning_rate", str(rate))
+        if accuracy < 0.9:
+            faults.append(f"--optimizer {name} --learning_rate {rate}: the accuracy is {accuracy}")
+    for schedule in ("constant", "exponential:0.5/100", "natural_exp:0.5/100", "inverse_time:1/100",
+                     "piecewise:100=0.5,150=0.1", "polynomial:200", "polynomial:200/2", "cosine", "cosine:150",
+                     "cosine_restarts:50", "one_cycle", "one_cycle:180", "warmup:20", "warmup:20+cosine"):
+        accuracy = reached("--schedule", schedule, "--learning_rate", "0.01")
+        if accuracy < 0.9:
+            faults.append(f"--schedule {schedule}: the accuracy is {accuracy}")
+    # The usual rate, and what --learning_rate says.
+    for rate, worse in (("1e-9", True), (None, False)):
+        accuracy = reached("--schedule", "constant", *(("--learning_rate", rate) if rate else ()))
+        if (accuracy < 0.5) != worse:
+            faults.append(f"--learning_rate {rate}: the accuracy is {accuracy}")
+    costs = {}
+    for own in ((), ("--learning_rate", "0.01")):
+        done, _ = run(*small, "--optimizer", "momentum", "--schedule", "constant", *own, "--json",
+                      os.path.join(folder, "result.json"))
+        costs[own] = result_of(os.path.join(folder, "result.json"))
+    if len({str(cost) for cost in costs.values()}) != 1:
+        faults.append(f"--optimizer momentum has not its usual rate: {costs}")
+    refused(["the test accuracy is", "below 0.99"], *small, "--learning_rate", "1e-9", "--least_accuracy", "0.99")
 
 # ---- Ctrl-C on a terminal ----
 def interrupted(number):
@@ -116,6 +166,14 @@ if os.path.isdir(data):
                                                          "worker", "--ps_hosts", free, "--worker_hosts", mine),
                                    kwargs={"seconds": 75})
         waiting.start()
+
+    # ---- the usual run, and runs that go on ----
+    done, took = run("--progress", "none", seconds=60)
+    if done is None or done.returncode or "test accuracy 0.8" not in done.stdout:
+        faults.append(f"the usual run does not reach 0.885: {done}")
+    else:
+        print(f"{took:5.2f} s  {done.stdout.splitlines()[0]}")
+    kept_runs("--train_steps", "3000", "--progress", "none", "--threads", "1", each=200, other=(("hidden_units", "50"),))
 
     # ---- a killed task of a cluster that shares memory ----
     def start_cluster(strategy):
@@ -200,6 +258,7 @@ if os.path.isdir(data):
             own = flags if name == "worker1" else ("--json", result)
             if "--train_steps" not in own:
                 own += ("--train_steps", "300")
+            own += ("--schedule", "constant")  # else the rates' length differs first
             tasks[name] = subprocess.Popen(
                 [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1],
                  "--progress", "none", "--threads", "1", *own],
@@ -226,6 +285,76 @@ if os.path.isdir(data):
         ended, found = unlike(strategy, "--batch_size", "37")
         if any(code for code, _ in ended.values()) or found is None or found["test_accuracy"] < 0.7:
             faults.append(f"{strategy}, other --batch_size: {ended}, {found}")
+
+    # ---- a cluster that is killed and goes on ----
+    def cluster_tasks(strategy, *flags):
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        ps, *workers = (f"127.0.0.1:{s.getsockname()[1]}" for s in held)
+        for s in held:
+            s.close()
+        hosts = ("--worker_hosts", ",".join(workers)) + (() if strategy == "allreduce" else ("--ps_hosts", ps))
+        names = ("worker0", "worker1") if strategy == "allreduce" else ("ps0", "worker0", "worker1")
+        return {name: subprocess.Popen(
+            [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1], "--progress", "none",
+             "--threads", "1", *flags], text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for name in names}
+
+    def end_of(tasks, seconds=60):
+        ended = {}
+        for name, task in tasks.items():
+            try:
+                said = task.communicate(timeout=seconds)[1].strip()
+            except subprocess.TimeoutExpired:
+                task.kill()
+                said = f"still runs after {seconds} s"
+            ended[name] = (task.wait(), said)
+        return ended
+
+    def resumed_cluster(strategy, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            there = lambda name: os.path.join(folder, name)
+            flags += ("--train_steps", "1000")
+            ended = end_of(cluster_tasks(strategy, *flags, "--checkpoint_dir", there("whole"), "--json", there("whole.json")))
+            if any(code for code, _ in ended.values()):
+                faults.append(f"{strategy}, with checkpoints: {ended}")
+                return
+            kept = ("--checkpoint_dir", there("kept"), "--checkpoint_steps", "100")
+            for turn in range(2):
+                tasks = cluster_tasks(strategy, *flags, *kept, *(["--resume"] * turn))
+                end = time.monotonic() + 30
+                while time.monotonic() < end and tasks["worker0"].poll() is None:
+                    path = latest(there("kept")) if os.path.isdir(there("kept")) else None
+                    if path and int(path.split("-")[-1]) >= 100 + 300 * turn:
+                        break
+                    time.sleep(0.005)
+                for task in tasks.values():
+                    task.kill()
+                killed = end_of(tasks)
+                if killed["worker0"][0] != -signal.SIGKILL:
+                    faults.append(f"{strategy}: the chief has not been killed: {killed}")
+            ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--json", there("kept.json"), "--log_dir",
+                                         there("log")))
+            if any(code for code, _ in ended.values()) or not ended["worker0"][1].startswith("goes on from step "):
+                faults.append(f"{strategy}, --resume: {ended}")
+                return
+            whole, again = result_of(there("whole.json")), result_of(there("kept.json"))
+            print(f"{strategy} killed twice: {again}, undisturbed {whole}")
+            if whole["test_accuracy"] < 0.7 or again["test_accuracy"] < 0.7 or not os.listdir(there("log")):
+                faults.append(f"{strategy}: {whole}, and after two restarts {again}")
+            if strategy != "async" and (whole != again or
+                                        weights(latest(there("whole"))) != weights(latest(there("kept")))):
+                faults.append(f"{strategy}: {whole}, and after two restarts {again}; the weights are others")
+            # Another's checkpoint: the chief says so, and what the others were waiting for.
+            ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--seed", "5"))
+            if "is of a run with --seed 1, and this one has 5" not in ended["worker0"][1] or not all(
+                    code for code, _ in ended.values()):
+                faults.append(f"{strategy}, --seed 5: {ended}")
+
+    resumed_cluster("sync")
+    resumed_cluster("allreduce", "--optimizer", "lamb", "--learning_rate", "0.01")
+    resumed_cluster("async", "--optimizer", "adagrad", "--learning_rate", "0.05", "--schedule", "exponential:0.9/100")
+    ended = end_of(cluster_tasks("sync", "--train_steps", "10", "--optimizer", "lars"))
+    if not any("norms" in said for _, said in ended.values()) or not all(code for code, _ in ended.values()):
+        faults.append(f"sync, lars: {ended}")
 
     names = os.listdir("/dev/shm")
     without_workers()

@@ -9,7 +9,7 @@ import re
 import sys
 
 # Bottom to top. A header includes its own folder and those before it.
-ORDER = ["tensor", "device", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "transport", "distributed"]
+ORDER = ["tensor", "device", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "queue", "transport", "distributed"]
 # Who may include headers of CUDA: bindings to one library each.
 CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
 BINDINGS = ["cuda.hpp", "cuda_error.hpp", "cuda_memory.hpp", "cuda_queue.hpp", "matmul_cublaslt.hpp",

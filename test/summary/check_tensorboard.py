@@ -74,6 +74,7 @@ content = events.SummaryMetadata("_hparams_/experiment").plugin_data
 assert content.plugin_name == "hparams"
 experiment = plugin_data_pb2.HParamsPluginData.FromString(content.content).experiment
 assert [(h.name, h.type) for h in experiment.hparam_infos] == [("rate", 3), ("optimizer", 1), ("shuffled", 2)]
+assert [[v.bool_value for v in h.domain_discrete.values] for h in experiment.hparam_infos] == [[], [], [False, True]]
 assert [m.name.tag for m in experiment.metric_infos] == ["train/loss"]
 start = plugin_data_pb2.HParamsPluginData.FromString(
     events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content).session_start_info

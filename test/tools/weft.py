@@ -5,6 +5,7 @@ usage: weft.py WEFT TEST_CHECKPOINT_FOLDER WRITES_EVENTS
 What it converts is read by NumPy and by safetensors' library where WEFT_PYTHON, or else this Python, has them; events are
 those that the test WRITES_EVENTS writes, and those of the package tensorboard where that Python has it.
 """
+import bisect
 import json
 import math
 import os
@@ -186,8 +187,46 @@ for where, what in [(0, "length"), (9, "length"), (12, "data"), (begins[4] - 1 -
         faults.append(f"{done.returncode}: {done.stdout}{done.stderr}")
 for size in (third + 5, third + 12, begins[4] - 1):
     damaged.write_bytes(content[:size])
-    text = run("events", damaged, status=2)
-says(text, f"damaged.tfevents: record 3 at offset {third}")
+    says(run("events", damaged, status=2), f"damaged.tfevents: record 3 at offset {third}")
+
+# The same all over the file, many files at once: a message for each, of the record that is hit, and the values of the
+# records before it. The files that end between records have these values, and no message.
+sweep = made / "sweep"
+sweep.mkdir()
+hits, shown = {}, {}
+
+
+def damage(name, place, bytes_):
+    path = sweep / f"{name}.{place}.tfevents"
+    path.write_bytes(bytes_)
+    shown[str(path)] = []
+    return str(path)
+
+
+before = [damage("cut", b, content[:b]) for b in begins]
+for place in sorted({*range(0, len(content), 41), *(b + i for b in begins for i in (0, 7, 8, 11, 12))}):
+    record = bisect.bisect_right(begins, place) - 1
+    changed = bytearray(content)
+    changed[place] ^= 1 << place % 8
+    hits[damage("flipped", place, changed)] = record
+    if place not in begins:
+        hits[damage("cut", place, content[:place])] = record
+whole = [json.loads(line) for line in run("events", event_file, "--json").splitlines()]
+done = subprocess.run([weft, "events", sweep, "--json"], capture_output=True, text=True, timeout=60)
+for line in done.stdout.splitlines():
+    fields = json.loads(line)
+    shown[fields.pop("file")].append(fields)
+messages = done.stderr.splitlines()
+if done.returncode != 2 or len(messages) != len(hits):
+    faults.append(f"{done.returncode}: {len(messages)} messages of {len(hits)} damaged files")
+for (path, record), message in zip(sorted(hits.items()), messages):
+    says(message, f"{path}: record {record} at offset {begins[record]} ")
+    if shown[path] != shown[before[record]]:
+        faults.append(f"{path}, damaged in record {record}, shows {len(shown[path])} values")
+for record, path in enumerate(before):
+    if shown[path] != whole[:len(shown[path])] or not record <= len(shown[path]) < len(whole):
+        faults.append(f"{path}, of {record} records, shows {len(shown[path])} values")
+
 (runs / "two").mkdir()
 (runs / "two" / "damaged.tfevents").write_bytes(content[:-1])
 text = run("events", runs, status=2)

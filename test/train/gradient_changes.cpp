@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(sums_begin_anew_and_are_of_what_is_trained) {
   s.run(fetch(train));
   BOOST_TEST((s.get(w)(0) == 3 && s.get(w)(1) == -2));
   for (const auto& v : variables(g))
-    BOOST_TEST((v.kind == (v.name == "w" ? variable_kind::trained : variable_kind::local)), v.name);
+    BOOST_CHECK_MESSAGE(v.kind == (v.name == "w" ? variable_kind::trained : variable_kind::local), v.name);
 
   const auto kept = variable<float>(g, "kept", 1.0f, variable_kind::averaged);
   const auto of_w = std::get<0>(compute_gradients(sum(w * x), w));

@@ -198,6 +198,41 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_run_with_a_checkpoint) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(signals_that_a_run_does_not_handle_stay_as_they_are) {
+  line model;
+  session s(model.g);
+  const supervised_session run(s, {.handle_signals = false});
+  struct sigaction now {};
+  ::sigaction(SIGTERM, nullptr, &now);
+  BOOST_TEST(now.sa_handler == SIG_DFL);
+}
+
+// oneDNN's products keep their stack pointer in the heap.
+BOOST_AUTO_TEST_CASE(a_signal_in_the_middle_of_a_product_changes_nothing_else) {
+  graph g;
+  auto a = variable<float, dims<100, 784>>(g, "a", init::normal{.stddev = 1});
+  auto b = variable<float, dims<784, 100>>(g, "b", init::normal{.stddev = 1});
+  auto product = let(matmul(a, b));
+  session s(g);
+  auto step = s.prepare(fetch(product));
+  const auto right = step();
+  const pthread_t here = ::pthread_self();
+  for (int i = 0; i < 60; ++i) {
+    const stop_signals signals;
+    std::thread sender([here, i] {
+      std::this_thread::sleep_for(std::chrono::microseconds(400 + 17 * i));
+      ::pthread_kill(here, SIGTERM);
+    });
+    bool same = true;
+    while (signals.received() == 0) {
+      const auto now = step();
+      for (std::size_t k = 0; k < now.elements(); ++k) same &= now.data()[k] == right.data()[k];
+    }
+    sender.join();
+    BOOST_TEST(same);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(only_the_chief_saves) {
   memory kept;
   line model;

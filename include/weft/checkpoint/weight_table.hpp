@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +50,12 @@ struct weight_row {
   std::string variable;
   weight_layout layout = {};
 };
-using weight_table = std::vector<weight_row>;
+
+/// The rows, in braces. It is no vector, or `load_weights(path, s, {.partial = true})` would be ambiguous beside it.
+struct weight_table {
+  std::vector<weight_row> rows;
+  weight_table(std::initializer_list<weight_row> rows) : rows(rows) {}
+};
 
 /// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that
 /// is not in the table has its own layout, and the name that `options.rename` says:
@@ -144,9 +150,10 @@ inline restore_report load_weights(const std::string& path, session& s, const we
                                    const restore_options& options) {
   const safetensors_file file(path);
   const auto row_of = [&](const std::string& name) {
-    return std::find_if(table.begin(), table.end(), [&](const weight_row& row) { return row.in_file == name; });
+    return std::find_if(table.rows.begin(), table.rows.end(),
+                        [&](const weight_row& row) { return row.in_file == name; });
   };
-  for (const weight_row& row : table)
+  for (const weight_row& row : table.rows)
     if (!file.find(row.in_file) && !options.partial)
       throw error(error_code::not_found, "load_weights",
                   {path, " has no tensor '", row.in_file,
@@ -155,13 +162,13 @@ inline restore_report load_weights(const std::string& path, session& s, const we
   std::vector<safetensors_entry> entries = file.entries();  // with the extents that they will have
   std::vector<detail::axis_order> orders(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i)
-    if (const auto row = row_of(entries[i].name); row != table.end() && !row->variable.empty())
+    if (const auto row = row_of(entries[i].name); row != table.rows.end() && !row->variable.empty())
       orders[i] = detail::apply_layout(path, row->layout, entries[i]);
   std::vector<detail::restorable> tensors;
   for (const safetensors_entry& e : entries) tensors.push_back({&file, &e});
   const restore_options by_table{.partial = options.partial, .rename = [&](const std::string& name) {
                                    const auto row = row_of(name);
-                                   return row == table.end() ? options.rename(name) : row->variable;
+                                   return row == table.rows.end() ? options.rename(name) : row->variable;
                                  }};
   detail::restore_plan plan =
       detail::plan_restore(s, path, tensors, by_table, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });

@@ -769,8 +769,7 @@ class replicated_session {
       local_.write_variable(n, bytes.data());
       local_.state_of(n).initialized = bytes.back() != std::byte{0};
     }
-    for (std::size_t i = trained_; i < variables_.size(); ++i)
-      local_.read_variable(variables_[i].node, base_of(i).data());
+    for (std::size_t i = trained_; i < frozen_; ++i) local_.read_variable(variables_[i].node, base_of(i).data());
     next_step_ = global_step_ = static_cast<std::int64_t>(front[1]);
     unit_ = front[2];
     if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));

@@ -52,9 +52,9 @@ namespace detail {
 
 template <class Optimizer>
 void first_values_of(const std::vector<double>& parameters, double* values) {
-  std::uint64_t numbers[max_hyperparameters] = {};
-  for (std::size_t k = 0; k < members_of<Optimizer>; ++k) numbers[k] = literal_bits(parameters[k]);
-  const Optimizer optimizer = optimizer_of<Optimizer>(numbers, parameter_indices<Optimizer>());
+  member_value members[max_hyperparameters] = {};
+  for (std::size_t k = 0; k < members_of<Optimizer>; ++k) members[k] = {parameters[k]};
+  const Optimizer optimizer = optimizer_of<Optimizer>(members, parameter_indices<Optimizer>());
   if constexpr (slots_of<Optimizer> != 0) {
     const auto list = optimizer.slots();
     for (const slot& s : list.all) *values++ = s.first.number();

@@ -26,6 +26,11 @@ enum class reuse : unsigned char {
 
 struct subgraph;
 
+/// What nodes of a graph refer to, and the graph deletes.
+struct graph_owned {
+  virtual ~graph_owned() = default;
+};
+
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
 class graph final : public op_builder {
@@ -222,6 +227,12 @@ class graph final : public op_builder {
   // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
   WEFT_DECL value with_name(value v, const char* name) override;
 
+  /// Takes over what nodes refer to, and keeps it for as long as it lives.
+  void keep(graph_owned* object) {
+    owned_.reserve(owned_.size() + 1);
+    owned_.push_back(object);
+  }
+
   // ---- gradients ----
 
   void use(const primitive_table& table) override {
@@ -331,7 +342,7 @@ class graph final : public op_builder {
     n.beside = here.beside;
     n.named = named;
     // A leaf is there before anything runs.
-    if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op>) n.control = control_;
+    if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = control_;
     nodes_.push_back(std::move(n));
     const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
     if (here.beside != graph_node::no_node) colocated_.push_back(made);
@@ -405,6 +416,7 @@ class graph final : public op_builder {
   graph* whole_ = nullptr;        // of a subgraph
   std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
   sequence<subgraph*> subgraphs_;
+  sequence<graph_owned*> owned_;
 };
 
 /// A subgraph of a node.
@@ -420,6 +432,7 @@ struct subgraph {
 
 WEFT_DECL graph::~graph() {
   for (subgraph* b : subgraphs_) delete b;
+  for (graph_owned* o : owned_) delete o;
 }
 
 WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {

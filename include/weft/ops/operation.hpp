@@ -246,6 +246,9 @@ struct operation {
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.
   bool stateful = false;
+  /// Acts on what is seen outside of the step, and may block: such operations of a step run in the order in which they
+  /// were written down. Stateful.
+  bool ordered = false;
   /// Its first inputs are variables that it writes; the first output is the first of them.
   bool writes = false;
   fusion_kind part = fusion_kind::none;
@@ -330,6 +333,7 @@ constexpr operation declare() {
   if constexpr (requires { &Op::workspace_bytes; }) o.workspace_bytes = Op::workspace_bytes;
   if constexpr (requires { Op::alias; }) o.alias = Op::alias;
   if constexpr (requires { Op::stateful; }) o.stateful = Op::stateful;
+  if constexpr (requires { Op::ordered; }) o.ordered = o.stateful = Op::ordered;
   if constexpr (requires { Op::writes; }) o.writes = o.stateful = Op::writes;
   if constexpr (requires { Op::part; }) o.part = Op::part;
   if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;

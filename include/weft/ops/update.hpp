@@ -355,14 +355,20 @@ auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>,
 // The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.
 
 template <class Optimizer, std::size_t... Index>
-WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...>) {
+WEFT_HOST_DEVICE WEFT_INLINE constexpr Optimizer optimizer_of(const member_value* members, indices<Index...>) {
+  static_cast<void>(members);
+  if constexpr (requires { typename Optimizer::extended; }) {  // one with another in it (train/decay.hpp)
+    using inner = typename Optimizer::extended;
+    return Optimizer{optimizer_of<inner>(members, parameter_indices<inner>()), members[sizeof...(Index) - 1]};
+  } else {
+    return Optimizer{members[Index]...};
+  }
+}
+template <class Optimizer, std::size_t... Index>
+WEFT_INLINE Optimizer optimizer_of(const std::uint64_t* numbers, indices<Index...> all) {
   static_cast<void>(numbers);
-  if constexpr (requires { typename Optimizer::extended; })  // one with another in it (train/decay.hpp)
-    return Optimizer{
-        optimizer_of<typename Optimizer::extended>(numbers, parameter_indices<typename Optimizer::extended>()),
-        member_value{literal_value<double>(numbers[sizeof...(Index) - 1])}};
-  else
-    return Optimizer{member_value{literal_value<double>(numbers[Index])}...};
+  const member_value members[] = {{literal_value<double>(numbers[Index])}..., {0.0}};
+  return optimizer_of<Optimizer>(members, all);
 }
 
 template <class Optimizer, std::size_t Slot, class T>

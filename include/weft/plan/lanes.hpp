@@ -58,13 +58,14 @@ void assign_lanes(program& p, const Info& info) {
 }
 
 /// Lets each instruction wait for the last one in each other lane that it must follow: who wrote what it reads or
-/// writes, and who read what it writes since it was written.
+/// writes, and who read what it writes since it was written; what is `ordered`, for the one before it.
 inline void add_dependencies(program& p) {
   const std::size_t lanes = p.lanes.size();
   if (lanes < 2) return;
   // Of each buffer: who wrote it last, and for each lane who read it last since then.
   sequence<std::uint32_t> writer(p.buffers.size(), none), readers(p.buffers.size() * lanes, none);
   sequence<std::uint32_t> latest(lanes, none);
+  std::uint32_t last_effect = none;
   for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
     instruction& in = p.instructions[i];
     latest.assign(lanes, none);
@@ -73,6 +74,7 @@ inline void add_dependencies(program& p) {
       std::uint32_t& last = latest[p.instructions[j].lane];
       if (last == none || last < j) last = j;
     };
+    if (p.op(in.node).ordered && !in.copies) follow(last_effect), last_effect = i;
     for (const std::uint32_t b : in.reads) follow(writer[b]);
     for (const std::uint32_t b : in.writes) {
       follow(writer[b]);

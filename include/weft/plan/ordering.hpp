@@ -9,7 +9,7 @@ namespace weft::plan {
 ///
 /// A node that writes a variable runs after every node that reads the variable's old value, and otherwise as soon as it
 /// can, so that gradients are given back early. A node that needs the old value after the write reads a snapshot of it.
-/// Writers of one variable keep the order in which they were written down.
+/// Writers of one variable keep the order in which they were written down, and so do operations that are `ordered`.
 inline void order(program&);
 
 class ordering {
@@ -26,6 +26,7 @@ class ordering {
       for (const std::uint32_t before : p_.node_of(n).control) edge(p_.index[before], n);
     }
     order_writers();
+    order_effects();
     order_readers_of_results();
     order_readers_of_variables();
     sort();
@@ -51,6 +52,16 @@ class ordering {
         before.push_back(n);
         any_writer_ = true;
       }
+    }
+  }
+
+  /// Of what others see outside of the step.
+  void order_effects() {
+    std::uint32_t before = none;
+    for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
+      if (!p_.nodes[n].runs || !p_.op(n).ordered) continue;
+      if (before != none) edge(before, n);
+      before = n;
     }
   }
 

@@ -84,8 +84,12 @@ class cpu_executor {
       if (__atomic_load_n(&failed_, __ATOMIC_ACQUIRE)) return false;
       if (spins < 1000)
         cpu_relax();
-      else
+      else if (spins < 100'000)
         sched_yield();
+      else {  // it waits in a queue, say
+        const timespec a_moment{0, 100'000};
+        nanosleep(&a_moment, nullptr);
+      }
     }
     return true;
   }

@@ -105,6 +105,9 @@ class event_writer {
   /// (summary/hparams.hpp):
   ///
   ///     log.add_hyperparameters({{"learning_rate", 0.1}, {"optimizer", "adam"}}, {"test/accuracy"});
+  ///
+  /// Where metrics are given, TensorBoard takes the columns of its page from one of the runs: give all of them the same
+  /// names. Without metrics it gathers names and texts from all runs, and filters by these.
   void add_hyperparameters(std::initializer_list<hparam> values,
                            std::initializer_list<std::string> metrics = {});
   /// How that run has ended.

@@ -56,6 +56,15 @@ inline protobuf_writer experiment_message(double time, std::initializer_list<hpa
     protobuf_writer info;
     info.add_text(1, h.name);
     info.add_integer(4, static_cast<std::int64_t>(h.kind));
+    if (h.kind == hparam::kind_type::truth) {  // without its domain the page has no boxes to filter by it
+      protobuf_writer domain;
+      for (const bool truth : {false, true}) {
+        protobuf_writer value;
+        value.add_integer(4, truth);
+        domain.add_message(1, value);
+      }
+      info.add_message(5, domain);
+    }
     experiment.add_message(4, info);
   }
   for (const std::string& tag : metrics) {

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// Elements [first, first + count) as doubles: a function that knows the element type, for code that does not.

@@ -131,7 +131,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
     sequence<symbol> ones;
     for (std::size_t k = 0; k < lists.size(); k += 2) ones.push_back(fill(g, {type, g.info(lists[k + 1]).extents}, 1));
     const symbol* next = ones.begin();
-    const symbol taken = sum_up(variable, "taken_rows", with_rows(g, gradient, next, of_rows), adds[i]);
+    const symbol taken = sum_up(variable, "taken_rows", replace_rows(g, gradient, next, of_rows), adds[i]);
     node_def c = g[first_rows(g, gradient)].def;
     c.inputs = {mean.id(), record_call(operation_of<taken_rows_op>, {taken}, {dtype::int64, of_rows.extents}).id()};
     all[i].gradient = g.record(static_cast<node_def&&>(c));

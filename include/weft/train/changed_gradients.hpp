@@ -105,15 +105,15 @@ inline symbol in_type(const hyperparameter& h, dtype type) {
 
 /// The same sum of rows with others in their place, in find_rows' order; `next` is the first of them. `as`: what it is
 /// the gradient of.
-inline symbol with_rows(graph& g, symbol gradient, const symbol*& next, const value_info& as) {
+inline symbol replace_rows(graph& g, symbol gradient, const symbol*& next, const value_info& as) {
   node_def c = g[gradient.id().node].def;
   if (c.op->row_sums) {
     c.inputs[0] = (next++)->id();
     c.outputs = {as};
     return g.record(static_cast<node_def&&>(c));
   }
-  const symbol first = with_rows(g, symbol(&g, c.inputs[0]), next, as);
-  return first + with_rows(g, symbol(&g, c.inputs[1]), next, as);
+  const symbol first = replace_rows(g, symbol(&g, c.inputs[0]), next, as);
+  return first + replace_rows(g, symbol(&g, c.inputs[1]), next, as);
 }
 
 /// The rows of a gradient that is rows (gather), each row's sum in the first place of its number, and zeros where a
@@ -152,7 +152,7 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
 /// The gradient that consists of such parts.
 inline symbol whole_of(const variable_gradient<symbol, symbol>& pair, const gradient_parts& parts) {
   const symbol* next = parts.all.begin();
-  return parts.rows ? with_rows(graph_of(pair.variable), pair.gradient, next, pair.gradient.info()) : *next;
+  return parts.rows ? replace_rows(graph_of(pair.variable), pair.gradient, next, pair.gradient.info()) : *next;
 }
 
 inline void check_changed(const char* who, const symbol_gradients& all) {

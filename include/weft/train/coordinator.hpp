@@ -64,11 +64,26 @@ class coordinator {
   /// Asks all threads to end. The first exception is kept; those that come after it, or after a stop without one, are
   /// the consequences of the stop and are dropped.
   void request_stop(std::exception_ptr why = nullptr) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (should_stop()) return;
-    why_ = std::move(why);
-    stop_.store(true, std::memory_order_release);
-    changed_.notify_all();
+    std::vector<std::function<void()>> told;
+    {
+      const std::lock_guard lock(mutex_);
+      if (should_stop()) return;
+      why_ = std::move(why);
+      stop_.store(true, std::memory_order_release);
+      changed_.notify_all();
+      told.swap(when_stopped_);
+    }
+    for (const auto& f : told) f();
+  }
+
+  /// Calls f, which does not throw, when a stop is requested, in the thread that does so; now if one has been: to wake
+  /// threads that block elsewhere, in a queue say.
+  void when_stopped(std::function<void()> f) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!should_stop()) return when_stopped_.push_back(std::move(f));
+    }
+    f();
   }
 
   /// Sleeps until a stop is requested or the deadline; returns should_stop(). For threads that do something now and
@@ -110,6 +125,7 @@ class coordinator {
   std::condition_variable changed_;
   std::atomic<bool> stop_{false};
   std::exception_ptr why_;
+  std::vector<std::function<void()>> when_stopped_;
   std::vector<entry> threads_;
   std::size_t running_ = 0;
   bool joined_ = false;

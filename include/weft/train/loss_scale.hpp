@@ -165,8 +165,8 @@ struct with_gradient_factor {
     member_value all[members_of<Optimizer> + 1];
   };
   template <std::size_t... Index>
-  WEFT_HOST_DEVICE constexpr with_gradient_factor(indices<Index...>, const all_members& of)
-      : base{of.all[Index]...}, factor(of.all[members_of<Optimizer>]) {}
+  WEFT_HOST_DEVICE constexpr with_gradient_factor(indices<Index...> all, const all_members& of)
+      : base(optimizer_of<Optimizer>(of.all, all)), factor(of.all[members_of<Optimizer>]) {}
 
   /// Where norms are recorded the factor has no number yet.
   template <class V, class...>

@@ -10,7 +10,8 @@
 #include <weft/train/schedule.hpp>
 
 /// Learning rates, or other hyperparameters, as functions of the global step. Each is a node of the graph, computed
-/// anew in every step. Parameter servers take numbers alone, so there a schedule needs `collective`.
+/// anew in every step. Parameter servers are sent a schedule as numbers, and follow it by the updates that they have
+/// applied; of a value computed from one they know nothing.
 ///
 ///     auto step = global_step(g);
 ///     auto train = adam{.learning_rate = exponential_decay(0.01, step, 1000, 0.96)}.minimize(loss, step);

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 
 #include <weft/config.hpp>
 
@@ -13,11 +14,15 @@ namespace weft {
 /// While it lives, the first SIGINT or SIGTERM does not end the program: received() says which one has come, and the
 /// program ends when it has saved what it must. A second one of the same kind ends it at once, as if nobody had asked.
 ///
+/// Its handlers run on a stack of their own, which the thread that makes it gets. A program's own handlers need one as
+/// well (SA_ONSTACK), if they return to steps that oneDNN computes.
+///
 /// Handlers that the program has installed itself stay, and then nothing is received here. The handlers belong to the
 /// process: of several objects alive at once all receive the signal.
 class stop_signals {
  public:
   stop_signals() {
+    use_signal_stack();
     if (users()++ > 0) return;
     number() = 0;
     for (std::size_t i = 0; i < ending.size(); ++i) {
@@ -25,7 +30,7 @@ class stop_signals {
       if (::sigaction(ending[i], nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
       struct sigaction now {};
       now.sa_handler = receive;
-      now.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+      now.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART | SA_ONSTACK);
       ::sigaction(ending[i], &now, nullptr);
     }
   }
@@ -45,6 +50,18 @@ class stop_signals {
  private:
   static constexpr std::array ending{SIGINT, SIGTERM};
 
+  // Inside oneDNN's products the stack pointer stands in the heap, where the frame of a signal would be written over
+  // other things: it gets a place of its own, on the thread that makes the steps.
+  static void use_signal_stack() {
+    stack_t now{};
+    if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;
+    constexpr std::size_t bytes = std::size_t{1} << 16;  // a frame has up to 12 KB
+    static thread_local const std::unique_ptr<std::byte[]> stack(new std::byte[bytes]);
+    now = {};
+    now.ss_sp = stack.get();
+    now.ss_size = bytes;
+    ::sigaltstack(&now, nullptr);
+  }
   static std::atomic<int>& number() {
     static std::atomic<int> received{0};
     return received;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -62,6 +63,7 @@ class supervised_session final : private run_control {
       if (!h)
         throw error(error_code::invalid_argument, "supervised_session",
                     "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
+    if (options_.handle_signals) signals_.emplace();
     const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
     first_step_ = restored;
     if (restored >= 0) steps_ = last_saved_ = restored;
@@ -83,8 +85,8 @@ class supervised_session final : private run_control {
 
   /// Whether the run is to end: a hook, the coordinator, a signal or close() says so.
   bool should_stop() {
-    if (!stopped_ && options_.handle_signals)
-      if (const int number = signals_.received()) request_stop(number == SIGINT ? "SIGINT" : "SIGTERM");
+    if (!stopped_)
+      if (const int number = signal()) request_stop(number == SIGINT ? "SIGINT" : "SIGTERM");
     return stopped_ || coordinator_.should_stop();
   }
   void request_stop(const std::string& reason) override {
@@ -95,7 +97,7 @@ class supervised_session final : private run_control {
   /// Why the run ends, in words; empty while it does not.
   const std::string& stop_reason() const { return reason_; }
   /// The signal that ended the run, for a program's exit status; 0: none did.
-  int signal() const { return options_.handle_signals ? signals_.received() : 0; }
+  int signal() const { return signals_ ? signals_->received() : 0; }
 
   /// Threads that end with the run: readers, evaluators. An exception of one ends the run; close() throws it.
   coordinator& threads() { return coordinator_; }
@@ -178,7 +180,7 @@ class supervised_session final : private run_control {
   run_options options_;
   std::vector<hook> hooks_;
   detail::interval saved_;
-  stop_signals signals_;
+  std::optional<stop_signals> signals_;
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1;
   bool stopped_ = false, ended_ = false, closed_ = false;

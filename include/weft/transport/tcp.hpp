@@ -210,7 +210,7 @@ class tcp {
   };
 
   /// Throws weft::error (resource_exhausted) where this process may open no more.
-  tcp() try : context_(std::make_shared<boost::asio::io_context>(1)) {
+  tcp() try : context_(std::make_shared<boost::asio::io_context>(1)), names_(std::make_shared<host_lookup>()) {
     protocol::socket makes_the_reactor(*context_);
   } catch (const boost::system::system_error& problem) {
     fail_to_open(problem.code());
@@ -379,7 +379,7 @@ class tcp {
   static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
   context_ptr context_;
-  std::shared_ptr<host_lookup> names_ = std::make_shared<host_lookup>();
+  std::shared_ptr<host_lookup> names_;  // made by the constructor: nvcc 13 aborts at an initializer here
   bool other_hosts_ = false;
 };
 

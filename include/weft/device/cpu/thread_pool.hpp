@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,6 +91,8 @@ class stay_on_cores {
 ///
 /// A worker that has nothing to do polls for some tens of microseconds, because waking it costs more, and sleeps after
 /// that. Nobody polls where threads outnumber the cores.
+///
+/// Workers take no signals that are sent to the process: the program's own threads do.
 class thread_pool {
  public:
   /// `threads` counts the caller. Worker i = 1, 2, ... is bound to cores[i % size]; to none where no cores are given.
@@ -221,6 +224,29 @@ class thread_pool {
 
 WEFT_COLD_BEGIN
 
+namespace detail {
+
+/// While it lives, this thread, and those that it starts for good, take only the signals that their own faults raise,
+/// and what profilers send them. Inside oneDNN's products the stack pointer stands in the heap: the frame of a signal
+/// would be written over other things there.
+class without_signals {
+ public:
+  without_signals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) ::sigdelset(&all, own);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  without_signals(const without_signals&) = delete;
+  without_signals& operator=(const without_signals&) = delete;
+  ~without_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace detail
+
 inline thread_pool::thread_pool(int threads, const sequence<int>& cores) : owner_(getpid()) {
   if (threads < 1)
     throw error(error_code::invalid_argument, "thread_pool",
@@ -228,6 +254,7 @@ inline thread_pool::thread_pool(int threads, const sequence<int>& cores) : owner
   const auto count = static_cast<std::size_t>(threads);
   polls_ = count <= (cores.empty() ? available_cores() : cores).size() ? poll_limit : 0;
   workers_.reserve(count - 1);
+  const detail::without_signals while_they_start;
   for (std::size_t i = 1; i < count; ++i) {
     pthread_t worker;
     if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {

@@ -28,7 +28,8 @@ struct update_numbers {
  private:
   template <std::size_t... Index>
   WEFT_HOST_DEVICE Optimizer make(weft::detail::indices<Index...>) const {
-    return Optimizer{weft::detail::member_value{at(Index)}...};
+    const weft::detail::member_value members[] = {{at(Index)}..., {0.0}};
+    return weft::detail::optimizer_of<Optimizer>(members, weft::detail::indices<Index...>());
   }
 };
 

@@ -1,0 +1,95 @@
+#include "checkpoints.hpp"
+
+#include <unistd.h>
+
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/utility.hpp>
+#include <boost/serialization/vector.hpp>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include <weft/checkpoint/saver.hpp>
+#include <weft/distributed.hpp>
+#include <weft/train/saved_run.hpp>
+
+using namespace weft;
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, run_position& p, unsigned) {
+  archive& p.epoch& p.batch& p.cost;
+}
+
+}  // namespace boost::serialization
+
+namespace {
+
+constexpr const char *settings_name = "settings", *position_name = "position";
+
+[[noreturn]] void refuse(const std::string& why) { throw error(error_code::invalid_argument, "", why); }
+
+void check_folder(const std::string& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (!problem && ::access(folder.c_str(), W_OK | X_OK) != 0) problem = {errno, std::generic_category()};
+  if (problem)
+    throw error(error_code::unavailable, "", "--checkpoint_dir " + folder + " cannot be written: " + problem.message());
+}
+
+/// Looks at the settings alone: what a run of other settings would get of the variables is never asked for.
+void check_settings(const std::string& path, const run_settings& now) {
+  run_settings then;
+  graph nothing;
+  session s(nothing);
+  saver reader;
+  reader.add(settings_name, then);
+  reader.restore(s, path, {.partial = true});
+  if (then.empty() || then.front() != now.front())
+    refuse(path + " is a checkpoint of another program: give --checkpoint_dir another folder");
+  for (const auto& [flag, value] : now)
+    for (const auto& [saved_flag, saved] : then)
+      if (flag == saved_flag && value != saved)
+        refuse(path + " is of a run with --" + flag + " " + saved + ", and this one has " + value + ": give it --" +
+               flag + " " + saved + ", or another --checkpoint_dir");
+}
+
+}  // namespace
+
+struct kept_run::state {
+  std::string folder;
+  run_settings settings;
+  saver keeper;
+};
+
+kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief) {
+  if (folder.empty()) {
+    if (resume) refuse("--resume goes on from what --checkpoint_dir has: give it that too");
+    return;
+  }
+  if (is_chief) {
+    check_folder(folder);
+    if (const auto latest = latest_checkpoint(folder)) {
+      if (!resume)
+        refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
+      check_settings(*latest, settings);
+    }
+  }
+  state_ = std::make_unique<state>();
+  state_->folder = std::move(folder);
+  state_->settings = std::move(settings);
+  state_->keeper.add(settings_name, state_->settings);
+  state_->keeper.add(position_name, position);
+}
+
+kept_run::~kept_run() = default;
+
+template <class Session>
+run_checkpoints kept_run::of(Session& s) {
+  return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
+}
+template run_checkpoints kept_run::of(session&);
+template run_checkpoints kept_run::of(replicated_session<parameter_server<asynchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<parameter_server<synchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<collective>&);

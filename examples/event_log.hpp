@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <weft/weft.hpp>
+
+/// What TensorBoard shows of a run, in the folder of --log_dir; without a folder nothing is written. Compiled in
+/// event_log.cpp alone.
+class event_log {
+ public:
+  /// Throws weft::error where the folder cannot be written.
+  explicit event_log(const std::string& folder);
+  ~event_log();
+  event_log(const event_log&) = delete;
+  event_log& operator=(const event_log&) = delete;
+
+  explicit operator bool() const { return writer_ != nullptr; }
+
+  /// The run begins, or goes on, at this step: TensorBoard forgets what an earlier one has said of later steps.
+  void begin(std::int64_t step, const weft::graph& g);
+  void scalar(const char* tag, double value, std::int64_t step);
+  /// The first images of a batch.
+  void images(const char* tag, const weft::tensor<float, weft::dims<weft::dyn<"batch">, 784>>& batch,
+              std::int64_t step);
+  /// A histogram of each variable that is trained.
+  void weights(weft::session& s, std::int64_t step);
+  /// Throws weft::error for what could not be written.
+  void close();
+
+ private:
+  struct state;
+  std::unique_ptr<state> writer_;
+};

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/data/dataset.hpp>
+#include <weft/train/progress.hpp>
+#include <weft/train/supervised_session.hpp>
+
+#include "checkpoints.hpp"
+#include "command_line.hpp"
+#include "event_log.hpp"
+#include "result_file.hpp"
+
+/// After each step its cost is checked and shown, and the position in the data goes on: before a checkpoint is written.
+class follow_hook final : public weft::run_hook {
+ public:
+  follow_hook(weft::value cost, run_position& at, std::int64_t batches, double rate, weft::progress_options shown)
+      : cost_(cost), at_(at), batches_(batches), rate_(rate), options_(shown) {}
+
+  // A run handles signals before its progress is shown.
+  void begin(weft::run_control&) override { shown_.emplace(options_); }
+  void after_step(weft::run_control& run, const weft::step_report& step) override {
+    if (!step.trained()) return;
+    at_.cost = *step.find(cost_);
+    if (++at_.batch == batches_) ++at_.epoch, at_.batch = 0;
+    shown_->update(std::min(step.global_step(), options_.steps), at_.cost);
+    check_cost(at_.cost, run.global_step(), rate_);
+  }
+  void end(weft::run_control&) override { shown_->finish(); }
+  std::vector<std::pair<weft::value, std::string>> watched() const override { return {{cost_, "the cost"}}; }
+
+ private:
+  weft::value cost_;
+  run_position& at_;
+  std::int64_t batches_;
+  double rate_;
+  weft::progress_options options_;
+  std::optional<weft::progress> shown_;
+};
+
+/// What the log has of a run: its cost and rate, and each epoch the accuracy and the weights.
+template <class Accuracy>
+weft::hook log_hook(event_log& log, weft::session& s, const training& train, double rate, weft::value cost,
+                    std::int64_t steps_per_epoch, Accuracy accuracy) {
+  const std::int64_t each = steps_per_epoch < 100 ? 1 : steps_per_epoch / 100;
+  return weft::call_every({.steps = each}, [=, &log, &s](weft::run_control& run, const weft::step_report& step) {
+    const std::int64_t made = run.global_step();
+    log.scalar("cost", *step.find(cost), made);
+    log.scalar("learning_rate", train.rate ? s.eval(*train.rate) : rate, made);
+    if (made % steps_per_epoch >= each) return;
+    log.scalar("test/accuracy", accuracy(), made);
+    log.weights(s, made);
+  });
+}
+
+/// What the log has of a run that begins, or goes on: the graph, and some of the images.
+inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g, const weft::data::dataset<784>& images) {
+  log.begin(step, g);
+  if (log) log.images("images", (*images.batches(3).begin()).values, step);
+}
+
+/// Makes a run's steps until it is to end, a shuffled epoch after the other, from `at` on: `step(x, y)` makes one.
+/// `part_of(epoch)` are the examples of this process, in the epoch's order.
+template <class Run, class PartOf, class Step>
+void make_steps(Run& run, const run_position& at, std::int64_t batch_size, PartOf part_of, Step&& step) {
+  while (!run.should_stop()) {
+    const auto examples = part_of(static_cast<std::uint64_t>(at.epoch));
+    std::int64_t before = at.batch;
+    for (const auto& [x, y] : examples.batches(static_cast<std::size_t>(batch_size))) {
+      if (before-- > 0) continue;
+      if (run.should_stop()) break;
+      step(x, y);
+    }
+  }
+}
+
+/// Says from where a run goes on.
+template <class Run>
+void tell_resumed(const Run& run, const training_flags& f) {
+  if (run.restored_step() >= 0)
+    std::fprintf(stderr, "goes on from step %lld, in %s\n", static_cast<long long>(run.restored_step()),
+                 f.checkpoint_dir.c_str());
+}
+
+/// A program that a signal has ended says so to its parent, as if it had handled none.
+inline void end_by_signal(int number, std::int64_t step, const training_flags& f, event_log& log) {
+  if (number == 0) return;
+  log.close();
+  if (!f.checkpoint_dir.empty())
+    std::fprintf(stderr, "stopped at step %lld; --resume goes on from it, in %s\n", static_cast<long long>(step),
+                 f.checkpoint_dir.c_str());
+  std::fflush(nullptr);
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+  std::_Exit(128 + number);
+}

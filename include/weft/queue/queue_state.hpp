@@ -1,0 +1,271 @@
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <weft/deadline.hpp>
+#include <weft/error.hpp>
+#include <weft/queue/stores.hpp>
+
+namespace weft::detail {
+
+/// Who may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the queues beside
+/// it). Those that wait to put something in stand in one line, those that wait to take something out in another, and in
+/// each line only the first one is served, with as many elements as there are. A thread that changes what others wait
+/// for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and no wake-up is
+/// lost.
+template <class Store>
+class queue_state {
+ public:
+  using element = typename Store::element;
+  static constexpr std::size_t unbounded = SIZE_MAX;
+
+  /// Elements leave only while more than `min_after_dequeue` are there, until the queue is closed.
+  template <class... StoreArguments>
+  queue_state(std::string name, std::size_t capacity, std::size_t min_after_dequeue, const StoreArguments&... s)
+      : name_(std::move(name)), capacity_(capacity), min_after_dequeue_(min_after_dequeue), store_(s...) {}
+
+  /// Moves the elements in, one after the other as there is room. Throws cancelled if the queue is closed, or is closed
+  /// with cancel_pending_enqueues meanwhile, and deadline_exceeded; what was put in by then stays, and is no longer in
+  /// the array.
+  void enqueue(deadline until, element* elements, std::size_t count) {
+    if (count == 0) return;
+    std::unique_lock lock(mutex_);
+    if (closed_ || closing_) throw closed_error();
+    store_.reserve(store_.size() + held_ + std::min(count, room()));
+    if (producers_.empty() && consumers_.empty() && count <= room()) {
+      for (std::size_t i = 0; i < count; ++i) store_.put(std::move(elements[i]));
+      return;
+    }
+    waiter w(elements, count);
+    producers_.add(w);
+    serve();
+    if (!wait(w, lock, until)) {
+      producers_.remove(w);
+      serve();
+      throw error(error_code::deadline_exceeded, name_,
+                  {"no room for ", w.left, " of ", count, " elements in time: it holds ", store_.size(), ", at most ",
+                   capacity_, ", and somebody has to dequeue"});
+    }
+    if (w.outcome == outcome_of_wait::cancelled)
+      throw error(error_code::cancelled, name_,
+                  {"the enqueue was cancelled by close(true), with ", w.left, " of ", count, " elements not put in"});
+    if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
+  }
+
+  /// Moves `count` elements into the array, which is empty and has room for them; with `up_to`, of a closed queue what
+  /// is left if there is any. Throws out_of_range if the queue is closed with fewer, and deadline_exceeded; all
+  /// elements are then in the queue as before.
+  void dequeue(deadline until, element_array<element>& to, std::size_t count, bool up_to = false) {
+    if (count == 0) return;
+    std::unique_lock lock(mutex_);
+    if (consumers_.empty() && count <= available()) {
+      for (std::size_t i = 0; i < count; ++i) store_.take(to);
+      if (!producers_.empty()) serve();
+      return;
+    }
+    if (Store::whole_batches && count > capacity_ && !closed_)
+      throw error(error_code::invalid_argument, name_,
+                  {count, " elements at once are asked for, and it holds at most ", capacity_});
+    waiter w(to, count, up_to);
+    // So that what is taken while it waits can be given back without new memory.
+    if (count > 1 && capacity_ != unbounded) store_.reserve(std::max(capacity_, store_.size()) + count);
+    consumers_.add(w);
+    serve();
+    if (!wait(w, lock, until)) {
+      const std::size_t taken = to.size();
+      give_back(w);
+      consumers_.remove(w);
+      serve();
+      throw error(error_code::deadline_exceeded, name_,
+                  {"waited for ", count, count == 1 ? " element" : " elements", " and ", taken,
+                   " came in time: ", "somebody has to enqueue, or to close the queue"});
+    }
+    if (w.outcome == outcome_of_wait::insufficient)
+      throw error(error_code::out_of_range, name_,
+                  {"is closed and has insufficient elements (requested ", count, ", current size ", w.size, ")"});
+    if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
+  }
+
+  /// Gives back what was dequeued and cannot be used.
+  void restore(element_array<element>& taken) {
+    const std::lock_guard lock(mutex_);
+    store_.reserve(store_.size() + held_ + taken.size());
+    store_.restore(taken);
+    serve();
+  }
+
+  void close(bool cancel_pending_enqueues) {
+    const std::lock_guard lock(mutex_);
+    if (cancel_pending_enqueues) {
+      closed_ = true;
+      while (!producers_.empty()) finish(producers_, outcome_of_wait::cancelled);
+    } else if (closed_ || closing_) {
+      throw error(error_code::cancelled, name_, "is already closed");
+    }
+    closing_ = true;
+    serve();
+  }
+
+  void abandon() noexcept {
+    const std::lock_guard lock(mutex_);
+    closed_ = closing_ = abandoned_ = true;
+    while (!producers_.empty()) finish(producers_, outcome_of_wait::abandoned);
+    while (!consumers_.empty()) {
+      give_back(*consumers_.first());
+      finish(consumers_, outcome_of_wait::abandoned);
+    }
+  }
+
+  std::int64_t size() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::int64_t>(store_.size());
+  }
+  bool is_closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  std::size_t waiting() const {
+    const std::lock_guard lock(mutex_);
+    return producers_.size() + consumers_.size();
+  }
+  const std::string& name() const noexcept { return name_; }
+
+ private:
+  enum class outcome_of_wait : unsigned char { none, served, insufficient, cancelled, abandoned };
+
+  /// A call that waits, in its own frame.
+  struct waiter {
+    waiter(element* elements, std::size_t count) : from(elements), left(count) {}
+    waiter(element_array<element>& elements, std::size_t count, bool some) : to(&elements), left(count), up_to(some) {}
+
+    element* from = nullptr;               ///< what is put in next
+    element_array<element>* to = nullptr;  ///< where what is taken out goes
+    std::size_t left;                      ///< how many are still to be put in or taken out
+    bool up_to = false;
+    outcome_of_wait outcome = outcome_of_wait::none;
+    std::size_t size = 0;  ///< of the queue, when there were too few
+    waiter *next = nullptr, *previous = nullptr;
+    std::condition_variable changed;
+  };
+
+  class line {
+   public:
+    bool empty() const { return !first_; }
+    waiter* first() const { return first_; }
+    std::size_t size() const {
+      std::size_t n = 0;
+      for (const waiter* w = first_; w; w = w->next) ++n;
+      return n;
+    }
+    void add(waiter& w) {
+      w.previous = last_;
+      (last_ ? last_->next : first_) = &w;
+      last_ = &w;
+    }
+    void remove(waiter& w) {
+      (w.previous ? w.previous->next : first_) = w.next;
+      (w.next ? w.next->previous : last_) = w.previous;
+    }
+
+   private:
+    waiter *first_ = nullptr, *last_ = nullptr;
+  };
+
+  std::size_t room() const { return store_.size() < capacity_ ? capacity_ - store_.size() : 0; }
+  std::size_t available() const {
+    const std::size_t stay = closed_ ? 0 : min_after_dequeue_;
+    return store_.size() > stay ? store_.size() - stay : 0;
+  }
+
+  /// The first one of a line has what it asked for, or never will: it is gone as soon as the mutex is free.
+  void finish(line& of, outcome_of_wait outcome) noexcept {
+    waiter& w = *of.first();
+    of.remove(w);
+    if (w.to) held_ -= w.to->size();
+    w.outcome = outcome;
+    w.changed.notify_one();
+  }
+  void give_back(waiter& w) {
+    held_ -= w.to->size();
+    w.left += w.to->size();
+    store_.restore(*w.to);
+  }
+
+  bool put(waiter& w) {
+    const std::size_t count = std::min(w.left, room());
+    for (std::size_t i = 0; i < count; ++i) store_.put(std::move(*w.from++));
+    w.left -= count;
+    return count > 0;
+  }
+  bool take(waiter& w) {
+    if (Store::whole_batches && available() < w.left) return false;
+    const std::size_t count = std::min(w.left, available());
+    for (std::size_t i = 0; i < count; ++i) store_.take(*w.to);
+    w.left -= count;
+    held_ += count;
+    return count > 0;
+  }
+
+  /// Lets all go on that can.
+  void serve() {
+    for (bool any = true; any;) {
+      any = false;
+      while (!producers_.empty()) {
+        any |= put(*producers_.first());
+        if (producers_.first()->left > 0) break;
+        finish(producers_, outcome_of_wait::served);
+      }
+      // Those that came before the close have had their turn.
+      if (closing_ && producers_.empty()) closed_ = true;
+      while (!consumers_.empty()) {
+        waiter& w = *consumers_.first();
+        if (closed_ && store_.size() < w.left) {
+          give_back(w);
+          w.size = store_.size();
+          if (w.up_to && w.size > 0)
+            w.left = w.size;
+          else {
+            finish(consumers_, outcome_of_wait::insufficient);
+            continue;
+          }
+        }
+        any |= take(w);
+        if (w.left > 0) break;
+        finish(consumers_, outcome_of_wait::served);
+      }
+    }
+  }
+
+  /// False if the deadline passes first: the waiter is still in its line.
+  static bool wait(waiter& w, std::unique_lock<std::mutex>& lock, deadline until) {
+    while (w.outcome == outcome_of_wait::none) {
+      if (until.expired()) return false;
+      sleep(w.changed, lock, until.remaining(std::chrono::hours(1)));
+    }
+    return true;
+  }
+
+  error closed_error() const {
+    return abandoned_ ? abandoned_error() : error(error_code::cancelled, name_, "is closed");
+  }
+  error abandoned_error() const {
+    return error(error_code::cancelled, name_, "is gone: the container that it was in has been reset");
+  }
+
+  const std::string name_;
+  const std::size_t capacity_, min_after_dequeue_;
+  mutable std::mutex mutex_;
+  Store store_;
+  line producers_, consumers_;
+  std::size_t held_ = 0;  // elements of a call that waits for more
+  bool closing_ = false;  // closed, as soon as those have their turn that waited before
+  bool closed_ = false;
+  bool abandoned_ = false;
+};
+
+}  // namespace weft::detail

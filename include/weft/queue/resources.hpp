@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// What a queue or a critical section is called, and with whom it is shared.
+struct queue_options {
+  /// In messages. Unless said, the shared name, or what it is.
+  std::string name = {};
+  /// All that are made under one shared name in one container of this process are one (shared_name in TensorFlow): the
+  /// first makes it, others must ask for the same. It lives until its container is reset.
+  std::string shared_name = {};
+  /// The container that holds it (tf.container); that of the empty name is the default.
+  std::string container = {};
+  /// Of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph seed).
+  std::uint64_t seed = 0;
+};
+
+namespace detail {
+
+/// What outlives its handles in a container.
+class resource {
+ public:
+  resource() = default;
+  resource(const resource&) = delete;
+  resource& operator=(const resource&) = delete;
+  virtual ~resource() = default;
+  /// Wakes whoever waits for it, with an error, and refuses what comes.
+  virtual void abandon() noexcept = 0;
+  /// All that another use of the name has to ask for: kind, components, capacity.
+  virtual const std::string& declaration() const noexcept = 0;
+};
+
+/// The resources of this process that have names.
+class resource_table {
+ public:
+  static resource_table& of_process() {
+    static resource_table all;
+    return all;
+  }
+
+  /// The one of this name or, where there is none, what `make` makes. Throws invalid_argument if that one is another
+  /// kind of thing.
+  template <class Resource, class Make>
+  std::shared_ptr<Resource> find_or_make(const queue_options& as, const std::string& declaration, Make make) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<resource>& here = named_[{as.container, as.shared_name}];
+    if (!here) {
+      try {
+        here = make();
+      } catch (...) {
+        named_.erase({as.container, as.shared_name});
+        throw;
+      }
+    }
+    auto found = std::dynamic_pointer_cast<Resource>(here);
+    if (!found || here->declaration() != declaration)
+      throw error(
+          error_code::invalid_argument, as.shared_name,
+          {"the one that is shared under this name is a ", here->declaration(), ", and this use of it asks for a ",
+           declaration, ": write the same in both places, or another name or container"});
+    return found;
+  }
+
+  void reset(const std::string& container) {
+    std::vector<std::shared_ptr<resource>> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto i = named_.begin(); i != named_.end();)
+        if (i->first.first == container) {
+          gone.push_back(std::move(i->second));
+          i = named_.erase(i);
+        } else {
+          ++i;
+        }
+    }
+    for (const auto& r : gone) r->abandon();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<resource>> named_;
+};
+
+}  // namespace detail
+
+/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): who waits for one is told
+/// `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default container.
+inline void reset_containers(std::initializer_list<std::string> containers = {}) {
+  detail::resource_table& all = detail::resource_table::of_process();
+  if (containers.size() == 0) all.reset({});
+  for (const std::string& c : containers) all.reset(c);
+}
+
+}  // namespace weft

@@ -1,0 +1,237 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <tuple>
+#include <utility>
+
+#include <weft/error.hpp>
+#include <weft/tensor/random.hpp>
+
+/// What elements lie in while they are in a queue, and which one leaves next. None of these is safe for threads; what
+/// follows a `reserve` does not throw.
+namespace weft::detail {
+
+/// Room for elements that are made one by one, and gone with it.
+template <class Element>
+class element_array {
+ public:
+  explicit element_array(std::size_t room) : memory_(room ? allocate(room) : nullptr), room_(room) {}
+  element_array(const element_array&) = delete;
+  element_array& operator=(const element_array&) = delete;
+  ~element_array() {
+    clear();
+    if (memory_) std::allocator<Element>().deallocate(memory_, room_);
+  }
+
+  std::size_t size() const { return size_; }
+  Element* data() { return memory_; }
+  const Element* data() const { return memory_; }
+  Element& operator[](std::size_t i) { return memory_[i]; }
+  const Element& operator[](std::size_t i) const { return memory_[i]; }
+  /// There must be room.
+  template <class... X>
+  void emplace_back(X&&... x) {
+    new (memory_ + size_) Element(std::forward<X>(x)...);
+    ++size_;
+  }
+  void clear() {
+    while (size_ > 0) memory_[--size_].~Element();
+  }
+
+ private:
+  static Element* allocate(std::size_t room) {
+    try {
+      return std::allocator<Element>().allocate(room);
+    } catch (const std::bad_alloc&) {
+      throw error(error_code::resource_exhausted, "", {"no memory for ", room, " elements of a queue"});
+    }
+  }
+
+  Element* memory_;
+  std::size_t room_, size_ = 0;
+};
+
+/// A ring that grows: the room is a power of two, and what has been taken once stays.
+template <class Element>
+class ring {
+ public:
+  ring() = default;
+  ring(const ring&) = delete;
+  ring& operator=(const ring&) = delete;
+  ~ring() {
+    while (size_ > 0) pop_front();
+    if (memory_) std::allocator<Element>().deallocate(memory_, room_);
+  }
+
+  std::size_t size() const { return size_; }
+  Element& operator[](std::size_t i) { return memory_[(first_ + i) & (room_ - 1)]; }
+  Element& front() { return memory_[first_]; }
+  Element& back() { return (*this)[size_ - 1]; }
+
+  void reserve(std::size_t elements) {
+    if (elements > room_) grow(elements);
+  }
+  void push_back(Element&& e) {
+    new (&memory_[(first_ + size_) & (room_ - 1)]) Element(std::move(e));
+    ++size_;
+  }
+  void push_front(Element&& e) {
+    first_ = (first_ - 1) & (room_ - 1);
+    new (&memory_[first_]) Element(std::move(e));
+    ++size_;
+  }
+  void pop_front() {
+    memory_[first_].~Element();
+    first_ = (first_ + 1) & (room_ - 1);
+    --size_;
+  }
+  void pop_back() {
+    back().~Element();
+    --size_;
+  }
+
+ private:
+  void grow(std::size_t elements) {
+    std::size_t room = room_ ? room_ : 8;
+    while (room < elements && room <= SIZE_MAX / 2) room *= 2;
+    Element* larger = nullptr;
+    try {
+      larger = std::allocator<Element>().allocate(room);
+    } catch (const std::bad_alloc&) {
+      throw error(error_code::resource_exhausted, "", {"no memory for ", elements, " elements of a queue"});
+    }
+    for (std::size_t i = 0; i < size_; ++i) {
+      new (larger + i) Element(std::move((*this)[i]));
+      (*this)[i].~Element();
+    }
+    if (memory_) std::allocator<Element>().deallocate(memory_, room_);
+    memory_ = larger;
+    room_ = room;
+    first_ = 0;
+  }
+
+  Element* memory_ = nullptr;
+  std::size_t room_ = 0, first_ = 0, size_ = 0;
+};
+
+/// First in, first out.
+template <class Element>
+class fifo_store {
+ public:
+  using element = Element;
+  static constexpr bool whole_batches = false;  // a call that waits for several takes them as they come
+
+  std::size_t size() const { return elements_.size(); }
+  void reserve(std::size_t elements) { elements_.reserve(elements); }
+  void put(Element&& e) { elements_.push_back(std::move(e)); }
+  void take(element_array<Element>& to) {
+    to.emplace_back(std::move(elements_.front()));
+    elements_.pop_front();
+  }
+  /// Gives back what was taken.
+  void restore(element_array<Element>& taken) {
+    for (std::size_t i = taken.size(); i-- > 0;) elements_.push_front(std::move(taken[i]));
+    taken.clear();
+  }
+
+ private:
+  ring<Element> elements_;
+};
+
+/// Any one of them, by Philox: from the same seeds TensorFlow's queue draws the same (random_shuffle_queue_op.cc).
+template <class Element>
+class shuffle_store {
+ public:
+  using element = Element;
+  static constexpr bool whole_batches = false;
+
+  shuffle_store(std::uint64_t seed, std::uint64_t seed2) : seed_(seed), seed2_(seed2) {}
+
+  std::size_t size() const { return elements_.size(); }
+  void reserve(std::size_t elements) { elements_.reserve(elements); }
+  void put(Element&& e) { elements_.push_back(std::move(e)); }
+  void take(element_array<Element>& to) {
+    Element& drawn = elements_[word() % elements_.size()];
+    to.emplace_back(std::move(drawn));
+    if (&drawn != &elements_.back()) drawn = std::move(elements_.back());
+    elements_.pop_back();
+  }
+  void restore(element_array<Element>& taken) {
+    for (std::size_t i = taken.size(); i-- > 0;) elements_.push_back(std::move(taken[i]));
+    taken.clear();
+  }
+
+ private:
+  std::uint32_t word() {
+    const std::uint64_t i = drawn_++;
+    if (i % 4 == 0) block_ = philox(seed_, seed2_, i / 4);
+    return block_.word[i % 4];
+  }
+
+  ring<Element> elements_;
+  std::uint64_t seed_, seed2_, drawn_ = 0;
+  philox block_{0, 0, 0};
+};
+
+/// The smallest priority, which is the element's first component; among equals the one that came first, which
+/// TensorFlow leaves open. A binary heap.
+template <class Element>
+class priority_store {
+ public:
+  using element = Element;
+  static constexpr bool whole_batches = true;  // the first of all that are there when there are enough
+
+  std::size_t size() const { return heap_.size(); }
+  void reserve(std::size_t elements) { heap_.reserve(elements); }
+  void put(Element&& e) { push({std::move(e), arrivals_++}); }
+  void take(element_array<Element>& to) {
+    to.emplace_back(std::move(heap_[0].value));
+    if (heap_.size() > 1) {
+      entry last{std::move(heap_.back().value), heap_.back().arrival};
+      heap_.pop_back();
+      sink(std::move(last));
+    } else {
+      heap_.pop_back();
+    }
+  }
+  /// They come before all that are there of their priority, for those came later.
+  void restore(element_array<Element>& taken) {
+    for (std::size_t i = taken.size(); i-- > 0;) push({std::move(taken[i]), --returns_});
+    taken.clear();
+  }
+
+ private:
+  struct entry {
+    Element value;
+    std::int64_t arrival;
+
+    bool before(const entry& other) const {
+      const auto mine = std::get<0>(value), theirs = std::get<0>(other.value);
+      return mine < theirs || (mine == theirs && arrival < other.arrival);
+    }
+  };
+
+  void push(entry e) {
+    std::size_t i = heap_.size();
+    heap_.push_back(entry(e));
+    for (; i > 0 && e.before(heap_[(i - 1) / 2]); i = (i - 1) / 2) heap_[i] = heap_[(i - 1) / 2];
+    heap_[i] = std::move(e);
+  }
+  void sink(entry e) {
+    std::size_t i = 0;
+    for (std::size_t child; (child = 2 * i + 1) < heap_.size(); i = child) {
+      if (child + 1 < heap_.size() && heap_[child + 1].before(heap_[child])) ++child;
+      if (!heap_[child].before(e)) break;
+      heap_[i] = heap_[child];
+    }
+    heap_[i] = std::move(e);
+  }
+
+  ring<entry> heap_;
+  std::int64_t arrivals_ = 0, returns_ = 0;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,293 @@
+#include <weft/control_flow.hpp>
+#include <weft/queue.hpp>
+
+#include <boost/test/unit_test.hpp>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "elements.hpp"
+#include "errors.hpp"
+
+// Queues as operations of graphs.
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::code_of;
+using test::contains;
+using test::failure;
+
+namespace {
+
+constexpr auto long_ = 30s;
+
+using image = tensor<float, dims<2>>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_step_enqueues_and_another_dequeues) {
+  fifo_queue<image, std::int32_t> q(10, {.name = "examples"});
+  graph producing, training;
+  auto x = placeholder<float, dims<2>>(producing, "x");
+  auto n = placeholder<std::int32_t>(producing, "n");
+  session producer(producing);
+  auto put = producer.prepare(fetch(q.enqueue(long_, 2 * x, n)), feed(x, n));
+
+  auto [y, label] = q.dequeue(training, long_);
+  auto sum_of = sum(y) + cast<float>(label);
+  session trainer(training);
+  auto step = trainer.prepare(fetch(sum_of, y));
+  image last;
+  for (std::int32_t i = 0; i < 5; ++i) put(image{float(i), 1}, i);
+  last = image{7, 1};
+  put(last, 9);
+  last(0) = 100;  // what is fed may change afterwards
+  for (int i = 0; i < 5; ++i) {
+    const auto [s, values] = step();  // one dequeue for both
+    BOOST_CHECK_EQUAL(s, float(3 * i + 2));
+    test::check_elements(values, {2.0 * i, 2});
+  }
+  BOOST_CHECK_EQUAL(std::get<0>(step()), 25);
+  BOOST_CHECK_EQUAL(q.size(), 0);
+  BOOST_CHECK(contains(step.explain(), "dequeue from examples"));
+
+  // Numbers and tensors beside nodes.
+  auto mixed = producer.prepare(fetch(q.enqueue(long_, x, 40)), feed(x));
+  mixed(image{1, 1});
+  BOOST_CHECK_EQUAL(std::get<0>(step()), 42);
+
+  // From values at once, and to them.
+  q.enqueue(0s, image{1, 2}, 3);
+  BOOST_CHECK_EQUAL(std::get<0>(step()), 6);
+  put(image{1, 2}, 3);
+  test::check_elements(std::get<0>(q.dequeue(0s)), {2, 4});
+}
+
+BOOST_AUTO_TEST_CASE(equal_dequeues_are_two_and_one_that_nobody_needs_does_not_run) {
+  fifo_queue<std::int32_t, float> q;
+  for (std::int32_t i = 0; i < 6; ++i) q.enqueue(0s, i, 0.0f);
+  graph g;
+  auto [a, unused] = q.dequeue(g, 0s);
+  auto [b, also] = q.dequeue(g, 0s);
+  BOOST_CHECK(a.id().node != b.id().node);
+  session s(g);
+  const auto [first, second] = s.run(fetch(a, b));
+  BOOST_CHECK_EQUAL(first, 0);
+  BOOST_CHECK_EQUAL(second, 1);
+  // In the order in which they were written down, whatever is asked for first.
+  const auto [later, earlier, size] = s.run(fetch(b, a, q.size(g)));
+  BOOST_CHECK_EQUAL(earlier, 2);
+  BOOST_CHECK_EQUAL(later, 3);
+  BOOST_CHECK_EQUAL(size, 2);
+  BOOST_CHECK_EQUAL(s.eval(b), 4);  // and a stays as it is
+  BOOST_CHECK_EQUAL(s.eval(also), 0);
+  BOOST_CHECK_EQUAL(q.size(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(operations_of_a_step_run_as_they_were_written_down) {
+  // To be sent before an answer is waited for: another order would block.
+  for (const int lanes : {1, 3}) {
+    fifo_queue<float> requests, answers;
+    graph g;
+    auto x = placeholder<float>(g, "x");
+    auto sent = requests.enqueue(long_, x + 1);
+    auto answer = answers.dequeue(g, long_);
+    auto more = requests.enqueue(long_, answer * 2);
+    auto left = requests.size(g);
+    session s(g, {.inter_op_threads = lanes});
+    auto step = s.prepare(fetch(left, sent, answer, more), feed(x));
+    auto other = std::async(std::launch::async, [&] {
+      for (int i = 0; i < 50; ++i) {
+        answers.enqueue(long_, 10 * requests.dequeue(long_));
+        if (requests.dequeue(long_) != 20 * float(i + 1)) return false;
+      }
+      return true;
+    });
+    for (int i = 0; i < 50; ++i) {
+      const auto [n, a, b, c] = step(float(i));
+      BOOST_CHECK_EQUAL(b, 10 * float(i + 1));
+      BOOST_CHECK_LE(n, 1);
+    }
+    BOOST_CHECK(other.get());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(control_dependencies_hold_for_dequeues) {
+  fifo_queue<float> q;
+  graph g;
+  auto w = variable<float, dims<>>(g, "w", init::zeros{});
+  auto counted = assign_add(w, 1.0f);
+  const auto taken = [&] {
+    const control_dependencies after(g, counted);
+    return q.dequeue(g, 0s);
+  }();
+  session s(g);
+  for (int i = 0; i < 3; ++i) {
+    q.enqueue(0s, float(i));
+    BOOST_CHECK_EQUAL(s.eval(taken), float(i));
+  }
+  BOOST_CHECK_EQUAL(s.get(w), 3);
+
+  // What is enqueued of a variable that the step writes is what it was before.
+  auto put = q.enqueue(0s, w * 10);
+  s.run(fetch(assign(w, 50.0f), put));
+  BOOST_CHECK_EQUAL(q.dequeue(0s), 30);
+  BOOST_CHECK_EQUAL(s.get(w), 50);
+}
+
+BOOST_AUTO_TEST_CASE(batches_in_steps) {
+  fifo_queue<image, std::int32_t> q;
+  graph g;
+  auto rows = placeholder<float, dims<dyn<"n">, 2>>(g, "rows");
+  auto labels = placeholder<std::int32_t, dims<dyn<"n">>>(g, "labels");
+  auto put = q.enqueue_many(long_, rows, labels);
+  auto [xs, ys] = q.dequeue_many<3>(g, 0s);
+  auto limit = placeholder<float, dims<dyn<"batch">>>(g, "limit");
+  auto [named, of_them] = q.dequeue_many<dyn<"batch">>(g, 0s);
+  auto scaled = named * expand_dims<1>(limit);
+  auto [some, also] = q.dequeue_up_to<4>(g, 0s);
+  auto total = sum(some);
+  session s(g);
+  tensor<float, dims<7, 2>> x;
+  tensor<std::int32_t, dims<7>> y;
+  for (std::int32_t i = 0; i < 7; ++i) x(i, 0) = x(i, 1) = float(i), y(i) = i;
+  s.run(fetch(put), with(rows, x), with(labels, y));
+  const auto [a, b] = s.run(fetch(xs, ys));
+  test::check_elements(a, {0, 0, 1, 1, 2, 2});
+  test::check_elements(b, {0, 1, 2});
+  test::check_elements(s.eval(scaled, with(limit, tensor<float, dims<2>>{1, 10})), {3, 3, 40, 40});
+  BOOST_CHECK(code_of([&, some_rows = xs] { s.run(fetch(some_rows)); }) == error_code::deadline_exceeded);
+  BOOST_CHECK_EQUAL(q.size(), 2);
+  q.close();
+  const auto [real, numbers, all] = s.run(fetch(some, also, total));
+  BOOST_CHECK(real.extents() == shape(2, 2));
+  test::check_elements(real, {5, 5, 6, 6});
+  test::check_elements(numbers, {5, 6});
+  BOOST_CHECK_EQUAL(all, 22);
+  std::string text;
+  BOOST_CHECK(code_of([&, rest = some] { s.run(fetch(rest)); }, &text) == error_code::out_of_range);
+  BOOST_CHECK(contains(text, "fifo_queue_dequeue"));
+}
+
+BOOST_AUTO_TEST_CASE(named_extents_of_elements_are_those_of_the_step) {
+  fifo_queue<tensor<float, dims<dyn<"length">>>> q;
+  padding_fifo_queue<tensor<float, dims<dyn<"length">>>> padding;
+  graph g;
+  auto like = placeholder<float, dims<dyn<"length">>>(g, "like");
+  auto y = q.dequeue(g, 0s) + like;
+  auto batch = padding.dequeue_many<2>(g, 0s);
+  session s(g);
+  const auto of = [](std::int64_t n) {
+    tensor<float, dims<dyn<"length">>> x{shape(n)};
+    for (std::int64_t i = 0; i < n; ++i) x(i) = float(i + 1);
+    return x;
+  };
+  q.enqueue(0s, of(3));
+  std::string text;
+  BOOST_CHECK(code_of([&] { s.eval(y, with(like, of(2))); }, &text) == error_code::invalid_argument);
+  BOOST_CHECK(contains(text, "[3]") && contains(text, "[2]"));
+  BOOST_CHECK_EQUAL(q.size(), 1);  // it stays
+  test::check_elements(s.eval(y, with(like, of(3))), {2, 4, 6});
+
+  padding.enqueue(0s, of(1));
+  padding.enqueue(0s, of(4));
+  BOOST_CHECK(code_of([&] { s.run(fetch(batch, like), with(like, of(3))); }) == error_code::invalid_argument);
+  BOOST_CHECK_EQUAL(padding.size(), 2);
+  test::check_elements(std::get<0>(s.run(fetch(batch, like), with(like, of(5)))), {1, 0, 0, 0, 0, 1, 2, 3, 4, 0});
+}
+
+BOOST_AUTO_TEST_CASE(a_close_wakes_a_step_and_a_step_closes) {
+  fifo_queue<float> q(1);
+  graph g;
+  auto x = q.dequeue(g, time_limit::never());
+  const effect closing = q.close(g);
+  auto closed = q.is_closed(g);
+  session s(g);
+  auto waits = std::async(std::launch::async, [&] {
+    graph other;
+    auto y = q.dequeue(other, time_limit::never());
+    session t(other);
+    return code_of([&] { t.eval(y); });
+  });
+  while (q.waiting() == 0) std::this_thread::sleep_for(100us);
+  BOOST_CHECK(std::get<0>(s.run(fetch(closed, closing))));
+  BOOST_CHECK(waits.get() == error_code::out_of_range);
+  BOOST_CHECK(code_of([&] { s.eval(x); }) == error_code::out_of_range);
+  BOOST_CHECK(code_of([&] { s.run(fetch(closing)); }) == error_code::cancelled);
+  s.run(fetch(q.close(g, true)));
+
+  // The graph keeps its queue.
+  graph keeps;
+  auto kept = [&] {
+    fifo_queue<float> local;
+    local.enqueue(0s, 5.0f);
+    return local.dequeue(keeps, 0s);
+  }();
+  session u(keeps);
+  BOOST_CHECK_EQUAL(u.eval(kept), 5);
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_many_threads_and_sessions_share_a_queue) {
+  random_shuffle_queue<tensor<float, dims<2>>> q(16, 4, {.seed = 3});
+  constexpr int threads = 3, each = 300;
+  std::vector<std::thread> all;
+  std::atomic<int> producing{threads}, wrong{0};
+  std::vector<double> sums(threads, 0);
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&] {
+      graph g;
+      auto x = placeholder<float, dims<dyn<"n">, 2>>(g, "x");
+      session s(g);
+      auto put = s.prepare(fetch(q.enqueue_many(long_, x)), feed(x));
+      for (int i = 0; i < each; i += 3) put(tensor<float, dims<3, 2>>{float(i), 1, float(i + 1), 1, float(i + 2), 1});
+      if (--producing == 0) q.close();
+    });
+    all.emplace_back([&, t] {
+      graph g;
+      auto some = q.dequeue_up_to<5>(g, long_);
+      session s(g);
+      auto step = s.prepare(fetch(sum(some)));
+      try {
+        while (true) sums[static_cast<std::size_t>(t)] += step();
+      } catch (const error& e) {
+        if (e.code() != error_code::out_of_range) ++wrong;
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+  double total = 0;
+  for (const double s : sums) total += s;
+  BOOST_CHECK_EQUAL(total, threads * (each * (each - 1) / 2 + each));
+  BOOST_CHECK_EQUAL(wrong.load(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_do_not_pass_through_a_queue_and_train_what_is_behind_it) {
+  fifo_queue<tensor<float, dims<2>>> q;
+  for (int i = 0; i < 3; ++i) q.enqueue(0s, tensor<float, dims<2>>{1, 2});
+  graph g;
+  auto w = variable<float, dims<2>>(g, "w", init::zeros{});
+  auto x = q.dequeue(g, 0s);
+  auto loss = sum(w * x);
+  auto train = gradient_descent{.learning_rate = 1}.minimize(loss);
+  session s(g);
+  s.run(fetch(train, loss));
+  test::check_elements(s.get(w), {-1, -2});
+  BOOST_CHECK_EQUAL(q.size(), 2);  // one for the value and its gradient
+}
+
+BOOST_AUTO_TEST_CASE(bodies_of_loops_use_no_queue) {
+  fifo_queue<float> q;
+  graph g;
+  auto x = placeholder<float>(g, "x");
+  const std::string text = failure(error_code::unimplemented, [&] {
+    (void)cond(
+        x > 0,
+        [&](auto v) {
+          (void)q.enqueue(0s, v);
+          return v;
+        },
+        [](auto v) { return v; }, x);
+  });
+  BOOST_CHECK(contains(text, "body of a loop"));
+}
