@@ -15,7 +15,7 @@ longest_seconds=300
 
 name=${1:-mnist}
 name=${name%/}
-examples=$(cd examples && echo */ | tr -d /)
+examples=$(cd examples && for each in */; do [[ ! -f $each${each%/}.cpp ]] || printf '%s ' "${each%/}"; done)
 if [[ $name == --help || $name == -h ]]; then
   sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' examples/run.sh
   echo

@@ -17,12 +17,19 @@ if [[ ! -s $secret ]]; then
   (umask 077 && head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' > "$secret")
 fi
 
+# The list of nodes lies on the first of them alone.
+nodes=$PWD/nodes.$PBS_JOBID
+cp "$PBS_NODEFILE" "$nodes"
 program=${WEFT_PROGRAM:-$PWD/build/default/examples/mnist}
 tasks=()
-trap '[[ ${#tasks[@]} -eq 0 ]] || kill "${tasks[@]}" 2> /dev/null || true' EXIT
+end_all() {
+  [[ ${#tasks[@]} -eq 0 ]] || kill "${tasks[@]}" 2> /dev/null || true
+  rm -f "$nodes"
+}
+trap end_all EXIT
 # One task for each line of the file; pbsdsh passes no environment on.
-for ((rank = 0; rank < $(wc -l < "$PBS_NODEFILE"); ++rank)); do
-  pbsdsh -n "$rank" -- /usr/bin/env RANK="$rank" PBS_NODEFILE="$PBS_NODEFILE" PBS_JOBID="$PBS_JOBID" \
+for ((rank = 0; rank < $(wc -l < "$nodes"); ++rank)); do
+  pbsdsh -n "$rank" -- /usr/bin/env RANK="$rank" PBS_NODEFILE="$nodes" PBS_JOBID="$PBS_JOBID" \
     WEFT_SECRET_FILE="$secret" HOME="$HOME" "$program" --strategy sync "$@" &
   tasks+=($!)
 done
