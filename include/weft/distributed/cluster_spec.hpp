@@ -30,11 +30,19 @@ struct task_id {
 
 inline std::string to_string(const task_id& task) { return str_cat({"/job:", task.job, "/task:", task.index}); }
 
+struct task_environment;
+struct environment_options;
+
 /// Which jobs a cluster has, and where each of their tasks listens. As in TensorFlow, equal on every task: its hash is
 /// compared when tasks meet. A job may be sparse: a map from the numbers of its tasks to addresses, with holes.
 class cluster_spec {
  public:
   cluster_spec() = default;
+
+  /// The cluster and this process's place in it, as whoever has started the process says in its environment:
+  /// <weft/distributed/environment.hpp>.
+  static task_environment from_environment();
+  static task_environment from_environment(const environment_options& options);
 
   /// The addresses of a job's tasks: one text, separated by commas, or a list; or a map, {{0, "host:1"}, {3,
   /// "host:2"}}.
@@ -125,7 +133,8 @@ class cluster_spec {
       for (const auto& [index, place] : places)
         if (place.port == 0)
           fail({to_string(task_id{job, index}), " has port 0 (", to_string(place),
-                "), which means any; the other tasks must know which: give it a port"});
+                "), which means any; the other tasks must know which: give it a port, or let "
+                "cluster_spec::from_environment() bring the tasks together"});
   }
 
   bool empty() const { return jobs_.empty(); }
