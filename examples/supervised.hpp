@@ -63,20 +63,18 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
 }
 
 /// What the log has of a run that begins, or goes on: the graph, and some of the images.
-inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g, const weft::data::dataset<784>& images) {
+inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g, const weft::data::labelled_images<784>& images) {
   log.begin(step, g);
-  if (log) log.images("images", (*images.batches(3).begin()).values, step);
+  if (log) log.images("images", std::get<0>(*images.batches(3).begin()), step);
 }
 
 /// Makes a run's steps until it is to end, a shuffled epoch after the other, from `at` on: `step(x, y)` makes one.
-/// `part_of(epoch)` are the examples of this process, in the epoch's order.
-template <class Run, class PartOf, class Step>
-void make_steps(Run& run, const run_position& at, std::int64_t batch_size, PartOf part_of, Step&& step) {
+/// `batches` are those of this process.
+template <class Run, class Batches, class Step>
+void make_steps(Run& run, const run_position& at, const Batches& batches, Step&& step) {
   while (!run.should_stop()) {
-    const auto examples = part_of(static_cast<std::uint64_t>(at.epoch));
-    std::int64_t before = at.batch;
-    for (const auto& [x, y] : examples.batches(static_cast<std::size_t>(batch_size))) {
-      if (before-- > 0) continue;
+    const auto epoch = static_cast<std::uint64_t>(at.epoch), batch = static_cast<std::uint64_t>(at.batch);
+    for (const auto& [x, y] : batches.from({epoch, batch})) {
       if (run.should_stop()) break;
       step(x, y);
     }

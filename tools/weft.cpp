@@ -328,9 +328,12 @@ std::string line_of(const event_line& e) {
   if (!e.tag.empty()) line += printable(e.tag) + "  ";
   if (e.kind == std::string_view("scalar")) return line + e.fields[0].value;
   line += str_cat({e.kind, ":"});
+  const auto shown = [](const event_field& f) {  // JSON has all digits
+    const bool is_long = !f.is_text && f.value.find('.') != std::string::npos;
+    return is_long ? text_of(std::strtod(f.value.c_str(), nullptr)) : printable(f.value);
+  };
   for (const event_field& f : e.fields)
-    line +=
-        e.kind == std::string_view(f.name) ? " " + printable(f.value) : str_cat({" ", f.name, " ", printable(f.value)});
+    line += e.kind == std::string_view(f.name) ? " " + shown(f) : str_cat({" ", f.name, " ", shown(f)});
   return line;
 }
 

@@ -40,7 +40,7 @@ struct flags {
 constexpr std::int32_t classes = 10;
 
 /// Of each class the first so many images.
-data::dataset<784> some_of_each(const data::dataset<784>& images, std::int64_t of_each) {
+data::labelled_images<784> some_of_each(const data::labelled_images<784>& images, std::int64_t of_each) {
   std::vector<std::int64_t> taken(classes, 0);
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
@@ -50,7 +50,7 @@ data::dataset<784> some_of_each(const data::dataset<784>& images, std::int64_t o
       labels.push_back(y(i));
       for (std::int64_t k = 0; k < 784; ++k) pixels.push_back(static_cast<std::uint8_t>(x(i, k) * 255 + 0.5f));
     }
-  return {std::move(pixels), std::move(labels)};
+  return data::from_tensors(data::scaled<dims<784>>(std::move(pixels)), std::move(labels));
 }
 
 /// The variables of what is taken over are in the scope "features".
@@ -107,14 +107,14 @@ const weight_table from_pytorch = {{"conv1.weight", "features/conv1/weights", py
                                    {"fc2.weight", ""},
                                    {"fc2.bias", ""}};
 
-double test_accuracy(session& s, const lenet& model, const data::dataset<784>& images) {
+double test_accuracy(session& s, const lenet& model, const data::labelled_images<784>& images) {
   auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
   double right = 0;
   for (const auto& [x, y] : images.batches(500)) right += step(x, y) * static_cast<double>(y.elements());
   return right / static_cast<double>(images.size());
 }
 
-void train(session& s, const lenet& model, const effect& by, const data::dataset<784>& images, std::int64_t epochs,
+void train(session& s, const lenet& model, const effect& by, const data::labelled_images<784>& images, std::int64_t epochs,
            std::uint64_t seed) {
   auto step = s.prepare(fetch(by), feed(model.images, model.labels));
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch)

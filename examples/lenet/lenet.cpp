@@ -80,7 +80,7 @@ struct result {
   double test_accuracy = 0, final_cost = 0, seconds = 0, images_per_s = 0;
 };
 
-double test_accuracy(session& s, const lenet& model, const data::dataset<784>& images) {
+double test_accuracy(session& s, const lenet& model, const data::labelled_images<784>& images) {
   auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
   double right = 0;
   for (const auto& [x, y] : images.batches(200)) right += step(x, y) * static_cast<double>(y.elements());
@@ -93,7 +93,9 @@ result run(const training_flags& f) {
   event_log log(f.log_dir);
   const auto images = data::fashion_mnist("train", f.data_dir);
   const auto test_images = data::fashion_mnist("test", f.data_dir);
-  const auto per_epoch = static_cast<std::int64_t>(images.batch_count(static_cast<std::size_t>(f.batch_size)));
+  const auto batches =
+      images.shuffled(static_cast<std::uint64_t>(f.seed)).batches(static_cast<std::size_t>(f.batch_size));
+  const auto per_epoch = static_cast<std::int64_t>(batches.size());
   const std::int64_t steps = f.train_steps > 0 ? f.train_steps : f.epochs * per_epoch;
   lenet model(f, steps);
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
@@ -115,9 +117,7 @@ result run(const training_flags& f) {
   result r;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.global_step();
-  const auto seed = static_cast<std::uint64_t>(f.seed);
-  make_steps(
-      run, at, f.batch_size, [&](std::uint64_t epoch) { return images.shuffled(seed, epoch); }, step);
+  make_steps(run, at, batches, step);
   run.close();
   end_by_signal(run.signal(), run.global_step(), f, log);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

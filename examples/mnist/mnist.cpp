@@ -61,7 +61,7 @@ std::string settings_of(const flags& f, const plan_of_run& run, std::size_t imag
          (f.checkpoint_dir.empty() ? "" : ", with --checkpoint_dir");
 }
 
-double test_accuracy(session& s, const classifier& model, const data::dataset<784>& images) {
+double test_accuracy(session& s, const classifier& model, const data::labelled_images<784>& images) {
   auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
   double right = 0;
   for (const auto& [x, y] : images.batches(1000)) right += step(x, y) * static_cast<double>(y.elements());
@@ -89,7 +89,7 @@ struct surroundings {
   run_position at;
   kept_run kept;  // what is wrong with a folder is told before anything is read
   event_log log;
-  data::dataset<784> images, test_images;
+  data::labelled_images<784> images, test_images;
 
   explicit surroundings(const flags& f)
       : kept(f.checkpoint_dir, f.resume, settings_of(f), at, f.is_chief()),
@@ -103,11 +103,10 @@ template <class Session>
 result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const classifier& model,
              surroundings& all, time_table& time) {
   constexpr bool alone = std::is_same_v<Session, session>;
-  const auto batch_size = static_cast<std::size_t>(f.batch_size);
-  const auto mine = [&](std::uint64_t epoch) {
-    return all.images.shuffled(static_cast<std::uint64_t>(f.seed), epoch).shard(plan.worker, plan.workers);
-  };
-  const auto batches = static_cast<std::int64_t>(mine(0).batch_count(batch_size));
+  const auto mine = all.images.shuffled(static_cast<std::uint64_t>(f.seed))
+                        .shard(plan.worker, plan.workers)
+                        .batches(static_cast<std::size_t>(f.batch_size));
+  const auto batches = static_cast<std::int64_t>(mine.size());
   const progress_options shown{.steps = plan.steps,
                                .steps_per_epoch = plan.steps_per_epoch,
                                .items_per_step = plan.images_per_step,
@@ -135,7 +134,7 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
   const auto start = time_table::clock::now();
   const std::int64_t first = run.global_step();
-  make_steps(run, all.at, f.batch_size, mine, [&](const image_batch& x, const label_batch& y) {
+  make_steps(run, all.at, mine, [&](const image_batch& x, const label_batch& y) {
     time.mark("making batches");
     if constexpr (alone) {
       step(x, y);

@@ -16,7 +16,9 @@
 #include <thread>
 #include <vector>
 
+#include <weft/checkpoint/archive.hpp>
 #include <weft/checkpoint/saver.hpp>
+#include <weft/data/element.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/weft.hpp>
 
@@ -126,6 +128,13 @@ std::vector<std::int64_t> steps_in(const std::string& folder) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(a_place_in_a_dataset_is_archived) {
+  const data::position there{3, 12345678901u};
+  data::position here;
+  weft::detail::from_archive(weft::detail::to_archive(there), here, "a test");
+  BOOST_TEST((here == there));
+}
 
 BOOST_AUTO_TEST_CASE(training_goes_on_with_the_same_bits) {
   for (const int shards : {1, 3}) {

@@ -10,7 +10,7 @@ int main() {
   auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
   session s{g};
   auto step = s.prepare(fetch(sum(x)), feed(x));
-  data::dataset<4> examples(std::vector<std::uint8_t>(16), std::vector<std::int32_t>(4));
+  auto examples = data::from_tensors(tensor<float, dims<4, 4>>(), tensor<std::int32_t, dims<4>>());
 #ifdef WEFT_SHOULD_FAIL
   for (auto batch : examples.batches(2)) step(batch);
 #else

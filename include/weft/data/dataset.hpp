@@ -1,177 +1,489 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <weft/device/cpu/dispatch.hpp>
+#include <weft/data/element.hpp>
+#include <weft/data/stages.hpp>
+#include <weft/deadline.hpp>
 #include <weft/error.hpp>
-#include <weft/tensor/dims.hpp>
+#include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::data {
 
-/// Some examples of a dataset: values of `Features` each, and their labels.
-template <int Features>
-struct example_batch {
-  tensor<float, dims<dyn<"batch">, Features>> values;
-  tensor<std::int32_t, dims<dyn<"batch">>> labels;
+/// An element of a dataset consists of tensors, numbers and texts.
+template <class... Features>
+struct dataset_features_are_not_valid : mistake<!(feature_traits<Features>::supported && ...)> {};
+
+/// A batch of texts is a vector, which is not batched again.
+template <class... Features>
+struct batches_of_texts_have_no_batches : mistake<(std::is_same_v<Features, std::vector<std::string>> || ...)> {};
+
+/// Elements are shuffled among so many that are read ahead.
+struct shuffle_buffer {
+  std::size_t elements;
 };
 
-/// Labelled examples in memory, as bytes, that are read as numbers from 0 to 1.
+/// How a last batch that is not full ends: as it is, or not at all.
+enum class last_batch { partial, dropped };
+
+template <class... Features>
+class dataset;
+
+namespace detail {
+
+template <class R>
+struct feature_result {
+  using type = R;
+};
+template <class R>
+struct feature_result<R&> : feature_result<std::remove_cv_t<R>> {};
+/// An expression is computed.
+template <class R>
+requires requires { typename R::weft_expression; }
+struct feature_result<R> {
+  using type = tensor<typename R::value_type, typename R::dims_type>;
+};
+
+/// The dataset whose elements a function's results are.
+template <class R>
+struct mapped {
+  using type = dataset<typename feature_result<R>::type>;
+  static auto tuple(R&& r) { return std::tuple<typename feature_result<R>::type>(std::move(r)); }
+};
+template <class... R>
+struct mapped<std::tuple<R...>> {
+  using type = dataset<typename feature_result<R>::type...>;
+  static auto tuple(std::tuple<R...>&& r) { return std::tuple<typename feature_result<R>::type...>(std::move(r)); }
+};
+template <class A, class B>
+struct mapped<std::pair<A, B>> {
+  using type = dataset<typename feature_result<A>::type, typename feature_result<B>::type>;
+  static auto tuple(std::pair<A, B>&& r) {
+    return std::tuple<typename feature_result<A>::type, typename feature_result<B>::type>(std::move(r));
+  }
+};
+
+template <class... Features>
+std::vector<feature> features_of() {
+  return {feature_traits<Features>::spec()...};
+}
+
+}  // namespace detail
+
+/// Elements one after the other, each a tuple of `Features`: tensors, numbers or std::string. Stages are chained, and a
+/// loop goes over what comes out:
 ///
-/// A dataset is a handle: the bytes are shared, and `shuffled` and `shard` only choose among them and order them.
-template <int Features>
+///     for (auto [x, y] : images.map(augment, 4).shuffled(seed).batches(100).prefetch(2)) step(x, y);
+///
+/// A dataset is a handle: it is copied at no cost, shares what it is made from, and nothing is read before it is gone
+/// over. A seed gives one order, however many threads there are and in every process. Where the elements can be reached
+/// by number (`has_rows`: they are in memory, or mapped from what is), shuffling, sharding and batching only compute
+/// numbers, and any stage may follow any other; else elements pass as a stream, and shuffling wants a buffer, splitting
+/// a `cache`.
+///
+/// An exception of a function or a file comes out of the loop in its element's place. Leaving a loop early stops all
+/// threads; it waits for calls of functions that are running.
+template <class... Features>
 class dataset {
+  static_assert(correct<dataset_features_are_not_valid<Features...>>,
+                "dataset: an element consists of tensors, numbers and std::string");
+
  public:
-  /// Throws invalid_argument unless there are `Features` values to each label.
-  dataset(std::vector<std::uint8_t> values, std::vector<std::int32_t> labels) {
-    if (values.size() / Features != labels.size() || values.size() % Features != 0)
-      throw error(error_code::invalid_argument, "dataset",
-                  std::to_string(values.size()) + " values do not make " + std::to_string(labels.size()) +
-                      " examples of " + std::to_string(Features));
-    std::vector<std::uint32_t> order(labels.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
-    examples_ = std::make_shared<const examples>(examples{std::move(values), std::move(labels)});
-    order_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(order));
+  using value_type = std::tuple<Features...>;
+
+  /// For sources.
+  explicit dataset(detail::stage_ptr made) : stage_(std::move(made)) {}
+
+  /// How many elements an epoch has. Throws failed_precondition where that is known only at its end (`has_size`).
+  std::size_t size() const {
+    const auto known = stage_->size();
+    if (!known)
+      throw error(error_code::failed_precondition, "size",
+                  "how many elements there are is not known before they have been read: cache() reads them all");
+    return static_cast<std::size_t>(*known);
   }
+  bool has_size() const { return stage_->size().has_value(); }
+  bool has_rows() const { return stage_->has_rows(); }
 
-  std::size_t size() const { return order_->size(); }
+  // ---- order and choice ----
 
-  /// The number, in the file's order, of the example that stands at `position`.
-  std::size_t index(std::size_t position) const { return (*order_)[position]; }
-
-  /// The same examples in an order that depends on this one, the seed and the epoch alone: the same in every process.
+  /// All elements in an order that depends on the seed and the epoch alone. `epoch` is counted from the one that is
+  /// gone over: `shuffled(seed).repeat()` has another order each time. Throws failed_precondition unless `has_rows`.
   dataset shuffled(std::uint64_t seed = 0, std::uint64_t epoch = 0) const {
-    auto order = *order_;
-    std::uint64_t state = mix(seed) ^ mix(~epoch);
-    for (std::size_t i = order.size(); i > 1; --i) {
-      // The high half of a 64 x 32-bit product: no example is favoured by more than 2^-32.
-      const auto random = static_cast<std::uint32_t>(mix(state += golden) >> 32);
-      std::swap(order[i - 1], order[(std::uint64_t{random} * i) >> 32]);
-    }
-    return {examples_, std::move(order)};
+    need_rows("shuffled", "shuffle within a buffer, shuffled(seed, shuffle_buffer{10'000}), or cache() before");
+    return after<detail::shuffled_stage>(seed, epoch);
+  }
+  /// Each element is drawn from a buffer of those to come (tf.data.Dataset.shuffle).
+  dataset shuffled(std::uint64_t seed, shuffle_buffer buffer) const {
+    return after<detail::buffer_shuffled_stage>(seed, buffer.elements);
   }
 
-  /// Every `count`-th example from the `index`-th on: what worker `index` of `count` trains on. The shards are
+  /// Every `count`-th element from the `index`-th on: what worker `index` of `count` trains on. The shards are
   /// disjoint, leave nothing out, and differ in size by at most one.
   dataset shard(std::size_t index, std::size_t count) const {
     if (index >= count)
-      throw error(error_code::invalid_argument, "shard",
-                  "there is no shard " + std::to_string(index) + " of " + std::to_string(count));
-    std::vector<std::uint32_t> order;
-    order.reserve(size() / count + 1);
-    for (std::size_t i = index; i < size(); i += count) order.push_back((*order_)[i]);
-    return {examples_, std::move(order)};
+      throw error(error_code::invalid_argument, "shard", {"there is no shard ", index, " of ", count});
+    return after<detail::selected_stage>(index, count, detail::selected_stage::all);
+  }
+  /// The first `count` elements.
+  dataset take(std::size_t count) const { return after<detail::selected_stage>(0u, 1u, count); }
+  /// All but the first `count` elements.
+  dataset skip(std::size_t count) const {
+    return after<detail::selected_stage>(count, 1u, detail::selected_stage::all);
+  }
+  /// The first elements, this share of them, and the others. Throws failed_precondition where `size` does.
+  std::pair<dataset, dataset> split(double share) const {
+    if (!(share >= 0 && share <= 1))
+      throw error(error_code::invalid_argument, "split", "the share of the first part is from 0 to 1");
+    const auto first = static_cast<std::size_t>(static_cast<double>(size()) * share + 0.5);
+    return {take(first), skip(first)};
+  }
+  /// Those elements of which `f(features...)` is true.
+  template <class F>
+  dataset filter(F f) const {
+    return dataset(std::make_shared<detail::filtered_stage>(
+        stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
   }
 
-  /// How many batches of `batch_size` there are, the last and smaller one included.
-  std::size_t batch_count(std::size_t batch_size) const { return (size() + batch_size - 1) / batch_size; }
+  // ---- what becomes of elements ----
 
-  /// Writes `count` examples from `first` on to `values` and `labels`.
-  void copy(std::size_t first, std::size_t count, float* values, std::int32_t* labels) const {
-    const std::uint32_t* order = order_->data() + first;
-    const std::uint8_t* from = examples_->values.data();
-    multiversioned([=] {
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::uint8_t* bytes = from + std::size_t{order[i]} * Features;
-        float* numbers = values + i * Features;
-        // Shuffled examples are far apart: the next one is fetched while this one is converted.
-        if (i + 1 < count)
-          for (int j = 0; j < Features; j += 64) __builtin_prefetch(from + std::size_t{order[i + 1]} * Features + j);
-        WEFT_VECTORIZE
-        for (int j = 0; j < Features; ++j) numbers[j] = static_cast<float>(bytes[j]) / 255.0f;
-      }
-    });
-    for (std::size_t i = 0; i < count; ++i) labels[i] = examples_->labels[order[i]];
-  }
-
-  class batch_range;
-
-  /// The examples in order, `batch_size` at a time; the last batch holds what is left.
-  ///
-  ///     for (auto [x, y] : train.shuffled(seed, epoch).batches(100)) step(x, y);
-  ///
-  /// The tensors are filled anew for each batch, not allocated. Whoever keeps one past its turn keeps its values.
-  batch_range batches(std::size_t batch_size) const { return {*this, batch_size}; }
-
- private:
-  struct examples {
-    std::vector<std::uint8_t> values;
-    std::vector<std::int32_t> labels;
-  };
-
-  dataset(std::shared_ptr<const examples> shared, std::vector<std::uint32_t> order)
-      : examples_(std::move(shared)), order_(std::make_shared<const std::vector<std::uint32_t>>(std::move(order))) {}
-
-  // SplitMix64, the same bits everywhere; the standard's shuffle and distributions differ between libraries.
-  static constexpr std::uint64_t golden = 0x9e3779b97f4a7c15u;
-  static constexpr std::uint64_t mix(std::uint64_t z) {
-    z += golden;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-
-  std::shared_ptr<const examples> examples_;
-  std::shared_ptr<const std::vector<std::uint32_t>> order_;
-};
-
-/// A dataset's batches, each made when it is reached.
-template <int Features>
-class dataset<Features>::batch_range {
- public:
-  batch_range(dataset source, std::size_t batch_size) : source_(std::move(source)), batch_size_(batch_size) {
-    if (batch_size == 0) throw error(error_code::invalid_argument, "batches", "a batch has at least one example");
-  }
-
-  class iterator {
-   public:
-    using value_type = example_batch<Features>;
-    using difference_type = std::ptrdiff_t;
-
-    explicit iterator(const batch_range& range) : range_(&range) { fill(); }
-
-    const value_type& operator*() const { return batch_; }
-    iterator& operator++() {
-      first_ += range_->batch_size_;
-      fill();
-      return *this;
+  /// The elements that `f(features...)` returns: a feature, or a tuple or pair of them; or `f(position, features...)`,
+  /// whose randomness then is the same in every run: `random_stream(p.epoch, p.element)`. With several threads the
+  /// calls run at once; the order is kept.
+  template <class F>
+  auto map(F f, int threads = 1) const {
+    if constexpr (std::is_invocable_v<const F&, const position&, Features&&...>) {
+      return mapped_by(
+          [f = std::move(f)](const position& at, value_type&& e) {
+            return std::apply([&](Features&... features) { return f(at, std::move(features)...); }, e);
+          },
+          threads);
+    } else {
+      return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
+                       threads);
     }
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return first_ >= range_->source_.size(); }
+  }
+
+  /// `size` elements at a time along a new first axis, `dyn<"batch">` unless another is named; the last batch holds
+  /// what is left, or is left out. Of numbers a batch is a tensor, of texts a vector. The loop's tensors are filled
+  /// anew for each batch, not allocated, unless somebody keeps one. Throws invalid_argument, where a batch is made,
+  /// unless its elements have equal extents.
+  template <auto Axis = dyn<"batch">>
+  auto batches(std::size_t size, last_batch last = last_batch::partial) const {
+    return batched<Axis>({.size = size, .drop_remainder = last == last_batch::dropped});
+  }
+  /// Batches of an extent that the compiler knows; what is left is left out.
+  template <int Size>
+  auto batches() const {
+    return batched<Size>({.size = Size, .drop_remainder = true});
+  }
+  /// Batches of tensors of any extents, filled up to the largest of the batch with zeros, or with a number for each
+  /// feature.
+  template <auto Axis = dyn<"batch">, class... Padding>
+  auto padded_batches(std::size_t size, Padding... padding) const {
+    static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
+                  "padded_batches: a number for each feature, or none");
+    detail::batching how{.size = size, .padded = true};
+    if constexpr (sizeof...(Padding) > 0) how.padding = {entry<Features>(padding)...};
+    return batched<Axis>(std::move(how));
+  }
+
+  // ---- time and memory ----
+
+  /// One epoch after the other, without end unless said; each shuffled anew.
+  dataset repeat() const { return after<detail::repeated_stage>(std::nullopt); }
+  dataset repeat(std::uint64_t times) const { return after<detail::repeated_stage>(times); }
+
+  /// Reads all elements of the first epoch when the first is asked for, and keeps them in memory.
+  dataset cache() const { return after<detail::cached_stage>(); }
+
+  /// Makes up to `elements` ahead in another thread, or in those of a map before it.
+  dataset prefetch(std::size_t elements) const { return after<detail::prefetched_stage>(elements); }
+
+  // ---- iteration ----
+
+  class iterator;
+
+  /// The iteration from a position on: of an epoch, or where an iterator's `position` was.
+  class range {
+   public:
+    range(detail::stage_ptr stage, const position& from) : stage_(std::move(stage)), from_(from) {}
+    /// Throws deadline_exceeded where the first element takes longer.
+    iterator begin(const deadline& within = deadline::never()) const { return iterator(stage_, from_, within); }
+    std::default_sentinel_t end() const { return {}; }
 
    private:
-    void fill() {
-      if (*this == std::default_sentinel) return;
-      const std::size_t left = range_->source_.size() - first_;
-      const std::size_t count = left < range_->batch_size_ ? left : range_->batch_size_;
-      reserve(batch_.values, shape(count, Features));
-      reserve(batch_.labels, shape(count));
-      range_->source_.copy(first_, count, batch_.values.data(), batch_.labels.data());
-    }
-
-    // A batch that somebody keeps stays as it is; so does one of another size.
-    template <class Tensor>
-    static void reserve(Tensor& t, const shape& extents) {
-      if (!t.can_hold(extents)) t = Tensor(extents, uninitialized{});
-    }
-
-    const batch_range* range_;
-    std::size_t first_ = 0;
-    value_type batch_;
+    detail::stage_ptr stage_;
+    data::position from_;
   };
 
-  iterator begin() const { return iterator(*this); }
+  range from(const position& place) const { return {stage_, place}; }
+  range epoch(std::uint64_t number) const { return from({number, 0}); }
+  iterator begin(const deadline& within = deadline::never()) const { return from({}).begin(within); }
   std::default_sentinel_t end() const { return {}; }
 
+  // For sources and other stages.
+  const detail::stage_ptr& stage() const { return stage_; }
+  static std::vector<detail::feature> features() { return detail::features_of<Features...>(); }
+  static void untyped(value_type&& from, detail::element& to) {
+    detail::untyped<Features...>(std::move(from), to, std::index_sequence_for<Features...>());
+  }
+
  private:
-  dataset source_;
-  std::size_t batch_size_;
+  template <class Stage, class... Arguments>
+  dataset after(const Arguments&... a) const {
+    return dataset(std::make_shared<Stage>(stage_, a...));
+  }
+
+  void need_rows(const char* what, const char* instead) const {
+    if (!has_rows())
+      throw error(error_code::failed_precondition, what, {"the elements cannot be reached by number: ", instead});
+  }
+
+  template <class Element>
+  static value_type typed(Element& e) {
+    return detail::typed<Features...>(e, std::index_sequence_for<Features...>());
+  }
+
+  template <auto Axis>
+  auto batched(detail::batching how) const {
+    static_assert(correct<batches_of_texts_have_no_batches<Features...>>,
+                  "batches: of batches of texts there are none; make batches once");
+    if constexpr (correct<batches_of_texts_have_no_batches<Features...>>) {
+      using made = dataset<typename feature_traits<Features>::template batch<Axis>...>;
+      return made(std::make_shared<detail::batch_stage>(stage_, made::features(), std::move(how)));
+    } else {
+      return *this;
+    }
+  }
+
+  template <class F>
+  auto mapped_by(F f, int threads) const {
+    using result = detail::mapped<std::remove_cvref_t<decltype(f(position(), std::declval<value_type>()))>>;
+    using made = typename result::type;
+    return made(std::make_shared<detail::mapped_stage>(
+        stage_, made::features(),
+        [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
+          made::untyped(result::tuple(f(at, typed(from))), to);
+        },
+        threads));
+  }
+
+  template <class Feature, class Number>
+  static std::array<std::byte, 16> entry(Number number) {
+    std::array<std::byte, 16> bytes{};
+    if constexpr (requires { typename Feature::dims_type; }) {
+      const auto value = static_cast<typename Feature::value_type>(number);
+      std::memcpy(bytes.data(), &value, sizeof value);
+    } else if constexpr (std::is_arithmetic_v<Feature>) {
+      const auto value = static_cast<Feature>(number);
+      std::memcpy(bytes.data(), &value, sizeof value);
+    }
+    return bytes;
+  }
+
+  detail::stage_ptr stage_;
 };
+
+/// Goes over a dataset once. It is moved, not copied; its end ends all threads that worked for it.
+template <class... Features>
+class dataset<Features...>::iterator {
+ public:
+  using value_type = dataset::value_type;
+  using difference_type = std::ptrdiff_t;
+
+  iterator(detail::stage_ptr stage, const data::position& from, const deadline& within)
+      : stage_(std::move(stage)), elements_(stage_->open(from.epoch, {})), at_{from.epoch, from.element} {
+    if (from.element > 0) elements_->skip(from.element);
+    advance(within);
+  }
+
+  const value_type& operator*() const { return *value_; }
+  iterator& operator++() {
+    advance(deadline::never());
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return !value_.has_value(); }
+
+  /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
+  /// time: there is no element then, and another call goes on.
+  bool advance(const deadline& within) {
+    value_.reset();
+    if (!elements_->next(element_, within)) return false;
+    ++at_.element;
+    value_.emplace(typed(element_));
+    return true;
+  }
+
+  /// Where `dataset::from` goes on with the elements behind this one.
+  const data::position& position() const { return at_; }
+
+ private:
+  detail::stage_ptr stage_;
+  std::unique_ptr<detail::stream> elements_;
+  detail::element element_;
+  std::optional<value_type> value_;
+  data::position at_;
+};
+
+// ---- sources ----
+
+/// Bytes that are read as floats from 0 to 1: pixels. The first axis is the element.
+template <class Dims>
+struct scaled_bytes {
+  std::shared_ptr<const std::vector<std::uint8_t>> bytes;
+  shape extents;
+};
+
+/// Pixels as the floats that they are divided by 255: `scaled<dims<784>>(bytes)`, for from_tensors. They stay bytes in
+/// memory. Throws invalid_argument unless they make whole rows.
+template <class Dims>
+scaled_bytes<Dims> scaled(std::vector<std::uint8_t> bytes) {
+  static_assert(Dims::is_static, "scaled: the extents of an element are numbers");
+  constexpr std::size_t row = Dims::spec.elements();
+  if (row == 0 || bytes.size() % row != 0)
+    throw error(error_code::invalid_argument, "scaled",
+                {bytes.size(), " values do not make elements of the extents ", to_string(Dims::spec)});
+  const std::size_t rows = bytes.size() / row;
+  return {std::make_shared<const std::vector<std::uint8_t>>(std::move(bytes)), detail::stacked(rows, Dims::spec)};
+}
+
+namespace detail {
+
+template <class Source>
+struct column_of;
+
+template <class T, class Dims>
+struct column_of<tensor<T, Dims>> {
+  static_assert(Dims::rank > 0, "from_tensors: the first axis is the element");
+  using rest = typename row_dims<Dims>::type;
+  using type = std::conditional_t<rest::rank == 0, T, tensor<T, rest>>;
+
+  static column make(const tensor<T, Dims>& t, std::size_t& rows) {
+    column c;
+    rows = static_cast<std::size_t>(t.extent(0));
+    for (std::size_t axis = 1; axis < Dims::rank; ++axis) c.extents.push_back(t.extent(axis));
+    c.row_bytes = c.extents.elements() * sizeof(T);
+    const auto owner = std::make_shared<const tensor<T, Dims>>(t);
+    c.data = reinterpret_cast<const std::byte*>(owner->data());
+    c.owner = owner;
+    return c;
+  }
+};
+
+template <Element T>
+struct column_of<std::vector<T>> {
+  using type = T;
+  static column make(std::vector<T> numbers, std::size_t& rows) {
+    column c;
+    rows = numbers.size();
+    c.row_bytes = sizeof(T);
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(numbers));
+    c.data = reinterpret_cast<const std::byte*>(owner->data());
+    c.owner = owner;
+    return c;
+  }
+};
+
+template <>
+struct column_of<std::vector<std::string>> {
+  using type = std::string;
+  static column make(std::vector<std::string> texts, std::size_t& rows) {
+    column c;
+    rows = texts.size();
+    c.texts = std::make_shared<const std::vector<std::string>>(std::move(texts));
+    return c;
+  }
+};
+
+template <class Dims>
+struct column_of<scaled_bytes<Dims>> {
+  using type = tensor<float, Dims>;
+  static column make(const scaled_bytes<Dims>& s, std::size_t& rows) {
+    column c;
+    rows = static_cast<std::size_t>(s.extents[0]);
+    c.extents = Dims::spec;
+    c.row_bytes = Dims::spec.elements();
+    c.scaled = true;
+    c.data = reinterpret_cast<const std::byte*>(s.bytes->data());
+    c.owner = s.bytes;
+    return c;
+  }
+};
+
+}  // namespace detail
+
+/// Elements in memory: tensors whose first axis is the element, vectors of numbers or texts, `scaled` pixels. They are
+/// shared, not copied. Throws invalid_argument unless all have as many.
+template <class... Sources>
+auto from_tensors(Sources... sources) {
+  static_assert(sizeof...(Sources) > 0, "from_tensors: an element has at least one feature");
+  using made = dataset<typename detail::column_of<Sources>::type...>;
+  std::vector<std::size_t> rows;
+  std::vector<detail::column> columns;
+  (columns.push_back(detail::column_of<Sources>::make(std::move(sources), rows.emplace_back())), ...);
+  for (std::size_t i = 1; i < rows.size(); ++i)
+    if (rows[i] != rows[0])
+      throw error(error_code::invalid_argument, "from_tensors",
+                  {"feature 0 has ", rows[0], " elements and feature ", i, " has ", rows[i]});
+  return made(std::make_shared<detail::memory_stage>(made::features(), std::move(columns), rows[0]));
+}
+
+/// Elements of both, side by side, as long as both have some.
+template <class... A, class... B>
+dataset<A..., B...> zip(const dataset<A...>& a, const dataset<B...>& b) {
+  return dataset<A..., B...>(std::make_shared<detail::zipped_stage>(a.stage(), b.stage()));
+}
+
+namespace detail {
+
+template <class Next, class Made>
+class generated_stream final : public stream {
+ public:
+  explicit generated_stream(Next next) : next_(std::move(next)) {}
+
+  bool next(element& to, const deadline&) override {
+    if (over_) return false;
+    auto made = next_();
+    over_ = !made.has_value();
+    if (over_) return false;
+    Made::untyped(mapped<typename decltype(made)::value_type>::tuple(std::move(*made)), to);
+    return true;
+  }
+
+ private:
+  Next next_;
+  bool over_ = false;
+};
+
+}  // namespace detail
+
+/// Elements of a function: `make()` returns what is called for each, until it returns nothing; it is made anew for each
+/// epoch.
+///
+///     from_generator([] { return [i = 0]() mutable { return i < 10 ? std::optional(i++) : std::nullopt; }; });
+template <class Make>
+auto from_generator(Make make) {
+  using next = decltype(make());
+  using made = typename detail::mapped<typename std::invoke_result_t<next&>::value_type>::type;
+  return made(std::make_shared<detail::source_stage>(made::features(), [make](const std::vector<detail::feature>&) {
+    return std::make_unique<detail::generated_stream<next, made>>(make());
+  }));
+}
 
 }  // namespace weft::data

@@ -4,12 +4,17 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <weft/data/dataset.hpp>
 #include <weft/data/idx.hpp>
 #include <weft/error.hpp>
 
 namespace weft::data {
+
+/// Images of `Pixels` grey values from 0 to 1, and their labels.
+template <int Pixels>
+using labelled_images = dataset<tensor<float, dims<Pixels>>, std::int32_t>;
 
 namespace detail {
 
@@ -24,7 +29,7 @@ inline std::string present(const std::string& path) {
 
 /// Images of 28 x 28 grey values and labels below 10 from `<prefix>-images-idx3-ubyte` and
 /// `<prefix>-labels-idx1-ubyte`, each with or without `.gz`: the form of MNIST, Fashion-MNIST and their kin.
-inline dataset<784> mnist_files(const std::string& prefix) {
+inline labelled_images<784> mnist_files(const std::string& prefix) {
   const std::string images_path = detail::present(prefix + "-images-idx3-ubyte.gz");
   const std::string labels_path = detail::present(prefix + "-labels-idx1-ubyte.gz");
   auto images = read_idx<std::uint8_t>(images_path);
@@ -41,13 +46,14 @@ inline dataset<784> mnist_files(const std::string& prefix) {
       throw error(error_code::out_of_range, "mnist",
                   labels_path + " has the label " + std::to_string(labels.values[i]) + " at " + std::to_string(i) +
                       ", where 0 to 9 are expected");
-  return dataset<784>(std::move(images.values), {labels.values.begin(), labels.values.end()});
+  return from_tensors(scaled<dims<784>>(std::move(images.values)),
+                      std::vector<std::int32_t>(labels.values.begin(), labels.values.end()));
 }
 
 /// Fashion-MNIST, `"train"` (60,000 images) or `"test"` (10,000), from where Debian's package dataset-fashion-mnist has
 /// put it, or from another folder with files of MNIST's names.
-inline dataset<784> fashion_mnist(std::string_view split,
-                                  const std::string& dir = "/usr/share/datasets/fashion-mnist") {
+inline labelled_images<784> fashion_mnist(std::string_view split,
+                                          const std::string& dir = "/usr/share/datasets/fashion-mnist") {
   if (split != "train" && split != "test")
     throw error(error_code::invalid_argument, "fashion_mnist",
                 "there is no split \"" + std::string(split) + "\", only \"train\" and \"test\"");

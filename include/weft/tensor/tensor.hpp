@@ -189,6 +189,9 @@ struct tensor_is_not_on_the_host : mistake<!std::is_same_v<Device, cpu>> {};
 
 namespace detail {
 
+/// For the layers that move values without knowing their types (data/element.hpp).
+struct tensor_storage;
+
 template <class Expr, class T, class Dims>
 using tensor_mistake = std::conditional_t<Expr::symbolic, value_needs_a_session<dims_t<Expr>>,
                                           assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>>;
@@ -376,6 +379,9 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
  private:
   template <Element U, class D, class Dev>
   friend class tensor;
+  friend struct detail::tensor_storage;
+
+  tensor(const shape& extents, storage bytes) : shape_(extents), bytes_(static_cast<storage&&>(bytes)) {}
 
   static shape empty() {
     shape s = Dims::spec;
