@@ -321,7 +321,7 @@ class process {
     if (!local_) {
       words = s.ssh;
       words.push_back(t.host);
-      words.push_back(remote_script(s));
+      words.push_back("exec sh -c " + quoted(remote_script(s)));  // whatever shell the user has there
     }
     std::vector<char*> arguments, environment;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -42,11 +42,14 @@ def make_hosts():
 
 
 def start(host, job, index, cluster, flags=(), **variables):
-    config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
     environment = {n: v for n, v in os.environ.items() if not n.startswith("WEFT_")}
+    if cluster:
+        variables["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+    else:
+        variables.update(RANK=str(index + (job == "worker")), WORLD_SIZE="3")
     return subprocess.Popen(["ip", "netns", "exec", names[host], program, "--strategy", "sync", "--data_dir", folder,
                              "--threads", "1", "--train_steps", "40", "--batch_size", "20", "--progress", "none", *flags],
-                            env={**environment, **variables, "TF_CONFIG": config}, stdout=subprocess.PIPE,
+                            env={**environment, **variables}, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
 
 
@@ -83,12 +86,14 @@ try:
     def cluster_at(hosts, port):
         return {"ps": [f"{hosts[0]}:{port}"], "worker": [f"{hosts[0]}:{port + 1}", f"{hosts[1]}:{port + 2}"]}
 
-    def train(cluster, **variables):
+    def train(cluster, hosts=False, **variables):
         result = f"{folder}/result.json"
         if os.path.exists(result):
             os.remove(result)
-        tasks = [start(0, "ps", 0, cluster, **variables), start(0, "worker", 0, cluster, ("--json", result), **variables),
-                 start(1, "worker", 1, cluster, **variables)]
+        own = [{"WEFT_HOST": f"10.77.0.{i}"} if hosts else {} for i in (1, 2)]
+        tasks = [start(0, "ps", 0, cluster, **variables, **own[0]),
+                 start(0, "worker", 0, cluster, ("--json", result), **variables, **own[0]),
+                 start(1, "worker", 1, cluster, **variables, **own[1])]
         said = finish(tasks)
         if any(code != 0 for _, code in said):
             faults.append(f"{cluster}: {said}")
@@ -99,6 +104,9 @@ try:
     costs = [train(cluster_at(("10.77.0.1", "10.77.0.2"), 2222), WEFT_SECRET="known to all tasks alike")]
     if has_ipv6:
         costs.append(train(cluster_at(("[fd77::1]", "[fd77::2]"), 2322), WEFT_SECRET="known to all tasks alike"))
+    # Tasks that know only their ranks, and meet at the first of them or in a folder.
+    costs.append(train(None, WEFT_SECRET="known to all tasks alike", MASTER_ADDR="10.77.0.1", MASTER_PORT="2600"))
+    costs.append(train(None, WEFT_SECRET="known to all tasks alike", WEFT_RENDEZVOUS=folder, WEFT_JOB_ID="1", hosts=True))
     # On this machine alone, through shared memory: the same steps, to the bit.
     names_before, names[1] = names[1], names[0]
     costs.append(train(cluster_at(("127.0.0.1", "127.0.0.1"), 2422)))
