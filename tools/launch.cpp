@@ -237,8 +237,10 @@ std::string remote_script(const settings& s) {
   const int grace = static_cast<int>(s.grace) + 1;
   return str_cat({"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done; cd ", quoted(folder),
                   " || exit 1; exec 3<&0; ", command, " < /dev/null 3<&- & program=$!; ",
-                  "{ while IFS= read -r signal; do kill -s \"$signal\" $program; done; kill -s TERM $program; sleep ",
-                  grace, "; kill -s KILL $program; } <&3 > /dev/null 2>&1 & exec 3<&-; ",
+                  "{ while IFS= read -r signal; do kill -s \"$signal\" $program; done; kill -s TERM $program; ",
+                  "left=", grace,
+                  "; while [ $left -gt 0 ] && kill -s 0 $program; do sleep 1; left=$((left - 1)); done; ",
+                  "kill -s KILL $program; } <&3 > /dev/null 2>&1 & exec 3<&-; ",
                   "wait $program; status=$?; kill $! 2> /dev/null; exit $status"});
 }
 

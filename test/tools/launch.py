@@ -38,7 +38,8 @@ def run(*options, shell, n=3, code=0, seconds=30, **more):
     took = time.monotonic() - start
     check(done.returncode == code, f"{options} {shell}: code {done.returncode} in place of {code}: {done.stdout}{done.stderr}")
     check(took < seconds, f"{options} {shell}: took {took:.1f} s")
-    check(not left(), f"{options} {shell}: has left {left()}")
+    still = left()
+    check(not still, f"{options} {shell}: has left {still}")
     return done
 
 
@@ -51,7 +52,7 @@ def processes():
                 pass
 
 
-def left(seconds=5):
+def left(seconds=20):
     """Tasks that are still there after a while."""
     until = time.monotonic() + seconds
     while True:
@@ -77,9 +78,12 @@ def finish(started, code, what):
         check(started.returncode == code, f"{what}: code {started.returncode} in place of {code}: {out}{err}")
     except subprocess.TimeoutExpired:
         started.kill()
+        for number, _ in left(0):
+            os.kill(number, signal.SIGKILL)
         out, err = started.communicate()
         faults.append(f"{what}: does not end: {out}{err}")
-    check(not left(), f"{what}: has left {left()}")
+    still = left()
+    check(not still, f"{what}: has left {still}")
     return out + err
 
 
@@ -144,7 +148,7 @@ finish(started, 143, "SIGTERM twice")
 started = start(shell="trap 'echo told' USR1; echo ready; for i in $(seq 20); do sleep 0.05; done")
 started.send_signal(signal.SIGUSR1)
 check(finish(started, 0, "SIGUSR1").count("told") == 3, "SIGUSR1 is not passed on")
-started = start(shell="echo ready; exec sleep 60")
+started = start(shell="echo ready; while :; do sleep 0.05; done")
 started.kill()
 finish(started, -9, "SIGKILL to the launcher")
 
@@ -165,7 +169,7 @@ stand_in.write_text("""#!/bin/sh
 # As sshd does it: the words become one command, of a shell that has nothing of the other side's environment.
 [ "$1" = -x ] || exit 255
 host=$2; shift 2
-exec env -i PATH="$PATH" HOME="$HOME" STAND_IN_HOST="$host" sh -c "$*"
+env -i PATH="$PATH" HOME="$HOME" STAND_IN_HOST="$host" sh -c "$*"
 """)
 stand_in.chmod(0o755)
 # Names of this machine to the system, of which the launcher does not know that.
@@ -199,7 +203,7 @@ run(*over_ssh, "--grace", "0.3", shell=is_task + "if is_task 1; then exit 7; fi;
 started = start(*over_ssh, shell="trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
 started.terminate()
 check(finish(started, 143, "SIGTERM over ssh").count("told") == 3, "SIGTERM does not come to other hosts")
-started = start(*over_ssh, shell="echo ready; exec sleep 60")
+started = start(*over_ssh, shell="echo ready; while :; do sleep 0.05; done")
 started.kill()
 finish(started, -9, "SIGKILL to the launcher, with tasks on other hosts")
 run(*over_ssh, "--chdir", "/no/such/folder", shell="exit 0", code=1)
