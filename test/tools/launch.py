@@ -53,11 +53,15 @@ def processes():
 
 
 def left(seconds=20):
-    """Tasks that are still there after a while."""
+    """Tasks that are still there after a while; they are killed then."""
     until = time.monotonic() + seconds
     while True:
         found = [(number, line) for number, line in processes() if mark in line and number != os.getpid()]
-        if not found or time.monotonic() > until:
+        if not found:
+            return found
+        if time.monotonic() > until:
+            for number, _ in found:
+                os.kill(number, signal.SIGKILL)
             return found
         time.sleep(0.02)
 
@@ -78,8 +82,7 @@ def finish(started, code, what):
         check(started.returncode == code, f"{what}: code {started.returncode} in place of {code}: {out}{err}")
     except subprocess.TimeoutExpired:
         started.kill()
-        for number, _ in left(0):
-            os.kill(number, signal.SIGKILL)
+        left(0)
         out, err = started.communicate()
         faults.append(f"{what}: does not end: {out}{err}")
     still = left()
