@@ -16,9 +16,9 @@
 #include "../checkpoints.hpp"
 #include "../command_line.hpp"
 #include "../event_log.hpp"
-#include "../optimizers.hpp"
 #include "../result_file.hpp"
 #include "../supervised.hpp"
+#include "model.hpp"
 
 using namespace weft;
 
@@ -26,7 +26,7 @@ namespace {
 
 training_flags usual() {
   training_flags f;
-  f.batch_size = 64, f.epochs = 4, f.schedule = "one_cycle", f.adam_rate = 0.002;
+  f.batch_size = 64, f.epochs = 5, f.schedule = "one_cycle", f.adam_rate = 0.002;
   return f;
 }
 constexpr double stated_accuracy = 0.92;
@@ -39,42 +39,6 @@ std::optional<training_flags> parse_flags(int argc, char** argv) {
   if (!line.parse(argc, argv)) return {};
   return f;
 }
-
-/// Extents are of images, height and width, and channels; those of every layer follow and are checked when this
-/// compiles.
-struct lenet {
-  graph g;
-  node<float, dims<dyn<"batch">, 784>> images = placeholder<float, dims<dyn<"batch">, 784>>(g, "images");
-  node<std::int32_t, dims<dyn<"batch">>> labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
-  node<float, dims<dyn<"batch">, 10>> logits;
-  node<float> loss, accuracy;
-  training train;
-
-  lenet(const training_flags& f, std::int64_t steps)
-      : g(static_cast<std::uint64_t>(f.seed)),
-        logits(layers()),
-        loss(mean(softmax_cross_entropy(logits, labels))),
-        accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
-
- private:
-  node<float, dims<dyn<"batch">, 10>> layers() {
-    auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "conv1/weights", init::he_normal{});
-    auto b1 = variable<float, dims<32>>(g, "conv1/bias", init::zeros{});
-    auto w2 = variable<float, dims<5, 5, 32, 64>>(g, "conv2/weights", init::he_normal{});
-    auto b2 = variable<float, dims<64>>(g, "conv2/bias", init::zeros{});
-    auto w3 = variable<float, dims<3136, 1024>>(g, "dense/weights", init::he_normal{});
-    auto b3 = variable<float, dims<1024>>(g, "dense/bias", init::zeros{});
-    auto w4 = variable<float, dims<1024, 10>>(g, "softmax/weights", init::glorot_normal{});
-    auto b4 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-
-    auto pixels = reshape<dims<dyn<"batch">, 28, 28, 1>>(images);
-    auto halved = max_pool2d<2>(relu(conv2d(pixels, w1) + b1));     // [batch, 14, 14, 32]
-    auto quartered = max_pool2d<2>(relu(conv2d(halved, w2) + b2));  // [batch, 7, 7, 64]
-    auto hidden = relu(matmul(reshape<dims<dyn<"batch">, 3136>>(quartered), w3) + b3);
-    return let(matmul(hidden, w4) + b4);
-  }
-};
 
 struct result {
   double test_accuracy = 0, final_cost = 0, seconds = 0, images_per_s = 0;

@@ -118,7 +118,7 @@ def kept_runs(*flags, each, other):
     disturbed. What is not its own is refused. `each`: steps between checkpoints; `other`: flags of other models."""
     with tempfile.TemporaryDirectory() as folder:
         there = lambda name: os.path.join(folder, name)
-        checked = lambda *more: run(*flags, *more, seconds=60)[0]
+        checked = lambda *more: run(*flags, *more, seconds=180)[0]
         done = checked("--checkpoint_dir", there("whole"), "--json", there("whole.json"))
         if done is None or done.returncode:
             faults.append(f"a run with checkpoints: {done}")

@@ -71,7 +71,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 # 120 steps, an eighth of an epoch, come to 0.84; the whole of the usual run, which takes minutes, to more than 0.92.
 if os.path.isdir(data):
-    done, took = run("--train_steps", "120", "--progress", "none", "--least_accuracy", "0.8", seconds=60)
+    done, took = run("--train_steps", "120", "--progress", "none", "--least_accuracy", "0.8", seconds=180)
     if done is not None and done.returncode:
         faults.append(f"120 steps: returned {done.returncode}, said {done.stdout!r} {done.stderr!r}")
     elif done is not None:
