@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include <weft/transport/endpoint.hpp>
+#include <weft/distributed/environment.hpp>
 
 #include "../command_line.hpp"
 
@@ -13,6 +13,8 @@
 struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, strategy = "local";
   std::int64_t task_index = 0, hidden_units = 100;
+
+  std::optional<weft::task_environment> environment;  // where that tells what these flags did not
 
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 };
@@ -34,6 +36,29 @@ inline flags usual_flags() {
   flags f;
   f.epochs = 20, f.adam_rate = 0.004, f.schedule = "cosine";
   return f;
+}
+
+/// The cluster that a launcher or a scheduler has told, where the flags name none; one parameter server where it leaves that
+/// open.
+inline void take_environment(flags& f) {
+  if (f.strategy == "local" || !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
+      !weft::has_cluster_environment())
+    return;
+  weft::environment_options options;
+  options.ps = f.strategy == "allreduce" ? 0 : 1;
+  f.environment = weft::cluster_spec::from_environment(options);
+  f.job_name = f.environment->job;
+  f.task_index = f.environment->index;
+  const auto list = [&](const char* job) {
+    std::string hosts;
+    for (const int task : f.environment->cluster.task_indices(job))
+      hosts += (hosts.empty() ? "" : ",") + to_string(f.environment->cluster.task_address(job, task));
+    return hosts;
+  };
+  f.ps_hosts = list("ps");
+  f.worker_hosts = list("worker");
+  // All tasks write to one place.
+  if (!f.is_chief() && f.progress == weft::progress_mode::automatic) f.progress = weft::progress_mode::none;
 }
 
 inline void check_cluster(const flags& f) {
@@ -69,6 +94,7 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
   f.add_to(line);
   if (!line.parse(argc, argv)) return {};
+  take_environment(f);
   check_cluster(f);
   return f;
 }

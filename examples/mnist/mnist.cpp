@@ -186,7 +186,7 @@ void tell_lost(const error& lost) {
 }
 
 server_options options_of(const flags& f) {
-  server_options options;
+  server_options options = f.environment ? f.environment->complete() : server_options();
   if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
   return options;
 }

@@ -480,6 +480,8 @@ BOOST_AUTO_TEST_CASE(tasks_with_different_secrets_do_not_meet) {
                        " does not know this task's secret");
   const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(300ms); });
   CHECK_SAYS(missing, "a task with another secret than its own was rejected");
+  const std::string awaited = failure(error_code::deadline_exceeded, [&] { ps.join(100ms); });
+  CHECK_SAYS(awaited, "a task with another secret than its own was rejected");
 }
 
 BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {

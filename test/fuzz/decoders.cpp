@@ -25,6 +25,7 @@
 #include <weft/data/protobuf.hpp>
 #include <weft/data/record_reader.hpp>
 #include <weft/data/snappy.hpp>
+#include <weft/distributed/environment.hpp>
 #include <weft/distributed/exactly_once.hpp>
 #include <weft/distributed/handshake.hpp>
 #include <weft/distributed/messages.hpp>
@@ -639,6 +640,55 @@ void cluster(input in) {
   MUST(again == spec && again.hash() == spec.hash() && to_string(again) == canonical);
 }
 
+constexpr const char* environment_words[] = {"{\"cluster\": {",
+                                             "\"ps\": [",
+                                             "\"worker\": {",
+                                             "\"chief\": ",
+                                             "\"host:1\"",
+                                             "\"3\": ",
+                                             "]",
+                                             "}",
+                                             ", \"task\": {\"type\": ",
+                                             "\"index\": ",
+                                             "node",
+                                             "[",
+                                             "01-04",
+                                             "-",
+                                             ",",
+                                             "(x",
+                                             ")",
+                                             "2",
+                                             "65536",
+                                             "99999999999",
+                                             "0",
+                                             "\"",
+                                             ":",
+                                             "gpu-[1-2]"};
+
+/// What launchers and schedulers write.
+void environment(input in) {
+  const detail::environment_variable text{"VARIABLE", in.text(environment_words)};
+  const auto refused_or = [](error_code code) { return is_one_of(code, {ok, error_code::invalid_argument}); };
+  std::vector<std::string> hosts;
+  const error_code listed = code_of([&] { hosts = detail::host_list_reader::read(text); });
+  MUST(refused_or(listed) && hosts.size() <= detail::max_environment_tasks);
+  if (listed == ok) {
+    // Written out, it is the same list.
+    std::string all;
+    for (const std::string& each : hosts) all += (all.empty() ? "" : ",") + each;
+    if (hosts.size() < 1000) MUST(detail::host_list_reader::read({"VARIABLE", all}) == hosts);
+  }
+  std::vector<int> counts;
+  MUST(refused_or(code_of([&] { counts = detail::read_counts(text); })));
+  std::size_t sum = 0;
+  for (const int each : counts) sum += static_cast<std::size_t>(each);
+  MUST(sum <= detail::max_environment_tasks && counts.size() <= detail::max_environment_tasks);
+  task_environment here;
+  const error_code told = code_of([&] { here = detail::from_tf_config(text, {}); });
+  MUST(refused_or(told));
+  if (told == ok) MUST(here.cluster.has_task({here.job, here.index}));
+}
+
 constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",
                                         ":0",    "4294967296", "99999999",  "worker",   "/",   ":"};
 
@@ -1190,6 +1240,7 @@ constexpr target targets[] = {
     {"insiders_to_listener", insiders_to_listener},
     {"insiders_to_dialler", insiders_to_dialler},
     {"cluster", cluster},
+    {"environment", environment},
     {"device", device},
     {"text", shown_text},
     {"idx", idx},

@@ -106,6 +106,11 @@ class membership {
     std::lock_guard lock(mutex_);
     note_ = why;
   }
+  /// "; " and the note, where there is one.
+  std::string note() const {
+    std::lock_guard lock(mutex_);
+    return note_.empty() ? "" : "; " + note_;
+  }
   /// This task cannot work with that one at all: everyone who waits for it to come throws this.
   void refuse(std::size_t rank, error why) {
     {

@@ -798,7 +798,7 @@ class parameter_service {
     if (until.expired())
       fail_everyone(
           error(error_code::deadline_exceeded, "join",
-                {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended"}));
+                {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended", here_.members().note()}));
     return false;
   }
 

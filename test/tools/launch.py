@@ -1,0 +1,227 @@
+"""Runs weft_launch as a user does: programs that end well, fail, are killed or hang; on this machine, and on others by a
+stand-in for ssh that runs its command here.
+
+usage: launch.py WEFT_LAUNCH
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+launch = sys.argv[1]
+temporary = tempfile.TemporaryDirectory()
+folder = pathlib.Path(temporary.name)
+faults = []
+# In the command line of every task, to find those that are left.
+mark = f"mark-{os.getpid()}"
+environment = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "TF_CONFIG"))}
+
+
+def check(holds, words):
+    if not holds:
+        faults.append(words)
+
+
+def command(*options, shell, n=3):
+    return [launch, "-n", str(n), *options, "--", "sh", "-c", shell, mark]
+
+
+def run(*options, shell, n=3, code=0, seconds=30, **more):
+    start = time.monotonic()
+    done = subprocess.run(command(*options, shell=shell, n=n), capture_output=True, text=True, timeout=60,
+                          env={**environment, **more})
+    took = time.monotonic() - start
+    check(done.returncode == code, f"{options} {shell}: code {done.returncode} in place of {code}: {done.stdout}{done.stderr}")
+    check(took < seconds, f"{options} {shell}: took {took:.1f} s")
+    still = left()
+    check(not still, f"{options} {shell}: has left {still}")
+    return done
+
+
+def processes():
+    for each in pathlib.Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                yield int(each.name), (each / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                pass
+
+
+def left(seconds=20):
+    """Tasks that are still there after a while; they are killed then."""
+    until = time.monotonic() + seconds
+    while True:
+        found = [(number, line) for number, line in processes() if mark in line and number != os.getpid()]
+        if not found:
+            return found
+        if time.monotonic() > until:
+            for number, _ in found:
+                os.kill(number, signal.SIGKILL)
+            return found
+        time.sleep(0.02)
+
+
+def start(*options, shell, n=3, ready=None):
+    """The launcher, once each task has said "ready"."""
+    started = subprocess.Popen(command(*options, shell=shell, n=n), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment)
+    for _ in range(n if ready is None else ready):
+        line = started.stdout.readline()
+        check("ready" in line, f"{shell}: says {line!r}")
+    return started
+
+
+def finish(started, code, what):
+    try:
+        out, err = started.communicate(timeout=20)
+        check(started.returncode == code, f"{what}: code {started.returncode} in place of {code}: {out}{err}")
+    except subprocess.TimeoutExpired:
+        started.kill()
+        left(0)
+        out, err = started.communicate()
+        faults.append(f"{what}: does not end: {out}{err}")
+    still = left()
+    check(not still, f"{what}: has left {still}")
+    return out + err
+
+
+# ---- who is who, and whose line it is ----
+
+done = run("--ps", "1", shell='echo "$TF_CONFIG"; echo "to the other" >&2; printf "no end"')
+told = {}
+for line in done.stdout.splitlines():
+    match = re.fullmatch(r"\[(ps 0    |worker [01])\] (.*)", line)
+    check(match, f"a line without a name: {line!r}")
+    if match and match[2] != "no end":
+        told[match[1].strip()] = json.loads(match[2])
+check(sorted(told) == ["ps 0", "worker 0", "worker 1"], f"not all have spoken: {done.stdout}")
+for name, config in told.items():
+    check(f"{config['task']['type']} {config['task']['index']}" == name, f"{name} is told {config}")
+    check(config["cluster"] == told["ps 0"]["cluster"], f"{name} is told of another cluster")
+    check([len(config["cluster"][job]) for job in ("ps", "worker")] == [1, 2], f"{name} is told {config}")
+    ports = sum(config["cluster"].values(), [])
+    check(len(set(ports)) == 3 and all(p.startswith("127.0.0.1:") for p in ports), f"ports: {ports}")
+check(done.stdout.count("no end") == 3, f"the end of the output is missing: {done.stdout}")
+check(sorted(done.stderr.splitlines()) == [f"[{n}] to the other" for n in ("ps 0    ", "worker 0", "worker 1")], done.stderr)
+check("\x1b" not in done.stdout, "colours in a pipe")
+
+done = run(shell='for i in $(seq 300); do echo "line $i of one task, which is whole"; done; head -c 200000 /dev/zero | tr "\\0" x')
+whole = [line for line in done.stdout.splitlines() if "line" in line]
+check(len(whole) == 900 and all(re.fullmatch(r"\[worker \d\] line \d+ of one task, which is whole", w) for w in whole),
+      "lines are torn")
+check(done.stdout.count("x") == 600_000, "a long line is not whole")
+
+# ---- the ends of tasks ----
+
+is_task = 'is_task() { case "$TF_CONFIG" in *"\\"worker\\", \\"index\\": $1}"*) true;; *) false;; esac; }; '
+done = run(shell=is_task + "if is_task 1; then sleep 0.2; exit 7; fi; sleep 60", code=7, seconds=4)
+check("weft_launch: /job:worker/task:1 ended with code 7; ending the others" in done.stderr, done.stderr)
+done = run(shell=is_task + "if is_task 2; then kill -9 $$; fi; sleep 60", code=137, seconds=4)
+check("/job:worker/task:2 was ended by signal 9 (Killed)" in done.stderr, done.stderr)
+# One that heeds no SIGTERM, and one that leaves a process behind.
+run("--grace", "0.3", shell=is_task + "if is_task 0; then sleep 0.5; exit 1; fi; trap '' TERM; while :; do sleep 1; done", code=1,
+    seconds=5)
+run(shell=f"sh -c 'sleep 60; : {mark}' & exit 0")
+# The first failure counts, not what SIGTERM makes of the others.
+run(shell=is_task + "trap 'exit 9' TERM; if is_task 1; then sleep 0.3; exit 5; fi; while :; do sleep 0.05; done", code=5)
+done = subprocess.run([launch, "-n", "2", "--", "/no/such/program"], capture_output=True, text=True, timeout=20)
+check(done.returncode == 127 and "/no/such/program: No such file" in done.stderr, f"no program: {done}")
+
+# ---- signals ----
+
+for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT"), (signal.SIGHUP, "HUP")):
+    started = start("--restart", "3", shell=f"trap 'echo heard {name}; exit 0' {name}; echo ready; while :; do sleep 0.05; done")
+    started.send_signal(number)
+    said = finish(started, 128 + number, f"SIG{name}")
+    check(said.count(f"heard {name}") == 3, f"SIG{name} is not passed on: {said}")
+    check("again" not in said, f"SIG{name}: starts again")
+started = start("--grace", "0.3", shell="trap '' TERM; echo ready; while :; do sleep 1; done")
+started.terminate()
+finish(started, 143, "SIGTERM to tasks that do not heed it")
+started = start("--grace", "60", shell="trap '' TERM; echo ready; while :; do sleep 1; done")
+started.terminate()
+time.sleep(0.3)
+started.terminate()
+finish(started, 143, "SIGTERM twice")
+started = start(shell="trap 'echo told' USR1; echo ready; for i in $(seq 20); do sleep 0.05; done")
+started.send_signal(signal.SIGUSR1)
+check(finish(started, 0, "SIGUSR1").count("told") == 3, "SIGUSR1 is not passed on")
+started = start(shell="echo ready; while :; do sleep 0.05; done")
+started.kill()
+finish(started, -9, "SIGKILL to the launcher")
+
+# ---- again ----
+
+count = folder / "count"
+attempt = is_task + f'if is_task 0; then echo x >> {count}; [ $(wc -l < {count}) -lt 3 ] && exit 4; fi; sleep 0.5; echo "attempt $WEFT_RESTART"'
+done = run("--restart", "3", shell=attempt)
+check(done.stdout.count("attempt 2") == 3 and "starting all tasks again (2 of 3)" in done.stderr, f"again: {done}")
+count.unlink()
+done = run("--restart", "1", shell=attempt, code=4)
+check("again (1 of 1)" in done.stderr, f"again: {done}")
+
+# ---- the secret, and other hosts ----
+
+stand_in = folder / "ssh"
+stand_in.write_text("""#!/bin/sh
+# As sshd does it: the words become one command, of a shell that has nothing of the other side's environment.
+[ "$1" = -x ] || exit 255
+host=$2; shift 2
+env -i PATH="$PATH" HOME="$HOME" STAND_IN_HOST="$host" sh -c "$*"
+""")
+stand_in.chmod(0o755)
+# Names of this machine to the system, of which the launcher does not know that.
+over_ssh = ("--ssh", f"{stand_in} -x", "--hosts", "127.1,127.2")
+
+for options in ((), over_ssh):
+    started = start(*options, shell='echo "ready $WEFT_SECRET"; while read line; do :; done; exec sleep 2', ready=0)
+    lines = [started.stdout.readline() for _ in range(3)]
+    secrets = {line.split()[-1] for line in lines}
+    check(len(secrets) == 1 and len(min(secrets)) == 64, f"secrets: {lines}")
+    seen = [line for _, line in processes() if min(secrets) in line]
+    check(not seen, f"{options}: the secret is in a command line: {seen}")
+    started.terminate()
+    finish(started, 143, f"{options}: SIGTERM")
+done = run(shell='echo "$WEFT_SECRET"', WEFT_SECRET="given by the user")
+check(done.stdout.count("given by the user") == 3, f"a secret that was given: {done.stdout}")
+run(shell="exit 0", WEFT_SECRET="short", code=2)
+
+quoting = """it's "so" $HOME `id` \\n"""
+done = subprocess.run([launch, "-n", "2", *over_ssh, "--env", "A=1 2", "--env", "GIVEN", "--chdir", str(folder), "--", "printf",
+                       "<%s>\\n", quoting, mark], capture_output=True, text=True, timeout=30, env={**environment, "GIVEN": "g"})
+check(done.stdout.count(f"<{quoting}>") == 2, f"quoting: {done}")
+done = run(*over_ssh, "--env", "A=1 2", "--env", "GIVEN", "--chdir", str(folder),
+           shell='echo "$A $GIVEN $PWD $STAND_IN_HOST ${NOT_GIVEN-none}"', n=4, GIVEN="g h", NOT_GIVEN="x")
+check(done.stdout.count(f"1 2 g h {folder} 127.1 none") == 2 and done.stdout.count("127.2 none") == 2, f"variables: {done}")
+config = json.loads(run(*over_ssh, "--port", "2222", shell='echo "$TF_CONFIG"').stdout.splitlines()[0].split("] ", 1)[1])
+check(config["cluster"] == {"worker": ["127.1:2222", "127.2:2222", "127.1:2223"]}, f"addresses: {config}")
+done = run(*over_ssh, shell=is_task + "if is_task 1; then sleep 0.2; exit 7; fi; sleep 60", code=7, seconds=5)
+run(*over_ssh, "--grace", "0.3", shell=is_task + "if is_task 1; then exit 7; fi; trap '' TERM; while :; do sleep 1; done", code=7,
+    seconds=5)
+started = start(*over_ssh, shell="trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+started.terminate()
+check(finish(started, 143, "SIGTERM over ssh").count("told") == 3, "SIGTERM does not come to other hosts")
+started = start(*over_ssh, shell="echo ready; while :; do sleep 0.05; done")
+started.kill()
+finish(started, -9, "SIGKILL to the launcher, with tasks on other hosts")
+run(*over_ssh, "--chdir", "/no/such/folder", shell="exit 0", code=1)
+
+# ---- what is wrong with a command line ----
+
+for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "needs a program behind --"),
+                     (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),
+                     (["-n", "2", "--port", "65535", "--", "true"], "--port must leave room"),
+                     (["-n", "2", "--hosts", "a b", "--", "true"], "is not host:port"),
+                     (["-n", "2", "--env", "a-b", "--", "true"], "--env a-b is not NAME"),
+                     (["-n", "2", "--grace", "-1", "--", "true"], "--grace must be"),
+                     (["--", "true"], "'--tasks'"), (["-n", "2", "--nonsense", "--", "true"], "'--nonsense'")):
+    done = subprocess.run([launch, *wrong], capture_output=True, text=True, timeout=20)
+    check(done.returncode == 2 and done.stderr.startswith("error: ") and words in done.stderr, f"{wrong}: {done}")
+
+print("\n".join(faults) or "weft_launch is as it should be")
+sys.exit(1 if faults else 0)

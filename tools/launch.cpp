@@ -1,0 +1,563 @@
+// weft_launch: starts the tasks of a cluster, here or on other hosts over ssh, and stays with them until all have
+// ended.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+#include <weft/checkpoint/json.hpp>
+#include <weft/distributed/cluster_spec.hpp>
+#include <weft/distributed/secret.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/random_bytes.hpp>
+
+using namespace weft;
+
+namespace {
+
+using std::chrono::steady_clock;
+
+[[noreturn]] void fail(std::initializer_list<piece> why) {
+  throw error(error_code::invalid_argument, "weft_launch", why);
+}
+[[noreturn]] void fail_by_system(const char* what) {
+  throw error(error_code::unavailable, "weft_launch", {what, ": ", std::strerror(errno)});
+}
+
+struct settings {
+  int tasks = 0, ps = 0, restarts = 0;
+  std::uint16_t port = 0;
+  double grace = 5;
+  std::vector<std::string> hosts, ssh, env, program;
+  std::string folder;
+};
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+constexpr const char* usage =
+    R"(weft_launch: starts the tasks of a cluster and stays with them until all have ended
+
+usage:
+  weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3] -- ./program arguments
+
+Every task runs the program and learns its place from TF_CONFIG, as cluster_spec::from_environment() reads it. Lines of
+their output are merged and begin with the task's name. When a task fails, all are ended: by SIGTERM, then by SIGKILL.
+SIGINT, SIGTERM and SIGHUP go to all tasks, and end them likewise; SIGUSR1 and SIGUSR2 only go to them.
+
+)";
+
+std::optional<settings> read_command_line(int argc, char** argv) {
+  namespace po = boost::program_options;
+  settings s;
+  std::string hosts, ssh;
+  int port = 0;
+  po::options_description options("options");
+  options.add_options()("help,h", "prints this")                                                                      //
+      ("tasks,n", po::value(&s.tasks)->required(), "how many tasks, parameter servers and workers together")          //
+      ("ps", po::value(&s.ps)->default_value(0), "how many of them are parameter servers")                            //
+      ("hosts", po::value(&hosts), "where tasks run, host,host,...: in turn; this machine alone if it is not given")  //
+      ("port", po::value(&port)->default_value(0),
+       "of the first task of each host, the next one for the next; 0: any")                                       //
+      ("restart", po::value(&s.restarts)->default_value(0), "how often all are started again after a failure")    //
+      ("grace", po::value(&s.grace)->default_value(5.0), "seconds between SIGTERM and SIGKILL")                   //
+      ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
+      ("chdir", po::value(&s.folder), "the folder on other hosts; this one if it is not given")                   //
+      ("env", po::value(&s.env), "NAME or NAME=VALUE: a variable for all tasks, on other hosts too; may be repeated");
+  // What follows -- is the program's, whatever it looks like.
+  char** const program = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  po::variables_map given;
+  po::store(po::command_line_parser(static_cast<int>(program - argv), argv).options(options).positional({}).run(),
+            given);
+  if (given.count("help")) {
+    std::ostringstream text;
+    text << options;
+    std::printf("%s%s", usage, text.str().c_str());
+    return {};
+  }
+  po::notify(given);
+  if (program != argv + argc) s.program.assign(program + 1, argv + argc);
+  if (s.program.empty()) fail({"needs a program behind --; weft_launch --help tells how it is used"});
+  constexpr int most = 4096;
+  if (s.tasks < 1 || s.tasks > most) fail({"-n must be from 1 to ", most, " and is ", s.tasks});
+  if (s.ps < 0 || s.ps >= s.tasks) fail({"--ps must leave a worker of ", s.tasks, " tasks and is ", s.ps});
+  if (s.restarts < 0) fail({"--restart must not be negative"});
+  if (!(s.grace >= 0 && s.grace <= 86'400)) fail({"--grace must be from 0 to 86400 seconds"});
+  if (port < 0 || port + s.tasks > 65'535)
+    fail({"--port must leave room for the tasks' ports below 65536 and is ", port});
+  s.port = static_cast<std::uint16_t>(port);
+  s.hosts = split(hosts, ',');
+  s.ssh = split(ssh, ' ');
+  if (s.ssh.empty()) fail({"--ssh needs a command"});
+  for (std::string& each : s.env) {
+    const std::string name = each.substr(0, each.find('='));
+    if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) {
+          return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        }))
+      fail({"--env ", each, " is not NAME or NAME=VALUE"});
+    if (name != each) continue;
+    const char* const value = std::getenv(name.c_str());
+    if (!value) fail({"--env ", name, ": there is no such variable here"});
+    each = name + "=" + value;
+  }
+  for (const std::string& each : s.env)
+    if (each.find('\n') != std::string::npos) fail({"--env cannot pass on what has more than one line: ", each});
+  return s;
+}
+
+// ---- who is where ----
+
+std::string name_of_this_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// Ports of this machine that are free and stay so. They are bound, and nobody listens: a task may still, as it allows
+/// addresses to be used again, and nobody is given them by chance.
+class held_ports {
+ public:
+  held_ports() = default;
+  held_ports(const held_ports&) = delete;
+  ~held_ports() {
+    for (const int each : sockets_) ::close(each);
+  }
+  std::uint16_t hold() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) fail_by_system("cannot open a socket");
+    sockets_.push_back(socket);
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    if (::bind(socket, reinterpret_cast<sockaddr*>(&at), size) != 0 ||
+        ::getsockname(socket, reinterpret_cast<sockaddr*>(&at), &size) != 0)
+      fail_by_system("cannot bind a port");
+    return ntohs(at.sin_port);
+  }
+
+ private:
+  std::vector<int> sockets_;
+};
+
+struct task {
+  task_id id;
+  std::string host;  // empty: a process of this machine
+  endpoint address;
+};
+
+std::vector<task> place_tasks(const settings& s, held_ports& ports) {
+  std::vector<task> tasks;
+  const bool local = std::all_of(s.hosts.begin(), s.hosts.end(), [](const std::string& h) { return is_loopback(h); });
+  std::uint16_t first = s.port;
+  if (!local && first == 0) {
+    std::array<std::byte, 2> random;
+    fill_random(random);
+    first = static_cast<std::uint16_t>(
+        10'000 + (std::to_integer<unsigned>(random[0]) * 256 + std::to_integer<unsigned>(random[1])) %
+                     (20'000 - static_cast<unsigned>(s.tasks)));
+  }
+  for (int i = 0; i < s.tasks; ++i) {
+    task t;
+    t.id = i < s.ps ? task_id{"ps", i} : task_id{"worker", i - s.ps};
+    const std::string host = s.hosts.empty() ? "127.0.0.1" : s.hosts[static_cast<std::size_t>(i) % s.hosts.size()];
+    if (!is_loopback(host) && host != name_of_this_host()) t.host = host;
+    const auto before =
+        std::count_if(tasks.begin(), tasks.end(), [&](const task& u) { return u.address.host == host; });
+    const std::uint16_t port = local && s.port == 0 ? ports.hold() : static_cast<std::uint16_t>(first + before);
+    const bool ipv6 = host.find(':') != std::string::npos;
+    t.address = parse_endpoint(str_cat({ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":", port}));
+    tasks.push_back(std::move(t));
+  }
+  return tasks;
+}
+
+std::string tf_config(const std::vector<task>& tasks, const task& self) {
+  std::string text = "{\"cluster\": {";
+  for (const char* job : {"ps", "worker"}) {
+    std::string addresses;
+    for (const task& t : tasks)
+      if (t.id.job == job)
+        append(addresses, {addresses.empty() ? "" : ", ", weft::detail::json_string(to_string(t.address))});
+    if (!addresses.empty()) append(text, {text.back() == '{' ? "" : ", ", "\"", job, "\": [", addresses, "]"});
+  }
+  append(text, {"}, \"task\": {\"type\": \"", self.id.job, "\", \"index\": ", self.id.index, "}}"});
+  return text;
+}
+
+// ---- processes ----
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) c == '\'' ? text += "'\\''" : text += c;
+  return text + "'";
+}
+
+/// What a shell on another host does: reads variables, one a line up to an empty one, runs the program, and sends it
+/// the signals that are read after that. The end of its input, when this process or the connection is gone, ends the
+/// program.
+std::string remote_script(const settings& s) {
+  std::string folder = s.folder;
+  if (folder.empty()) {
+    std::array<char, 4096> here{};
+    if (!::getcwd(here.data(), here.size())) fail_by_system("there is no current folder");
+    folder = here.data();
+  }
+  std::string command;
+  for (const std::string& word : s.program) append(command, {" ", quoted(word)});
+  const int grace = static_cast<int>(s.grace) + 1;
+  return str_cat({"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done; cd ", quoted(folder),
+                  " || exit 1; exec 3<&0; ", command, " < /dev/null 3<&- & program=$!; ",
+                  "{ while IFS= read -r signal; do kill -s \"$signal\" $program; done; kill -s TERM $program; ",
+                  "left=", grace,
+                  "; while [ $left -gt 0 ] && kill -s 0 $program; do sleep 1; left=$((left - 1)); done; ",
+                  "kill -s KILL $program; } <&3 > /dev/null 2>&1 & exec 3<&-; ",
+                  "wait $program; status=$?; kill $! 2> /dev/null; exit $status"});
+}
+
+struct pipe_ends {
+  int read = -1, write = -1;
+  pipe_ends() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail_by_system("cannot open a pipe");
+    read = ends[0], write = ends[1];
+  }
+};
+
+/// Lines of a task, as they come, each behind the task's name.
+class line_printer {
+ public:
+  line_printer(int from, FILE* to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
+  line_printer(line_printer&& other) noexcept
+      : from_(std::exchange(other.from_, -1)),
+        to_(other.to_),
+        prefix_(std::move(other.prefix_)),
+        line_(std::move(other.line_)) {}
+  ~line_printer() { close(); }
+
+  int descriptor() const { return from_; }
+
+  void take() {
+    std::array<char, 1 << 16> bytes;
+    const ssize_t size = ::read(from_, bytes.data(), bytes.size());
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (size <= 0) return close();
+    line_.append(bytes.data(), static_cast<std::size_t>(size));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1) print(begin, end);
+    line_.erase(0, begin);
+    if (line_.size() > max_line) print(0, line_.size()), line_.clear();
+    std::fflush(to_);
+  }
+  void close() {
+    if (from_ < 0) return;
+    if (!line_.empty()) print(0, line_.size()), std::fflush(to_);
+    line_.clear();
+    ::close(from_);
+    from_ = -1;
+  }
+
+ private:
+  static constexpr std::size_t max_line = 1 << 16;
+
+  void print(std::size_t begin, std::size_t end) {
+    // One write for a line, so that it stays whole where others write there too.
+    const std::string whole = prefix_ + line_.substr(begin, end - begin) + "\n";
+    std::fwrite(whole.data(), 1, whole.size(), to_);
+  }
+
+  int from_;
+  FILE* to_;
+  std::string prefix_, line_;
+};
+
+std::string prefix_of(const task& t, std::size_t width, FILE* to) {
+  std::string name = str_cat({t.id.job, " ", t.id.index});
+  name.resize(std::max(width, name.size()), ' ');
+  if (!::isatty(::fileno(to)) || std::getenv("NO_COLOR")) return "[" + name + "] ";
+  const int colour = 31 + (t.id.index + (t.id.job == "ps" ? 5 : 1)) % 6;
+  return str_cat({"\x1b[", colour, "m[", name, "]\x1b[0m "});
+}
+
+class process {
+ public:
+  process(const task& t, const std::vector<task>& all, const settings& s, const std::string& secret, int restart,
+          std::size_t width)
+      : task_(t), local_(t.host.empty()) {
+    const pipe_ends in, out, err;
+    std::vector<std::string> variables = s.env;
+    for (const std::string& each :
+         {"TF_CONFIG=" + tf_config(all, t), "WEFT_SECRET=" + secret, str_cat({"WEFT_RESTART=", restart})})
+      variables.push_back(each);
+    // All that allocates comes before the fork.
+    std::vector<std::string> words = s.program;
+    if (!local_) {
+      words = s.ssh;
+      words.push_back(t.host);
+      words.push_back("exec sh -c " + quoted(remote_script(s)));  // whatever shell the user has there
+    }
+    std::vector<char*> arguments, environment;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    std::vector<std::string> own;
+    for (char** each = environ; *each; ++each) own.emplace_back(*each);
+    if (local_) {
+      for (const std::string& each : variables) {
+        std::erase_if(own, [&](const std::string& old) { return old.starts_with(each.substr(0, each.find('=') + 1)); });
+        own.push_back(each);
+      }
+    }
+    for (std::string& each : own) environment.push_back(each.data());
+    environment.push_back(nullptr);
+    const pid_t parent = ::getpid();
+    id_ = ::fork();
+    if (id_ < 0) fail_by_system("cannot start a process");
+    if (id_ == 0) {
+      ::setpgid(0, 0);
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (::getppid() != parent) ::_exit(1);
+      sigset_t none;
+      ::sigemptyset(&none);
+      ::sigprocmask(SIG_SETMASK, &none, nullptr);
+      const int input = local_ ? ::open("/dev/null", O_RDONLY) : in.read;
+      ::dup2(input, STDIN_FILENO), ::dup2(out.write, STDOUT_FILENO), ::dup2(err.write, STDERR_FILENO);
+      environ = environment.data();
+      ::execvp(arguments[0], arguments.data());
+      const char* const why = std::strerror(errno);
+      static_cast<void>(!::write(STDERR_FILENO, arguments[0], std::strlen(arguments[0])));
+      static_cast<void>(!::write(STDERR_FILENO, ": ", 2));
+      static_cast<void>(!::write(STDERR_FILENO, why, std::strlen(why)));
+      ::_exit(127);
+    }
+    ::setpgid(id_, id_);
+    ::close(in.read), ::close(out.write), ::close(err.write);
+    output_.emplace_back(out.read, stdout, prefix_of(t, width, stdout));
+    output_.emplace_back(err.read, stderr, prefix_of(t, width, stderr));
+    input_ = in.write;
+    if (local_) {
+      close_input();
+      return;
+    }
+    std::string said;
+    for (const std::string& each : variables) said += each + "\n";
+    say(said + "\n");
+  }
+  process(const process&) = delete;
+  ~process() {
+    close_input();
+    if (!is_over()) ::kill(-id_, SIGKILL), ::waitpid(id_, nullptr, 0);
+  }
+
+  const task& what() const { return task_; }
+  pid_t id() const { return id_; }
+  bool is_over() const { return status_.has_value(); }
+  void set_over(int status) {
+    status_ = status;
+    close_input();
+    if (local_) ::kill(-id_, SIGKILL);  // what it has left behind
+  }
+  /// As a shell tells it.
+  int exit_code() const { return WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_); }
+  std::string how() const {
+    return WIFSIGNALED(*status_)
+               ? str_cat({"was ended by signal ", WTERMSIG(*status_), " (", ::strsignal(WTERMSIG(*status_)), ")"})
+               : str_cat({"ended with code ", WEXITSTATUS(*status_)});
+  }
+
+  void send(int number) {
+    if (is_over()) return;
+    if (local_) return static_cast<void>(::kill(-id_, number));
+    say(str_cat({name_of(number), "\n"}));
+    if (number == SIGKILL) close_input();
+  }
+  /// Where the other side does not answer any more.
+  void kill_connection() {
+    if (!is_over() && !local_) ::kill(-id_, SIGKILL);
+  }
+
+  std::list<line_printer>& output() { return output_; }
+
+ private:
+  static const char* name_of(int number) {
+    switch (number) {
+      case SIGINT:
+        return "INT";
+      case SIGHUP:
+        return "HUP";
+      case SIGUSR1:
+        return "USR1";
+      case SIGUSR2:
+        return "USR2";
+      case SIGKILL:
+        return "KILL";
+      default:
+        return "TERM";
+    }
+  }
+  void say(const std::string& text) {
+    if (input_ >= 0) static_cast<void>(!::write(input_, text.data(), text.size()));
+  }
+  void close_input() {
+    if (input_ >= 0) ::close(input_);
+    input_ = -1;
+  }
+
+  task task_;
+  bool local_;
+  pid_t id_ = -1;
+  int input_ = -1;
+  std::optional<int> status_;
+  std::list<line_printer> output_;
+};
+
+// ---- a run ----
+
+/// The signals that this process takes one by one.
+class signals {
+ public:
+  signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&set, number);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (descriptor_ < 0) fail_by_system("cannot wait for signals");
+  }
+  int descriptor() const { return descriptor_; }
+  /// 0 where there is none.
+  int next() const {
+    signalfd_siginfo info;
+    return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+struct outcome {
+  int code = 0;         // of the first failure
+  int interrupted = 0;  // the signal that ended it
+};
+
+outcome run(const settings& s, const std::vector<task>& tasks, const std::string& secret, int restart,
+            const signals& own) {
+  std::size_t width = 0;
+  for (const task& t : tasks) width = std::max(width, str_cat({t.id.job, " ", t.id.index}).size());
+  std::list<process> processes;
+  for (const task& t : tasks) processes.emplace_back(t, tasks, s, secret, restart, width);
+  outcome came;
+  std::optional<steady_clock::time_point> kill_at, give_up_at;
+  const auto end_all = [&](int number) {
+    for (process& each : processes) each.send(number);
+    if (!kill_at)
+      kill_at = steady_clock::now() +
+                std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(s.grace));
+  };
+  std::optional<steady_clock::time_point> drained_by;
+  for (;;) {
+    std::vector<pollfd> items{{own.descriptor(), POLLIN, 0}};
+    std::vector<line_printer*> printers;
+    bool over = true;
+    for (process& each : processes) {
+      over = over && each.is_over();
+      for (line_printer& lines : each.output())
+        if (lines.descriptor() >= 0) items.push_back({lines.descriptor(), POLLIN, 0}), printers.push_back(&lines);
+    }
+    // Whatever still holds the pipes then is no task.
+    if (over && !drained_by) drained_by = steady_clock::now() + std::chrono::milliseconds(300);
+    if (over && (printers.empty() || steady_clock::now() >= *drained_by)) return came;
+    ::poll(items.data(), items.size(), over || kill_at ? 20 : 1000);
+    for (std::size_t i = 0; i < printers.size(); ++i)
+      if (items[i + 1].revents) printers[i]->take();
+    while (const int number = own.next()) {
+      if (number == SIGUSR1 || number == SIGUSR2) {
+        for (process& each : processes) each.send(number);
+      } else if (number != SIGCHLD) {
+        if (came.interrupted) kill_at = steady_clock::now();  // asked twice
+        came.interrupted = number;
+        end_all(number);
+      }
+    }
+    int status = 0;
+    for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;)
+      for (process& each : processes) {
+        if (each.id() != id) continue;
+        each.set_over(status);
+        if (each.exit_code() == 0 || came.code || came.interrupted) continue;
+        came.code = each.exit_code();
+        const bool others =
+            std::any_of(processes.begin(), processes.end(), [](const process& p) { return !p.is_over(); });
+        std::fprintf(stderr, "weft_launch: %s %s%s\n", to_string(each.what().id).c_str(), each.how().c_str(),
+                     others ? "; ending the others" : "");
+        end_all(SIGTERM);
+      }
+    const auto now = steady_clock::now();
+    if (kill_at && now >= *kill_at && !give_up_at) {
+      for (process& each : processes) each.send(SIGKILL);
+      give_up_at = now + std::chrono::seconds(3);
+    }
+    if (give_up_at && now >= *give_up_at)
+      for (process& each : processes) each.kill_connection();
+  }
+}
+
+std::string secret_of_run() {
+  if (const char* const given = std::getenv("WEFT_SECRET"); given && *given) {
+    cluster_secret{given};  // long enough?
+    if (std::strchr(given, '\n')) fail({"WEFT_SECRET must be one line"});
+    return given;
+  }
+  std::array<std::byte, 32> random;
+  fill_random(random);
+  return weft::detail::hexadecimal(random);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const auto s = read_command_line(argc, argv);
+  if (!s) return 0;
+  const signals own;
+  held_ports ports;
+  const std::vector<task> tasks = place_tasks(*s, ports);
+  const std::string secret = secret_of_run();
+  for (int restart = 0;; ++restart) {
+    const outcome came = run(*s, tasks, secret, restart, own);
+    if (came.interrupted) return 128 + came.interrupted;
+    if (came.code == 0 || restart == s->restarts) return came.code;
+    std::fprintf(stderr, "weft_launch: starting all tasks again (%d of %d)\n", restart + 1, s->restarts);
+  }
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 2;
+}
