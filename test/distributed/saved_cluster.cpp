@@ -238,6 +238,7 @@ std::pair<float, float> counts_of(const std::string& path, std::int64_t& step) {
 BOOST_AUTO_TEST_CASE(an_asynchronous_run_counts_each_update_once_and_ends_with_those_of_all) {
   const folder kept;
   for (const std::int64_t until : {40, 80, 120}) {
+    std::atomic<bool> chief_counts{false};  // from the steps that it begins with to when it saves
     all_well(test::run_tasks(2, 3, in_process{}, [&](basic_server<in_process>& here) {
       const counted m;
       replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
@@ -249,6 +250,8 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_run_counts_each_update_once_and_ends_with_t
       if (here.is_chief())
         test::require_in_task((until == 40) == (run.restored_step() < 0), "the chief knows whether it goes on");
       auto step = run.prepare(fetch(m.train));
+      if (here.is_chief()) chief_counts = true;
+      for (int ms = 0; !chief_counts && ms < 20'000; ++ms) std::this_thread::sleep_for(1ms);
       while (!run.should_stop()) step();
       if (until == 120) run.close(20s);
     }));
