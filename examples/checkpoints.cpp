@@ -11,6 +11,9 @@
 
 #include <weft/checkpoint/saver.hpp>
 #include <weft/distributed.hpp>
+#if defined(WEFT_HAS_MPI)
+  #include <weft/distributed/mpi_all_reduce.hpp>
+#endif
 #include <weft/train/saved_run.hpp>
 
 using namespace weft;
@@ -93,3 +96,6 @@ template run_checkpoints kept_run::of(session&);
 template run_checkpoints kept_run::of(replicated_session<parameter_server<asynchronous>>&);
 template run_checkpoints kept_run::of(replicated_session<parameter_server<synchronous>>&);
 template run_checkpoints kept_run::of(replicated_session<collective>&);
+#if defined(WEFT_HAS_MPI)
+template run_checkpoints kept_run::of(replicated_session<mpi_collective>&);
+#endif

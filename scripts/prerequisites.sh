@@ -73,6 +73,10 @@ need_tests() {
   need libclang-rt-dev "clang's sanitizers" sanitizers
   need libopenblas-dev "a CBLAS, the alternative to oneDNN" header cblas.h
   need python3 "runs the checks of headers and error messages" command -v python3
+  need libopenmpi-dev "Open MPI, whose sums workers may use" command -v mpicxx.openmpi
+  need openmpi-bin "starts programs that use it" command -v mpiexec.openmpi
+  need libmpich-dev "MPICH, the other MPI library" command -v mpicxx.mpich
+  need mpich "starts programs that use it" command -v mpiexec.mpich
   need ccache "compiles nothing twice" command -v ccache
 }
 

@@ -38,6 +38,9 @@ inline flags usual_flags() {
   return f;
 }
 
+/// Whether parameter servers keep the variables.
+inline bool has_servers(const flags& f) { return f.strategy == "async" || f.strategy == "sync"; }
+
 /// The cluster that a launcher or a scheduler has told, where the flags name none; one parameter server where it leaves that
 /// open.
 inline void take_environment(flags& f) {
@@ -45,7 +48,7 @@ inline void take_environment(flags& f) {
       !weft::has_cluster_environment())
     return;
   weft::environment_options options;
-  options.ps = f.strategy == "allreduce" ? 0 : 1;
+  options.ps = has_servers(f) ? 1 : 0;
   f.environment = weft::cluster_spec::from_environment(options);
   f.job_name = f.environment->job;
   f.task_index = f.environment->index;
@@ -66,16 +69,20 @@ inline void check_cluster(const flags& f) {
     if (!f.job_name.empty() || f.task_index != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty())
       refuse(
           "--strategy local takes no cluster: leave out --job_name, --task_index, --ps_hosts and --worker_hosts, or "
-          "choose async, sync or allreduce");
+          "choose async, sync, allreduce or mpi");
     return;
   }
-  const bool has_servers = f.strategy != "allreduce";
   if (f.job_name != "worker" && f.job_name != "ps")
-    refuse("--strategy " + f.strategy + " needs --job_name worker" + (has_servers ? " or ps" : ""));
-  if (!has_servers && (f.job_name == "ps" || !f.ps_hosts.empty()))
-    refuse("--strategy allreduce has no parameter servers: leave out --ps_hosts and --job_name ps");
-  if (has_servers && f.ps_hosts.empty()) refuse("--strategy " + f.strategy + " needs --ps_hosts host:port,...");
+    refuse("--strategy " + f.strategy + " needs --job_name worker" + (has_servers(f) ? " or ps" : ""));
+  if (!has_servers(f) && (f.job_name == "ps" || !f.ps_hosts.empty()))
+    refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps_hosts and --job_name ps");
+  if (has_servers(f) && f.ps_hosts.empty()) refuse("--strategy " + f.strategy + " needs --ps_hosts host:port,...");
   if (f.worker_hosts.empty()) refuse("--strategy " + f.strategy + " needs --worker_hosts host:port,...");
+#if !defined(WEFT_HAS_MPI)
+  if (f.strategy == "mpi")
+    refuse("this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
+           "allreduce");
+#endif
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
   check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
@@ -85,8 +92,9 @@ inline void check_cluster(const flags& f) {
 inline std::optional<flags> parse_flags(int argc, char** argv) {
   flags f = usual_flags();
   command_line line("Trains a 784-H-10 classifier on Fashion-MNIST, in one process or on a cluster");
-  line.add("strategy", f.strategy, {"local", "async", "sync", "allreduce"},
-           "local: one process; async, sync: parameter servers; allreduce: workers alone");
+  line.add("strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
+           "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
+           "whose library forms the sums");
   line.add("job_name", f.job_name, "what this process is in the cluster: ps or worker");
   line.add("task_index", f.task_index, 0, INT32_MAX, "which of its job's tasks it is, from 0; worker 0 reports");
   line.add("ps_hosts", f.ps_hosts, "the parameter servers' addresses: host:port,host:port,...");

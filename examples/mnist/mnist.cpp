@@ -16,6 +16,9 @@
 
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/distributed.hpp>
+#if defined(WEFT_HAS_MPI)
+  #include <weft/distributed/mpi_all_reduce.hpp>
+#endif
 #include <weft/train/progress.hpp>
 #include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
@@ -48,7 +51,7 @@ plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
     refuse("there are " + std::to_string(images) + " images for " + std::to_string(workers) +
            " workers; each needs one at least");
   // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
-  const bool together = f.strategy == "sync" || f.strategy == "allreduce";
+  const bool together = f.strategy != "local" && f.strategy != "async";
   const std::int64_t at_once = f.batch_size * (together ? static_cast<std::int64_t>(workers) : 1);
   const std::int64_t per_epoch = (static_cast<std::int64_t>(images) + at_once - 1) / at_once;
   return {f.train_steps ? f.train_steps : f.epochs * per_epoch, per_epoch, at_once,
@@ -229,6 +232,9 @@ void work(const flags& f) {
   time.mark("building the graph");
   if (f.strategy == "async") return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, time);
   if (f.strategy == "sync") return train_replica(f, plan, model, here, parameter_server<synchronous>{}, all, time);
+#if defined(WEFT_HAS_MPI)
+  if (f.strategy == "mpi") return train_replica(f, plan, model, here, mpi_collective{}, all, time);
+#endif
   train_replica(f, plan, model, here, collective{}, all, time);
 }
 

@@ -45,16 +45,17 @@ def sure_includes(header):
     return includes(header.read_text().split("#if")[0])
 
 
-CUDA = {"cuda_runtime_api.h", "cublasLt.h", "cudnn.h", "nccl.h"}
+LIBRARIES = {"CUDA": {"cuda_runtime_api.h", "cublasLt.h", "cudnn.h", "nccl.h"}, "MPI": {"mpi.h"}}
+absent = {name for library, its in LIBRARIES.items() if f"-DWEFT_HAS_{library}=1" not in flags for name in its}
 names = {}
 
 
-def needs_cuda(header):
-    """Whether a header includes one of CUDA's, itself or through others of Weft's."""
+def needs_absent(header):
+    """Whether a header includes one of a library that is not here, itself or through others of Weft's."""
     name = str(header.relative_to(root))
     if name not in names:
         names[name] = False                               # until known, for headers that include each other
-        names[name] = any(i in CUDA or ((root / i).is_file() and needs_cuda(root / i))
+        names[name] = any(i in absent or ((root / i).is_file() and needs_absent(root / i))
                           for i in includes(header.read_text()))
     return names[name]
 
@@ -91,9 +92,8 @@ def check_alone(headers):
                 *pool.map(check_one, [header for header in headers if header not in covered] + source)]
 
 
-has_cuda = "-DWEFT_HAS_CUDA=1" in flags
 headers = [header for header in sorted(root.rglob("*.hpp"))
-           if header.name != "source.hpp" and (has_cuda or not needs_cuda(header))]
+           if header.name != "source.hpp" and not needs_absent(header)]
 source = [root / "weft/source.hpp"]  # comes before all others
 if how == "alone":
     runs = check_alone(headers)

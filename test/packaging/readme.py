@@ -6,6 +6,7 @@ A ```cpp block with `int main` is a program. Any other is marked on the line bef
   <!-- compiled: in main -->          placed at the end of main of the last program before it
   <!-- compiled: body -->             the body of a function, after #include <weft/weft.hpp> and using namespace weft
   <!-- compiled: file -->             a whole file without main
+  <!-- compiled: file with MPI -->   the same, where there is an MPI library
   <!-- compiled: for a GPU -->        placed before main of the last program before it, where GPUs are emulated
   <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. What g++ says
                                       to it may follow in a ```text block, and is then held against this compiler.
@@ -56,6 +57,9 @@ def read_page(page):
         elif mark[2] == "for a GPU" and program:
             head, main, tail = program.partition("int main")
             sources.append((at, "#define WEFT_GPU_EMULATION\n" + head + place + block + main + tail))
+        elif mark[2] == "file with MPI":
+            if "-DWEFT_HAS_MPI=1" in flags:
+                sources.append((at, place + block))
         elif mark[2] == "body":
             sources.append((at, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n"))
         elif mark[2] == "file":

@@ -54,7 +54,7 @@ if not errors or "Weft needs C++20: compile with -std=c++20" not in errors[0] or
 standard = {name for header in root.rglob("*.hpp") for name in re.findall(r"^#\s*include <([^>]+)>", header.read_text(), re.M)
             if not name.startswith("weft/")}
 available = "".join(f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in sorted(standard)
-                    if not re.search(r"cu(da|blas|dnn|b/)|nccl|dnnl|cblas|zlib|Weft", name))
+                    if not re.search(r"cu(da|blas|dnn|b/)|nccl|mpi[.]|dnnl|cblas|zlib|Weft", name))
 macros = [*OBJECTS, *(f"{m}(x)" for m in FUNCTIONS)]
 names = [m.split("(")[0] for m in macros]
 must_compile("macros, using namespace std",

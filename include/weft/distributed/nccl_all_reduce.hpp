@@ -4,7 +4,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include <weft/device/gpu/nccl.hpp>
 #include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/reduce_peers.hpp>
 #include <weft/distributed/server.hpp>
 
 namespace weft {
@@ -31,9 +31,10 @@ class basic_nccl_all_reduce {
   /// Throws what basic_all_reduce throws; unavailable where a task has no GPU.
   basic_nccl_all_reduce(basic_server<T, Clock>& here, gpu::device& on, graph_identity graph = {},
                         all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60))
-      : here_(here), device_(on), hosts_(here, graph, in_channel(options), until), queue_(on.make_queue()) {
-    first_rank_ = here.cluster().rank({options.job.empty() ? here.job() : options.job, 0});
-    for (std::size_t r = 0; r < size(); ++r) incarnations_.push_back(here.members().incarnation(first_rank_ + r));
+      : device_(on),
+        hosts_(here, graph, in_channel(options), until),
+        peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
+        queue_(on.make_queue()) {
     group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
   }
   /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
@@ -83,30 +84,21 @@ class basic_nccl_all_reduce {
   mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
     if (!is_late_) {  // else the call is repeated, and goes on with what has come
-      said_.assign(2 * size(), 0);
-      said_[rank()] = weight;
-      const std::size_t own = weight == 0 ? data.size() : detail::first_nonfinite(data.data(), data.size());
-      if (own < data.size()) said_[size() + rank()] = static_cast<double>(own) + 1;
+      for (detail::reduce_statement& each : peers_.said()) each = {};
+      peers_.said()[rank()] = detail::reduce_statement::of(std::span<const Element>(data), true, weight);
     }
     is_late_ = true;
-    hosts_.sum(std::span<double>(said_), until);
+    hosts_.sum(peers_.numbers(), until);
     is_late_ = false;
-    mean_report made;
-    for (std::size_t r = 0; r < size(); ++r) made.weights += said_[r];
+    peers_.check_agreement(rank());
     if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
-    const bool equal = made.weights == static_cast<double>(size());
+    const double weights = peers_.weights();
+    const bool equal = weights == static_cast<double>(size());
     over_the_gpu(data, equal ? gpu::nccl_reduction::mean : gpu::nccl_reduction::sum, until);
-    if (made.weights == 0) return made;
-    made.finite = equal ? detail::all_finite(data.data(), data.size())
-                        : detail::divide(data.data(), data.size(), static_cast<Element>(made.weights));
-    if (made.finite) return made;
-    made.element = detail::first_nonfinite(data.data(), data.size());
-    for (std::size_t r = size(); r-- > 0;)
-      if (said_[size() + r] > 0) {
-        made.rank = r;
-        made.element = static_cast<std::size_t>(said_[size() + r]) - 1;
-      }
-    return made;
+    if (weights == 0) return {0, true, 0, {}};
+    return peers_.report(std::span<const Element>(data),
+                         equal ? detail::all_finite(data.data(), data.size())
+                               : detail::divide(data.data(), data.size(), static_cast<Element>(weights)));
   }
 
  private:
@@ -152,11 +144,7 @@ class basic_nccl_all_reduce {
   /// What ends a wait for other ranks.
   auto watch(deadline_type until) {
     return [this, until] {
-      for (std::size_t r = 0; r < size(); ++r) {
-        const task_state state = here_.members().state(first_rank_ + r, incarnations_[r]);
-        if (state == task_state::lost || state == task_state::left)
-          throw here_.members().diagnose(first_rank_ + r, incarnations_[r], "all_reduce", "is gone");
-      }
+      peers_.check();
       if (until.expired())
         throw error(
             error_code::unavailable, "all_reduce",
@@ -184,18 +172,15 @@ class basic_nccl_all_reduce {
     queue_->synchronize();
   }
 
-  basic_server<T, Clock>& here_;
   gpu::device& device_;
   basic_all_reduce<T, Clock> hosts_;
+  detail::reduce_peers<T, Clock> peers_;
   gpu::owned<gpu::queue> queue_;
   std::optional<gpu::nccl_communicator> group_;
-  std::size_t first_rank_ = 0;
-  std::vector<std::uint64_t> incarnations_;  // of the ranks
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
   std::vector<std::byte*> blocks_;
-  std::vector<double> said_;  // the ranks' weights, and which element of each is not finite
-  bool is_late_ = false;      // the hosts' sum has run out of time
+  bool is_late_ = false;  // the hosts' sum has run out of time
 };
 
 using nccl_all_reduce = basic_nccl_all_reduce<>;
