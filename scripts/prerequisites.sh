@@ -77,6 +77,13 @@ need_tests() {
   need openmpi-bin "starts programs that use it" command -v mpiexec.openmpi
   need libmpich-dev "MPICH, the other MPI library" command -v mpicxx.mpich
   need mpich "starts programs that use it" command -v mpiexec.mpich
+  # Daemons, which nobody wants to find on his machine after he has run tests.
+  if [ -n "${CI:-}" ]; then
+    need slurmctld "Slurm's controller, for the job scripts" command -v slurmctld
+    need slurmd "Slurm's daemon of a node" command -v slurmd
+    need slurm-client "submits jobs to Slurm" command -v sbatch
+    need munge "proves to Slurm who asks" command -v munged
+  fi
   need ccache "compiles nothing twice" command -v ccache
 }
 
