@@ -56,6 +56,7 @@ need_build_tools() {
   need ninja-build "runs the build" command -v ninja
   need libboost-dev "Boost.Asio, the network transport" header boost/asio.hpp
   need libdnnl-dev "oneDNN, matrix products" header oneapi/dnnl/dnnl.hpp
+  need libssl-dev "OpenSSL, for clusters of several hosts" header openssl/ssl.h
   need zlib1g-dev "reads compressed data files" header zlib.h
 }
 

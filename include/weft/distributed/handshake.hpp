@@ -23,7 +23,8 @@ using handshake_nonce = std::array<std::byte, 32>;
 /// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
 /// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
 /// there. No proof is of use to who overhears it, or to who passes it on between two others: it names the task that
-/// was meant.
+/// was meant. If one of them asks for it (introduction::authenticates), all frames that follow have tags, by keys that
+/// are made of the secret, both nonces and both introductions.
 ///
 ///     dials                                      is dialled
 ///     hello      nonce                  ->
@@ -69,7 +70,7 @@ class handshake {
       if (turned_away_)
         linger();
       else if (out_.idle())
-        at_ = phase::over;
+        finish();
       return moved;
     }
     while (at_ == phase::talking) {
@@ -96,6 +97,7 @@ class handshake {
 
   void introduce(const introduction& mine) {
     mine_ = mine.bytes();
+    authenticates_ = mine.authenticates;
     send(frame_kind::introduce, mine_, proof_of("dials", {mine_}));
     at_ = phase::talking;
     in_.expect(introduction::max_bytes + sizeof(sha256_digest));
@@ -110,6 +112,7 @@ class handshake {
 
   void welcome(const introduction& mine) {
     mine_ = mine.bytes();
+    authenticates_ = mine.authenticates || other_->authenticates;
     send(frame_kind::welcome, mine_, proof_of("welcomes", {its_, mine_}));
     conclude();
   }
@@ -155,7 +158,21 @@ class handshake {
     its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
     if (!same_digest(proof_of("welcomes", {mine_, its_}), received_proof())) stranger();
     other_ = introduction::read(its_);
+    authenticates_ = authenticates_ || other_->authenticates;
+    finish();
+  }
+
+  /// From here on the stream is the owner's.
+  void finish() {
     at_ = phase::over;
+    if (!authenticates_) return;
+    if constexpr (requires(frame_key key) { stream_.authenticate(key, key); }) {
+      const const_bytes dials(dials_ ? mine_ : its_), listens(dials_ ? its_ : mine_);
+      const sha256_digest of_dials = proof_of("key of who dials", {dials, listens}),
+                          of_listens = proof_of("key of who listens", {dials, listens});
+      const frame_key one(of_dials.data(), frame_key::extent), other(of_listens.data(), frame_key::extent);
+      dials_ ? stream_.authenticate(one, other) : stream_.authenticate(other, one);
+    }
   }
 
   void hear_refusal() {
@@ -244,7 +261,7 @@ class handshake {
   std::string name_;  // of the task that is dialled, where that is this side
   handshake_nonce my_nonce_, its_nonce_{};
   phase at_ = phase::talking;
-  bool challenged_ = false, closing_ = false, turned_away_ = false;
+  bool challenged_ = false, closing_ = false, turned_away_ = false, authenticates_ = false;
   frame_reader in_;
   frame_writer out_;
   std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and what each side has said of itself

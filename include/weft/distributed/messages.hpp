@@ -98,6 +98,7 @@ struct introduction {
   std::uint64_t given_up = 0;     // the incarnation of `to` that `from` takes for lost; 0: none
   std::uint64_t waits_us = 0;     // how long it goes on waiting for what the channel is for; 0: not said
   std::string channel;            // "" for the control connection
+  bool authenticates = false;     // whether it wants tags on what follows
 
   static constexpr std::size_t max_bytes = std::size_t{16} << 10;
 
@@ -106,6 +107,7 @@ struct introduction {
     out.text(library_version).number(cluster_hash).text(printable(cluster, max_text_bytes));
     out.text(from.job).number(from.index).text(to.job).number(to.index);
     out.number(incarnation).number(given_up).number(waits_us).text(printable(channel));
+    out.number(static_cast<std::uint8_t>(authenticates));
     return out.take();
   }
 
@@ -123,6 +125,9 @@ struct introduction {
     said.given_up = in.number<std::uint64_t>();
     said.waits_us = in.number<std::uint64_t>();
     said.channel = in.text();
+    const auto authenticates = in.number<std::uint8_t>();
+    if (authenticates > 1) message_reader::malformed();
+    said.authenticates = authenticates == 1;
     in.end();
     return said;
   }

@@ -49,6 +49,7 @@ struct server_options {
   std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
   bool shared_memory = true;           // tasks of one host and user pass values through memory that both map
   bool checksum = true;                // CRC32C over values that travel, too; headers always have one
+  bool authenticate = false;           // tags on the frames between tasks of one host, too; those between hosts have them
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
@@ -107,6 +108,12 @@ class basic_server {
       if (secret_.is_given()) network_.allow_other_hosts();
     for (const task_id& task : cluster_.tasks()) network_.check(cluster_.task_address(task.job, task.index));
     if (members_.size() > 1) cluster_.check_ports();
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (!has_openssl && rank != rank_ && authenticates(rank))
+        throw error(error_code::failed_precondition, name(),
+                    {to_string(members_.task(rank)),
+                     " is on another host, and what travels there is authenticated by OpenSSL, without which this "
+                     "program was built; install libssl-dev and build it again"});
     waiting_ = options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(self_)));
     listener_ = open_door(cluster_.task_address(self_.job, self_.index));
     address_ = listener_.address();
@@ -432,7 +439,16 @@ class basic_server {
             incarnation_,
             members_.is_given_up(rank, known) ? known : 0,
             waits_us,
-            channel};
+            channel,
+            authenticates(rank)};
+  }
+
+  /// Whether frames to and from this task have tags.
+  bool authenticates(std::size_t rank) const {
+    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
+      return options_.authenticate || !is_on_this_host(rank);
+    else
+      return false;
   }
 
   /// Somebody else answers in a task's place: a task of the same secret, which its proof tells, or a stranger.

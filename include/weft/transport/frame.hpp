@@ -49,7 +49,8 @@ enum frame_flags : std::uint32_t {
   only_finite = 8,      // an answer: gradients that are not finite are refused
   changed_rows = 16,    // a request: of variables that travel by rows, those are enough that have changed since this
                         // connection's last answer; an answer: they are what follows
-  known_frame_flags = 31,
+  authenticated = 32,   // a tag follows the payload
+  known_frame_flags = 63,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -69,7 +70,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 6;
+inline constexpr std::uint16_t protocol_version = 7;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

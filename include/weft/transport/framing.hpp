@@ -10,12 +10,14 @@
 
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
+#include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
 
 /// Sends one frame at a time over a stream that does not block: header and payload leave in gather writes, straight
-/// from where the payload lies. May be moved while a frame is leaving: it refers to nothing inside itself.
+/// from where the payload lies. On a stream with frame_authentication a tag follows them, in place of the payload's
+/// checksum. May be moved while a frame is leaving: it refers to nothing inside itself.
 class frame_writer {
  public:
   frame_writer() = default;
@@ -25,20 +27,21 @@ class frame_writer {
   /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
   static constexpr std::size_t max_at_once = std::size_t{1} << 20;
 
-  /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in here.
-  void start(frame_header header, std::span<const const_bytes> payload, bool checked = true) {
+  /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in by
+  /// advance().
+  void start(const frame_header& header, std::span<const const_bytes> payload, bool checked = true) {
     pieces_.clear();
-    header.payload_length = 0;
-    header.payload_crc = 0;
+    starting_ = header;
+    starting_.payload_length = 0;
     for (const const_bytes piece : payload) {
-      header.payload_length += piece.size();
-      if (checked) header.payload_crc = crc32c(piece, header.payload_crc);
+      starting_.payload_length += piece.size();
       if (!piece.empty()) pieces_.push_back(piece);
     }
-    if (checked) header.flags |= payload_checked;
-    header_ = encode(header);
+    checked_ = checked;
     header_sent_ = 0;
     next_ = 0;
+    is_sealed_ = false;
+    tag_left_ = 0;
   }
 
   void start(const frame_header& header) { start(header, std::span<const const_bytes>{}, false); }
@@ -46,19 +49,26 @@ class frame_writer {
     start(header, std::span(&payload, 1), checked);
   }
 
-  bool idle() const { return header_sent_ == frame_header_size && next_ == pieces_.size(); }
+  bool idle() const { return header_sent_ == frame_header_size && next_ == pieces_.size() && tag_left_ == 0; }
 
   /// Writes what the stream takes now; returns how many bytes that was.
   template <byte_stream Stream>
   std::size_t advance(Stream& stream) {
+    detail::frame_authentication* const authentication = detail::authentication_of(stream);
     std::size_t total = 0;
     while (!idle()) {
+      if (!is_sealed_) seal(authentication);
       std::array<const_bytes, max_buffers> gather;
       std::size_t count = 0, room = max_at_once;
       if (header_sent_ < frame_header_size) gather[count++] = const_bytes(header_).subspan(header_sent_);
+      const std::size_t of_payload = count;
       for (std::size_t i = next_; i < pieces_.size() && count < max_buffers && room > 0; ++i) {
         gather[count] = pieces_[i].first(std::min(room, pieces_[i].size()));
         room -= gather[count++].size();
+      }
+      if (tag_left_ > 0) {
+        authenticate(authentication->sending, std::span(gather).first(count).subspan(of_payload));
+        if (has_tag_ && count < max_buffers) gather[count++] = const_bytes(tag_).last(tag_left_);
       }
       std::size_t moved = stream.write_some(std::span(gather).first(count));
       if (moved == 0) break;
@@ -66,12 +76,14 @@ class frame_writer {
       const std::size_t of_header = std::min(moved, frame_header_size - header_sent_);
       header_sent_ += of_header;
       moved -= of_header;
-      while (moved > 0) {
+      while (moved > 0 && next_ < pieces_.size()) {
         const std::size_t n = std::min(moved, pieces_[next_].size());
         pieces_[next_] = pieces_[next_].subspan(n);
         moved -= n;
+        if (tag_left_ > 0) ahead_ -= n;
         if (pieces_[next_].empty()) ++next_;
       }
+      tag_left_ -= moved;
     }
     return total;
   }
@@ -87,15 +99,58 @@ class frame_writer {
   }
 
  private:
+  void seal(detail::frame_authentication* authentication) {
+    frame_header header = starting_;
+    header.payload_crc = 0;
+    if (authentication) {
+      header.flags |= authenticated;
+    } else if (checked_) {
+      header.flags |= payload_checked;
+      for (const const_bytes piece : pieces_) header.payload_crc = crc32c(piece, header.payload_crc);
+    }
+    header_ = encode(header);
+    is_sealed_ = true;
+    if (!authentication) return;
+    tag_left_ = sizeof tag_;
+    has_tag_ = false;
+    ahead_ = 0;
+    unauthenticated_ = header.payload_length;
+    authentication->sending.begin_frame();
+    authentication->sending.add(header_);
+  }
+
+  /// Takes into the tag what is about to leave, and has not been taken yet.
+  void authenticate(detail::frame_authenticator& by, std::span<const const_bytes> leaving) {
+    std::size_t known = ahead_;
+    for (const const_bytes piece : leaving) {
+      const std::size_t skipped = std::min(known, piece.size());
+      known -= skipped;
+      by.add(piece.subspan(skipped));
+      ahead_ += piece.size() - skipped;
+      unauthenticated_ -= piece.size() - skipped;
+    }
+    if (unauthenticated_ > 0 || has_tag_) return;
+    tag_ = by.finish_frame();
+    has_tag_ = true;
+  }
+
+  frame_header starting_;
+  bool checked_ = false, is_sealed_ = true;  // whether header_ is made
   frame_header_bytes header_{};
   std::size_t header_sent_ = frame_header_size;
   std::vector<const_bytes> pieces_;  // of the payload, or of kept_, whose bytes stay where they are when it is moved
   std::size_t next_ = 0;
   std::vector<std::byte> kept_;
+  frame_tag tag_{};
+  bool has_tag_ = false;
+  std::size_t tag_left_ = 0;           // of the tag, to be sent; 0 where there is none
+  std::size_t ahead_ = 0;              // bytes that are in the tag and have not left
+  std::uint64_t unauthenticated_ = 0;  // bytes of the payload that are not in the tag yet
 };
 
 /// Receives one frame at a time from a stream that does not block: first the header, then the payload, straight into
-/// its destination. The payload's checksum is verified as it arrives. May be moved while a frame is arriving.
+/// its destination. The payload's checksum, or the frame's tag, is verified as it arrives: a frame that is not
+/// complete() says nothing. May be moved while a frame is arriving.
 class frame_reader {
  public:
   frame_reader() = default;
@@ -132,7 +187,7 @@ class frame_reader {
     for (const mutable_bytes piece : destination)
       if (!piece.empty()) pieces_.push_back(piece);
     pieces_known_ = true;
-    finish_if_complete();
+    if (tag_expected_ == 0) finish_if_complete();
   }
   void payload_to(mutable_bytes destination) { payload_to(std::span(&destination, 1)); }
 
@@ -144,6 +199,8 @@ class frame_reader {
   /// Throws weft::error as decode() does, data_loss for a damaged payload, unavailable when the peer has closed.
   template <byte_stream Stream>
   std::size_t advance(Stream& stream) {
+    detail::frame_authentication* const authentication = detail::authentication_of(stream);
+    if (header_filled_ == 0) tag_expected_ = authentication ? sizeof tag_ : 0;
     std::size_t total = 0;
     while (!complete_ && !needs_destination()) {
       std::array<mutable_bytes, max_buffers> scatter;
@@ -151,6 +208,8 @@ class frame_reader {
       if (!header_ready_) scatter[count++] = std::span(bytes_).subspan(header_filled_);
       for (std::size_t i = next_; pieces_known_ && i < pieces_.size() && count < max_buffers; ++i)
         scatter[count++] = pieces_[i];
+      const bool to_the_end = pieces_known_ && count < max_buffers;
+      if (to_the_end && tag_filled_ < tag_expected_) scatter[count++] = std::span(tag_).subspan(tag_filled_);
       for (std::size_t i = 0; i < count; ++i) asked += scatter[i].size();
       std::size_t moved = stream.read_some(std::span(scatter).first(count));
       if (moved == 0) break;
@@ -160,10 +219,11 @@ class frame_reader {
         const std::size_t n = std::min(moved, frame_header_size - header_filled_);
         header_filled_ += n;
         moved -= n;
-        if (header_filled_ == frame_header_size) accept_header();
+        if (header_filled_ == frame_header_size) accept_header(authentication);
       }
-      accept_payload(moved);
-      finish_if_complete();
+      moved -= accept_payload(moved, authentication);
+      tag_filled_ += moved;
+      finish_if_complete(authentication);
       if (drained) break;  // asking again now would only find nothing
     }
     return total;
@@ -176,10 +236,19 @@ class frame_reader {
     header_ready_ = complete_ = exact_ = false;
     next_ = 0;
     crc_ = 0;
+    tag_filled_ = tag_expected_ = 0;
   }
 
-  void accept_header() {
+  void accept_header(detail::frame_authentication* authentication) {
     header_ = decode(bytes_, limit_);
+    if (((header_.flags & authenticated) != 0) != (authentication != nullptr))
+      throw error(error_code::data_loss, "frame",
+                  authentication ? "a frame without a tag on a connection whose frames are authenticated"
+                                 : "a frame with a tag on a connection whose frames have none");
+    if (authentication) {
+      authentication->receiving.begin_frame();
+      authentication->receiving.add(bytes_);
+    }
     if (exact_ && header_.payload_length != limit_)
       throw error(error_code::invalid_argument, "frame",
                   {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
@@ -187,19 +256,26 @@ class frame_reader {
     header_ready_ = true;
   }
 
-  void accept_payload(std::size_t moved) {
-    while (moved > 0) {
+  /// Returns how many of the bytes were the payload's.
+  std::size_t accept_payload(std::size_t moved, detail::frame_authentication* authentication) {
+    const std::size_t all = moved;
+    while (moved > 0 && next_ < pieces_.size()) {
       mutable_bytes& piece = pieces_[next_];
       const std::size_t n = std::min(moved, piece.size());
       if (header_.flags & payload_checked) crc_ = crc32c(piece.first(n), crc_);
+      if (authentication) authentication->receiving.add(piece.first(n));
       piece = piece.subspan(n);
       moved -= n;
       if (piece.empty()) ++next_;
     }
+    return all - moved;
   }
 
-  void finish_if_complete() {
-    if (complete_ || !header_ready_ || !pieces_known_ || next_ != pieces_.size()) return;
+  void finish_if_complete(detail::frame_authentication* authentication = nullptr) {
+    if (complete_ || !header_ready_ || !pieces_known_ || next_ != pieces_.size() || tag_filled_ < tag_expected_) return;
+    if (authentication && !same_digest(authentication->receiving.finish_frame(), tag_))
+      throw error(error_code::data_loss, "frame",
+                  "the frame's tag does not match: it was changed, repeated or left out on the way");
     if ((header_.flags & payload_checked) && crc_ != header_.payload_crc)
       throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged on the way");
     complete_ = true;
@@ -213,6 +289,8 @@ class frame_reader {
   std::vector<mutable_bytes> pieces_;
   std::size_t next_ = 0;
   std::uint32_t crc_ = 0;
+  frame_tag tag_{};
+  std::size_t tag_filled_ = 0, tag_expected_ = 0;
 };
 
 }  // namespace weft

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/host_lookup.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -68,6 +69,7 @@ class tcp {
       socket_ = std::move(other.socket_);
       other.socket_.reset();
       descriptor_ = std::exchange(other.descriptor_, -1);
+      authentication_ = std::move(other.authentication_);
       return *this;
     }
     ~stream() { close(); }
@@ -93,6 +95,12 @@ class tcp {
                                            : open().write_some(std::span(buffers).first(count), problem);
       return result(moved, problem);
     }
+
+    /// Frames have tags from here on, made and verified with these keys.
+    void authenticate(frame_key sends, frame_key receives) {
+      authentication_ = std::make_unique<detail::frame_authentication>(sends, receives);
+    }
+    detail::frame_authentication* authentication() const { return authentication_.get(); }
 
     void close() {
       if (!is_open()) return;
@@ -120,6 +128,7 @@ class tcp {
 
     context_ptr context_;
     std::optional<protocol::socket> socket_;
+    std::unique_ptr<detail::frame_authentication> authentication_;
   };
 
   class listener : public source {

@@ -41,6 +41,7 @@ concept byte_stream = std::movable<Stream> &&
 ///                      that is bound, or a socket listens already
 ///   allow_other_hosts()   optional: check() passes addresses that it refused before
 ///   same_host(one, other)   optional: whether tasks at these two endpoints may share memory
+///   stream::authenticate(sends, receives), stream::authentication()   optional: keys for the tags of its frames
 ///   within_process     optional: true where nobody else can come, and tasks need no secret
 ///   fill_random(bytes) optional: the random numbers that tasks take, where a run is to be repeated
 ///   signal             something that another thread may notify() to end a wait

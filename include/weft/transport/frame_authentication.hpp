@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#if defined(WEFT_HAS_OPENSSL)
+  #include <openssl/evp.h>
+#endif
+
+#include <weft/error.hpp>
+#include <weft/transport/frame.hpp>
+#include <weft/transport/sha256.hpp>
+
+namespace weft {
+
+/// A key that two tasks have made of what both know: 16 bytes for AES and 4 that go into each nonce.
+using frame_key = std::span<const std::byte, 20>;
+
+using frame_tag = std::array<std::byte, 16>;
+
+/// Whether this program can authenticate frames and speak TLS.
+#if defined(WEFT_HAS_OPENSSL)
+inline constexpr bool has_openssl = true;
+#else
+inline constexpr bool has_openssl = false;
+#endif
+
+namespace detail {
+
+/// The frames of one direction of a connection, each with a tag that only those who have the key can make: AES-128-GMAC
+/// (NIST SP 800-38D) over header and payload. The nonce counts frames, so that one that is repeated, left out or in
+/// another order has the wrong tag.
+class frame_authenticator {
+ public:
+  /// Throws weft::error (failed_precondition) where this program was built without OpenSSL.
+  explicit frame_authenticator(frame_key key);
+
+  void begin_frame();
+  void add(std::span<const std::byte> bytes);
+  frame_tag finish_frame();
+
+ private:
+#if defined(WEFT_HAS_OPENSSL)
+  struct release {
+    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+  };
+  static void check(int result) {
+    if (result != 1) throw error(error_code::internal, "authenticate", "OpenSSL cannot compute AES-128-GMAC");
+  }
+
+  std::unique_ptr<EVP_CIPHER_CTX, release> context_;
+#endif
+  std::array<std::byte, 12> nonce_{};  // 4 bytes of the key, and the number of the frame
+  std::uint64_t frames_ = 0;
+};
+
+/// Both directions.
+struct frame_authentication {
+  frame_authenticator sending, receiving;
+
+  frame_authentication(frame_key sends, frame_key receives) : sending(sends), receiving(receives) {}
+};
+
+/// A stream's, once it has one; null for streams that have none.
+template <typename Stream>
+frame_authentication* authentication_of(Stream& stream) {
+  if constexpr (requires { stream.authentication(); })
+    return stream.authentication();
+  else
+    return nullptr;
+}
+
+#if defined(WEFT_HAS_OPENSSL)
+
+inline frame_authenticator::frame_authenticator(frame_key key) : context_(EVP_CIPHER_CTX_new()) {
+  std::copy_n(key.begin() + 16, 4, nonce_.begin());
+  check(context_ != nullptr);
+  check(EVP_EncryptInit_ex(context_.get(), EVP_aes_128_gcm(), nullptr,
+                           reinterpret_cast<const unsigned char*>(key.data()), nullptr));
+}
+
+inline void frame_authenticator::begin_frame() {
+  put_little(nonce_.data() + 4, frames_++);
+  check(EVP_EncryptInit_ex(context_.get(), nullptr, nullptr, nullptr,
+                           reinterpret_cast<const unsigned char*>(nonce_.data())));
+}
+
+inline void frame_authenticator::add(std::span<const std::byte> bytes) {
+  constexpr std::size_t at_once = std::size_t{1} << 30;  // OpenSSL counts in int
+  for (int ignored = 0; !bytes.empty();) {
+    const std::size_t n = std::min(bytes.size(), at_once);
+    check(EVP_EncryptUpdate(context_.get(), nullptr, &ignored, reinterpret_cast<const unsigned char*>(bytes.data()),
+                            static_cast<int>(n)));
+    bytes = bytes.subspan(n);
+  }
+}
+
+inline frame_tag frame_authenticator::finish_frame() {
+  frame_tag tag;
+  unsigned char none[16];
+  int ignored = 0;
+  check(EVP_EncryptFinal_ex(context_.get(), none, &ignored));
+  check(EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()), tag.data()));
+  return tag;
+}
+
+#else
+
+inline frame_authenticator::frame_authenticator(frame_key) {
+  throw error(error_code::failed_precondition, "authenticate",
+              "this program was built without OpenSSL, which authenticates what travels between hosts");
+}
+inline void frame_authenticator::begin_frame() {}
+inline void frame_authenticator::add(std::span<const std::byte>) {}
+inline frame_tag frame_authenticator::finish_frame() { return {}; }
+
+#endif
+
+}  // namespace detail
+}  // namespace weft
