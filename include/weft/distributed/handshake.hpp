@@ -122,7 +122,8 @@ class handshake {
     send(frame_kind::refuse, mine_, proof_of("refuses", {mine_}));
     conclude();
   }
-  /// Tells a stranger no more than that it is refused. Goes on until the stranger has closed: what has not been read
+  /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied) that
+  /// this is so. Goes on until the stranger has closed: what has not been read
   /// when a connection is closed may take the last words with it.
   void turn_away(error_code code) {
     mine_ = error_bytes(code, {});
@@ -198,12 +199,23 @@ class handshake {
       in_.expect(introduction::max_bytes + sizeof(sha256_digest));
       return;
     }
-    if (kind == frame_kind::refuse) stranger();  // to the other this side is one
+    if (kind == frame_kind::refuse) hear_rejection();
     if (kind != frame_kind::introduce || received_.size() < sizeof(sha256_digest)) broken();
     its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
     if (!same_digest(proof_of("dials", {its_}), received_proof())) stranger();
     other_ = introduction::read(its_);
     at_ = phase::introduced;
+  }
+
+  /// By one who dials.
+  [[noreturn]] void hear_rejection() const {
+    if (received_.size() >= sizeof(sha256_digest)) {
+      const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+      if (read_error(said, "handshake").code() == error_code::permission_denied)
+        throw error(error_code::unauthenticated, "handshake",
+                    {"a task that looked for ", name_, " rejects this task's certificate, which names another"});
+    }
+    stranger();  // to the other this side is one
   }
 
   [[noreturn]] static void broken() {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -59,9 +60,7 @@ class cluster_secret {
   /// /tmp/weft-<user>/secret. Throws weft::error: permission_denied where others could read or have made it,
   /// unavailable where it cannot be made, resource_exhausted where this process may open no more.
   static cluster_secret of_user() {
-    if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
-      return cluster_secret(given, "that of WEFT_SECRET");
-    if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
+    if (auto given = from_environment()) return *given;
     std::string why;
     for (const std::string& folder : folders()) {
       const descriptor at = open_folder(folder, why);
@@ -81,6 +80,14 @@ class cluster_secret {
     throw error(error_code::unavailable, "secret",
                 {"the secret that this user's tasks share needs a folder, and none will do (", why,
                  "); set WEFT_SECRET, or server_options::secret, to the same text for every task"});
+  }
+
+  /// That of WEFT_SECRET or WEFT_SECRET_FILE, nothing where neither is set. Throws as of_user().
+  static std::optional<cluster_secret> from_environment() {
+    if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
+      return cluster_secret(given, "that of WEFT_SECRET");
+    if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
+    return {};
   }
 
   /// Where it came from, for messages.

@@ -32,6 +32,7 @@
 #include <weft/transport/framing.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
+#include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
@@ -55,7 +56,8 @@ struct server_options {
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
   std::size_t max_strangers = 64;        // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;         // of one peer, that nobody has taken up yet
-  std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user()
+  std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user(), or with tls none
+  std::optional<tls_credentials> tls;    // by which all is encrypted; nothing: tls_credentials::from_environment()
   std::optional<endpoint> bind;  // where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the
                                  // address's
   std::shared_ptr<const owned_descriptor> listening;  // a socket that listens already, in place of one that is bound
@@ -89,15 +91,15 @@ class basic_server {
 
   /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and begins to look for the other tasks.
   /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
-  /// permission_denied for an address beyond loopback where nobody has given a secret, and for a secret that others
-  /// could read, already_exists for an address that is in use, invalid_argument for port 0 where others must know the
+  /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
+  /// that others could read, what tls_credentials does for certificates in the environment, already_exists for an address that is in use, invalid_argument for port 0 where others must know the
   /// port.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
         self_{std::move(job), index},
-        options_(std::move(options)),
-        secret_(options_.secret ? *options_.secret : detail::usual_secret<T>()),
+        options_(with_tls(std::move(options))),
+        secret_(options_.secret ? *options_.secret : usual_secret()),
         incarnation_(random_incarnation(network_)),
         rank_(cluster_.rank(self_)),
         members_(cluster_, rank_),
@@ -105,7 +107,9 @@ class basic_server {
         doorbell_(network_),
         service_bell_(network_) {
     if constexpr (requires { network_.allow_other_hosts(); })
-      if (secret_.is_given()) network_.allow_other_hosts();
+      if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
+    if constexpr (speaks_tls)
+      if (options_.tls) network_.use_tls(*options_.tls);
     for (const task_id& task : cluster_.tasks()) network_.check(cluster_.task_address(task.job, task.index));
     if (members_.size() > 1) cluster_.check_ports();
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
@@ -246,7 +250,7 @@ class basic_server {
         dropped = !succeeds([&] { moved = talk.advance(); });
         if (dropped) break;
         if (talk.at() == handshake_type::phase::challenged) {
-          if (!talk.proves(to_string(peer))) throw stranger_at(rank, talk);
+          if (!is_task(rank, talk)) throw stranger_at(rank, talk);
           talk.introduce(introduction_to(rank, name, until.remaining_us()));
           continue;
         }
@@ -397,6 +401,20 @@ class basic_server {
     }
   };
 
+  static constexpr bool speaks_tls = requires(T & network, const tls_credentials& mine) { network.use_tls(mine); };
+
+  static server_options with_tls(server_options options) {
+    if (speaks_tls && !options.tls) options.tls = tls_credentials::from_environment();
+    return options;
+  }
+
+  /// That of tasks that were not given one. Certificates make it needless: it is one that everybody knows then.
+  cluster_secret usual_secret() const {
+    if (!options_.tls) return detail::usual_secret<T>();
+    if (auto given = cluster_secret::from_environment()) return *given;
+    return cluster_secret("tasks that have certificates");
+  }
+
   static std::uint64_t random_incarnation(T& network) {
     std::array<std::byte, 8> bytes;
     fill_random(network, bytes);
@@ -446,16 +464,35 @@ class basic_server {
   /// Whether frames to and from this task have tags.
   bool authenticates(std::size_t rank) const {
     if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
-      return options_.authenticate || !is_on_this_host(rank);
+      return !options_.tls && (options_.authenticate || !is_on_this_host(rank));
     else
       return false;
   }
 
+  /// Whether that task has answered: it knows the secret, and its certificate, where it has shown one, names it.
+  bool is_task(std::size_t rank, handshake_type& talk) const {
+    const std::string name = to_string(members_.task(rank));
+    return talk.proves(name) && is_certified(talk.stream(), name);
+  }
+
+  static bool is_certified(const typename T::stream& stream, const std::string& name) {
+    if constexpr (speaks_tls)
+      return stream.certifies(name);
+    else
+      return true;
+  }
+
   /// Somebody else answers in a task's place: a task of the same secret, which its proof tells, or a stranger.
-  error stranger_at(std::size_t rank, const handshake_type& talk) const {
+  error stranger_at(std::size_t rank, handshake_type& talk) const {
     const task_id& peer = members_.task(rank);
     const std::string operation = str_cat({"connect to ", to_string(peer)});
     const std::string where = to_string(cluster_.task_address(peer.job, peer.index));
+    if constexpr (speaks_tls)
+      if (!is_certified(talk.stream(), to_string(peer)))
+        return error(error_code::permission_denied, operation,
+                     {"the process that listens at ", where, " shows a certificate of ",
+                      talk.stream().certified_names(), "; that of ", to_string(peer), " names weft:", to_string(peer),
+                      " in its subjectAltName"});
     for (std::size_t other = 0; other < members_.size(); ++other)
       if (talk.proves(to_string(members_.task(other))))
         return error(error_code::failed_precondition, operation,
@@ -563,7 +600,7 @@ class basic_server {
       if (each.talk.at() == phase::over && each.welcome) let_in(each, now);
       return each.talk.at() != phase::over && now < each.until;
     } catch (const error& problem) {
-      return turn_away(each, problem.code(), now);
+      return turn_away(each, problem, now);
     } catch (const std::exception&) {
       return false;  // no memory for it
     }
@@ -571,9 +608,14 @@ class basic_server {
 
   /// A stranger, or a task of another version, is told no more than that: what it does not know of this task it is not
   /// to learn. Others are gone, or speak no language of this one. Returns whether there is more to do for it.
-  bool turn_away(arrival& each, error_code code, moment now) {
-    if (code == error_code::unauthenticated)
+  bool turn_away(arrival& each, const error& problem, moment now) {
+    const error_code code = problem.code();
+    if (options_.tls && code != error_code::unavailable)
+      members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
+    else if (code == error_code::unauthenticated)
       members_.set_note(str_cat({"a task with another secret than ", secret_.origin(), " was rejected"}));
+    else if (code == error_code::failed_precondition)
+      members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
     if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
     try {
       each.talk.turn_away(code);
@@ -586,6 +628,14 @@ class basic_server {
 
   void judge(arrival& each) {
     const detail::introduction& its = *each.talk.other();
+    if constexpr (speaks_tls)
+      if (!is_certified(each.talk.stream(), to_string(its.from))) {
+        const std::string why = str_cat({"a task that says it is ", to_string(its.from), " shows a certificate of ",
+                                         each.talk.stream().certified_names()});
+        members_.set_note(why);
+        return each.talk.refuse(error(error_code::permission_denied, "handshake",
+                                      {why, "; start every task with its own index and its own certificate"}));
+      }
     if (const std::optional<error> problem = objection(its)) return each.talk.refuse(*problem);
     each.talk.welcome(introduction_to(cluster_.rank(its.from), its.channel, 0));
     each.welcome = true;
@@ -723,9 +773,10 @@ class basic_server {
     try {
       each.talk.advance();
       if (each.talk.at() == phase::challenged) {
-        if (!each.talk.proves(to_string(members_.task(each.rank)))) {
-          members_.refuse(each.rank, stranger_at(each.rank, each.talk));
-          each.talk.turn_away(error_code::unauthenticated);
+        if (!is_task(each.rank, each.talk)) {
+          const error why = stranger_at(each.rank, each.talk);
+          members_.refuse(each.rank, why);
+          each.talk.turn_away(why.code() == error_code::permission_denied ? why.code() : error_code::unauthenticated);
           return false;
         }
         each.talk.introduce(introduction_to(each.rank, "", 0));

@@ -93,6 +93,17 @@ Integer get_little(const std::byte* from) {
 // weight 56, header crc 60
 inline constexpr std::size_t header_crc_at = 60;
 
+/// Throws what decode() does for a frame that begins with other bytes than Weft's.
+inline void check_magic(std::span<const std::byte, 4> first) {
+  if (get_little<std::uint32_t>(first.data()) == frame_magic) return;
+  const auto kind = std::to_integer<unsigned>(first[0]);
+  if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // a record's type, and the major version (RFC 8446, 5.1)
+    throw error(error_code::failed_precondition, "frame",
+                "the peer speaks TLS, and this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "
+                "task one, or none");
+  throw error(error_code::invalid_argument, "frame", "the peer does not speak Weft's protocol (no magic number)");
+}
+
 }  // namespace detail
 
 /// The header as it travels.
@@ -117,14 +128,13 @@ inline frame_header_bytes encode(const frame_header& header) {
 /// Reads a header that came from outside. `payload_limit` is the largest payload, in bytes, that the reader is prepared
 /// to hold at this moment.
 /// Throws weft::error: invalid_argument for bytes that are no Weft frame, failed_precondition for another protocol
-/// version, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
+/// version and for TLS, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
 inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit) {
   const std::byte* from = bytes.data();
   const auto fail = [](error_code code, std::initializer_list<piece> sentence) {
     throw error(code, "frame", sentence);
   };
-  if (detail::get_little<std::uint32_t>(from) != frame_magic)
-    fail(error_code::invalid_argument, {"the peer does not speak Weft's protocol (no magic number)"});
+  detail::check_magic(bytes.first<4>());
   if (const auto version = detail::get_little<std::uint16_t>(from + 4); version != protocol_version)
     fail(error_code::failed_precondition, {"the peer speaks protocol version ", version, ", this task ",
                                            protocol_version, "; run the same build on every task"});

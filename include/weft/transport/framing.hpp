@@ -57,7 +57,10 @@ class frame_writer {
     detail::frame_authentication* const authentication = detail::authentication_of(stream);
     std::size_t total = 0;
     while (!idle()) {
-      if (!is_sealed_) seal(authentication);
+      if (!is_sealed_) {
+        if constexpr (requires { stream.is_encrypted(); }) checked_ &= !stream.is_encrypted();  // TLS notices changes
+        seal(authentication);
+      }
       std::array<const_bytes, max_buffers> gather;
       std::size_t count = 0, room = max_at_once;
       if (header_sent_ < frame_header_size) gather[count++] = const_bytes(header_).subspan(header_sent_);
@@ -219,7 +222,10 @@ class frame_reader {
         const std::size_t n = std::min(moved, frame_header_size - header_filled_);
         header_filled_ += n;
         moved -= n;
-        if (header_filled_ == frame_header_size) accept_header(authentication);
+        if (header_filled_ == frame_header_size)
+          accept_header(authentication);
+        else if (header_filled_ >= 4)  // of what is no frame there may be no more
+          detail::check_magic(std::span(bytes_).first<4>());
       }
       moved -= accept_payload(moved, authentication);
       tag_filled_ += moved;

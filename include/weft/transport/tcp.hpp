@@ -25,13 +25,14 @@
 #include <weft/error.hpp>
 #include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/host_lookup.hpp>
+#include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
 
-/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts. The sockets do not block, and no
-/// thread runs the io_context: whoever needs bytes asks the socket itself, so that no message waits for another thread
-/// to wake.
+/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is given
+/// a certificate. The sockets do not block, and no thread runs the io_context: whoever needs bytes asks the socket
+/// itself, so that no message waits for another thread to wake.
 class tcp {
   using protocol = boost::asio::ip::tcp;
   using failure = boost::system::error_code;
@@ -40,9 +41,11 @@ class tcp {
   class source {
    public:
     int descriptor() const { return descriptor_; }
+    const detail::tls_session* session() const { return session_.get(); }
 
    protected:
     int descriptor_ = -1;
+    std::unique_ptr<detail::tls_session> session_;  // of a stream that is encrypted
   };
 
  public:
@@ -70,6 +73,7 @@ class tcp {
       other.socket_.reset();
       descriptor_ = std::exchange(other.descriptor_, -1);
       authentication_ = std::move(other.authentication_);
+      session_ = std::move(other.session_);
       return *this;
     }
     ~stream() { close(); }
@@ -77,6 +81,7 @@ class tcp {
     bool is_open() const { return descriptor_ >= 0; }
 
     std::size_t read_some(std::span<const mutable_bytes> into) {
+      if (session_) return session_->read_some(into);
       std::array<boost::asio::mutable_buffer, max_buffers> buffers;
       const std::size_t count = std::min(into.size(), max_buffers);
       for (std::size_t i = 0; i < count; ++i) buffers[i] = {into[i].data(), into[i].size()};
@@ -87,6 +92,7 @@ class tcp {
     }
 
     std::size_t write_some(std::span<const const_bytes> from) {
+      if (session_) return session_->write_some(from);
       std::array<boost::asio::const_buffer, max_buffers> buffers;
       const std::size_t count = std::min(from.size(), max_buffers);
       for (std::size_t i = 0; i < count; ++i) buffers[i] = {from[i].data(), from[i].size()};
@@ -102,11 +108,22 @@ class tcp {
     }
     detail::frame_authentication* authentication() const { return authentication_.get(); }
 
+    /// All bytes are encrypted, from the first one on.
+    void encrypt(const tls_credentials& mine, bool dials) {
+      session_ = std::make_unique<detail::tls_session>(mine, descriptor_, dials);
+    }
+    bool is_encrypted() const { return session_ != nullptr; }
+    /// Whether the other's certificate names this task; where nothing is encrypted, there is none to say otherwise.
+    bool certifies(std::string_view task) const { return !session_ || session_->certifies(task); }
+    /// The names in the other's certificate, for messages.
+    std::string certified_names() const { return session_ ? session_->certified_names() : std::string(); }
+
     void close() {
       if (!is_open()) return;
       failure ignored;
       socket_->close(ignored);
       descriptor_ = -1;
+      session_.reset();
     }
 
    private:
@@ -134,8 +151,8 @@ class tcp {
   class listener : public source {
    public:
     listener() = default;
-    listener(context_ptr context, protocol::acceptor acceptor, std::string host)
-        : context_(std::move(context)), acceptor_(std::move(acceptor)) {
+    listener(context_ptr context, protocol::acceptor acceptor, std::string host, std::optional<tls_credentials> tls)
+        : context_(std::move(context)), acceptor_(std::move(acceptor)), tls_(std::move(tls)) {
       descriptor_ = acceptor_->native_handle();
       acceptor_->non_blocking(true);
       close_on_exec(descriptor_);
@@ -148,6 +165,7 @@ class tcp {
       acceptor_ = std::move(other.acceptor_);
       other.acceptor_.reset();
       address_ = std::move(other.address_);
+      tls_ = std::move(other.tls_);
       descriptor_ = std::exchange(other.descriptor_, -1);
       return *this;
     }
@@ -164,6 +182,7 @@ class tcp {
       if (is_exhausted(problem)) throw error(error_code::resource_exhausted, "accept", problem.message());
       if (problem) return false;  // nobody there, or gone again
       accepted = stream(context_, std::move(socket));
+      if (tls_) accepted.encrypt(*tls_, false);
       return true;
     }
 
@@ -176,6 +195,7 @@ class tcp {
     context_ptr context_;
     std::optional<protocol::acceptor> acceptor_;
     endpoint address_;
+    std::optional<tls_credentials> tls_;
   };
 
   class signal : public source {
@@ -225,9 +245,13 @@ class tcp {
     fail_to_open(problem.code());
   }
 
-  /// From here on, for this handle and its copies made later, other hosts too. What travels is not encrypted: for those
-  /// who make all peers prove a secret, on networks that they trust.
+  /// From here on, for this handle and its copies made later, other hosts too: for those who make all peers prove a
+  /// secret, or encrypt.
   void allow_other_hosts() { other_hosts_ = true; }
+
+  /// From here on, for this handle and its copies made later, all that travels is encrypted, and both sides of a
+  /// connection show a certificate.
+  void use_tls(const tls_credentials& mine) { tls_ = mine; }
 
   /// Throws weft::error (permission_denied) for an address beyond loopback, unless other hosts are allowed.
   void check(const endpoint& where) const {
@@ -236,8 +260,8 @@ class tcp {
         error_code::permission_denied, "tcp",
         {to_string(where),
          " is not a loopback address, and other hosts take part only with a secret that you give to all tasks: "
-         "WEFT_SECRET or WEFT_SECRET_FILE in their environments, or server_options::secret. What travels is not "
-         "encrypted: use a network that you trust"});
+         "WEFT_SECRET or WEFT_SECRET_FILE in their environments, or server_options::secret; or with certificates, "
+         "which also encrypt what travels: WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA, or server_options::tls"});
   }
 
   /// Whether tasks that listen at these two addresses run on one machine, and may share its memory.
@@ -273,7 +297,7 @@ class tcp {
       if (!problem) acceptor.set_option(protocol::acceptor::reuse_address(true), problem);
       if (!problem) acceptor.bind(local, problem);
       if (!problem) acceptor.listen(boost::asio::socket_base::max_listen_connections, problem);
-      if (!problem) return listener(context_, std::move(acceptor), advertised.host);
+      if (!problem) return listener(context_, std::move(acceptor), advertised.host, tls_);
       if (problem != boost::system::errc::address_not_available) break;
     }
     if (problem == boost::asio::error::address_in_use)
@@ -303,7 +327,7 @@ class tcp {
     return listener(
         context_,
         protocol::acceptor(*context_, local.ss_family == AF_INET ? protocol::v4() : protocol::v6(), descriptor),
-        advertised.host);
+        advertised.host, tls_);
   }
 
   /// Connects to the first of the host's addresses that answers.
@@ -329,9 +353,15 @@ class tcp {
     std::array<pollfd, few> on_stack;
     std::vector<pollfd> on_heap(items.size() > few ? items.size() : 0);
     pollfd* polled = on_heap.empty() ? on_stack.data() : on_heap.data();
-    for (std::size_t i = 0; i < items.size(); ++i)
-      polled[i] = {items[i].from->descriptor(),
-                   static_cast<short>((items[i].read ? POLLIN : 0) | (items[i].write ? POLLOUT : 0)), 0};
+    bool has_more = false;  // where OpenSSL has taken it from the socket
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto& [from, read, write] = items[i];
+      polled[i] = {from->descriptor(), static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0)), 0};
+      if (!from->session()) continue;
+      polled[i].events = from->session()->events(read, write);
+      has_more |= read && from->session()->has_more();
+    }
+    if (has_more) return true;
     const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time).count();
     return ::poll(polled, static_cast<nfds_t>(items.size()), static_cast<int>(std::max<long>(whole, 0))) > 0;
   }
@@ -370,7 +400,9 @@ class tcp {
       throw error(error_code::unavailable, "connect",
                   {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
     if (problem) throw error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
-    return stream(context_, std::move(socket));
+    stream made(context_, std::move(socket));
+    if (tls_) made.encrypt(*tls_, true);
+    return made;
   }
 
   /// Whether this process, or the system, lacks what another connection takes.
@@ -390,6 +422,7 @@ class tcp {
   context_ptr context_;
   std::shared_ptr<host_lookup> names_;  // made by the constructor: nvcc 13 aborts at an initializer here
   bool other_hosts_ = false;
+  std::optional<tls_credentials> tls_;
 };
 
 static_assert(transport<tcp>);

@@ -20,7 +20,8 @@ using const_bytes = std::span<const std::byte>;
 inline constexpr std::size_t max_buffers = 16;
 
 /// A connected stream of bytes that never blocks. Reading and writing return how many bytes moved, 0 when none can at
-/// the moment, and throw weft::error (unavailable) when the other side has closed.
+/// the moment, and throw weft::error (unavailable) when the other side has closed. Bytes that were offered and did not
+/// move are offered again, the same ones, before any other.
 template <typename Stream>
 concept byte_stream = std::movable<Stream> &&
     requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from) {
@@ -42,6 +43,8 @@ concept byte_stream = std::movable<Stream> &&
 ///   allow_other_hosts()   optional: check() passes addresses that it refused before
 ///   same_host(one, other)   optional: whether tasks at these two endpoints may share memory
 ///   stream::authenticate(sends, receives), stream::authentication()   optional: keys for the tags of its frames
+///   use_tls(credentials)   optional: streams made later are encrypted; they have is_encrypted(), certifies(task) and
+///                      certified_names()
 ///   within_process     optional: true where nobody else can come, and tasks need no secret
 ///   fill_random(bytes) optional: the random numbers that tasks take, where a run is to be repeated
 ///   signal             something that another thread may notify() to end a wait
