@@ -54,9 +54,9 @@ class frame_authenticator {
   }
 
   std::unique_ptr<EVP_CIPHER_CTX, release> context_;
-#endif
   std::array<std::byte, 12> nonce_{};  // 4 bytes of the key, and the number of the frame
   std::uint64_t frames_ = 0;
+#endif
 };
 
 /// Both directions.

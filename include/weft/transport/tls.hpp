@@ -43,10 +43,10 @@ using tls_context = void;
 #endif
 }  // namespace detail
 
-/// What a task shows to others, and expects of them, where what travels is encrypted: its certificate, the certificate's
-/// key, and the authority that has signed the certificates of all tasks. Both sides of a connection show theirs (mutual
-/// TLS 1.3, RFC 8446). A certificate names its task as a URI in its subjectAltName: weft:/job:worker/task:1, or
-/// weft:/job:worker for all tasks of that job; it may have several.
+/// What a task shows to others, and expects of them, where what travels is encrypted: its certificate, the
+/// certificate's key, and the authority that has signed the certificates of all tasks. Both sides of a connection show
+/// theirs (mutual TLS 1.3, RFC 8446). A certificate names its task as a URI in its subjectAltName:
+/// weft:/job:worker/task:1, or weft:/job:worker for all tasks of that job; it may have several.
 class tls_credentials {
  public:
   /// From PEM files; that of the certificate may hold intermediate ones too.
@@ -308,6 +308,10 @@ inline error tls_session::describe(int result) {
   const int kind = SSL_get_error(session_.get(), result);
   const unsigned long code = ERR_peek_error();
   ERR_clear_error();
+  if (is_plain_) {  // OpenSSL tells such a peer nothing; this alert it knows: a fatal one, protocol_version
+    constexpr std::array<char, 7> alert{21, 3, 3, 0, 2, 2, 70};
+    out_.assign(alert.begin(), alert.end());
+  }
   // The alert that tells the other side.
   for (std::size_t sent = 0; sent < out_.size();) {
     const ssize_t n = ::send(descriptor_, out_.data() + sent, out_.size() - sent, MSG_NOSIGNAL);
@@ -319,9 +323,8 @@ inline error tls_session::describe(int result) {
   const auto because = [](error_code what, std::initializer_list<piece> why) { return error(what, "TLS", why); };
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
   if (is_plain_)
-    return because(error_code::failed_precondition,
-                   {"the peer does not speak TLS, and this task has a certificate (", mine_.origin(),
-                    "); give every task one, or none"});
+    return because(error_code::failed_precondition, {"the peer does not speak TLS, and this task has a certificate (",
+                                                     mine_.origin(), "); give every task one, or none"});
   if (!rejection_.empty())
     return because(error_code::unauthenticated, {"the peer's certificate is rejected: ", rejection_});
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
@@ -330,7 +333,7 @@ inline error tls_session::describe(int result) {
     const int alert = reason - SSL_AD_REASON_OFFSET;
     const std::string says = SSL_alert_desc_string_long(alert);
     if ((alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_CERTIFICATE_UNKNOWN) || alert == SSL_AD_UNKNOWN_CA ||
-        alert == SSL_AD_CERTIFICATE_REQUIRED)
+        alert == SSL_AD_CERTIFICATE_REQUIRED || alert == SSL_AD_DECRYPT_ERROR)  // the last for a signature
       return because(error_code::unauthenticated,
                      {"the peer rejects this task's certificate (", mine_.origin(), "): ", says});
     return because(error_code::invalid_argument, {"the peer ends the connection: ", says});
@@ -480,8 +483,7 @@ inline tls_credentials tls_credentials::from_files(const std::string& certificat
   const std::unique_ptr<EVP_PKEY, release> read(
       from ? PEM_read_bio_PrivateKey(from.get(), nullptr, no_password, nullptr) : nullptr);
   OPENSSL_cleanse(text.data(), text.size());
-  if (!read)
-    throw fail(error_code::invalid_argument, {key, " holds no key (PEM, without a password): ", reason()});
+  if (!read) throw fail(error_code::invalid_argument, {key, " holds no key (PEM, without a password): ", reason()});
   if (SSL_CTX_use_PrivateKey(context, read.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
     throw fail(error_code::invalid_argument, {key, " is not the key of ", certificate, ": ", reason()});
 
