@@ -93,9 +93,9 @@ Integer get_little(const std::byte* from) {
 // weight 56, header crc 60
 inline constexpr std::size_t header_crc_at = 60;
 
-/// Throws what decode() does for a frame that begins with other bytes than Weft's.
-inline void check_magic(std::span<const std::byte, 4> first) {
-  if (get_little<std::uint32_t>(first.data()) == frame_magic) return;
+/// Of the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
+inline void check_magic(const std::byte* first) {
+  if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);
   if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // a record's type, and the major version (RFC 8446, 5.1)
     throw error(error_code::failed_precondition, "frame",
@@ -134,7 +134,7 @@ inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, 
   const auto fail = [](error_code code, std::initializer_list<piece> sentence) {
     throw error(code, "frame", sentence);
   };
-  detail::check_magic(bytes.first<4>());
+  detail::check_magic(from);
   if (const auto version = detail::get_little<std::uint16_t>(from + 4); version != protocol_version)
     fail(error_code::failed_precondition, {"the peer speaks protocol version ", version, ", this task ",
                                            protocol_version, "; run the same build on every task"});

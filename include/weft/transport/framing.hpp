@@ -225,7 +225,7 @@ class frame_reader {
         if (header_filled_ == frame_header_size)
           accept_header(authentication);
         else if (header_filled_ >= 4)  // of what is no frame there may be no more
-          detail::check_magic(std::span(bytes_).first<4>());
+          detail::check_magic(bytes_.data());
       }
       moved -= accept_payload(moved, authentication);
       tag_filled_ += moved;
