@@ -88,7 +88,8 @@ int main(int argc, char** argv) {
   bench::arguments a(argc, argv);
   const double seconds = a.take("--seconds", 0.3);
   const int rounds = a.take("--rounds", 9);
-  a.finish("bench_trust [--seconds S] [--rounds N]");
+  const int only = a.take("--bytes", 0), one = a.take("--case", -1);
+  a.finish("bench_trust [--seconds S] [--rounds N] [--bytes N] [--case 0..2]");
   std::optional<tls_credentials> tls;
 #if defined(WEFT_HAS_OPENSSL)
   const test::authority authority;
@@ -96,10 +97,12 @@ int main(int argc, char** argv) {
 #endif
   const std::array<const char*, 3> names{"plain", "authenticated", "tls"};
   for (const std::size_t bytes : {std::size_t{1'000}, std::size_t{1'000'000}, std::size_t{16'000'000}}) {
+    if (only != 0 && static_cast<std::size_t>(only) != bytes) continue;
     std::array<std::vector<double>, 3> times;
     for (int i = 0; i < rounds; ++i)
       for (std::size_t how = 0; how < (has_openssl ? 3u : 1u); ++how)
-        times[how].push_back(round(how == 2 ? tls : std::nullopt, how == 1, bytes, seconds));
+        if (one < 0 || static_cast<std::size_t>(one) == how)
+          times[how].push_back(round(how == 2 ? tls : std::nullopt, how == 1, bytes, seconds));
     double plain = 0;
     for (std::size_t how = 0; how < times.size(); ++how) {
       if (times[how].empty()) continue;

@@ -26,6 +26,8 @@ class frame_writer {
 
   /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
   static constexpr std::size_t max_at_once = std::size_t{1} << 20;
+  /// The same where a tag is computed, so that the receiver verifies one piece while this side computes the next.
+  static constexpr std::size_t max_with_tag = std::size_t{128} << 10;
 
   /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in by
   /// advance().
@@ -62,7 +64,7 @@ class frame_writer {
         seal(authentication);
       }
       std::array<const_bytes, max_buffers> gather;
-      std::size_t count = 0, room = max_at_once;
+      std::size_t count = 0, room = authentication ? max_with_tag : max_at_once;
       if (header_sent_ < frame_header_size) gather[count++] = const_bytes(header_).subspan(header_sent_);
       const std::size_t of_payload = count;
       for (std::size_t i = next_; i < pieces_.size() && count < max_buffers && room > 0; ++i) {
