@@ -142,6 +142,9 @@ struct fed_stream {
   const_bytes in;
   std::size_t most = std::size_t{1} << 20;
   byte_list* out = nullptr;
+  detail::frame_authentication* keys = nullptr;
+
+  detail::frame_authentication* authentication() const { return keys; }
 
   std::size_t read_some(std::span<const mutable_bytes> into) {
     if (in.empty()) throw error(error_code::unavailable, "", "closed");
@@ -190,9 +193,10 @@ struct heard {
   friend bool operator==(const heard&, const heard&) = default;
 };
 
-heard hear(const_bytes bytes, std::size_t most) {
+heard hear(const_bytes bytes, std::size_t most, detail::frame_authentication* keys = nullptr) {
   heard all;
   fed_stream from{bytes, most};
+  from.keys = keys;
   frame_reader reader;
   byte_list payload;
   try {
@@ -235,6 +239,69 @@ void frames(input in) {
       MUST(std::equal(written.begin(), written.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at)));
     at += written.size();
   }
+}
+
+/// Frames with tags, changed on the way: what arrives is the beginning of what was sent, up to the first change.
+void frames_with_tags(input in) {
+  if (!has_openssl) return;
+  const std::array<std::byte, 20> one{std::byte{1}}, other{std::byte{2}};
+  const std::size_t most = 1 + in.byte(), count = 1 + in.byte() % 4u;
+  detail::frame_authentication sends(one, other), receives(other, one);
+  std::vector<byte_list> sent;
+  heard said;
+  for (std::size_t i = 0; i < count; ++i) {
+    frame_header header;
+    header.kind = static_cast<frame_kind>(1 + in.byte() % last_frame_kind);
+    header.request = in.byte();
+    const const_bytes taken = in.take(in.byte());
+    byte_list written;
+    fed_stream to{{}, most, &written, &sends};
+    frame_writer writer;
+    writer.start(header, taken);
+    while (!writer.idle()) MUST(writer.advance(to) > 0);
+    MUST(written.size() == frame_header_size + taken.size() + sizeof(frame_tag));
+    header.payload_length = taken.size();
+    header.flags = authenticated;
+    said.frames.emplace_back(header, byte_list(taken.begin(), taken.end()));
+    sent.push_back(std::move(written));
+  }
+  std::size_t good = count;  // frames before the first change
+  const std::size_t at = in.byte() % count, with = in.byte() % count;
+  byte_list& chosen = sent[at];
+  switch (in.byte() % 6u) {
+    case 0:
+      break;
+    case 1: {  // a byte, and the header's checksum made good again
+      const byte_list before = chosen;
+      chosen[static_cast<std::size_t>(in.number() % chosen.size())] ^= static_cast<std::byte>(in.byte());
+      mend(chosen, in.byte() & 63u);
+      if (chosen != before) good = at;
+      break;
+    }
+    case 2:
+      sent.erase(sent.begin() + static_cast<std::ptrdiff_t>(at));
+      good = at;
+      break;
+    case 3:
+      if (at != with) good = std::min(at, with);
+      std::swap(sent[at], sent[with]);
+      break;
+    case 4:
+      sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at) + 1, byte_list(chosen));
+      good = at + 1;
+      break;
+    default: {  // what somebody without the key sends
+      const const_bytes forged = in.all();
+      sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at), mended(forged, 63));
+      if (!sent[at].empty()) good = at;
+    }
+  }
+  byte_list bytes;
+  for (const byte_list& each : sent) bytes.insert(bytes.end(), each.begin(), each.end());
+  const heard came = hear(bytes, 1 + in.byte(), &receives);
+  MUST(came.frames.size() <= said.frames.size());
+  for (std::size_t i = 0; i < came.frames.size(); ++i) MUST(came.frames[i] == said.frames[i]);
+  MUST(came.frames.size() == good);
 }
 
 // ---- messages ----
@@ -1227,6 +1294,7 @@ struct target {
 constexpr target targets[] = {
     {"header", header_of_frame},
     {"frames", frames},
+    {"frames_with_tags", frames_with_tags},
     {"introduction", introduction},
     {"notice", notice},
     {"error", error_message},
