@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server compile)
+known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server trust compile)
 suites=()
 environments=
 programs=
@@ -151,6 +151,11 @@ suite_queues() {
   if [[ -n $environments && -x $environments/tf/bin/python ]]; then
     measure "$environments/tf/bin/python" bench/queues_tf.py ${quick:+--seconds 0.2}
   fi
+}
+
+# The price of tags and of TLS between tasks.
+suite_trust() {
+  weft ${quick:+--rounds 3}
 }
 
 # Readers, from files in the system's cache, and shuffled batches from memory.

@@ -87,6 +87,8 @@ WANTED = [
     Wanted("parameter_server", lambda asked: asked.get("mode") == "async", times=5, peer="tensorflow"),
     Wanted("parameter_server", lambda asked: asked.get("mode") == "sync", times=8, peer="tensorflow"),
     Wanted("parameter_server", lambda asked: "ranks" in asked, times=5, peer="torch DDP"),
+    Wanted("trust", lambda asked: asked["trust"] == "authenticated" and asked["bytes"] >= 1_000_000, times=0.8, peer="plain"),
+    Wanted("trust", lambda asked: asked["trust"] == "tls" and asked["bytes"] >= 1_000_000, times=0.5, peer="plain"),
     Wanted("compile", headers_alone("include"), unit="s", most=0.5),
     Wanted("compile", headers_alone("mnist"), unit="s", most=5),
     Wanted("compile", headers_alone("lenet"), unit="s", most=10),
