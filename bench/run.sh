@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server trust compile)
+known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server trust scale compile)
 suites=()
 environments=
 programs=
@@ -130,6 +130,12 @@ suite_loops() {
   peer torch model_step.py lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
   weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
   weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
+}
+
+# Clusters of many tasks, and servers that start and stop.
+suite_scale() {
+  local case
+  for case in "start 200" "workers 64" "restarts 1000"; do weft $case; done
 }
 
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.

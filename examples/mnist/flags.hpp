@@ -11,7 +11,7 @@
 
 /// The command line of TensorFlow's distributed MNIST programs, and what else a run can be told.
 struct flags : training_flags {
-  std::string job_name, ps_hosts, worker_hosts, strategy = "local";
+  std::string job_name, ps_hosts, worker_hosts, strategy = "local", input = "feed";
   std::int64_t task_index = 0, hidden_units = 100;
 
   std::optional<weft::task_environment> environment;  // where that tells what these flags did not
@@ -41,8 +41,8 @@ inline flags usual_flags() {
 /// Whether parameter servers keep the variables.
 inline bool has_servers(const flags& f) { return f.strategy == "async" || f.strategy == "sync"; }
 
-/// The cluster that a launcher or a scheduler has told, where the flags name none; one parameter server where it leaves that
-/// open.
+/// The cluster that a launcher or a scheduler has told, where the flags name none; one parameter server where it leaves
+/// that open.
 inline void take_environment(flags& f) {
   if (f.strategy == "local" || !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
       !weft::has_cluster_environment())
@@ -80,8 +80,9 @@ inline void check_cluster(const flags& f) {
   if (f.worker_hosts.empty()) refuse("--strategy " + f.strategy + " needs --worker_hosts host:port,...");
 #if !defined(WEFT_HAS_MPI)
   if (f.strategy == "mpi")
-    refuse("this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
-           "allreduce");
+    refuse(
+        "this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
+        "allreduce");
 #endif
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
@@ -92,13 +93,16 @@ inline void check_cluster(const flags& f) {
 inline std::optional<flags> parse_flags(int argc, char** argv) {
   flags f = usual_flags();
   command_line line("Trains a 784-H-10 classifier on Fashion-MNIST, in one process or on a cluster");
-  line.add("strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
-           "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
-           "whose library forms the sums");
+  line.add(
+      "strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
+      "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
+      "whose library forms the sums");
   line.add("job_name", f.job_name, "what this process is in the cluster: ps or worker");
   line.add("task_index", f.task_index, 0, INT32_MAX, "which of its job's tasks it is, from 0; worker 0 reports");
   line.add("ps_hosts", f.ps_hosts, "the parameter servers' addresses: host:port,host:port,...");
   line.add("worker_hosts", f.worker_hosts, "the workers' addresses");
+  line.add("input", f.input, {"feed", "queue"},
+           "how images reach a step: feed: with the call; queue: from a queue in the graph, which a thread fills");
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
   f.add_to(line);
   if (!line.parse(argc, argv)) return {};

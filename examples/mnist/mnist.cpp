@@ -19,6 +19,7 @@
 #if defined(WEFT_HAS_MPI)
   #include <weft/distributed/mpi_all_reduce.hpp>
 #endif
+#include <weft/queue.hpp>
 #include <weft/train/progress.hpp>
 #include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
@@ -101,10 +102,46 @@ struct surroundings {
         test_images(data::fashion_mnist("test", f.data_dir)) {}
 };
 
+/// How TensorFlow's programs fed a graph: examples go into a queue row by row, and a step takes a batch of them out.
+class example_queue {
+ public:
+  explicit example_queue(const flags& f) : batch_size_(f.batch_size), used_(f.input == "queue") {}
+
+  /// What the model is to train on; nothing where steps are fed.
+  training_input::source source() {
+    if (!used_) return {};
+    return [this](graph& g) {
+      g.set(dyn<"dequeued">, batch_size_);
+      auto [images, labels] = examples_.dequeue_many<dyn<"dequeued">>(g, std::chrono::minutes(1));
+      return training_input{images, labels};
+    };
+  }
+
+  explicit operator bool() const { return used_; }
+
+  /// Fills it from `at` on, in one thread, so that the order is that of a loop, until `threads` stop.
+  template <class Batches>
+  void fill(coordinator& threads, const Batches& batches, const run_position& at) {
+    const auto whole = batches.repeat();
+    const auto first = static_cast<std::uint64_t>(at.epoch) * batches.size() + static_cast<std::uint64_t>(at.batch);
+    const auto next = std::make_shared<decltype(whole.begin())>(whole.from({0, first}).begin());
+    queue_runner(examples_, 1, [this, next] {
+      const auto& [images, labels] = **next;
+      examples_.enqueue_many(std::chrono::hours(1), images, labels);
+      ++*next;
+    }).start(threads);
+  }
+
+ private:
+  std::int64_t batch_size_;
+  bool used_;
+  fifo_queue<tensor<float, dims<784>>, std::int32_t> examples_{3 * batch_size_, {.name = "examples"}};
+};
+
 /// Trains by a session, or a replicated session, whose own session is `local`.
 template <class Session>
 result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const classifier& model,
-             surroundings& all, time_table& time) {
+             surroundings& all, example_queue& queue, time_table& time) {
   constexpr bool alone = std::is_same_v<Session, session>;
   const auto mine = all.images.shuffled(static_cast<std::uint64_t>(f.seed))
                         .shard(plan.worker, plan.workers)
@@ -116,9 +153,9 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
                                .mode = f.progress};
   const char* const phase = alone ? "training steps" : "exchanging with others";
   std::vector<hook> hooks{call_every({.steps = 1}, [&](auto&, auto&) { time.mark(phase); }), stop_at_step(plan.steps),
-                          std::make_shared<follow_hook>(model.loss.id(), all.at, batches, f.rate(), shown)};
+                          std::make_shared<follow_hook>(model.cost.id(), all.at, batches, f.rate(), shown)};
   if (all.log)
-    hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.loss.id(), plan.steps_per_epoch,
+    hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.cost.id(), plan.steps_per_epoch,
                              [&] { return test_accuracy(local, model, all.test_images); }));
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
@@ -131,23 +168,35 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
     all.at.epoch = made / batches, all.at.batch = made % batches;
   }
   begin_log(all.log, run.global_step(), model.g, all.images);
-  auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
-  time.mark(alone ? "building the graph" : "meeting the others");
-
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
-  const auto start = time_table::clock::now();
-  const std::int64_t first = run.global_step();
-  make_steps(run, all.at, mine, [&](const image_batch& x, const label_batch& y) {
+  auto start = time_table::clock::now();
+  std::int64_t first = 0;
+  const auto begin = [&] {
+    time.mark(alone ? "building the graph" : "meeting the others");
+    start = time_table::clock::now();
+    first = run.global_step();
+  };
+  const auto make = [&](auto& by, const auto&... fed) {
     time.mark("making batches");
     if constexpr (alone) {
-      step(x, y);
+      by(fed...);
     } else {
-      step.compute(x, y);
+      by.compute(fed...);
       time.mark("computing gradients");
-      step.exchange();
+      by.exchange();
     }
     if (kept || all.log) time.mark("checkpoints and events");
-  });
+  };
+  if (queue) {
+    auto step = run.prepare(fetch(model.cost, model.train.step), feed());
+    queue.fill(run.threads(), mine, all.at);
+    begin();
+    while (!run.should_stop()) make(step);
+  } else {
+    auto step = run.prepare(fetch(model.cost, model.train.step), feed(model.images, model.labels));
+    begin();
+    make_steps(run, all.at, mine, [&](const image_batch& x, const label_batch& y) { make(step, x, y); });
+  }
   r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
   r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
   r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
@@ -170,9 +219,10 @@ void run_alone(const flags& f) {
   surroundings all(f);
   time.mark("reading the images");
   const plan_of_run plan = plan_run(f, all.images.size(), 1);
-  classifier model(f, plan.steps, f.place());
+  example_queue queue(f);
+  classifier model(f, plan.steps, f.place(), queue.source());
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
-  report(f, train(f, plan, s, s, model, all, time), time);
+  report(f, train(f, plan, s, s, model, all, queue, time), time);
 }
 
 cluster_spec cluster_of(const flags& f) {
@@ -206,10 +256,10 @@ void serve(const flags& f) {
 
 template <class Strategy>
 void train_replica(const flags& f, const plan_of_run& plan, const classifier& model, server& here, Strategy strategy,
-                   surroundings& all, time_table& time) {
+                   surroundings& all, example_queue& queue, time_table& time) {
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
                        std::chrono::seconds(60), settings_of(f, plan, all.images.size()));
-  const result r = train(f, plan, s, s.local(), model, all, time);
+  const result r = train(f, plan, s, s.local(), model, all, queue, time);
   if (f.is_chief()) report(f, r, time);
 }
 
@@ -228,14 +278,17 @@ void work(const flags& f) {
   time.mark("reading the images");
 
   const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
-  classifier model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())));
+  example_queue queue(f);
+  classifier model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())), queue.source());
   time.mark("building the graph");
-  if (f.strategy == "async") return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, time);
-  if (f.strategy == "sync") return train_replica(f, plan, model, here, parameter_server<synchronous>{}, all, time);
+  if (f.strategy == "async")
+    return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, queue, time);
+  if (f.strategy == "sync")
+    return train_replica(f, plan, model, here, parameter_server<synchronous>{}, all, queue, time);
 #if defined(WEFT_HAS_MPI)
-  if (f.strategy == "mpi") return train_replica(f, plan, model, here, mpi_collective{}, all, time);
+  if (f.strategy == "mpi") return train_replica(f, plan, model, here, mpi_collective{}, all, queue, time);
 #endif
-  train_replica(f, plan, model, here, collective{}, all, time);
+  train_replica(f, plan, model, here, collective{}, all, queue, time);
 }
 
 }  // namespace

@@ -3,26 +3,39 @@
 using namespace weft;
 
 template <class Place>
-classifier::classifier(const flags& f, std::int64_t steps, const Place& place)
+classifier::classifier(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input)
     : g(static_cast<std::uint64_t>(f.seed)),
       images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
       labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-      logits(two_layers(f.hidden_units, place)),
-      loss(mean(softmax_cross_entropy(logits, labels))),
-      accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-      train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
-
-template <class Place>
-node<float, dims<dyn<"batch">, 10>> classifier::two_layers(std::int64_t hidden_units, const Place& place) {
-  const device_scope on(g, place);
-  g.set(dyn<"hidden">, hidden_units);
-  auto w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-  auto b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
-  auto w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-  auto b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-  auto hidden = sigmoid(matmul(images, w1) + b1);
-  return let(matmul(hidden, w2) + b2);
+      layers_(make_weights(f.hidden_units, place)) {
+  logits = two_layers(images);
+  loss = mean(softmax_cross_entropy(logits, labels));
+  accuracy = mean(cast<float>(argmax<1>(logits) == labels));
+  cost = loss;
+  if (input) {
+    const training_input taken = input(g);
+    cost = mean(softmax_cross_entropy(two_layers(taken.images), taken.labels));
+  }
+  train = minimize(f.optimizer, f.rate(), f.schedule, steps, cost);
 }
 
-template classifier::classifier(const flags&, std::int64_t, const device_spec&);
-template classifier::classifier(const flags&, std::int64_t, const variable_placement&);
+template <class Place>
+classifier::weights classifier::make_weights(std::int64_t hidden_units, const Place& place) {
+  const device_scope on(g, place);
+  g.set(dyn<"hidden">, hidden_units);
+  weights made;
+  made.w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
+  made.b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
+  made.w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
+  made.b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+  return made;
+}
+
+template <class Images>
+auto classifier::two_layers(const Images& from) const {
+  auto hidden = sigmoid(matmul(from, layers_.w1) + layers_.b1);
+  return let(matmul(hidden, layers_.w2) + layers_.b2);
+}
+
+template classifier::classifier(const flags&, std::int64_t, const device_spec&, const training_input::source&);
+template classifier::classifier(const flags&, std::int64_t, const variable_placement&, const training_input::source&);

@@ -11,6 +11,14 @@
 /// A replica_device_setter, or another function that says where a variable lives.
 using variable_placement = std::function<weft::device_spec(const weft::placement_query&)>;
 
+/// A step's images and labels, which it takes from a queue.
+struct training_input {
+  weft::node<float, weft::dims<weft::dyn<"dequeued">, 784>> images;
+  weft::node<std::int32_t, weft::dims<weft::dyn<"dequeued">>> labels;
+
+  using source = std::function<training_input(weft::graph&)>;
+};
+
 /// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
 /// and the flag gives it its value before the variables are made. For GPUs its source alone is nvcc's: it has the
 /// expressions that become kernels.
@@ -20,14 +28,24 @@ struct classifier {
   weft::node<std::int32_t, weft::dims<weft::dyn<"batch">>> labels;
   weft::node<float, weft::dims<weft::dyn<"batch">, 10>> logits;
   weft::node<float> loss, accuracy;
+  weft::node<float> cost;  // the loss of a training step: that of what is fed, or of its own input
   training train;
 
   /// `place` says where variables live: a device_spec of this process, or a variable_placement on the parameter
-  /// servers. `steps`: of the whole run.
+  /// servers. `steps`: of the whole run. `input`: what training steps learn from, where nobody feeds them.
   template <class Place>
-  classifier(const flags& f, std::int64_t steps, const Place& place);
+  classifier(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input = {});
 
  private:
+  struct weights {
+    weft::variable_node<float, weft::dims<784, weft::dyn<"hidden">>> w1;
+    weft::variable_node<float, weft::dims<weft::dyn<"hidden">>> b1;
+    weft::variable_node<float, weft::dims<weft::dyn<"hidden">, 10>> w2;
+    weft::variable_node<float, weft::dims<10>> b2;
+  } layers_;
+
   template <class Place>
-  weft::node<float, weft::dims<weft::dyn<"batch">, 10>> two_layers(std::int64_t hidden_units, const Place& place);
+  weights make_weights(std::int64_t hidden_units, const Place& place);
+  template <class Images>
+  auto two_layers(const Images& from) const;
 };

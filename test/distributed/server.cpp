@@ -765,3 +765,17 @@ BOOST_AUTO_TEST_CASE(the_task_that_failed_is_named_not_the_one_that_told) {
   BOOST_TEST(members.diagnose(1, 11, "sum", "has gone", true).sentence() ==
              "/job:worker/task:1 has fallen silent; then /job:worker/task:0 has left the cluster");
 }
+
+// Dozens of tasks on one host would spend all of it on signs of life.
+BOOST_AUTO_TEST_CASE(signs_of_life_become_fewer_where_a_host_has_many_tasks) {
+  const auto timeout = [](int tasks, server_options options = {}) {
+    std::string addresses;
+    for (int i = 0; i < tasks; ++i) addresses += (i ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(i + 1);
+    return basic_server<in_process>({{"worker", addresses}}, "worker", 0, options).heartbeat_timeout();
+  };
+  BOOST_TEST((timeout(8) == 1750ms));
+  BOOST_TEST((timeout(200) == 7 * 4000ms));
+  server_options asked;
+  asked.heartbeat_interval = 100ms;
+  BOOST_TEST((timeout(200, asked) == 700ms));
+}

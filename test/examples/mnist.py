@@ -112,6 +112,35 @@ with tempfile.TemporaryDirectory() as folder:
         costs[own] = result_of(os.path.join(folder, "result.json"))
     if len({str(cost) for cost in costs.values()}) != 1:
         faults.append(f"--optimizer momentum has not its usual rate: {costs}")
+    # Images by a queue in the graph: the same ones in the same order, so the same cost, on a cluster too.
+    def cost(strategy, way):
+        result = os.path.join(folder, "result.json")
+        flags = [program, *small, "--input", way, "--strategy", strategy]
+        tasks = {"local": [()], "sync": ["ps0", "worker0", "worker1"], "allreduce": ["worker0", "worker1"]}[strategy]
+        if strategy != "local":
+            held = [socket.create_server(("127.0.0.1", 0)) for _ in tasks]
+            addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in held]
+            for s in held:
+                s.close()
+            flags += ["--worker_hosts", ",".join(addresses[-2:])] + (["--ps_hosts", addresses[0]] if strategy == "sync" else [])
+        children = [subprocess.Popen([*flags, *(("--job_name", task[:-1], "--task_index", task[-1]) if task else ()),
+                                      *(("--json", result) if task in ((), "worker0") else ())],
+                                     text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for task in tasks]
+        try:
+            said = [each.communicate(timeout=30)[1] for each in children]
+        except subprocess.TimeoutExpired:
+            said = ["does not end"]
+            for each in children:
+                each.kill()
+        if any(each.returncode for each in children):
+            faults.append(f"--input {way} --strategy {strategy}: {said}")
+            return None
+        return result_of(result)["final_cost"]
+
+    for strategy in ("local", "sync", "allreduce"):
+        costs = [cost(strategy, way) for way in ("feed", "queue")]
+        if costs[0] != costs[1]:
+            faults.append(f"--strategy {strategy}: fed, the cost is {costs[0]}, by a queue {costs[1]}")
     refused(["the test accuracy is", "below 0.99"], *small, "--learning_rate", "1e-9", "--least_accuracy", "0.99")
 
 # ---- Ctrl-C on a terminal ----

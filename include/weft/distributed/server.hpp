@@ -41,8 +41,10 @@ namespace weft {
 inline constexpr const char* distributed_version = "0.2";
 
 struct server_options {
-  std::chrono::milliseconds heartbeat_interval{250};  // between signs of life, to every peer
-  std::chrono::milliseconds heartbeat_timeout{1750};  // a peer silent for so long is lost
+  std::optional<std::chrono::milliseconds> heartbeat_interval;  // between signs of life, to every peer; nothing: 250
+                                                                // ms, more where a host has dozens of tasks
+  std::optional<std::chrono::milliseconds>
+      heartbeat_timeout;                              // a peer silent for so long is lost; nothing: 7 intervals
   std::chrono::milliseconds handshake_timeout{5000};  // a connection must say who it is within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
@@ -50,7 +52,7 @@ struct server_options {
   std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
   bool shared_memory = true;           // tasks of one host and user pass values through memory that both map
   bool checksum = true;                // CRC32C over values that travel, too; headers always have one
-  bool authenticate = false;           // tags on the frames between tasks of one host, too; those between hosts have them
+  bool authenticate = false;  // tags on the frames between tasks of one host, too; those between hosts have them
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
@@ -66,7 +68,7 @@ struct server_options {
 };
 
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with every other
-/// task (the task of higher rank dials), and notices at once when a peer's process ends and within `heartbeat_timeout`
+/// task (the task of higher rank dials), and notices at once when a peer's process ends and within heartbeat_timeout()
 /// when it falls silent; what it sees it tells the others. Strategies open further connections through it, and do their
 /// own input and output on their own threads.
 ///
@@ -92,8 +94,8 @@ class basic_server {
   /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and begins to look for the other tasks.
   /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
   /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
-  /// that others could read, what tls_credentials does for certificates in the environment, already_exists for an address that is in use, invalid_argument for port 0 where others must know the
-  /// port.
+  /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others must
+  /// know the port; and what tls_credentials::from_environment() throws.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
@@ -103,6 +105,8 @@ class basic_server {
         incarnation_(random_incarnation(network_)),
         rank_(cluster_.rank(self_)),
         members_(cluster_, rank_),
+        heartbeat_interval_(options_.heartbeat_interval.value_or(usual_heartbeat(cluster_))),
+        heartbeat_timeout_(options_.heartbeat_timeout.value_or(7 * heartbeat_interval_)),
         max_strangers_(std::min(options_.max_strangers, few_of_the_descriptors())),
         doorbell_(network_),
         service_bell_(network_) {
@@ -207,6 +211,7 @@ class basic_server {
   membership& members() { return members_; }
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
+  std::chrono::milliseconds heartbeat_timeout() const { return heartbeat_timeout_; }
   /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.
@@ -415,6 +420,15 @@ class basic_server {
     return cluster_secret("tasks that have certificates");
   }
 
+  /// A sign of life, sent and heard, takes some 10 us: those of a host's tasks may take a tenth of a core. The same for
+  /// all tasks of a cluster.
+  static std::chrono::milliseconds usual_heartbeat(const cluster_spec& cluster) {
+    std::size_t together = 1;
+    for (const task_id& task : cluster.tasks()) together = std::max(together, cluster.tasks_on_host_of(task));
+    const std::chrono::microseconds all(static_cast<std::int64_t>(10 * together * cluster.tasks().size()));
+    return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
+  }
+
   static std::uint64_t random_incarnation(T& network) {
     std::array<std::byte, 8> bytes;
     fill_random(network, bytes);
@@ -463,7 +477,7 @@ class basic_server {
 
   /// Whether frames to and from this task have tags.
   bool authenticates(std::size_t rank) const {
-    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
+    if constexpr (requires(typename T::stream & stream) { stream.authentication(); })
       return !options_.tls && (options_.authenticate || !is_on_this_host(rank));
     else
       return false;
@@ -536,13 +550,13 @@ class basic_server {
     const moment now = Clock::now();
     // If this thread itself was held up (the process was stopped, the machine asleep), the silence was ours.
     held_up_ = std::max(now - due_, Clock::duration::zero());
-    if (held_up_ > options_.heartbeat_timeout / 2)
+    if (held_up_ > heartbeat_timeout_ / 2)
       for (control_link& link : links_) link.last_heard += held_up_;
     // Those who are known come before those who are not.
     for (control_link& link : links_) listen_to(link, now);
     if (now >= next_beat_) {
       for (control_link& link : links_) send_heartbeat(link);
-      next_beat_ = now + options_.heartbeat_interval;
+      next_beat_ = now + heartbeat_interval_;
     }
     links_.remove_if([](const control_link& link) { return link.closed; });
     dial_peers(now);
@@ -858,7 +872,7 @@ class basic_server {
                                  ? "has closed its connection without a goodbye: the process ended or was killed"
                                  : str_cat({"broke the protocol: ", problem.what()}));
     }
-    if (now - link.last_heard > options_.heartbeat_timeout)
+    if (now - link.last_heard > heartbeat_timeout_)
       mark_lost(link, str_cat({"has given no sign of life for ", milliseconds(now - link.last_heard),
                                ": it is stopped, overloaded or cut off"}));
   }
@@ -949,7 +963,7 @@ class basic_server {
     tell_why(link, why);
     if (!link.met) return;  // it has not come yet, and may try again
     link.stream.close();
-    if (held_up_ > options_.heartbeat_timeout)
+    if (held_up_ > heartbeat_timeout_)
       append(why, {" (", name(), " itself was held up for ", milliseconds(held_up_), ")"});
     const std::string sentence = members_.set_lost(link.rank, why);
     tell_others(link.rank);
@@ -1027,6 +1041,7 @@ class basic_server {
   std::uint64_t incarnation_;
   std::size_t rank_;
   membership members_;
+  std::chrono::milliseconds heartbeat_interval_, heartbeat_timeout_;
   std::size_t max_strangers_;
   wait_policy waiting_;
   typename T::listener listener_;
