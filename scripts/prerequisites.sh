@@ -57,6 +57,8 @@ need_build_tools() {
   need libboost-dev "Boost.Asio, the network transport" header boost/asio.hpp
   need libdnnl-dev "oneDNN, matrix products" header oneapi/dnnl/dnnl.hpp
   need zlib1g-dev "reads compressed data files" header zlib.h
+  need libjpeg-dev "reads and writes JPEG files" header jpeglib.h
+  need libpng-dev "reads PNG files" header png.h
 }
 
 need_examples() {

@@ -18,7 +18,7 @@ namespace weft::data {
 /// shrinks, so that every pixel counts.
 enum class interpolation { bilinear, bicubic };
 
-/// The image at another size (PIL's Image.resize, of which it has the bits; torchvision's resize with antialias;
+/// The image at another size (PIL's Image.resize and torchvision's resize with antialias, to within one level;
 /// tf.image.resize with antialias): [height, width, channels]. Throws invalid_argument where either size has no pixels.
 template <int Height, int Width, Pixels Image>
 auto resize(const Image& from, interpolation by = interpolation::bilinear);
@@ -149,7 +149,8 @@ WEFT_INLINE void add_rows(const std::uint8_t* from, std::size_t stride, const re
   }
 }
 
-/// First along the rows, then along the columns, rounded between them: a different order would round differently.
+/// First along the rows, then along the columns, rounded to bytes between them: Pillow's bits, where it takes this
+/// order too; it takes the other one where an image gets lower and hardly narrower.
 inline void resize_part(const image_part& from, std::uint8_t* to, std::size_t height, std::size_t width,
                         interpolation by) {
   if (from.height == 0 || from.width == 0 || height == 0 || width == 0)
