@@ -1,5 +1,5 @@
-// Readers and batches: bench_data csv|tfrecord|shuffle. The files are made in a temporary folder and lie in the
-// system's cache when they are read; figures are the best of some turns, as the peers'.
+// Readers and batches: bench_data csv|tfrecord|shuffle|jpeg|prefetch. The files are made in a temporary folder and lie
+// in the system's cache when they are read; figures are the best of some turns, as the peers'.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,10 +11,13 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <weft/data/augment.hpp>
 #include <weft/data/csv.hpp>
+#include <weft/data/image_folder.hpp>
 #include <weft/data/records.hpp>
 #include <weft/tensor/random.hpp>
 
+#include "networks.hpp"
 #include "timing.hpp"
 
 using namespace weft;
@@ -131,6 +134,93 @@ void shuffle() {
                 images, batch, each);
 }
 
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::FILE* const out = std::fopen(path.c_str(), "wb");
+  if (!out || std::fwrite(bytes.data(), 1, bytes.size(), out) != bytes.size() || std::fclose(out) != 0) std::exit(1);
+}
+
+/// 300 JPEG files of 500 x 375, coarse noise enlarged: decoded, a random part resized to 224 x 224, flipped,
+/// normalised.
+void jpeg(int threads) {
+  const folder here;
+  std::filesystem::create_directory(here.path / "noise");
+  constexpr std::size_t images = 300;
+  const random_stream random(1, 0);
+  for (std::size_t i = 0, n = 0; i < images; ++i) {
+    data::image<3> small(shape(24, 32, 3));
+    for (std::size_t k = 0; k < small.elements(); ++k)
+      small.data()[k] = static_cast<std::uint8_t>(256 * random.uniform(n++));
+    write_file(here.path / "noise" / (std::to_string(i) + ".jpg"),
+               data::encode_jpeg(data::resize(small, 375, 500, data::interpolation::bicubic), 90));
+  }
+  const data::image_folder all(here.path.string());
+  const auto augmented = all.images().map(
+      [](const data::position& at, const data::image<3>& x, std::int32_t label) {
+        data::element_random random(1, at);
+        const auto part = data::random_flip_left_right(data::random_resized_crop<224, 224>(x, random), random);
+        return std::pair(data::normalize(part, data::imagenet_mean, data::imagenet_std), label);
+      },
+      threads);
+  const double seconds = best([&] {
+    std::size_t count = 0;
+    for (const auto& [x, label] : augmented) count += x.elements() == 3 * 224 * 224;
+    if (count != images) std::exit(1);
+  });
+  std::printf("{\"peer\": \"weft\", \"what\": \"jpeg\", \"threads\": %d, \"items_per_s\": %.1f}\n", threads,
+              images / seconds);
+}
+
+/// A step of LeNet on one thread, fed from a folder of 28 x 28 JPEG files that another thread decodes, shuffles and
+/// puts into batches ahead; and fed one and the same batch.
+void prefetch() {
+  const folder here;
+  std::filesystem::create_directory(here.path / "noise");
+  constexpr std::size_t images = 2048, batch = 64;
+  const random_stream random(1, 0);
+  for (std::size_t i = 0, n = 0; i < images; ++i) {
+    data::image<1> x(shape(28, 28, 1));
+    for (std::size_t k = 0; k < x.elements(); ++k) x.data()[k] = static_cast<std::uint8_t>(256 * random.uniform(n++));
+    write_file(here.path / "noise" / (std::to_string(i) + ".jpg"), data::encode_jpeg(x));
+  }
+  const data::image_folder all(here.path.string());
+  const auto batches = all.images<1>()
+                           .shuffled(1)
+                           .map([](const data::position& at, const data::image<1>& x, std::int32_t label) {
+                             data::element_random random(1, at);
+                             const auto part = data::random_crop<28, 28>(x, random, 2);
+                             return std::pair(data::normalize(part, {0.5f}, {0.25f}), label);
+                           })
+                           .batches(batch)
+                           .prefetch(4);
+  graph g;
+  auto pixels = placeholder<float, bench::lenet_images>(g, "images");
+  auto labels = placeholder<std::int32_t, bench::label_dims>(g, "labels");
+  const bench::network n = bench::lenet(g, pixels, labels);
+  session s{g, {.threads = 1}};
+  auto step = s.prepare(fetch(n.loss, n.train), feed(pixels, labels));
+  const auto x = bench::random_images<bench::lenet_images>(shape(batch, 28, 28, 1));
+  const auto y = bench::some_labels(batch);
+  std::vector<double> fed, synthetic;
+  for (std::uint64_t epoch = 0; epoch < 10; ++epoch) {
+    for (std::size_t i = 0; i < images / batch; ++i) {
+      const auto start = bench::steady::now();
+      step(x, y);
+      synthetic.push_back(bench::seconds_since(start));
+    }
+    const auto epochs = batches.epoch(epoch);
+    auto at = epochs.begin();
+    for (bool more = true; more;) {
+      const auto start = bench::steady::now();
+      step(std::get<0>(*at), std::get<1>(*at));
+      more = at.advance(deadline::never());
+      fed.push_back(bench::seconds_since(start));
+    }
+  }
+  for (const auto& [peer, each] : {std::pair("weft", &fed), std::pair("synthetic data", &synthetic)})
+    std::printf("{\"peer\": \"%s\", \"what\": \"prefetch\", \"batch\": %zu, \"ms_median\": %.3f, \"ms_min\": %.3f}\n",
+                peer, batch, 1e3 * bench::summarise(*each).median, 1e3 * bench::summarise(*each).least);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -139,5 +229,10 @@ int main(int argc, char** argv) {
   if (left.take("csv") || everything) csv();
   if (left.take("tfrecord") || everything) tfrecord();
   if (left.take("shuffle") || everything) shuffle();
-  left.finish("bench_data [csv] [tfrecord] [shuffle]");
+  const int threads = left.take("--threads", 0);
+  if (left.take("jpeg") || everything)
+    for (const int each : {1, 2})
+      if (threads == 0 || threads == each) jpeg(each);
+  if (left.take("prefetch") || everything) prefetch();
+  left.finish("bench_data [csv] [tfrecord] [shuffle] [jpeg [--threads 1|2]] [prefetch]");
 }

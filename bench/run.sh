@@ -164,13 +164,19 @@ suite_trust() {
   weft ${quick:+--rounds 3}
 }
 
-# Readers, from files in the system's cache, and shuffled batches from memory.
+# Readers, from files in the system's cache, shuffled batches from memory, and images.
 suite_data() {
+  local threads
   weft csv
   peer tensorboard input_peers.py csv
   weft tfrecord
   peer tf input_peers.py tfrecord
   weft shuffle
+  for threads in 1 2; do
+    weft jpeg --threads "$threads"
+    peer torch input_peers.py jpeg --threads "$threads"
+  done
+  weft prefetch
 }
 
 suite_planner() { weft ${quick:+--seconds 0.2}; }

@@ -14,12 +14,13 @@ import sys
 
 # A row is judged by the first of these figures that it has; larger is better for those marked.
 FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False), "ms_median": ("ms", False),
-           "steps_per_s": ("steps/s", True), "seconds": ("s", False)}
+           "steps_per_s": ("steps/s", True), "seconds": ("s", False),
+           "items_per_s": ("items/s", True)}
 # And by these beside it, on lines of their own.
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # What else is measured, not what is asked for.
-FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "items_per_s", "test_accuracy", "final_cost", "note",
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "test_accuracy", "final_cost", "note",
            "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms"}
 
 
@@ -74,6 +75,8 @@ WANTED = [
     Wanted("data", lambda asked: asked["what"] == "csv", times=1.5, peer="pandas"),
     Wanted("data", lambda asked: asked["what"] == "tfrecord", unit="s", most=1),
     Wanted("data", lambda asked: asked["what"] == "shuffle", times=0.95, peer="plain loop"),
+    Wanted("data", lambda asked: asked["what"] == "jpeg", times=1, peer="torchvision"),
+    Wanted("data", lambda asked: asked["what"] == "prefetch", times=0.97, peer="synthetic data"),
     Wanted("queues", lambda asked: asked["queue"] == "scalar, one thread", unit="ns", most=200),
     Wanted("planner", planned(lanes=1), unit="ms", most=150),
     Wanted("planner", planned(lanes=2), unit="ms", most=300),

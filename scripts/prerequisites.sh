@@ -58,6 +58,8 @@ need_build_tools() {
   need libdnnl-dev "oneDNN, matrix products" header oneapi/dnnl/dnnl.hpp
   need libssl-dev "OpenSSL, for clusters of several hosts" header openssl/ssl.h
   need zlib1g-dev "reads compressed data files" header zlib.h
+  need libjpeg-dev "reads and writes JPEG files" header jpeglib.h
+  need libpng-dev "reads PNG files" header png.h
 }
 
 need_examples() {

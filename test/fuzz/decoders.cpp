@@ -20,6 +20,7 @@
 #include <weft/checkpoint/npz.hpp>
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
 #include <weft/data/csv.hpp>
+#include <weft/data/decode_image.hpp>
 #include <weft/data/example.hpp>
 #include <weft/data/idx.hpp>
 #include <weft/data/protobuf.hpp>
@@ -1223,6 +1224,86 @@ void csv(input in) {
     MUST(words == text && five == 5);
 }
 
+std::string_view text_of(const_bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+/// Grey or colour, it is an image or it is not; an image is written as PNG and comes back.
+void decoded(std::string_view file, const data::decode_options& how) {
+  data::image<1> grey(shape(0, 0, 1));
+  data::image<3> colour(shape(0, 0, 3));
+  const error_code one = code_of([&] { grey = data::decode_image<1>(file, how); });
+  const error_code three = code_of([&] { colour = data::decode_image<3>(file, how); });
+  MUST(one == three && is_one_of(one, {ok, error_code::data_loss, error_code::invalid_argument,
+                                       error_code::resource_exhausted, error_code::unimplemented}));
+  if (one != ok) return;
+  MUST(grey.elements() > 0 && grey.elements() <= how.max_pixels && colour.elements() == 3 * grey.elements());
+  const auto same = [](const auto& a, const auto& b) {
+    return a.extents() == b.extents() && std::memcmp(a.data(), b.data(), a.elements()) == 0;
+  };
+  MUST(same(grey, data::decode_png<1>(data::encode_png(grey))));
+  MUST(same(colour, data::decode_png<3>(data::encode_png(colour))));
+}
+
+/// A JPEG file of which some bytes have changed, or any bytes behind a signature.
+void jpeg(input in) {
+  const unsigned how = in.byte();
+  data::decode_options options{.max_pixels = 1u << 14};
+  if (how & 1u) options.min_height = options.min_width = 1 + how / 16;
+  byte_list file;
+  if (how & 2u) {
+    std::vector<std::uint8_t> pixels(3 * 40 * 24);
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * i / 7 * how);
+    const std::string truth = data::encode_jpeg(pixels.data(), 40, how & 4u ? 72 : 24, how & 4u ? 1 : 3, 1 + how / 3);
+    const const_bytes bytes = std::as_bytes(std::span(truth));
+    if (how & 8u) {  // nothing has changed, but the end is gone
+      const std::size_t size = in.number() % (truth.size() + 1);
+      const error_code cut = code_of([&] { data::decode_image(std::string_view(truth).substr(0, size), options); });
+      return MUST((cut == ok) == (size == truth.size()));
+    }
+    file = changed(in, byte_list(bytes.begin(), bytes.end()));
+  } else {
+    for (const int c : {0xff, 0xd8, 0xff}) file.push_back(static_cast<std::byte>(c));
+    const const_bytes all = in.all();
+    file.insert(file.end(), all.begin(), all.end());
+  }
+  decoded(text_of(file), options);
+}
+
+/// Chunks whose checksums are right; pixels of any kind, packed from the fuzzer's bytes.
+void png(input in) {
+  std::string file = "\x89PNG\r\n\x1a\n", header;
+  const auto number = [](std::string& to, std::uint32_t x) {
+    for (unsigned i = 0; i < 4; ++i) to += static_cast<char>(x >> (24 - 8 * i));
+  };
+  const auto chunk = [&](std::string kind, std::string_view content) {
+    number(file, static_cast<std::uint32_t>(content.size()));
+    kind += content;
+    file += kind;
+    number(file, crc32(std::as_bytes(std::span(kind))));
+  };
+  const unsigned how = in.byte();
+  number(header, how & 1u ? static_cast<std::uint32_t>(in.number()) : in.byte());
+  number(header, in.byte());
+  header += static_cast<char>(how & 2u ? 1u << in.byte() % 5 : in.byte());
+  header += static_cast<char>(how & 4u ? in.byte() % 7 : in.byte());
+  header += std::string(2, '\0') + static_cast<char>(in.byte() % 3);
+  chunk("IHDR", header);
+  for (unsigned more = how / 32; more > 0; --more) {
+    static constexpr const char* kinds[] = {"PLTE", "tRNS", "gAMA", "iCCP", "zTXt", "bKGD", "pHYs", "abcd"};
+    const char* const kind = kinds[in.byte() % std::size(kinds)];
+    chunk(kind, text_of(in.take(in.byte() % 64)));
+  }
+  if (how & 8u) {
+    std::string rows(text_of(in.all()));
+    rows.resize(rows.size() + (how & 16u ? 1u << 14 : 0));
+    chunk("IDAT", data::detail::compressed(rows));
+    chunk("IEND", {});
+  } else {
+    chunk("IDAT", text_of(in.take(in.byte())));
+    file += text_of(in.all());
+  }
+  decoded(file, {.max_pixels = 1u << 14});
+}
+
 void example(input in) {
   const unsigned how = in.byte();
   std::string record;
@@ -1320,6 +1401,8 @@ constexpr target targets[] = {
     {"snappy", snappy},
     {"records", records},
     {"csv", csv},
+    {"jpeg", jpeg},
+    {"png", png},
     {"example", example},
     {"events", events},
     {"secret", secret},

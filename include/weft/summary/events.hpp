@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include <weft/data/png_writer.hpp>
+#include <weft/data/protobuf_writer.hpp>
 #include <weft/error.hpp>
 #include <weft/summary/histogram.hpp>
-#include <weft/summary/png.hpp>
-#include <weft/data/protobuf_writer.hpp>
 #include <weft/tensor/read_elements.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -112,7 +112,7 @@ inline data::protobuf_writer image_message(const summary_elements& x, std::size_
   m.add_integer(1, static_cast<std::int64_t>(height));
   m.add_integer(2, static_cast<std::int64_t>(width));
   m.add_integer(3, static_cast<std::int64_t>(channels));
-  m.add_text(4, png(bytes.data(), height, width, channels));
+  m.add_text(4, data::encode_png(bytes.data(), height, width, channels));
   return m;
 }
 

@@ -13,11 +13,11 @@
   #include <zlib.h>
 #endif
 
-namespace weft {
+namespace weft::data {
 
-/// An image in PNG (W3C, Portable Network Graphics, 2nd edition): height x width pixels of 1 (grey), 3 (RGB) or 4 (RGBA)
-/// bytes, row after row from the top. Without zlib its data are stored and not compressed.
-inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels);
+/// A PNG file (W3C, Portable Network Graphics, 2nd edition; tf.io.encode_png) of height x width pixels of 1 (grey),
+/// 3 (RGB) or 4 (RGBA) bytes, row after row from the top. Without zlib its data are stored and not compressed.
+inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels);
 
 namespace detail {
 
@@ -40,7 +40,7 @@ inline std::string compressed(const std::string& bytes) {
   std::string packed(size, '\0');
   if (::compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
                   static_cast<uLong>(bytes.size()), 6) != Z_OK)
-    throw error(error_code::resource_exhausted, "png", "zlib has no memory to compress an image");
+    throw error(error_code::resource_exhausted, "encode_png", "zlib has no memory to compress an image");
   packed.resize(size);
   return packed;
 #else
@@ -68,12 +68,12 @@ inline std::string compressed(const std::string& bytes) {
 
 }  // namespace detail
 
-inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels) {
+inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels) {
   const std::size_t row = width * channels;
   constexpr std::size_t most = (std::size_t{1} << 31) - 1;
   const bool fits = height > 0 && width > 0 && height <= most / (row + 1);
   if (!fits || (channels != 1 && channels != 3 && channels != 4))
-    throw error(error_code::invalid_argument, "png",
+    throw error(error_code::invalid_argument, "encode_png",
                 {"an image has at least one pixel of 1, 3 or 4 channels, and less than 2 GiB, but is ", height, " x ",
                  width, " x ", channels});
   std::string header;
@@ -95,4 +95,4 @@ inline std::string png(const std::uint8_t* pixels, std::size_t height, std::size
   return image;
 }
 
-}  // namespace weft
+}  // namespace weft::data

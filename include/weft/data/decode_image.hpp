@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <weft/data/file_reader.hpp>
+#include <weft/data/image.hpp>
+#include <weft/data/jpeg.hpp>
+#include <weft/data/png.hpp>
+#include <weft/error.hpp>
+
+namespace weft::data {
+
+/// Decodes a JPEG or PNG file, whichever its first bytes say (tf.io.decode_image). Throws as decode_jpeg and decode_png
+/// do.
+template <int Channels = 3>
+image<Channels> decode_image(std::string_view file, const decode_options& how = {}) {
+  if (detail::is_jpeg(file)) return decode_jpeg<Channels>(file, how);
+  if (detail::is_png(file)) return decode_png<Channels>(file, how);
+  throw error(error_code::invalid_argument, "decode_image",
+              {how.name, file.empty() ? " is empty" : " is neither a JPEG file nor a PNG file"});
+}
+
+/// The image in a file. Throws as file_reader and decode_image do; errors name the file.
+template <int Channels = 3>
+image<Channels> read_image(const std::string& path, decode_options how = {}) {
+  file_reader file(path);
+  std::string bytes(static_cast<std::size_t>(file.bytes()), '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  how.name = path;
+  return decode_image<Channels>(bytes, how);
+}
+
+}  // namespace weft::data
