@@ -60,8 +60,9 @@ class replicated_session {
   /// steps; compared as they are.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
   /// graphs or settings differ, unavailable that names the task that is gone.
-  replicated_session(const graph& g, basic_server<T, Clock>& here, Strategy = {}, session_options options = {},
-                     deadline_type until = std::chrono::seconds(60), const std::string& settings = {})
+  replicated_session(const graph& g, basic_server<T, Clock>& here, std::type_identity_t<Strategy> = {},
+                     session_options options = {}, deadline_type until = std::chrono::seconds(60),
+                     const std::string& settings = {})
       : here_(here),
         variables_(g, share_of_cores(here, options)),
         exchange_(here, variables_, graph_identity(g.hash(), g.seed(), settings), until) {
