@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/bucket_thread.hpp>
 #include <weft/distributed/gradient_buffers.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/shared_variables.hpp>
@@ -21,28 +22,53 @@ namespace weft::detail {
 /// How a replicated session trains where every worker has all variables: a group forms the mean of all workers'
 /// gradients, and each worker runs the graph's own updates on it. A gradient that is rows is summed as a whole, and
 /// beside it one number for each row, which says whether somebody has a gradient of it. `Group` is a basic_all_reduce,
-/// or has its rank(), size(), shared_block(), sum() and mean().
+/// or has its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory()
+/// too, and its functions may be called by one thread after the other.
 template <class Group, transport T, typename Clock>
-class all_reduce_exchange {
+class all_reduce_exchange : private fetch_watcher {
  public:
   using deadline_type = basic_deadline<Clock>;
 
   /// Meets the other workers.
-  all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables, const graph_identity& identity,
-                      deadline_type until)
+  template <class Strategy>
+  all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
+                      const graph_identity& identity, deadline_type until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
     for (std::size_t i = 0; i < variables.trained(); ++i) variables.check_hyperparameters(i);
-    lay_out_gradients();
     here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
     all_reduce_options options;
     options.job = here.job();
     group_.emplace(here, identity, options, until);
     examples_.assign(group_->size(), 0);
+    if constexpr (requires { how.bucket_bytes; })
+      if (!group_->shares_memory() && group_->size() > 1) bucket_bytes_ = how.bucket_bytes;
+    lay_out_gradients();
     gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
+    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
   bool is_chief() const { return group_->rank() == 0; }
   gradient_buffers& gradients() { return gradients_; }
+
+  /// Before a step that brings gradients, which are the mean of so many examples. Returns who is to be told of them
+  /// while it runs, or null; `first_part` is the number of the first among what it fetches.
+  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
+    check_whole();
+    if (!thread_ || unit_ == 0) return nullptr;
+    if (thread_->under_way())
+      throw error(error_code::failed_precondition, "step",
+                  "the gradients of the last step are on their way; call exchange() before you compute new ones");
+    weight_ = examples / unit_;
+    first_part_ = first_part;
+    released_ = 0;
+    for (bucket& each : buckets_) each.missing = each.variables;
+    thread_->begin();
+    return this;
+  }
+  /// The step has thrown.
+  void abandon_step() {
+    if (thread_ && thread_->under_way() && !thread_->cancel()) torn_ = true;
+  }
 
   /// A step has brought its gradients.
   void take_gradients() {
@@ -56,7 +82,10 @@ class all_reduce_exchange {
   /// Forms the means and makes the update. `examples`: of how many the gradients are the mean; 0 where they are none.
   /// `repeated`: the last update has run out of time, and this call goes on with it.
   void update(deadline_type until, std::uint32_t examples, bool repeated) {
-    if (stage_ == stage::begun) {
+    check_whole();
+    if (thread_ && thread_->under_way()) {
+      thread_->finish(until);
+    } else {
       if (unit_ == 0) {  // what counts 1, for all: the first batch of the first worker that has one
         if (!repeated) examples_[group_->rank()] = examples;
         group_->sum(std::span<double>(examples_), until);
@@ -64,20 +93,15 @@ class all_reduce_exchange {
           if (unit_ == 0) unit_ = each;
         if (unit_ == 0) unit_ = 1;
       }
-      stage_ = stage::floats;
+      weight_ = examples / unit_;
+      for (; next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
     }
-    const double weight = examples / unit_;
-    if (stage_ == stage::floats) {
-      average<float>(until, weight);
-      stage_ = stage::doubles;
-    }
-    average<double>(until, weight);
-    stage_ = stage::begun;
+    next_bucket_ = 0;
     if (took_part_ == 0) return;
     apply();
     variables_.global_step = ++next_step_;
   }
-  void abandon_update() { stage_ = stage::begun; }
+  void abandon_update() { next_bucket_ = 0; }
 
   /// Every worker has the values of the last step.
   void refresh(deadline_type) {}
@@ -88,7 +112,7 @@ class all_reduce_exchange {
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     const auto time_for_each = until.remaining();
     took_part_ = 1;
-    if (unfinished) update(time_for_each, *unfinished);
+    if (unfinished || (thread_ && thread_->under_way())) update(time_for_each, unfinished.value_or(1));
     while (took_part_ > 0) {
       for (const bool is_double : {false, true})
         if (const mutable_bytes block = gradients_.block(is_double); !block.empty())
@@ -142,32 +166,88 @@ class all_reduce_exchange {
   }
 
  private:
+  /// Gradients that travel together: a part of a block.
+  struct bucket {
+    bool is_double;
+    std::size_t begin, bytes;
+    std::size_t variables, missing;  // how many; and of how many a step has not brought the gradient
+  };
+
   void lay_out_gradients() {
-    touched_.resize(variables_.trained());
+    std::size_t bytes[2] = {0, 0};
+    std::vector<std::size_t> order;
     for (std::size_t i = 0; i < variables_.first_frozen(); ++i) {
-      const shared_variable& v = variables_[i];
-      gradients_.take_room(i);
-      if (i >= variables_.trained()) continue;
+      order.push_back(i);
+      bytes[variables_[i].is_double()] += variables_[i].bytes();
+    }
+    in_buckets_ = bucket_bytes_ != 0 && std::max(bytes[0], bytes[1]) > bucket_bytes_;
+    if (in_buckets_) sort_by_time(order);
+    touched_.resize(variables_.trained());
+    for (const bool is_double : {false, true})
+      for (const std::size_t i : order)
+        if (variables_[i].is_double() == is_double) place_gradient(i);
+    for (std::size_t i = 0; i < variables_.trained(); ++i) {
       gradients_.fetch_whole(i);
-      if (!v.has_rows()) continue;
-      touched_[i].offset = gradients_.take_room(v.is_double(), v.rows * size_of(v.type));
-      for (std::size_t k = 1; k < v.lists.size(); k += 2) gradients_.fetch_list(i, k);
+      for (std::size_t k = 1; k < variables_[i].lists.size(); k += 2) gradients_.fetch_list(i, k);
     }
   }
 
-  template <class Element>
-  void average(deadline_type until, double weight) {
-    const std::span<Element> block = gradients_.template block<Element>();
-    if (block.empty()) return;
-    const mean_report made = group_->mean(block, until, reduce_algorithm::automatic, weight);
-    took_part_ = made.weights;
-    if (!made.finite && made.weights != 0 && here_.options().not_finite != nonfinite_gradients::apply)
-      refuse(made, sizeof(Element));
+  /// The order in which reverse mode has recorded gradients, which is about that in which they are computed. What is
+  /// found out behind the step comes last.
+  void sort_by_time(std::vector<std::size_t>& order) const {
+    const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
+  }
+  bool comes_late(std::size_t i) const { return i >= variables_.trained() || variables_[i].has_rows(); }
+
+  void place_gradient(std::size_t i) {
+    const shared_variable& v = variables_[i];
+    const std::size_t begin = gradients_.room_taken(v.is_double());
+    gradients_.take_room(i);
+    if (v.has_rows()) touched_[i].offset = gradients_.take_room(v.is_double(), v.rows * size_of(v.type));
+    if (buckets_.empty() || buckets_.back().is_double != v.is_double() ||
+        (in_buckets_ && buckets_.back().bytes >= bucket_bytes_))
+      buckets_.push_back({v.is_double(), begin, 0, 0, 0});
+    bucket& of = buckets_.back();
+    of.bytes = gradients_.room_taken(v.is_double()) - of.begin;
+    ++of.variables;
+    bucket_of_.resize(variables_.size());
+    bucket_of_[i] = buckets_.size() - 1;
   }
 
-  /// All workers have the same mean, and all throw or none does.
-  void refuse(const mean_report& made, std::size_t element_bytes) const {
-    const std::size_t at = made.element * element_bytes;
+  /// A gradient has come while the step goes on.
+  void ready(std::size_t fetch) override {
+    if (fetch < first_part_) return;
+    const gradient_buffers::part& part = gradients_.parts()[fetch - first_part_];
+    if (!part.whole || comes_late(part.variable)) return;
+    --buckets_[bucket_of_[part.variable]].missing;
+    const std::size_t before = released_;
+    while (released_ < buckets_.size() && buckets_[released_].missing == 0) ++released_;
+    if (released_ > before) thread_->release(released_);
+  }
+
+  void check_whole() const {
+    if (torn_)
+      throw error(error_code::failed_precondition, "exchange",
+                  "a step has failed when some of its gradients had left; make a new session");
+  }
+
+  void average(std::size_t k, deadline_type until) {
+    buckets_[k].is_double ? average<double>(buckets_[k], until) : average<float>(buckets_[k], until);
+  }
+  template <class Element>
+  void average(const bucket& b, deadline_type until) {
+    const std::span<Element> part =
+        gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
+    if (part.empty()) return;
+    const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
+    took_part_ = made.weights;
+    if (!made.finite && made.weights != 0 && here_.options().not_finite != nonfinite_gradients::apply)
+      refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
+  }
+
+  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block.
+  void refuse(std::size_t at, const mean_report& made, std::size_t element_bytes) const {
     const std::size_t i = gradients_.variable_at(element_bytes == sizeof(double), at);
     if (i == variables_.size()) return;
     if (!made.rank)
@@ -268,12 +348,19 @@ class all_reduce_exchange {
   std::int64_t next_step_ = 0;
   std::vector<double> words_;  // on their way from the chief
 
-  // An update that has run out of time is repeated, and goes on where it was.
-  enum class stage : unsigned char { begun, floats, doubles };
-  stage stage_ = stage::begun;
-  std::vector<double> examples_;  // of each worker's first batch
-  double unit_ = 0;               // the batch that counts 1
-  double took_part_ = 0;          // the weights of all workers in the last update
+  std::size_t bucket_bytes_ = 0;  // 0: there is one bucket for each element type
+  bool in_buckets_ = false;
+  std::vector<bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // of each variable
+  std::size_t next_bucket_ = 0;         // an update that has run out of time is repeated, and goes on here
+  std::vector<double> examples_;        // of each worker's first batch
+  double unit_ = 0;                     // the batch that counts 1
+  double weight_ = 1;                   // of this worker's gradients
+  double took_part_ = 0;                // the weights of all workers in the last update
+
+  std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
+  bool torn_ = false;
+  std::optional<bucket_thread<Clock>> thread_;  // ends before what it uses
 };
 
 template <class Strategy, transport T, typename Clock>

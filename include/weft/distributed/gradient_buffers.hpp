@@ -63,6 +63,7 @@ class gradient_buffers {
   /// The variable whose gradient has this byte of a block; size() of the variables if there is none.
   std::size_t variable_at(bool is_double, std::size_t byte) const;
   std::size_t offset_of(std::size_t variable) const { return offsets_[variable]; }
+  std::size_t room_taken(bool is_double) const { return block_bytes_[is_double]; }
 
   const std::vector<mutable_bytes>& all() const { return gradients_; }
   mutable_bytes& operator[](std::size_t variable) { return gradients_[variable]; }

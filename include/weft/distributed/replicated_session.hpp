@@ -60,12 +60,12 @@ class replicated_session {
   /// steps; compared as they are.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
   /// graphs or settings differ, unavailable that names the task that is gone.
-  replicated_session(const graph& g, basic_server<T, Clock>& here, std::type_identity_t<Strategy> = {},
+  replicated_session(const graph& g, basic_server<T, Clock>& here, std::type_identity_t<Strategy> how = {},
                      session_options options = {}, deadline_type until = std::chrono::seconds(60),
                      const std::string& settings = {})
       : here_(here),
         variables_(g, share_of_cores(here, options)),
-        exchange_(here, variables_, graph_identity(g.hash(), g.seed(), settings), until) {
+        exchange_(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until) {
     local().set_random_stream(here.index());
   }
 
@@ -284,12 +284,8 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
           "gradients");
     if constexpr (correct<mistake>) {
       const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
-      constexpr std::size_t own = detail::step_results<F...>::values;
-      local_.run(fed, [&](std::size_t fetch, const shape& extents) -> void* {
-        return fetch < own ? results_.place(fetch, extents) : owner_.exchange_.gradients().place(fetch - own, extents);
-      });
-      if (trains_) owner_.exchange_.take_gradients();
       examples_ = detail::examples_of<P...>(fed);
+      run(fed);
     }
     return results_.get();
   }
@@ -303,6 +299,22 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   std::string explain() const { return local_.explain(); }
 
  private:
+  void run(const plan::fed_value* fed) {
+    constexpr std::size_t own = detail::step_results<F...>::values;
+    auto& exchange = owner_.exchange_;
+    detail::fetch_watcher* const watcher = trains_ ? exchange.begin_step(examples_, own) : nullptr;
+    const auto place = [&](std::size_t fetch, const shape& extents) {
+      return fetch < own ? results_.place(fetch, extents) : exchange.gradients().place(fetch - own, extents);
+    };
+    try {
+      local_.run(fed, place, watcher);
+      if (trains_) exchange.take_gradients();
+    } catch (...) {
+      if (trains_) exchange.abandon_step();
+      throw;
+    }
+  }
+
   template <std::size_t... Index, class Given>
   auto call(std::index_sequence<Index...>, const Given& given) {
     static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline_type>,

@@ -27,8 +27,9 @@ class server_exchange {
 
   /// Refuses what servers cannot follow, meets the other tasks, in asynchronous training the servers alone, and takes
   /// over the first values.
-  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const graph_identity& identity,
-                  deadline_type until)
+  template <class Strategy>
+  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy&,
+                  const graph_identity& identity, deadline_type until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
     describe_variables();
     find_values();
@@ -45,6 +46,10 @@ class server_exchange {
 
   bool is_chief() const { return here_.is_chief(); }
   gradient_buffers& gradients() { return gradients_; }
+
+  /// Gradients leave when the step has ended.
+  fetch_watcher* begin_step(std::uint32_t, std::size_t) { return nullptr; }
+  void abandon_step() {}
 
   /// A step has brought its gradients.
   void take_gradients() {
