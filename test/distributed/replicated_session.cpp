@@ -830,6 +830,45 @@ BOOST_AUTO_TEST_CASE(buckets_leave_while_a_step_runs) {
     s.finish(20s);  // with the last ones
     test::require_in_task(s.global_step() == 3, "all updates were made");
   }));
+
+  // A step that fails before a gradient has left is repeated; a worker that goes in the middle is named.
+  const auto said = with_sessions(in_buckets, in_process{}, [&](auto& s, const model& m, auto& here) {
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    const auto [x, y] = data_of(0, here.index());
+    step(x, y, 20s);
+    const classes fewer(shape{share - 1});
+    test::require_in_task(
+        contains(test::failure(error_code::invalid_argument, [&, x = x] { step.compute(x, fewer); }), "batch"),
+        "the batch is checked");
+    step(x, y, 20s);
+    if (here.index() == 1) return;
+    step(x, y, 20s);
+  });
+  CHECK_SAYS(said[0], "/job:worker/task:1");
+  BOOST_TEST(said[1] == "");
+}
+
+// The same gradient read by a kernel that fails, when others have left already.
+BOOST_AUTO_TEST_CASE(a_step_that_fails_when_gradients_have_left_ends_the_session) {
+  const auto said = test::run_tasks(0, 2, in_process{}, [&](basic_server<in_process>& here) {
+    graph g(1);
+    const auto x = placeholder<float, dims<4, 8>>(g, "x");
+    const auto index = placeholder<std::int64_t, dims<2>>(g, "index");
+    const auto a = variable<float, dims<8, 16>>(g, "a", init::glorot_uniform{});
+    const auto b = variable<float, dims<16, 16>>(g, "b", init::glorot_uniform{});
+    const auto loss = let(mean(tanh(matmul(tanh(matmul(x, a)), b))));
+    const auto list = compute_gradients(loss, a, b);
+    const auto rows = let(gather(std::get<0>(list).gradient, index));
+    const auto train = apply_gradients(gradient_descent{}, list);
+    replicated_session s(g, here, in_buckets, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(loss, rows, train), feed(x, index));
+    const tensor<float, dims<4, 8>> in(shape{4, 8});
+    step(in, tensor<std::int64_t, dims<2>>{0, 1}, 20s);
+    const tensor<std::int64_t, dims<2>> beyond{0, 8};
+    (void)test::failure(error_code::out_of_range, [&] { step(in, beyond, 20s); });
+    step(in, tensor<std::int64_t, dims<2>>{0, 1}, 20s);
+  });
+  for (const std::string& each : said) CHECK_SAYS(each, "make a new session");
 }
 
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {

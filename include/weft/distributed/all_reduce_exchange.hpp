@@ -111,8 +111,9 @@ class all_reduce_exchange : private fetch_watcher {
   template <class Update, class Last>
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     const auto time_for_each = until.remaining();
-    took_part_ = 1;
-    if (unfinished || (thread_ && thread_->under_way())) update(time_for_each, unfinished.value_or(1));
+    const bool travels = thread_ && thread_->under_way();
+    if (!travels) took_part_ = 1;
+    if (unfinished || travels) update(time_for_each, unfinished.value_or(1));
     while (took_part_ > 0) {
       for (const bool is_double : {false, true})
         if (const mutable_bytes block = gradients_.block(is_double); !block.empty())
