@@ -2,7 +2,8 @@
 // gradients travel is hidden behind the step that computes them. Prints one JSON object for each worker 0: the median
 // step in milliseconds where gradients leave behind the step, and in buckets while it runs; what the step itself and
 // the exchange take; and which share of the exchange is hidden. For a network slower than loopback:
-//   unshare -n sh -c 'ip link set lo up; tc qdisc add dev lo root netem rate 4gbit; bench_overlap'
+//   unshare -n sh -c 'ip link set lo up mtu 9000; tc qdisc add dev lo root handle 1: htb default 1;
+//     tc class add dev lo parent 1: classid 1:1 htb rate 2gbit burst 64k; bench_overlap 2 512'
 // usage: overlap [WORKERS] [EXAMPLES] [BUCKET_BYTES]     without any: 2 256 1048576
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,11 +84,16 @@ int main(int argc, char** argv) {
       index = w;
       break;
     }
-  times behind, within;
+  times behind{}, within{};
   {
-    server here(cluster, "worker", index, {.shared_memory = false});
-    behind = measure(here, examples, 0);
-    within = measure(here, examples, bucket_bytes);
+    server_options options;
+    options.shared_memory = false;
+    server here(cluster, "worker", index, options);
+    for (int round = 0; round < 3; ++round) {
+      const times one = measure(here, examples, 0), other = measure(here, examples, bucket_bytes);
+      if (round == 0 || one.step < behind.step) behind = one;
+      if (round == 0 || other.step < within.step) within = other;
+    }
   }
   if (index != 0) return 0;
   while (::wait(nullptr) > 0) {
