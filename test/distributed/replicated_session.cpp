@@ -59,6 +59,7 @@ struct model {
 
 constexpr std::int64_t share = 8;
 constexpr int steps = 6;
+constexpr collective in_buckets{.bucket_bytes = 64};  // of one variable each; where workers send messages
 
 /// Worker `index`'s examples of a step; with `workers` > 1 in one call, those of all of them.
 std::pair<examples, classes> data_of(int step, int index, int workers = 1) {
@@ -140,6 +141,7 @@ void compare(const Optimizer& optimizer) {
   BOOST_TEST(same_bits(sync[0], sync[1]));
   BOOST_TEST(same_bits(reduced[0], reduced[1]));
   BOOST_TEST(same_bits(sync[0], reduced[0]));
+  BOOST_TEST(same_bits(sync[0], train(in_buckets, optimizer, 0, in_process{})[1]));
   // Half batches are summed in another order than whole ones.
   BOOST_TEST(distance(sync[0], alone) < 2e-6);
   model untrained(optimizer, cpu{0});
@@ -387,6 +389,7 @@ BOOST_AUTO_TEST_CASE(an_update_that_ran_out_of_time_is_repeated_and_counts_once)
   run_out_of_time(parameter_server<synchronous>{}, in_process{});
   run_out_of_time(parameter_server<synchronous>{}, tcp{});
   run_out_of_time(collective{}, in_process{});
+  run_out_of_time(in_buckets, in_process{});
   run_out_of_time(collective{}, tcp{});
 }
 
@@ -524,6 +527,7 @@ BOOST_AUTO_TEST_CASE(averages_and_counters_are_those_of_all_workers) {
   check(train_with_state(parameter_server<synchronous>{}, in_process{}));
   check(train_with_state(parameter_server<synchronous>{}, tcp{}));
   check(train_with_state(collective{}, in_process{}));
+  check(train_with_state(in_buckets, in_process{}));
   check(train_with_state(collective{}, tcp{}));
 
   // In turn or at once: whatever each has added has arrived, and nothing twice. Of v = v / 2 + x that is between what
@@ -777,6 +781,96 @@ BOOST_AUTO_TEST_CASE(averages_of_present_values_follow_what_workers_make_togethe
   check(collective{}, 0);
 }
 
+namespace {
+
+/// A group that counts the means that it forms in another thread than the one that made it.
+template <transport T, typename Clock>
+struct counting_group : basic_all_reduce<T, Clock> {
+  using basic_all_reduce<T, Clock>::basic_all_reduce;
+  static inline std::atomic<int> elsewhere{0};
+  const std::thread::id maker = std::this_thread::get_id();
+
+  template <class Element>
+  mean_report mean(std::span<Element> data, basic_deadline<Clock> until, reduce_algorithm how, double weight) {
+    if (std::this_thread::get_id() != maker) ++elsewhere;
+    return basic_all_reduce<T, Clock>::mean(data, until, how, weight);
+  }
+};
+struct counted {
+  std::size_t bucket_bytes = 0;
+  template <transport T, typename Clock>
+  using group = counting_group<T, Clock>;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(buckets_leave_while_a_step_runs) {
+  const gradient_descent optimizer{.learning_rate = 0.5};
+  std::atomic<int>& elsewhere = counting_group<in_process, std::chrono::steady_clock>::elsewhere;
+  const auto whole = train(counted{}, optimizer, 0, in_process{});
+  BOOST_TEST(elsewhere == 0);
+  const auto buckets = train(counted{.bucket_bytes = 64}, optimizer, 0, in_process{});
+  BOOST_TEST(elsewhere >= 2 * (steps - 1) * 3);  // the first step agrees on what counts 1
+  BOOST_TEST(same_bits(whole[0], buckets[0]));
+  BOOST_TEST(same_bits(whole[0], buckets[1]));
+
+  // Nothing of the next step may take the place of what is under way.
+  all_well(with_sessions(in_buckets, in_process{}, [&](auto& s, const model& m, auto& here) {
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    for (int i = 0; i < 3; ++i) {
+      const auto [x, y] = data_of(i, here.index());
+      step.compute(x, y);
+      if (i > 0)
+        test::require_in_task(
+            contains(test::failure(error_code::failed_precondition, [&, x = x, y = y] { step.compute(x, y); }),
+                     "call exchange() before"),
+            "a step waits until the gradients of the last one have arrived");
+      if (i < 2) step.exchange(20s);
+    }
+    s.finish(20s);  // with the last ones
+    test::require_in_task(s.global_step() == 3, "all updates were made");
+  }));
+
+  // A step that fails before a gradient has left is repeated; a worker that goes in the middle is named.
+  const auto said = with_sessions(in_buckets, in_process{}, [&](auto& s, const model& m, auto& here) {
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    const auto [x, y] = data_of(0, here.index());
+    step(x, y, 20s);
+    const classes fewer(shape{share - 1});
+    test::require_in_task(
+        contains(test::failure(error_code::invalid_argument, [&, x = x] { step.compute(x, fewer); }), "batch"),
+        "the batch is checked");
+    step(x, y, 20s);
+    if (here.index() == 1) return;
+    step(x, y, 20s);
+  });
+  CHECK_SAYS(said[0], "/job:worker/task:1");
+  BOOST_TEST(said[1] == "");
+}
+
+// The same gradient read by a kernel that fails, when others have left already.
+BOOST_AUTO_TEST_CASE(a_step_that_fails_when_gradients_have_left_ends_the_session) {
+  const auto said = test::run_tasks(0, 2, in_process{}, [&](basic_server<in_process>& here) {
+    graph g(1);
+    const auto x = placeholder<float, dims<4, 8>>(g, "x");
+    const auto index = placeholder<std::int64_t, dims<2>>(g, "index");
+    const auto a = variable<float, dims<8, 16>>(g, "a", init::glorot_uniform{});
+    const auto b = variable<float, dims<16, 16>>(g, "b", init::glorot_uniform{});
+    const auto loss = let(mean(tanh(matmul(tanh(matmul(x, a)), b))));
+    const auto list = compute_gradients(loss, a, b);
+    const auto rows = let(gather(std::get<0>(list).gradient, index));
+    const auto train = apply_gradients(gradient_descent{}, list);
+    replicated_session s(g, here, in_buckets, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(loss, rows, train), feed(x, index));
+    const tensor<float, dims<4, 8>> in(shape{4, 8});
+    step(in, tensor<std::int64_t, dims<2>>{0, 1}, 20s);
+    const tensor<std::int64_t, dims<2>> beyond{0, 8};
+    (void)test::failure(error_code::out_of_range, [&] { step(in, beyond, 20s); });
+    step(in, tensor<std::int64_t, dims<2>>{0, 1}, 20s);
+  });
+  for (const std::string& each : said) CHECK_SAYS(each, "make a new session");
+}
+
 BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
   const auto train_unequally = [](auto strategy, auto network, int slow) {
     std::vector<std::vector<float>> results(2);
@@ -794,6 +888,7 @@ BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
   for (const int slow : {0, 1}) {
     const auto sync = train_unequally(parameter_server<synchronous>{}, in_process{}, slow);
     BOOST_TEST(same_bits(sync, train_unequally(collective{}, in_process{}, slow)));
+    BOOST_TEST(same_bits(sync, train_unequally(in_buckets, in_process{}, slow)));
     BOOST_TEST(same_bits(sync, train_unequally(collective{}, tcp{}, slow)));
     const auto equal = train(parameter_server<synchronous>{}, gradient_descent{.learning_rate = 0.5}, 2, in_process{});
     BOOST_TEST(distance(sync, equal[0]) > 1e-3);
@@ -838,6 +933,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) 
   check(parameter_server<asynchronous>{}, in_process{}, false);
   check(parameter_server<synchronous>{}, tcp{}, false);
   check(collective{}, in_process{}, true);
+  check(in_buckets, in_process{}, true);
   check(collective{}, tcp{}, true);
 }
 
@@ -1002,6 +1098,7 @@ void compare_words(const Optimizer& optimizer) {
     BOOST_TEST(same_bits(sync, train_words(parameter_server<synchronous>{}, optimizer, 1, tcp{}, share, messages)));
     // A gradient as a whole has the sum of each gather's rows, rows have the sum of all.
     BOOST_TEST(distance(sync, train_words(collective{}, optimizer, 0, in_process{}, share)) < 5e-7);
+    BOOST_TEST(distance(sync, train_words(in_buckets, optimizer, 0, in_process{}, share)) < 5e-7);
   }
 }
 

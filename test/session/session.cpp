@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <sstream>
@@ -866,4 +867,49 @@ BOOST_AUTO_TEST_CASE(of_two_values_max_is_the_larger) {
   const auto x = constant(g, a + b);
   session s{g, {.threads = 1}};
   BOOST_TEST(list(s.eval(max(x, x * 2.0f))) == floats({10, 14, 12}));
+}
+
+namespace {
+
+/// Overwrites what a step has fetched as soon as it may, and notes what the last of all held then.
+struct overwriting final : detail::fetch_watcher {
+  std::vector<tensor<float, dims<2, 2>>>& fetched;
+  std::vector<std::size_t> order{};
+  std::vector<float> seen{}, last{};
+
+  explicit overwriting(std::vector<tensor<float, dims<2, 2>>>& all) : fetched(all) {}
+  void ready(std::size_t f) override {
+    order.push_back(f);
+    seen.push_back(fetched[f](0, 0));
+    last.push_back(fetched.back()(0, 0));
+    std::fill_n(fetched[f].data(), 4, std::nanf(""));
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_watcher_may_overwrite_what_has_come) {
+  graph g;
+  const auto x = placeholder<float, dims<2, 2>>(g, "x");
+  const auto a = let(matmul(x, x));
+  const auto b = let(matmul(a, x));
+  const auto d = let(matmul(matmul(b, x), a));  // a is read until here
+  const auto c = let(matmul(d, x));
+  session s{g, {.threads = 1}};
+  plan::step_request request;
+  for (const value v : {a.id(), b.id(), c.id()}) request.fetches.push_back(v);
+  request.feeds.push_back(x.id());
+  prepared_step step(s, std::move(request));
+  const tensor<float, dims<2, 2>> in{2, 0, 0, 2};
+  const plan::fed_value fed[] = {detail::as_fed(in)};
+  for (int round = 0; round < 2; ++round) {
+    std::vector<tensor<float, dims<2, 2>>> fetched(3);
+    for (auto& each : fetched) std::fill_n(each.data(), 4, -1.0f);
+    overwriting watcher(fetched);
+    step.run(
+        fed, [&](std::size_t f, const shape&) -> void* { return fetched[f].data(); }, &watcher);
+    BOOST_TEST(watcher.order == (std::vector<std::size_t>{1, 0, 2}), boost::test_tools::per_element());
+    BOOST_TEST(watcher.seen == floats({8, 4, 128}), boost::test_tools::per_element());
+    BOOST_TEST(watcher.last == floats({-1, -1, 128}), boost::test_tools::per_element());
+  }
 }

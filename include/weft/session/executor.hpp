@@ -37,7 +37,8 @@ class cpu_executor {
 
   /// `times`: where to measure; null: not at all.
   void run(const plan::binding& b, const session_resources& s, step_times* times) {
-    if (p_.lanes.size() == 1 || inside_parallel_for) return run_in_order(b, *s.pools[0], times);
+    if (p_.lanes.size() == 1 || inside_parallel_for)
+      return run_in_order(b, *s.pools[0], times, 0, static_cast<std::uint32_t>(b.kernels.size()));
     for (lane_progress& l : progress_) l.done = 0;
     failed_ = false;
     s.lane_threads->parallel_for(p_.lanes.size(), [&](std::size_t lane) {
@@ -54,13 +55,14 @@ class cpu_executor {
     });
   }
 
+  /// Runs the instructions [first, end) alone, of a program of one lane.
+  void run_in_order(const plan::binding& b, thread_pool& threads, step_times* times, std::uint32_t first,
+                    std::uint32_t end);
+
  private:
   struct alignas(64) lane_progress {
     std::uint32_t done = 0;
   };
-
-  // The loop around kernels is compiled in full: small steps are mostly this.
-  void run_in_order(const plan::binding& b, thread_pool& threads, step_times* times);
 
   void run_lane(std::size_t lane, const plan::binding& b, thread_pool& threads, step_times* times) {
     const kernel_context f{b.addresses.data(), &threads};
@@ -112,15 +114,17 @@ class cpu_executor {
 
 WEFT_COLD_END
 
-inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times) {
+// The loop around kernels is compiled in full: small steps are mostly this.
+inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times,
+                                       std::uint32_t first, std::uint32_t end) {
   const kernel_context f{b.addresses.data(), &threads};
   if (times) {
-    for (std::uint32_t i = 0; i < b.kernels.size(); ++i) run_measured(b, i, f, times);
+    for (std::uint32_t i = first; i < end; ++i) run_measured(b, i, f, times);
     return;
   }
-  std::uint32_t i = 0;
+  std::uint32_t i = first;
   try {
-    for (const auto count = static_cast<std::uint32_t>(b.kernels.size()); i < count; ++i) b.kernels[i]->run(f);
+    for (; i < end; ++i) b.kernels[i]->run(f);
   } catch (const error& e) {
     throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
   }

@@ -27,9 +27,9 @@ class prepared_step {
   prepared_step(prepared_step&&) noexcept = default;
 
   /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
-  /// i.
+  /// i. `watcher`: is told of those that come before the end, or null.
   template <class Place>
-  void run(const plan::fed_value* fed, Place place);
+  void run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher = nullptr);
 
   std::string explain() const { return plan_->describe(); }
   const detail::step_plan& plan() const { return *plan_; }
@@ -37,8 +37,8 @@ class prepared_step {
 
  private:
   [[noreturn]] static void refuse_moved();
-  void execute(plan::binding&);
-  void execute_observed(plan::binding&);
+  void execute(plan::binding&, detail::fetch_watcher*);
+  void execute_observed(plan::binding&, detail::fetch_watcher*);
 
   const detail::session_resources* session_;
   gpu::owned<detail::step_plan> plan_;
@@ -246,13 +246,13 @@ WEFT_COLD_BEGIN
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");
 }
-WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
+WEFT_DECL void prepared_step::execute_observed(plan::binding& b, detail::fetch_watcher* watcher) {
   if (session_->log_device_placement && !logged_) std::fputs(plan_->placement_log().c_str(), stderr), logged_ = true;
   step_observer* const observer = session_->observer;
-  if (!observer) return plan_->run(b, nullptr);
+  if (!observer) return plan_->run(b, nullptr, watcher);
   detail::step_times times;
   times.of.resize(plan_->kernels());
-  plan_->run(b, &times);
+  plan_->run(b, &times, watcher);
   plan_->report(times, *observer);
 }
 
@@ -260,15 +260,15 @@ WEFT_DECL void prepared_step::execute_observed(plan::binding& b) {
 
 WEFT_COLD_END
 
-inline void prepared_step::execute(plan::binding& b) {
-  if (plan_->runs_kernels_alone() && !session_->observer)
+inline void prepared_step::execute(plan::binding& b, detail::fetch_watcher* watcher) {
+  if (plan_->runs_kernels_alone() && !session_->observer && !watcher)
     plan_->run_kernels(b);
   else
-    execute_observed(b);
+    execute_observed(b, watcher);
 }
 
 template <class Place>
-void prepared_step::run(const plan::fed_value* fed, Place place) {
+void prepared_step::run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher) {
   if (!plan_) [[unlikely]]
     refuse_moved();
   plan::binding& b = plan_->bind(fed);
@@ -276,7 +276,7 @@ void prepared_step::run(const plan::fed_value* fed, Place place) {
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
     if (const plan::binding::fetched_operand& f = b.fetched[i]; f.to_caller)
       b.addresses[f.buffer] = static_cast<std::byte*>(place(i, f.extents));
-  execute(b);
+  execute(b, watcher);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
     if (const plan::binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
       if (void* to = place(i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);

@@ -12,6 +12,17 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
+/// Is told while a step runs, by the thread that runs it, of each fetched value that is there, and that nothing else in
+/// the step reads: it may be overwritten. Values of which nothing is said are there when the step has ended, as all are
+/// where a step has several lanes or runs on a GPU.
+class fetch_watcher {
+ public:
+  virtual void ready(std::size_t fetch) = 0;
+
+ protected:
+  ~fetch_watcher() = default;
+};
+
 /// A prepared step: what is compiled, and a binding for each set of extents that it was called with. Running a step
 /// that is bound allocates nothing.
 class step_plan {
@@ -24,10 +35,12 @@ class step_plan {
   /// The binding for what is fed, which is made if there is none.
   plan::binding& bind(const plan::fed_value* fed);
 
-  void run(plan::binding& b, step_times* times) {
+  void run(plan::binding& b, step_times* times, fetch_watcher* watcher) {
     check_initialized();
     if (step_.gpus)
       step_.gpus->run(*step_.made, b, *s_.pools[0], times);
+    else if (watcher && step_.made->lanes.size() == 1)
+      run_watched(b, times, *watcher);
     else
       executor_->run(b, s_, times);
     if (has_effects_) note_effects();
@@ -63,12 +76,21 @@ class step_plan {
   plan::binding& choose_binding(const plan::fed_value* fed);
   void check_initialized();
   void note_effects();
+  void run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher);
+  void find_last_uses();
 
   const session_resources& s_;
   plan::compiled_step step_;
   gpu::owned<cpu_executor> executor_;
   bool checked_ = false, kernels_alone_ = false;
-  bool has_effects_ = true;       // on what the session knows
+  bool has_effects_ = true;  // on what the session knows
+  /// The last instruction that writes or reads a fetched value in the caller's memory; in the order in which they run.
+  struct last_use {
+    std::uint32_t instruction;
+    std::size_t fetch;
+  };
+  static constexpr std::size_t none_fetched = ~std::size_t{0};
+  sequence<last_use> last_uses_;
   plan::binding_cache bindings_;  // gone before what it lies in
   plan::binding* current_ = nullptr;
 };
@@ -117,6 +139,39 @@ WEFT_DECL void step_plan::check_initialized() {
       if (plan::program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
   for (const value& v : p.request.fetches) check(v);
   checked_ = true;
+}
+
+WEFT_DECL void step_plan::run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher) {
+  if (last_uses_.empty()) find_last_uses();
+  std::uint32_t next = 0;
+  for (const last_use& each : last_uses_) {
+    if (each.instruction >= next) {
+      executor_->run_in_order(b, *s_.pools[0], times, next, each.instruction + 1);
+      next = each.instruction + 1;
+    }
+    watcher.ready(each.fetch);
+  }
+  executor_->run_in_order(b, *s_.pools[0], times, next, static_cast<std::uint32_t>(b.kernels.size()));
+}
+
+WEFT_DECL void step_plan::find_last_uses() {
+  const plan::program& p = *step_.made;
+  sequence<std::size_t> fetched_as(p.buffers.size(), none_fetched);
+  for (std::size_t f = 0; f < p.fetch_buffers.size(); ++f)
+    if (p.buffers[p.fetch_buffers[f]].kind == plan::buffer_kind::caller) fetched_as[p.fetch_buffers[f]] = f;
+  const auto look = [&](std::uint32_t i, const sequence<std::uint32_t>& used) {
+    for (const std::uint32_t b : used) {
+      if (fetched_as[b] == none_fetched) continue;
+      last_uses_.push_back({i, fetched_as[b]});
+      fetched_as[b] = none_fetched;
+    }
+  };
+  for (auto i = static_cast<std::uint32_t>(p.instructions.size()); i-- > 0;) {
+    look(i, p.instructions[i].reads);
+    look(i, p.instructions[i].writes);
+  }
+  for (std::size_t k = 0; k < last_uses_.size() / 2; ++k)
+    std::swap(last_uses_[k], last_uses_[last_uses_.size() - 1 - k]);
 }
 
 /// When a step has run to its end: that variables have values now, and where the random numbers of the next one begin.
