@@ -2,6 +2,24 @@
 
 using namespace weft;
 
+template <class Images>
+auto classifier::two_layers(const Images& from) const {
+  auto hidden = sigmoid(matmul(from, layers_.w1) + layers_.b1);
+  return let(matmul(hidden, layers_.w2) + layers_.b2);
+}
+
+template <class Place>
+classifier::weights classifier::make_weights(std::int64_t hidden_units, const Place& place) {
+  const device_scope on(g, place);
+  g.set(dyn<"hidden">, hidden_units);
+  weights made;
+  made.w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
+  made.b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
+  made.w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
+  made.b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
+  return made;
+}
+
 template <class Place>
 classifier::classifier(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input)
     : g(static_cast<std::uint64_t>(f.seed)),
@@ -17,24 +35,6 @@ classifier::classifier(const flags& f, std::int64_t steps, const Place& place, c
     cost = mean(softmax_cross_entropy(two_layers(taken.images), taken.labels));
   }
   train = minimize(f.optimizer, f.rate(), f.schedule, steps, cost);
-}
-
-template <class Place>
-classifier::weights classifier::make_weights(std::int64_t hidden_units, const Place& place) {
-  const device_scope on(g, place);
-  g.set(dyn<"hidden">, hidden_units);
-  weights made;
-  made.w1 = variable<float, dims<784, dyn<"hidden">>>(g, "hidden/weights", init::normal{.stddev = 0.05});
-  made.b1 = variable<float, dims<dyn<"hidden">>>(g, "hidden/bias", init::zeros{});
-  made.w2 = variable<float, dims<dyn<"hidden">, 10>>(g, "softmax/weights", init::normal{.stddev = 0.1});
-  made.b2 = variable<float, dims<10>>(g, "softmax/bias", init::zeros{});
-  return made;
-}
-
-template <class Images>
-auto classifier::two_layers(const Images& from) const {
-  auto hidden = sigmoid(matmul(from, layers_.w1) + layers_.b1);
-  return let(matmul(hidden, layers_.w2) + layers_.b2);
 }
 
 template classifier::classifier(const flags&, std::int64_t, const device_spec&, const training_input::source&);
