@@ -3,7 +3,8 @@
 #
 #   sbatch --nodes=2 --ntasks=4 examples/jobs/slurm.sh [FLAGS...]
 #
-# The program, and ~/.config/weft for the secret, lie where all nodes see them. What travels between nodes is not encrypted.
+# The program, and ~/.config/weft for the secret, lie where all nodes see them. What travels between nodes is
+# authenticated, and encrypted where WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA name certificates.
 #SBATCH --job-name=weft
 #SBATCH --nodes=2
 #SBATCH --ntasks=4
