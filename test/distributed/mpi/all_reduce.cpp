@@ -1,6 +1,4 @@
 // Sums by MPI, in processes that mpirun has started: every process runs the same cases.
-#include <signal.h>
-
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
@@ -133,14 +131,4 @@ BOOST_AUTO_TEST_CASE(a_replicated_session_trains_by_mpi) {
   const bool same_bits = here().cluster().num_tasks("worker") == 2;
   for (std::int64_t i = 0; i < std::int64_t(by_weft.elements()); ++i)
     BOOST_TEST(std::abs(by_weft.data()[i] - by_mpi.data()[i]) <= (same_bits ? 0.0f : 1e-5f));
-}
-
-// For an MPI that leaves the others alive: the last rank is killed, and they say so instead of waiting.
-BOOST_AUTO_TEST_CASE(a_rank_that_is_gone_is_named, *boost::unit_test::disabled()) {
-  mpi_all_reduce group(here());
-  std::vector<float> data(10, 1);
-  group.sum(std::span(data), 20s);
-  if (group.rank() + 1 == group.size()) ::raise(SIGKILL);
-  const std::string last = "/job:worker/task:" + std::to_string(group.size() - 1);
-  BOOST_CHECK_EXCEPTION(group.sum(std::span(data), 20s), error, test::says(error_code::unavailable, last.c_str()));
 }
