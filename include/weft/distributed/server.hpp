@@ -829,8 +829,8 @@ class basic_server {
     const detail::introduction& its = *each.talk.other();
     if (members_.is_given_up(each.rank, its.incarnation)) return;
     control_link& link = links_.emplace_back(each.rank, its.incarnation, std::move(each.talk.stream()), now);
+    send_heartbeat(link);  // first: whoever is told that the two have met may end this task at once
     meet(link);
-    send_heartbeat(link);
   }
 
   // ---- control connections ----
