@@ -366,8 +366,9 @@ WEFT_DECL plan::variable_state session::first_state(std::uint32_t n) const {
   if (const variable_sharing& with = options_.variables; with.find_or_add) {
     if (v.where.gpu || !v.initialized)
       throw error(v.where.gpu ? error_code::unimplemented : error_code::failed_precondition, graph_[n].name,
-                  v.where.gpu ? "variables that sessions share lie on CPUs: place it on cpu{0}"
-                              : "variables that sessions share have a first value: give it another one than init::none");
+                  v.where.gpu
+                      ? "variables that sessions share lie on CPUs: place it on cpu{0}"
+                      : "variables that sessions share have a first value: give it another one than init::none");
     first = with.find_or_add(with.container, graph_[n].name, info, first);
   }
   if (!v.where.gpu) {
