@@ -18,6 +18,7 @@
 
 #include "../command_line.hpp"
 #include "../result_file.hpp"
+#include "../test_accuracy.hpp"
 
 using namespace weft;
 
@@ -107,13 +108,6 @@ const weight_table from_pytorch = {{"conv1.weight", "features/conv1/weights", py
                                    {"fc2.weight", ""},
                                    {"fc2.bias", ""}};
 
-double test_accuracy(session& s, const lenet& model, const data::labelled_images<784>& images) {
-  auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
-  double right = 0;
-  for (const auto& [x, y] : images.batches(500)) right += step(x, y) * static_cast<double>(y.elements());
-  return right / static_cast<double>(images.size());
-}
-
 void train(session& s, const lenet& model, const effect& by, const data::labelled_images<784>& images,
            std::int64_t epochs, std::uint64_t seed) {
   auto step = s.prepare(fetch(by), feed(model.images, model.labels));
@@ -135,13 +129,13 @@ void run(const flags& f, bool usual) {
   std::printf("%zu tensors of %s, a new last layer; %zu images to learn from\n", taken.restored.size(),
               f.weights.c_str(), few.size());
   train(tuned, model, model.train_head, few, f.head_epochs, seed);
-  const double with_head = test_accuracy(tuned, model, tests);
+  const double with_head = test_accuracy(tuned, model, tests, 500);
   std::printf("the last layer alone:  test accuracy %.4f\n", with_head);
   train(tuned, model, model.train_all, few, f.epochs, seed + 1);
-  const double with_all = test_accuracy(tuned, model, tests);
+  const double with_all = test_accuracy(tuned, model, tests, 500);
   std::printf("then all of them:      test accuracy %.4f\n", with_all);
   train(fresh, model, model.train_all, few, f.head_epochs + f.epochs, seed);
-  const double from_nothing = test_accuracy(fresh, model, tests);
+  const double from_nothing = test_accuracy(fresh, model, tests, 500);
   std::printf("from random weights:   test accuracy %.4f\n", from_nothing);
   check_output();
   if (!usual) return;

@@ -18,6 +18,7 @@
 #include "../event_log.hpp"
 #include "../result_file.hpp"
 #include "../supervised.hpp"
+#include "../test_accuracy.hpp"
 #include "model.hpp"
 
 using namespace weft;
@@ -44,13 +45,6 @@ struct result {
   double test_accuracy = 0, final_cost = 0, seconds = 0, images_per_s = 0;
 };
 
-double test_accuracy(session& s, const lenet& model, const data::labelled_images<784>& images) {
-  auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
-  double right = 0;
-  for (const auto& [x, y] : images.batches(200)) right += step(x, y) * static_cast<double>(y.elements());
-  return right / static_cast<double>(images.size());
-}
-
 result run(const training_flags& f) {
   run_position at;
   kept_run kept(f.checkpoint_dir, f.resume, f.settings("lenet"), at);
@@ -72,7 +66,7 @@ result run(const training_flags& f) {
               .steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress})};
   if (log)
     hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), per_epoch,
-                             [&] { return test_accuracy(s, model, test_images); }));
+                             [&] { return test_accuracy(s, model, test_images, 200); }));
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
   tell_resumed(run, f);
   begin_log(log, run.global_step(), model.g, images);
@@ -87,7 +81,7 @@ result run(const training_flags& f) {
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   r.images_per_s = static_cast<double>((run.global_step() - first) * f.batch_size) / r.seconds;
   r.final_cost = at.cost;
-  r.test_accuracy = test_accuracy(s, model, test_images);
+  r.test_accuracy = test_accuracy(s, model, test_images, 200);
   log.scalar("test/accuracy", r.test_accuracy, run.global_step());
   log.close();
   return r;

@@ -2,14 +2,12 @@
 
 using namespace weft;
 
-lenet::lenet(const training_flags& f, std::int64_t steps)
-    : g(static_cast<std::uint64_t>(f.seed)),
-      images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
-      labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-      logits(layers()),
-      loss(mean(softmax_cross_entropy(logits, labels))),
-      accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-      train(minimize(f.optimizer, f.rate(), f.schedule, steps, loss)) {}
+lenet::lenet(const training_flags& f, std::int64_t steps) : classifier(f.seed) {
+  logits = layers();
+  loss = mean(softmax_cross_entropy(logits, labels));
+  accuracy = mean(cast<float>(argmax<1>(logits) == labels));
+  train = minimize(f.optimizer, f.rate(), f.schedule, steps, loss);
+}
 
 node<float, dims<dyn<"batch">, 10>> lenet::layers() {
   auto w1 = variable<float, dims<5, 5, 1, 32>>(g, "conv1/weights", init::he_normal{});

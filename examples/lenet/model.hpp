@@ -4,19 +4,12 @@
 
 #include <weft/weft.hpp>
 
+#include "../classifier.hpp"
 #include "../command_line.hpp"
-#include "../optimizers.hpp"
 
 /// Extents are of images, height and width, and channels; those of every layer follow and are checked when model.cpp
 /// compiles. For GPUs that alone is nvcc's: it has the expressions that become kernels.
-struct lenet {
-  weft::graph g;
-  weft::node<float, weft::dims<weft::dyn<"batch">, 784>> images;
-  weft::node<std::int32_t, weft::dims<weft::dyn<"batch">>> labels;
-  weft::node<float, weft::dims<weft::dyn<"batch">, 10>> logits;
-  weft::node<float> loss, accuracy;
-  training train;
-
+struct lenet : classifier {
   /// `steps`: of the whole run.
   lenet(const training_flags& f, std::int64_t steps);
 

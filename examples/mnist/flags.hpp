@@ -12,7 +12,7 @@
 /// The command line of TensorFlow's distributed MNIST programs, and what else a run can be told.
 struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, strategy = "local", input = "feed";
-  std::int64_t task_index = 0, hidden_units = 100;
+  std::int64_t task_index = 0, hidden_units = 100, input_threads = 1;
 
   std::optional<weft::task_environment> environment;  // where that tells what these flags did not
 
@@ -102,10 +102,13 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("ps_hosts", f.ps_hosts, "the parameter servers' addresses: host:port,host:port,...");
   line.add("worker_hosts", f.worker_hosts, "the workers' addresses");
   line.add("input", f.input, {"feed", "queue"},
-           "how images reach a step: feed: with the call; queue: from a queue in the graph, which a thread fills");
+           "how images reach a step: feed: with the call; queue: from a queue in the graph, which threads fill");
+  line.add("input_threads", f.input_threads, 1, max_threads(),
+           "threads that fill the queue; of more than one, batches come in no certain order");
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
   f.add_to(line);
   if (!line.parse(argc, argv)) return {};
+  if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
   take_environment(f);
   check_cluster(f);
   return f;

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <weft/data/fashion_mnist.hpp>
@@ -28,6 +30,7 @@
 #include "../event_log.hpp"
 #include "../optimizers.hpp"
 #include "../supervised.hpp"
+#include "../test_accuracy.hpp"
 #include "flags.hpp"
 #include "model.hpp"
 #include "report.hpp"
@@ -65,13 +68,6 @@ std::string settings_of(const flags& f, const plan_of_run& run, std::size_t imag
          (f.checkpoint_dir.empty() ? "" : ", with --checkpoint_dir");
 }
 
-double test_accuracy(session& s, const classifier& model, const data::labelled_images<784>& images) {
-  auto step = s.prepare(fetch(model.accuracy), feed(model.images, model.labels));
-  double right = 0;
-  for (const auto& [x, y] : images.batches(1000)) right += step(x, y) * static_cast<double>(y.elements());
-  return right / static_cast<double>(images.size());
-}
-
 void report(const flags& f, const result& r, const time_table& time) {
   print(r, stdout);
   time.print(stdout);
@@ -105,7 +101,8 @@ struct surroundings {
 /// How TensorFlow's programs fed a graph: examples go into a queue row by row, and a step takes a batch of them out.
 class example_queue {
  public:
-  explicit example_queue(const flags& f) : batch_size_(f.batch_size), used_(f.input == "queue") {}
+  explicit example_queue(const flags& f)
+      : batch_size_(f.batch_size), used_(f.input == "queue"), threads_(static_cast<std::size_t>(f.input_threads)) {}
 
   /// What the model is to train on; nothing where steps are fed.
   training_input::source source() {
@@ -119,33 +116,41 @@ class example_queue {
 
   explicit operator bool() const { return used_; }
 
-  /// Fills it from `at` on, in one thread, so that the order is that of a loop, until `threads` stop.
-  template <class Batches>
-  void fill(coordinator& threads, const Batches& batches, const run_position& at) {
-    const auto whole = batches.repeat();
-    const auto first = static_cast<std::uint64_t>(at.epoch) * batches.size() + static_cast<std::uint64_t>(at.batch);
-    const auto next = std::make_shared<decltype(whole.begin())>(whole.from({0, first}).begin());
-    queue_runner(examples_, 1, [this, next] {
-      const auto& [images, labels] = **next;
-      examples_.enqueue_many(std::chrono::hours(1), images, labels);
-      ++*next;
-    }).start(threads);
+  /// Threads fill it from `at` on, until the coordinator stops them: one in the order of a loop; of several, each reads
+  /// a share of the examples, and batches come as they are ready.
+  template <class Examples>
+  void fill(coordinator& threads, const Examples& examples, const run_position& at) {
+    const std::size_t count = std::min(threads_, examples.size());
+    std::vector<std::function<void()>> readers;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto batches = examples.shard(i, count).batches(static_cast<std::size_t>(batch_size_));
+      const auto first =
+          static_cast<std::uint64_t>(at.epoch) * batches.size() + static_cast<std::uint64_t>(at.batch) / count;
+      const auto place = batches.repeat().from({0, first});
+      const auto next = std::make_shared<decltype(place.begin())>(place.begin());
+      readers.push_back([this, next] {
+        const auto& [images, labels] = **next;
+        examples_.enqueue_many(std::chrono::hours(1), images, labels);
+        ++*next;
+      });
+    }
+    queue_runner(examples_, std::move(readers)).start(threads);
   }
 
  private:
   std::int64_t batch_size_;
   bool used_;
+  std::size_t threads_;
   fifo_queue<tensor<float, dims<784>>, std::int32_t> examples_{3 * batch_size_, {.name = "examples"}};
 };
 
 /// Trains by a session, or a replicated session, whose own session is `local`.
 template <class Session>
-result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const classifier& model,
+result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const two_layers& model,
              surroundings& all, example_queue& queue, time_table& time) {
   constexpr bool alone = std::is_same_v<Session, session>;
-  const auto mine = all.images.shuffled(static_cast<std::uint64_t>(f.seed))
-                        .shard(plan.worker, plan.workers)
-                        .batches(static_cast<std::size_t>(f.batch_size));
+  const auto examples = all.images.shuffled(static_cast<std::uint64_t>(f.seed)).shard(plan.worker, plan.workers);
+  const auto mine = examples.batches(static_cast<std::size_t>(f.batch_size));
   const auto batches = static_cast<std::int64_t>(mine.size());
   const progress_options shown{.steps = plan.steps,
                                .steps_per_epoch = plan.steps_per_epoch,
@@ -156,7 +161,7 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
                           std::make_shared<follow_hook>(model.cost.id(), all.at, batches, f.rate(), shown)};
   if (all.log)
     hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.cost.id(), plan.steps_per_epoch,
-                             [&] { return test_accuracy(local, model, all.test_images); }));
+                             [&] { return test_accuracy(local, model, all.test_images, 1000); }));
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
@@ -189,7 +194,7 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   };
   if (queue) {
     auto step = run.prepare(fetch(model.cost, model.train.step), feed());
-    queue.fill(run.threads(), mine, all.at);
+    queue.fill(run.threads(), examples, all.at);
     begin();
     while (!run.should_stop()) make(step);
   } else {
@@ -206,7 +211,7 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   end_by_signal(run.signal(), run.global_step(), f, all.log);
   r.final_cost = all.at.cost;
   if (!f.is_chief()) return r;
-  r.test_accuracy = test_accuracy(local, model, all.test_images);
+  r.test_accuracy = test_accuracy(local, model, all.test_images, 1000);
   time.mark("testing");
   all.log.scalar("test/accuracy", r.test_accuracy, run.global_step());
   all.log.close();
@@ -220,7 +225,7 @@ void run_alone(const flags& f) {
   time.mark("reading the images");
   const plan_of_run plan = plan_run(f, all.images.size(), 1);
   example_queue queue(f);
-  classifier model(f, plan.steps, f.place(), queue.source());
+  two_layers model(f, plan.steps, f.place(), queue.source());
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
   report(f, train(f, plan, s, s, model, all, queue, time), time);
 }
@@ -255,7 +260,7 @@ void serve(const flags& f) {
 }
 
 template <class Strategy>
-void train_replica(const flags& f, const plan_of_run& plan, const classifier& model, server& here, Strategy strategy,
+void train_replica(const flags& f, const plan_of_run& plan, const two_layers& model, server& here, Strategy strategy,
                    surroundings& all, example_queue& queue, time_table& time) {
   replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},
                        std::chrono::seconds(60), settings_of(f, plan, all.images.size()));
@@ -279,7 +284,7 @@ void work(const flags& f) {
 
   const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
   example_queue queue(f);
-  classifier model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())), queue.source());
+  two_layers model(f, plan.steps, variable_placement(replica_device_setter(here.cluster())), queue.source());
   time.mark("building the graph");
   if (f.strategy == "async")
     return train_replica(f, plan, model, here, parameter_server<asynchronous>{}, all, queue, time);

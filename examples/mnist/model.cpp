@@ -3,13 +3,13 @@
 using namespace weft;
 
 template <class Images>
-auto classifier::two_layers(const Images& from) const {
+auto two_layers::logits_of(const Images& from) const {
   auto hidden = sigmoid(matmul(from, layers_.w1) + layers_.b1);
   return let(matmul(hidden, layers_.w2) + layers_.b2);
 }
 
 template <class Place>
-classifier::weights classifier::make_weights(std::int64_t hidden_units, const Place& place) {
+two_layers::weights two_layers::make_weights(std::int64_t hidden_units, const Place& place) {
   const device_scope on(g, place);
   g.set(dyn<"hidden">, hidden_units);
   weights made;
@@ -21,21 +21,18 @@ classifier::weights classifier::make_weights(std::int64_t hidden_units, const Pl
 }
 
 template <class Place>
-classifier::classifier(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input)
-    : g(static_cast<std::uint64_t>(f.seed)),
-      images(placeholder<float, dims<dyn<"batch">, 784>>(g, "images")),
-      labels(placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels")),
-      layers_(make_weights(f.hidden_units, place)) {
-  logits = two_layers(images);
+two_layers::two_layers(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input)
+    : classifier(f.seed), layers_(make_weights(f.hidden_units, place)) {
+  logits = logits_of(images);
   loss = mean(softmax_cross_entropy(logits, labels));
   accuracy = mean(cast<float>(argmax<1>(logits) == labels));
   cost = loss;
   if (input) {
     const training_input taken = input(g);
-    cost = mean(softmax_cross_entropy(two_layers(taken.images), taken.labels));
+    cost = mean(softmax_cross_entropy(logits_of(taken.images), taken.labels));
   }
   train = minimize(f.optimizer, f.rate(), f.schedule, steps, cost);
 }
 
-template classifier::classifier(const flags&, std::int64_t, const device_spec&, const training_input::source&);
-template classifier::classifier(const flags&, std::int64_t, const variable_placement&, const training_input::source&);
+template two_layers::two_layers(const flags&, std::int64_t, const device_spec&, const training_input::source&);
+template two_layers::two_layers(const flags&, std::int64_t, const variable_placement&, const training_input::source&);

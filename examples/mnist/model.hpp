@@ -5,7 +5,7 @@
 
 #include <weft/weft.hpp>
 
-#include "../optimizers.hpp"
+#include "../classifier.hpp"
 #include "flags.hpp"
 
 /// A replica_device_setter, or another function that says where a variable lives.
@@ -22,19 +22,13 @@ struct training_input {
 /// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
 /// and the flag gives it its value before the variables are made. For GPUs its source alone is nvcc's: it has the
 /// expressions that become kernels.
-struct classifier {
-  weft::graph g;
-  weft::node<float, weft::dims<weft::dyn<"batch">, 784>> images;
-  weft::node<std::int32_t, weft::dims<weft::dyn<"batch">>> labels;
-  weft::node<float, weft::dims<weft::dyn<"batch">, 10>> logits;
-  weft::node<float> loss, accuracy;
+struct two_layers : classifier {
   weft::node<float> cost;  // the loss of a training step: that of what is fed, or of its own input
-  training train;
 
   /// `place` says where variables live: a device_spec of this process, or a variable_placement on the parameter
   /// servers. `steps`: of the whole run. `input`: what training steps learn from, where nobody feeds them.
   template <class Place>
-  classifier(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input = {});
+  two_layers(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input = {});
 
  private:
   struct weights {
@@ -47,5 +41,5 @@ struct classifier {
   template <class Place>
   weights make_weights(std::int64_t hidden_units, const Place& place);
   template <class Images>
-  auto two_layers(const Images& from) const;
+  auto logits_of(const Images& from) const;
 };

@@ -1,9 +1,11 @@
 #pragma once
 
-/// Queues, critical sections and queue runners, for the program that includes this: docs/queues.md.
+/// Queues, critical sections, queue runners and variables that sessions share, for the program that includes this:
+/// docs/queues.md.
 
 #include <weft/weft.hpp>
 
 #include <weft/queue/critical_section.hpp>
 #include <weft/queue/queue_runner.hpp>
 #include <weft/queue/queues.hpp>
+#include <weft/queue/shared_values.hpp>

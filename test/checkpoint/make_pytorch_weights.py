@@ -5,31 +5,16 @@ usage: make_pytorch_weights.py        (needs PyTorch and safetensors)
 import pathlib
 import sys
 
-sys.path.pop(0)  # a file beside this one has the package's name
+folder = pathlib.Path(__file__).parent / "pytorch"
+sys.path[0] = str(pathlib.Path(__file__).parents[2] / "examples/finetune")  # beside this file one has a package's name
 import numpy as np
 import torch
+from make_weights import lenet
 from safetensors.torch import save_file
-
-folder = pathlib.Path(__file__).parent / "pytorch"
-
-
-class lenet(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1 = torch.nn.Conv2d(1, 4, 5, padding=2)
-        self.conv2 = torch.nn.Conv2d(4, 8, 5, padding=2)
-        self.fc1 = torch.nn.Linear(8 * 7 * 7, 24)
-        self.fc2 = torch.nn.Linear(24, 10)
-
-    def forward(self, x):
-        x = torch.max_pool2d(torch.relu(self.conv1(x)), 2)
-        x = torch.max_pool2d(torch.relu(self.conv2(x)), 2)
-        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
-
 
 folder.mkdir(exist_ok=True)
 torch.manual_seed(7)
-model = lenet()
+model = lenet(4, 8, 24, 10)
 images = torch.rand(4, 1, 28, 28)
 with torch.no_grad():
     logits = model(images)

@@ -722,13 +722,13 @@ BOOST_AUTO_TEST_CASE(norms_are_of_the_summed_gradient) {
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
-  const auto refused = [](auto make) {
+  const auto refused = [](auto make, const session_options& options = {.threads = 1}) {
     const auto problems = test::run_tasks(0, 1, in_process{}, [&](basic_server<in_process>& here) {
       graph g;
       const auto w = variable<float>(g, "w", 1.0f);
       make(g);
       [[maybe_unused]] const auto train = gradient_descent{}.minimize(let(w * w));
-      replicated_session s(g, here, collective{}, {.threads = 1});
+      replicated_session s(g, here, collective{}, options);
     });
     return problems.empty() ? std::string() : problems.front();
   };
@@ -738,6 +738,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
                       "a counter must be one std::int64_t or std::int32_t"));
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
                       "a counter must be one std::int64_t or std::int32_t"));
+  const session_options shared{.variables = {"", [](const auto&...) { return storage(); }}};
+  BOOST_TEST(contains(refused([](graph&) {}, shared), "leave out session_options::variables"));
   // What each worker would make of its own gradients.
   BOOST_TEST(contains(refused([](graph& g) {
                         const auto v = variable<float>(g, "v", 1.0f);

@@ -141,6 +141,12 @@ with tempfile.TemporaryDirectory() as folder:
         costs = [cost(strategy, way) for way in ("feed", "queue")]
         if costs[0] != costs[1]:
             faults.append(f"--strategy {strategy}: fed, the cost is {costs[0]}, by a queue {costs[1]}")
+    # Several threads, of 15 each has less than a batch: in no certain order, but all is learnt, and they end.
+    for threads in ("3", "15"):
+        accuracy = reached("--input", "queue", "--input_threads", threads, "--schedule", "constant", "--learning_rate", "0.01")
+        if accuracy < 0.9:
+            faults.append(f"--input_threads {threads}: the accuracy is {accuracy}")
+    refused(["--input_threads", "--input queue"], *small, "--input_threads", "2")
     refused(["the test accuracy is", "below 0.99"], *small, "--learning_rate", "1e-9", "--least_accuracy", "0.99")
 
 # ---- Ctrl-C on a terminal ----

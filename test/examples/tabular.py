@@ -3,8 +3,10 @@ in the file, computed here anew, and what both say when something is wrong.
 
 usage: tabular.py PROGRAM      (tabular_predict lies beside it)
 
-scikit-learn 1.7 on ten such splits of the table (train_test_split, test_size=0.2, random_state 0 to 9; StandardScaler):
-LogisticRegression reaches 0.965 to 0.991, 0.976 in the mean, MLPClassifier((64, 32), early_stopping=True) 0.886 to 0.965.
+On the same split, the test part that the trainer has written, scikit-learn 1.9.1 reaches, of all other rows: 0.9561 by
+make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), and by MLPClassifier((64, 32), max_iter=500,
+random_state=r) in its place, r from 0 to 4, 0.965 to 0.974, with early_stopping=True 0.895 to 0.965. The program's bound,
+0.95, is below the plainest of them by one patient of 114.
 """
 import csv
 import json
@@ -46,13 +48,15 @@ def probability(weights, x):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    weights = os.path.join(folder, "weights.safetensors")
-    done, took = run("--weights", weights, "--progress", "none", seconds=60)
+    weights, test_part = os.path.join(folder, "weights.safetensors"), os.path.join(folder, "test_part.csv")
+    done, took = run("--weights", weights, "--test_part", test_part, "--progress", "none", seconds=60)
     print(f"{took:5.2f} s\n{done.stdout}", end="")
     said = re.search(r"test accuracy (0\.\d+), area under the curve (\d\.\d+)", done.stdout)
     if done.returncode or not said or not float(said[1]) >= 0.95 or not float(said[2]) > 0.95:
         faults.append(f"returned {done.returncode}, said {done.stdout!r} {done.stderr!r}")
     refused(["cannot be written"], "--weights", os.path.join(folder, "no", "w"))
+    refused(["no/t.csv cannot be written"], "--weights", os.path.join(folder, "w"), "--test_part",
+            os.path.join(folder, "no/t.csv"))
     refused(["--patience", "from 1 to"], "--patience", "0")
 
     # ---- the second program ----
@@ -78,9 +82,25 @@ with tempfile.TemporaryDirectory() as folder:
         if right < 0.95:
             faults.append(f"only {right} of the predictions are right")
 
+    # A table with the diagnosis: that which the trainer has been tested on, and as many of its rows are right.
+    with open(test_part) as file:
+        kept = list(csv.DictReader(file))
+    numbers = lambda row: tuple(float(row[name]) for name in header[1:])
+    everybody = {numbers(row): row["diagnosis"] for row in map(lambda r: dict(zip(header, r)), rows)}
+    if len(kept) != 114 or any(everybody.get(numbers(row)) != row["diagnosis"] for row in kept):
+        faults.append(f"the test part has {len(kept)} rows, or some that are not the table's")
+    done, took = run("--weights", weights, "--data", test_part)
+    predicted = [row["diagnosis"] for row in csv.DictReader(done.stdout.splitlines())]
+    right = sum(row["diagnosis"] == each for row, each in zip(kept, predicted)) / len(kept)
+    print(f"{took:5.2f} s  {right:.4f} of the test part's rows are right")
+    if done.returncode or len(predicted) != len(kept) or said and f"{right:.4f}" != said[1]:
+        faults.append(f"the test part: {right} of its rows are right, {done.stderr!r}, and the trainer has said {said}")
+
     refused(["--data"])
     refused(["no/such.csv"], "--weights", weights, "--data", "/no/such.csv")
     refused(["no/such.safetensors"], "--weights", "/no/such.safetensors", "--data", shown)
+    refused(["lenet_of_five.safetensors", "measured/average"], "--weights", "examples/finetune/lenet_of_five.safetensors",
+            "--data", shown)
     bad = os.path.join(folder, "bad.csv")
     with open(bad, "w") as file:
         csv.writer(file).writerows([header[1:-1], rows[0][1:-1]])

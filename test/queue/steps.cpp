@@ -291,3 +291,57 @@ BOOST_AUTO_TEST_CASE(bodies_of_loops_use_no_queue) {
   });
   BOOST_CHECK(contains(text, "body of a loop"));
 }
+
+// ---- variables that sessions share ----
+
+BOOST_AUTO_TEST_CASE(sessions_of_a_container_have_the_same_variables) {
+  const session_options jobs{.threads = 1, .variables = variables_in("variables")};
+  graph training(1), testing(2);
+  auto w = variable<float, dims<3>>(training, "w", init::normal{});
+  auto of_test = variable<float, dims<3>>(testing, "w", init::zeros{});
+  auto train = momentum{.learning_rate = 0.5f, .momentum = 0.5f}.minimize(sum(w * 2));
+  session trainer(training, jobs), tester(testing, jobs), apart(testing),
+      elsewhere(testing, {.variables = variables_in("others")});
+  auto read = tester.prepare(fetch(let(of_test * 1)));
+  const auto first = trainer.get(w);
+  BOOST_CHECK(first(0) != 0 && read()(0) == first(0));
+  trainer.run(fetch(train));
+  test::check_elements(read(), {first(0) - 1.0f, first(1) - 1.0f, first(2) - 1.0f});
+  tester.set(of_test, tensor<float, dims<3>>{1, 2, 3});
+  test::check_elements(trainer.get(w), {1, 2, 3});
+  test::check_elements(apart.get(of_test), {0, 0, 0});
+  test::check_elements(elsewhere.get(of_test), {0, 0, 0});
+
+  // One that is made later, of the same graph, goes on with the slots too: 2 + 0.5 * 2 is the second step's velocity.
+  session again(training, jobs);
+  again.run(fetch(train));
+  test::check_elements(trainer.get(w), {1 - 1.5, 2 - 1.5, 3 - 1.5});
+  // A variable that joins the graph later is shared as well.
+  auto bias = variable<float>(training, "bias", init::ones{}), same = variable<float>(testing, "bias", init::zeros{});
+  trainer.set(bias, 4.0f);
+  BOOST_CHECK_EQUAL(tester.get(same), 4);
+
+  // What cannot be one is refused, each time that it is asked for.
+  graph other;
+  (void)variable<float, dims<2>>(other, "w", init::zeros{});
+  BOOST_CHECK(contains(failure(error_code::invalid_argument, [&] { session s(other, jobs); }), "float[3]"));
+  graph queues;
+  (void)variable<float>(queues, "q", init::zeros{});
+  const fifo_queue<float> q(1, {.shared_name = "q", .container = "variables"});
+  BOOST_CHECK(contains(failure(error_code::invalid_argument, [&] { session s(queues, jobs); }), "fifo_queue"));
+  auto unset = variable<float>(testing, "unset", init::none{});
+  for (int i = 0; i < 2; ++i)
+    BOOST_CHECK(
+        contains(failure(error_code::failed_precondition, [&] { tester.get(unset); }), "unset: variables that"));
+
+  // After a reset old ones keep what they have in common.
+  reset_containers({"variables"});
+  graph anew;
+  auto fresh = variable<float, dims<3>>(anew, "w", init::ones{});
+  session begins(anew, jobs);
+  test::check_elements(begins.get(fresh), {1, 1, 1});
+  again.set(w, tensor<float, dims<3>>{7, 7, 7});
+  test::check_elements(trainer.get(w), {7, 7, 7});
+  test::check_elements(begins.get(fresh), {1, 1, 1});
+  reset_containers({"variables", "others"});
+}

@@ -11,7 +11,7 @@
 #include "train/fed_gradients.hpp"
 
 using namespace weft;
-using test::gradient_of;
+using test::distance, test::first_rows, test::gradient_of, test::opened, test::row_numbers, test::row_weights;
 
 namespace {
 
@@ -20,30 +20,7 @@ using table = dims<7, 3>;
 using batch = dims<dyn<"batch">>;
 using rows = dims<dyn<"batch">, 3>;
 tensor<std::int32_t, batch> numbers_of(int step) {
-  const int counts[] = {5, 1, 0, 6};
-  tensor<std::int32_t, batch> n(shape{counts[step % 4]});
-  for (int i = 0; i < static_cast<int>(n.elements()); ++i) n.data()[i] = (i * i + step * 3) % 6;
-  return n;
-}
-tensor<float, rows> weights_of(int step, std::size_t count) {
-  tensor<float, rows> x(shape(static_cast<std::int64_t>(count), 3));
-  for (int i = 0; i < static_cast<int>(x.elements()); ++i)
-    x.data()[i] = static_cast<float>((step * 31 + i / 3 * 7 + i % 3 * 13) % 17 - 8) / 16;
-  return x;
-}
-
-/// Reads as many numbers as there are values: how far the two are apart at most, in proportion to 1 and the number.
-template <class T>
-double distance(std::istream& in, const T* values, std::size_t count) {
-  double most = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string word;
-    BOOST_REQUIRE((in >> word));
-    const double expected = std::strtod(word.c_str(), nullptr);
-    const double apart = std::abs(static_cast<double>(values[i]) - expected) / std::max(1.0, std::abs(expected));
-    most = apart <= most ? most : apart;  // also where one is not a number
-  }
-  return most;
+  return row_numbers<batch>(step, 6, [=](int i) { return (i * i + step * 3) % 6; });
 }
 
 template <class T, class Optimizer>
@@ -70,26 +47,16 @@ double distance_by_rows(std::istream& in, const Optimizer& optimizer) {
   const auto x = placeholder<float, rows>(g, "x");
   const auto train = optimizer.minimize(sum(gather(w, n) * x));
   session s(g, {.threads = 2});
-  tensor<float, table> first;
-  for (int i = 0; i < 21; ++i) first.data()[i] = static_cast<float>(i - 10) / 4;
-  s.set(w, first);
+  s.set(w, first_rows());
   auto step = s.prepare(fetch(train), feed(n, x));
   double most = 0;
   for (int t = 0; t < 50; ++t) {
     const auto a = numbers_of(t);
-    step(a, weights_of(t, a.elements()));
+    step(a, row_weights<rows>(t, a.elements()));
     if (t % 5 == 4) most = std::max(most, distance(in, s.get(w).data(), 21));
   }
   BOOST_TEST(step.explain().find("scatter_add") == std::string::npos);  // by rows, indeed
   return most;
-}
-
-std::ifstream opened(const std::string& file) {
-  std::ifstream in(TEST_DATA "/train/" + file);
-  BOOST_REQUIRE_MESSAGE(in, file << " cannot be read");
-  std::string line;
-  if (in.peek() == '#') std::getline(in, line);
-  return in;
 }
 
 template <class Optimizer>

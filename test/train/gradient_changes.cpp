@@ -21,8 +21,10 @@
 
 #include "data/files.hpp"
 #include "errors.hpp"
+#include "train/fed_gradients.hpp"
 
 using namespace weft;
+using test::distance, test::first_rows, test::opened, test::row_numbers, test::row_weights;
 
 namespace {
 
@@ -41,31 +43,7 @@ void set_gradients(int step, tensor<T, dims<4>>& w, tensor<T, dims<2, 1>>& v) {
   }
 }
 tensor<std::int32_t, batch> numbers_of(int step, bool repeated) {
-  const int counts[] = {5, 1, 0, 4};
-  tensor<std::int32_t, batch> n(shape{counts[step % 4]});
-  for (int i = 0; i < static_cast<int>(n.elements()); ++i)
-    n.data()[i] = repeated ? (i * i + step * 3) % 6 : (i * 3 + step) % 7;
-  return n;
-}
-tensor<float, rows> weights_of(int step, std::size_t count) {
-  tensor<float, rows> x(shape(static_cast<std::int64_t>(count), 3));
-  for (int i = 0; i < static_cast<int>(x.elements()); ++i)
-    x.data()[i] = static_cast<float>((step * 31 + i / 3 * 7 + i % 3 * 13) % 17 - 8) / 16;
-  return x;
-}
-
-/// Reads as many numbers as there are values: how far the two are apart at most, in proportion to 1 and the number.
-template <class T>
-double distance(std::istream& in, const T* values, std::size_t count) {
-  double most = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string word;
-    BOOST_REQUIRE((in >> word));
-    const double expected = std::strtod(word.c_str(), nullptr);
-    const double apart = std::abs(static_cast<double>(values[i]) - expected) / std::max(1.0, std::abs(expected));
-    most = apart <= most ? most : apart;  // also where one is not a number
-  }
-  return most;
+  return row_numbers<batch>(step, 4, [=](int i) { return repeated ? (i * i + step * 3) % 6 : (i * 3 + step) % 7; });
 }
 
 /// `train(loss, w, v)` makes the training step; with `erased` of all variables, as symbols.
@@ -99,27 +77,17 @@ double distance_by_rows(std::istream& in, bool repeated, bool stays_rows, Train 
   const auto x = placeholder<float, rows>(g, "x");
   const auto step_of = train(let(sum(gather(w, n) * x) + v * 0.25f), w, v);
   session s(g, {.threads = 1});
-  tensor<float, dims<7, 3>> first;
-  for (int i = 0; i < 21; ++i) first.data()[i] = static_cast<float>(i - 10) / 4;
-  s.set(w, first);
+  s.set(w, first_rows());
   auto step = s.prepare(fetch(step_of), feed(n, x));
   double most = 0;
   for (int t = 0; t < steps; ++t) {
     const auto a = numbers_of(t, repeated);
-    step(a, weights_of(t, a.elements()));
+    step(a, row_weights<rows>(t, a.elements()));
     const float beside = s.get(v);
     most = std::max({most, distance(in, s.get(w).data(), 21), distance(in, &beside, 1)});
   }
   BOOST_TEST((step.explain().find("scatter_add") == std::string::npos) == stays_rows);
   return most;
-}
-
-std::ifstream opened(const std::string& file) {
-  std::ifstream in(TEST_DATA "/train/" + file);
-  BOOST_REQUIRE_MESSAGE(in, file << " cannot be read");
-  std::string line;
-  std::getline(in, line);
-  return in;
 }
 
 template <class Train>

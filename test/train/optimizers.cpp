@@ -328,17 +328,7 @@ namespace {
 // As make_row_values.py has them.
 template <class Batch>
 tensor<std::int32_t, Batch> numbers_of(int step, int which) {
-  const int counts[] = {5, 1, 0, 6};
-  tensor<std::int32_t, Batch> n(shape{counts[(step + which) % 4]});
-  for (int i = 0; i < static_cast<int>(n.elements()); ++i) n.data()[i] = (i * i + step * 3 + which * 2) % 5 + which;
-  return n;
-}
-template <class Rows>
-tensor<float, Rows> weights_of(int step, int which, std::size_t count) {
-  tensor<float, Rows> x(shape(static_cast<std::int64_t>(count), 3));
-  for (int i = 0; i < static_cast<int>(x.elements()); ++i)
-    x.data()[i] = static_cast<float>((step * 31 + i / 3 * 7 + i % 3 * 13 + which * 5) % 17 - 8) / 16;
-  return x;
+  return test::row_numbers<Batch>(step + which, 6, [=](int i) { return (i * i + step * 3 + which * 2) % 5 + which; });
 }
 
 using table = dims<7, 3>;
@@ -362,15 +352,13 @@ double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gather
   if (dense) loss = let(loss + sum(w) * 0.125f);
   const auto train = minimize(optimizer, loss);
   session s(g, {.threads = 2});
-  tensor<float, table> first;
-  for (int i = 0; i < 21; ++i) first.data()[i] = static_cast<float>(i - 10) / 4;
-  s.set(w, first);
+  s.set(w, test::first_rows());
   auto step = s.prepare(fetch(train), feed(n, x, m, y));
   double most = 0;
   for (int t = 0; t < 8; ++t) {
     const auto a = numbers_of<here>(t, 0);
     const auto b = numbers_of<there>(t, 1);
-    step(a, weights_of<rows_here>(t, 0, a.elements()), b, weights_of<rows_there>(t, 1, b.elements()));
+    step(a, test::row_weights<rows_here>(t, a.elements()), b, test::row_weights<rows_there>(t, b.elements(), 5));
     const auto values = s.get(w);
     for (int i = 0; i < 21; ++i) {
       std::string word;

@@ -145,6 +145,9 @@ class replicated_session {
   friend class replicated_step;
 
   static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
+    if (options.variables.find_or_add)
+      throw error(error_code::invalid_argument, "replicated_session",
+                  "its variables are the cluster's: leave out session_options::variables");
     if (options.threads == 0) {
       const auto tasks = static_cast<unsigned>(here.cluster().tasks_on_host_of({here.job(), here.index()}));
       options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, tasks)));

@@ -14,11 +14,21 @@
 /// follows a `reserve` does not throw.
 namespace weft::detail {
 
+template <class Element>
+Element* allocate_elements(std::size_t room, std::size_t elements) {
+  try {
+    return std::allocator<Element>().allocate(room);
+  } catch (const std::bad_alloc&) {
+    throw error(error_code::resource_exhausted, "", {"no memory for ", elements, " elements of a queue"});
+  }
+}
+
 /// Room for elements that are made one by one, and gone with it.
 template <class Element>
 class element_array {
  public:
-  explicit element_array(std::size_t room) : memory_(room ? allocate(room) : nullptr), room_(room) {}
+  explicit element_array(std::size_t room)
+      : memory_(room ? allocate_elements<Element>(room, room) : nullptr), room_(room) {}
   element_array(const element_array&) = delete;
   element_array& operator=(const element_array&) = delete;
   ~element_array() {
@@ -40,16 +50,14 @@ class element_array {
   void clear() {
     while (size_ > 0) memory_[--size_].~Element();
   }
-
- private:
-  static Element* allocate(std::size_t room) {
-    try {
-      return std::allocator<Element>().allocate(room);
-    } catch (const std::bad_alloc&) {
-      throw error(error_code::resource_exhausted, "", {"no memory for ", room, " elements of a queue"});
-    }
+  /// Hands all of them out, the last one first.
+  template <class Take>
+  void give_back(Take take) {
+    for (std::size_t i = size_; i-- > 0;) take(std::move(memory_[i]));
+    clear();
   }
 
+ private:
   Element* memory_;
   std::size_t room_, size_ = 0;
 };
@@ -97,12 +105,7 @@ class ring {
   void grow(std::size_t elements) {
     std::size_t room = room_ ? room_ : 8;
     while (room < elements && room <= SIZE_MAX / 2) room *= 2;
-    Element* larger = nullptr;
-    try {
-      larger = std::allocator<Element>().allocate(room);
-    } catch (const std::bad_alloc&) {
-      throw error(error_code::resource_exhausted, "", {"no memory for ", elements, " elements of a queue"});
-    }
+    Element* const larger = allocate_elements<Element>(room, elements);
     for (std::size_t i = 0; i < size_; ++i) {
       new (larger + i) Element(std::move((*this)[i]));
       (*this)[i].~Element();
@@ -133,8 +136,7 @@ class fifo_store {
   }
   /// Gives back what was taken.
   void restore(element_array<Element>& taken) {
-    for (std::size_t i = taken.size(); i-- > 0;) elements_.push_front(std::move(taken[i]));
-    taken.clear();
+    taken.give_back([this](Element&& e) { elements_.push_front(std::move(e)); });
   }
 
  private:
@@ -160,8 +162,7 @@ class shuffle_store {
     elements_.pop_back();
   }
   void restore(element_array<Element>& taken) {
-    for (std::size_t i = taken.size(); i-- > 0;) elements_.push_back(std::move(taken[i]));
-    taken.clear();
+    taken.give_back([this](Element&& e) { elements_.push_back(std::move(e)); });
   }
 
  private:
@@ -199,8 +200,7 @@ class priority_store {
   }
   /// They come before all that are there of their priority, for those came later.
   void restore(element_array<Element>& taken) {
-    for (std::size_t i = taken.size(); i-- > 0;) push({std::move(taken[i]), --returns_});
-    taken.clear();
+    taken.give_back([this](Element&& e) { push({std::move(e), --returns_}); });
   }
 
  private:

@@ -18,6 +18,14 @@
 
 namespace weft {
 
+/// Variables that sessions have in common: `variables_in` of <weft/queue.hpp> makes it.
+struct variable_sharing {
+  std::string container = {};
+  /// The value of the variable of this name; where there is none, `first` becomes it.
+  storage (*find_or_add)(const std::string& container, const std::string& name, const value_info& info,
+                         const storage& first) = nullptr;
+};
+
 struct session_options {
   /// Threads of each CPU device, the caller included; 0: as many as it has cores.
   int threads = 0;
@@ -34,6 +42,9 @@ struct session_options {
   bool allow_soft_placement = false;
   /// Writes to standard error where each node of a step runs, when the step is first planned.
   bool log_device_placement = false;
+  /// Of whom it shares the variables, by name; unless said, it has its own. Those of equal names must have equal types,
+  /// extents and a first value, and lie on CPUs. One thread at a time may use sessions that share variables.
+  variable_sharing variables = {};
 };
 
 /// What a session reads and writes by itself are variables.
@@ -74,8 +85,9 @@ class session {
 
   session() = delete;  // A session runs a graph: session s{g};
   template <class X, class... More>
-    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
-  explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
+  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
+                                                                     ...))) explicit session(const X& x, const More&...)
+      : session(detail::graph_of(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -153,8 +165,7 @@ class session {
     return prepare(F());
   }
   template <class F, class... X>
-    requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
-  auto run(const F& fetched, const X&...) {
+  requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>)) auto run(const F& fetched, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
@@ -189,8 +200,7 @@ class session {
                   "set: it writes a variable: set(w, value); a placeholder is fed: with(x, value)");
   }
   template <class Expr, class... X>
-    requires(!(detail::is_fed_pair<X> && ...))
-  auto eval(const Expr& e, const X&...) {
+  requires(!(detail::is_fed_pair<X> && ...)) auto eval(const Expr& e, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
                   "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
     return run(detail::meant_fetches(e));
@@ -199,8 +209,8 @@ class session {
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, since the node
   /// names no device". What soft placement did not have to move, a step's `explain` leaves out.
   template <class Expr>
-    requires(is_node<Expr>)
-  std::string explain(const Expr& node) const {
+  requires(is_node<Expr>) std::string explain(const Expr& node)
+  const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return str_cat({graph_[n].name, " ", place_.explain(n)});
@@ -283,7 +293,7 @@ class session {
 
   session(const graph& g, session_options options, const memory_resource& memory);
   void adopt_new_variables();
-  void initialize_variable(std::uint32_t n);
+  plan::variable_state first_state(std::uint32_t n) const;
   void set_variable(const symbol& variable, const plan::fed_value& value);
   std::uint32_t variable_to_read(const symbol& variable);
 
@@ -317,10 +327,10 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
                  cores_,
                  options_.log_device_placement} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
-    throw error(error_code::invalid_argument, "session",
-                {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ",
-                 options_.devices, ", inter_op_threads = ", options_.inter_op_threads, ", threads = ",
-                 options_.threads});
+    throw error(
+        error_code::invalid_argument, "session",
+        {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ", options_.devices,
+         ", inter_op_threads = ", options_.inter_op_threads, ", threads = ", options_.threads});
   const sequence<int> cores = available_cores();
   const auto devices = static_cast<std::size_t>(options_.devices);
   for (std::size_t d = 0; d < devices; ++d) {
@@ -334,34 +344,40 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
   const int lanes = options_.devices * options_.inter_op_threads;
   if (lanes > 1) lanes_ = gpu::owned(new thread_pool(lanes));
   resources_.lane_threads = lanes_.get();
-  adopt_extents();
-  variables_.resize(g.size());
-  for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op>) initialize_variable(n);
+  adopt_new_variables();
 }
 
 WEFT_DECL void session::adopt_new_variables() {
-  const std::size_t known = variables_.size();
-  if (known == graph_.size()) return;
+  if (variables_.size() == graph_.size()) return;
   adopt_extents();
-  variables_.resize(graph_.size());
-  for (auto n = static_cast<std::uint32_t>(known); n < graph_.size(); ++n)
-    if (graph_[n].def.op == &operation_of<variable_op>) initialize_variable(n);
+  variables_.reserve(graph_.size());
+  for (auto n = static_cast<std::uint32_t>(variables_.size()); n < graph_.size(); ++n)
+    variables_.push_back(first_state(n));
 }
 
-WEFT_DECL void session::initialize_variable(std::uint32_t n) {
+WEFT_DECL plan::variable_state session::first_state(std::uint32_t n) const {
+  plan::variable_state v;
+  if (graph_[n].def.op != &operation_of<variable_op>) return v;
   const value_info info = variable_info(n);
-  plan::variable_state& v = variables_[n];
   v.where = place_.of(n);
   storage first(info.bytes(), memory_);
   const graph_node& first_of = graph_[graph_[n].begins_as == graph_node::no_node ? n : graph_[n].begins_as];
   v.initialized = detail::initialize(first_of.init, info, graph_.seed(), first_of.name, first.data());
+  if (const variable_sharing& with = options_.variables; with.find_or_add) {
+    if (v.where.gpu || !v.initialized)
+      throw error(v.where.gpu ? error_code::unimplemented : error_code::failed_precondition, graph_[n].name,
+                  v.where.gpu
+                      ? "variables that sessions share lie on CPUs: place it on cpu{0}"
+                      : "variables that sessions share have a first value: give it another one than init::none");
+    first = with.find_or_add(with.container, graph_[n].name, info, first);
+  }
   if (!v.where.gpu) {
     v.data = std::move(first);
-    return;
+    return v;
   }
   v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
   gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
+  return v;
 }
 
 WEFT_DECL void session::set_variable(const symbol& variable, const plan::fed_value& value) {

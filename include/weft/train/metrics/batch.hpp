@@ -55,6 +55,16 @@ struct metric_batch {
   double weight(std::size_t i) const { return weights[weights.extents.rank == 0 ? 0 : i]; }
 };
 
+/// Calls `use` with a batch of these operands, which live as long as the call.
+template <class Labels, class Predictions, class Weights, class Use>
+void with_batch(const Labels& labels, const Predictions& predictions, const Weights& weights, Use use) {
+  const auto& l = materialized(labels);
+  const auto& p = materialized(predictions);
+  const auto& w = materialized(weights);
+  metric_batch batch{values_of("labels", l), values_of("predictions", p), values_of("weights", w)};
+  use(batch);
+}
+
 inline std::string number_text(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.9g", x);
@@ -201,12 +211,10 @@ class pair_metric {
                   "update: takes labels and predictions of equal extents, tensors or what a step has "
                   "fetched; then, if any, weights of these extents or one number");
     if constexpr (correct<mistake>) {
-      const auto& l = materialized(labels);
-      const auto& p = materialized(predictions);
-      const auto& w = materialized(weights);
-      const metric_batch batch{values_of("labels", l), values_of("predictions", p), values_of("weights", w)};
-      check_pairs(Metric::name, batch);
-      static_cast<Metric*>(this)->add(batch);
+      with_batch(labels, predictions, weights, [this](const metric_batch& batch) {
+        check_pairs(Metric::name, batch);
+        static_cast<Metric*>(this)->add(batch);
+      });
     }
   }
 };
@@ -234,13 +242,11 @@ class class_metric {
                     "update: takes labels [...] of integers; predictions are scores [..., classes]; "
                     "then, if any, weights [...] or one number");
     if constexpr (correct<mistake>) {
-      const auto& l = materialized(labels);
-      const auto& p = materialized(predictions);
-      const auto& w = materialized(weights);
-      metric_batch batch{values_of("labels", l), values_of("predictions", p), values_of("weights", w)};
-      Metric& self = static_cast<Metric&>(*this);
-      check_class_batch(Metric::name, batch, self.classes());
-      self.add(batch);
+      with_batch(labels, predictions, weights, [this](metric_batch& batch) {
+        Metric& self = static_cast<Metric&>(*this);
+        check_class_batch(Metric::name, batch, self.classes());
+        self.add(batch);
+      });
     }
   }
 };

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <weft/queue/resources.hpp>
+#include <weft/session/session.hpp>
+
+namespace weft {
+
+namespace detail {
+
+/// A variable that sessions share: their steps read and write these bytes.
+class shared_value final : public resource {
+ public:
+  shared_value(std::string declaration, storage first) : data(std::move(first)), declaration_(std::move(declaration)) {}
+  void abandon() noexcept override {}  // sessions that have it keep it
+  const std::string& declaration() const noexcept override { return declaration_; }
+
+  const storage data;
+
+ private:
+  const std::string declaration_;
+};
+
+inline storage find_or_add_value(const std::string& container, const std::string& variable, const value_info& info,
+                                 const storage& first) {
+  const std::string declaration = str_cat({"variable ", name(info.type), to_string(info.extents)});
+  return resource_table::of_process()
+      .find_or_make<shared_value>({.shared_name = variable, .container = container}, declaration,
+                                  [&] { return std::make_shared<shared_value>(declaration, first); })
+      ->data;
+}
+
+}  // namespace detail
+
+/// The variables of a container of this process (tf.container), for session_options: all sessions that are made with it
+/// have one value of the variables of one name, slots and counters too, whichever graphs they run. The first session
+/// gives it; another type or other extents are invalid_argument, and so is the name of a queue.
+///
+///     session training(g, {.variables = variables_in("jobs")}), testing(h, {.variables = variables_in("jobs")});
+///
+/// One thread at a time may use these sessions. After reset_containers, those that there are keep what they have in
+/// common, and new ones begin anew.
+inline variable_sharing variables_in(const std::string& container = {}) {
+  return {container, &detail::find_or_add_value};
+}
+
+}  // namespace weft
