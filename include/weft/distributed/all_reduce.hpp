@@ -193,7 +193,7 @@ class basic_all_reduce {
       made.sum_megabytes_per_s = large / adding;
       made.megabytes_per_s = large / std::max({whole - made.message_us - adding, whole / 10, 1e-3});
       double numbers[] = {made.message_us, made.megabytes_per_s, made.sum_megabytes_per_s};
-      exchange(std::span(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false), until);
+      exchange(std::span<double>(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false), until);
       made = {numbers[0], numbers[1], numbers[2]};
     }
     broken_ = false;
@@ -482,7 +482,7 @@ class basic_all_reduce {
     const std::vector<std::size_t>& mates = links_.mates();
     if (!segments.empty()) {
       const auto self = std::find(mates.begin(), mates.end(), rank()) - mates.begin();
-      memory_.emplace(std::move(segments), static_cast<std::size_t>(self), here_.waiting());
+      memory_.emplace(std::move(segments), static_cast<std::size_t>(self), detail::waiting_of_ranks(here_));
     }
   }
 

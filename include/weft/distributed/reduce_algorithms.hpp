@@ -20,11 +20,11 @@ enum class reduce_algorithm : unsigned char {
   ring = segmented_ring,
 };
 
-/// What a link costs, to choose an algorithm by. The defaults were measured between two polling processes on loopback.
+/// What a link costs, to choose an algorithm by. The defaults were measured between two to four processes on loopback.
 struct link_cost {
-  double message_us = 5;          // to send and receive a small message
+  double message_us = 10;         // to send and receive a small message
   double megabytes_per_s = 3000;  // both directions at once
-  double sum_megabytes_per_s = 8000;
+  double sum_megabytes_per_s = 4000;
 
   /// The expected microseconds of reducing `bytes` over `ranks`: messages one after the other, bytes moved and bytes
   /// summed, each at its price.
