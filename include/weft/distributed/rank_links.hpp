@@ -149,7 +149,7 @@ class rank_links {
   /// Begins a schedule between `ranks`, whose steps have positions among these; between all where there are none.
   void begin(transfer_schedule schedule, std::size_t chunk_bytes, std::size_t element, double weight,
              std::span<const std::size_t> ranks = {}) {
-    progress_ = transfer_progress(std::move(schedule), std::max<std::size_t>(chunk_bytes / element, 1), weight);
+    progress_.begin(std::move(schedule), std::max<std::size_t>(chunk_bytes / element, 1), weight);
     ranks_ = ranks;
     is_sending_ = is_receiving_ = false;
   }

@@ -136,6 +136,7 @@ transfer_schedule fold_outside(std::size_t ranks, std::size_t rank, std::size_t 
   transfer_schedule made(elements);
   const std::size_t core = std::bit_floor(ranks);
   const element_range all{0, elements};
+  made.steps.reserve(2 * static_cast<std::size_t>(std::bit_width(ranks)));
   if (rank >= core) {
     made.send(rank - core, all);
     made.receive(rank - core, all, false);

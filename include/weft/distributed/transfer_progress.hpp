@@ -14,10 +14,13 @@ namespace weft::detail {
 /// and adding overlap. Beside each chunk travels a weight, that of the arrays which it is the sum of.
 class transfer_progress {
  public:
-  transfer_progress() = default;
-  /// `chunk`: the most elements of one message. `weight`: that of the rank's own array.
-  transfer_progress(transfer_schedule schedule, std::size_t chunk, double weight)
-      : schedule_(std::move(schedule)), chunk_(chunk), own_(weight), weights_(schedule_.steps.size()) {
+  /// Begins a schedule. `chunk`: the most elements of one message. `weight`: that of the rank's own array.
+  void begin(transfer_schedule schedule, std::size_t chunk, double weight) {
+    schedule_ = std::move(schedule);
+    chunk_ = chunk;
+    own_ = weight;
+    weights_.assign(schedule_.steps.size(), 0);
+    out_ = in_ = {};
     skip(out_, &transfer_step::to);
     skip(in_, &transfer_step::from);
   }
