@@ -2,7 +2,8 @@
 // TCP, without checksums over the values, as the peers do it; and in shared memory, with the array anywhere (its bytes
 // are copied to where all can see them, and back) and with the array in the group's own memory. Prints one JSON object
 // per size: peer, ranks, bytes, median microseconds of the slowest rank, bus bandwidth in GB/s. usage: allreduce
-// [RANKS] [tcp|memory]     without the second: both
+// [RANKS] [tcp|memory|fitted|doubling|ring|halving|tree]     without the second: tcp and memory; the last four name an
+// algorithm, and `fitted` measures the links first
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +34,15 @@ std::string free_addresses(std::size_t count) {
   return text;
 }
 
-void measure(weft::all_reduce& group, const char* peer, bool in_block) {
+using weft::reduce_algorithm;
+
+constexpr std::pair<const char*, reduce_algorithm> algorithms[] = {{"doubling", reduce_algorithm::recursive_doubling},
+                                                                   {"ring", reduce_algorithm::segmented_ring},
+                                                                   {"halving", reduce_algorithm::halving_doubling},
+                                                                   {"tree", reduce_algorithm::tree}};
+
+void measure(weft::all_reduce& group, const char* peer, bool in_block,
+             reduce_algorithm algorithm = reduce_algorithm::automatic) {
   for (const std::size_t count : {1u, 256u, 2'560u, 25'600u, 256'000u, 1'000'000u, 5'000'000u, 25'000'000u}) {
     std::vector<float> own(in_block ? 0 : count);
     std::span<float> data(own);
@@ -47,7 +56,7 @@ void measure(weft::all_reduce& group, const char* peer, bool in_block) {
     for (int i = 0; i < repeats + 3; ++i) {
       group.sum(std::span<float>{}, 60s);  // a barrier
       const auto start = bench::steady::now();
-      group.sum(data);
+      group.sum(data, 60s, algorithm);
       const double elapsed = bench::seconds_since(start);
       std::vector<double> of_ranks(group.size());
       of_ranks[group.rank()] = elapsed;
@@ -63,23 +72,33 @@ void measure(weft::all_reduce& group, const char* peer, bool in_block) {
   }
 }
 
-void rank(const weft::cluster_spec& cluster, int index, bool memory) {
+void rank(const weft::cluster_spec& cluster, int index, const std::string& how) {
+  const bool memory = how == "memory";
   weft::server_options options;
   options.shared_memory = memory;
   options.checksum = false;
   weft::server here(cluster, "worker", index, options);
   weft::all_reduce group(here);
+  for (const auto& [name, algorithm] : algorithms)
+    if (how == name) return measure(group, ("weft, " + how).c_str(), false, algorithm);
+  if (how == "fitted") {
+    const weft::link_cost cost = group.fit();
+    if (group.rank() == 0)
+      std::fprintf(stderr, "a message %.1f us, %.0f MB/s, added %.0f MB/s\n", cost.message_us, cost.megabytes_per_s,
+                   cost.sum_megabytes_per_s);
+    return measure(group, "weft, fitted", false);
+  }
   if (!memory) return measure(group, "weft", false);
   measure(group, "weft, shared memory", false);
   measure(group, "weft, array in shared memory", true);
 }
 
-int run(int ranks, bool memory) {
+int run(int ranks, const std::string& how) {
   const weft::cluster_spec cluster{{"worker", free_addresses(static_cast<std::size_t>(ranks))}};
   for (int index = 0; index < ranks; ++index)
     if (fork() == 0) {
       try {
-        rank(cluster, index, memory);
+        rank(cluster, index, how);
         std::_Exit(0);
       } catch (const std::exception& problem) {
         std::fprintf(stderr, "%s\n", problem.what());
@@ -96,12 +115,12 @@ int run(int ranks, bool memory) {
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const std::string only = argc > 2 ? argv[2] : "";
-  if (ranks < 1 || (only != "" && only != "tcp" && only != "memory")) {
-    std::fprintf(stderr, "usage: %s [RANKS] [tcp|memory]\n", argv[0]);
+  bool known = only == "" || only == "tcp" || only == "memory" || only == "fitted";
+  for (const auto& each : algorithms) known |= only == each.first;
+  if (ranks < 1 || !known) {
+    std::fprintf(stderr, "usage: %s [RANKS] [tcp|memory|fitted|doubling|ring|halving|tree]\n", argv[0]);
     return 2;
   }
-  int failed = 0;
-  if (only != "memory") failed |= run(ranks, false);
-  if (only != "tcp") failed |= run(ranks, true);
-  return failed;
+  if (only != "") return run(ranks, only);
+  return run(ranks, "tcp") | run(ranks, "memory");
 }

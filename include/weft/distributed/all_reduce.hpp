@@ -10,42 +10,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <weft/distributed/parameter_store.hpp>
+#include <weft/distributed/rank_links.hpp>
+#include <weft/distributed/reduce_algorithms.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/distributed/shared_reduce.hpp>
 #include <weft/distributed/vector_loops.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/framing.hpp>
 
 namespace weft {
-
-enum class reduce_algorithm : unsigned char {
-  automatic,           // whichever the cost rule expects to be faster
-  recursive_doubling,  // log2(p) rounds of the whole: few messages
-  ring,                // 2(p-1) rounds of 1/p each, cut through: few bytes, and arithmetic while bytes travel
-};
-
-/// What a link costs, to choose an algorithm by. The defaults were measured between two polling processes on loopback.
-struct link_cost {
-  double message_us = 5;          // to send and receive a small message
-  double megabytes_per_s = 3000;  // both directions at once
-  double sum_megabytes_per_s = 8000;
-
-  /// The cheaper one to reduce `bytes` over `ranks`: rounds, bytes moved and bytes summed, each at its price.
-  reduce_algorithm choose(std::size_t ranks, std::size_t bytes) const {
-    if (ranks <= 1) return reduce_algorithm::recursive_doubling;
-    const double p = static_cast<double>(ranks), size = static_cast<double>(bytes);
-    const bool power_of_two = std::has_single_bit(ranks);
-    const double rounds = static_cast<double>(std::bit_width(ranks) - 1) + (power_of_two ? 0 : 2);
-    const double per_byte = 1 / megabytes_per_s, per_sum = 1 / sum_megabytes_per_s;
-    const double doubling = rounds * (message_us + size * (per_byte + per_sum));
-    const double ring = 2 * (p - 1) * message_us + size * (p - 1) / p * (2 * per_byte + per_sum);
-    return doubling <= ring ? reduce_algorithm::recursive_doubling : reduce_algorithm::ring;
-  }
-};
 
 /// What a mean was made of, and whether one should go on with it: the same on all ranks.
 struct mean_report {
@@ -58,22 +35,27 @@ struct mean_report {
 struct all_reduce_options {
   std::string job;                             // whose tasks take part; empty: the server's own job
   std::string channel = "all_reduce";          // tells several groups of the same tasks apart
-  std::size_t chunk = std::size_t{256} << 10;  // bytes of a ring's message
-  link_cost cost;
+  std::size_t chunk = std::size_t{256} << 10;  // the most bytes of a message
+  link_cost cost;                              // of the links, as far as it is known; or see fit()
 };
 
 /// The tasks of a job that sum arrays together. Every rank must make the same calls in the same order. All ranks get
 /// the same bits, and the same bits in every run: the order of summation depends on the number of ranks and the
 /// algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and output.
 ///
-/// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank; where one
-/// refuses (server_options::shared_memory) all send messages. A call that names an algorithm sends messages.
+/// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank. Where
+/// several run on each of several hosts, the ranks of a host do that, and the first of them sums with those of the
+/// other hosts by messages. Where one refuses (server_options::shared_memory) all send messages. A call that names an
+/// algorithm sends messages.
 ///
-/// After deadline_exceeded the same call may be repeated, on the array as it is then: it goes on where it was, and the
-/// other ranks notice nothing. After any other error the array's contents are unspecified, and the group is of no
-/// further use.
+/// All calls throw weft::error: unavailable that names the task that is gone, deadline_exceeded, failed_precondition
+/// where the ranks make different calls. After deadline_exceeded the same call may be repeated, on the array as it is
+/// then: it goes on where it was, and the other ranks notice nothing. After any other error the array's contents are
+/// unspecified, and the group is of no further use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_all_reduce {
+  using links_type = detail::rank_links<T, Clock>;
+
  public:
   using deadline_type = basic_deadline<Clock>;
 
@@ -82,22 +64,11 @@ class basic_all_reduce {
   /// unavailable.
   explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
-      : here_(here), options_(std::move(options)), idle_(here.network(), here.waiting()) {
-    if (options_.job.empty()) options_.job = here.job();
-    if (here.job() != options_.job)
-      throw error(error_code::invalid_argument, "all_reduce",
-                  {"only tasks of job '", options_.job, "' take part; this is ", here.name()});
-    check_dense(here.cluster(), options_.job);
-    options_.chunk = std::max<std::size_t>(options_.chunk / 64 * 64, 64);
-    rank_ = static_cast<std::size_t>(here.index());
-    size_ = static_cast<std::size_t>(here.cluster().num_tasks(options_.job));
-    first_rank_ = here.cluster().rank({options_.job, 0});
-    links_.resize(size_);
+      : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job) {
     try {
-      connect(until);
-      compare(graph, until);
-      std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
-      if (!segments.empty()) memory_.emplace(std::move(segments), rank_, here_.waiting());
+      links_.connect(options_.job, options_.channel, until);
+      links_.compare(graph, until);
+      share_memory(until);
     } catch (const error& problem) {
       here_.set_failure(problem);
       throw;
@@ -107,16 +78,15 @@ class basic_all_reduce {
   basic_all_reduce(const basic_all_reduce&) = delete;
   basic_all_reduce& operator=(const basic_all_reduce&) = delete;
 
-  std::size_t rank() const { return rank_; }
-  std::size_t size() const { return size_; }
+  std::size_t rank() const { return links_.rank(); }
+  std::size_t size() const { return links_.size(); }
 
   /// Replaces `data` by the sum over all ranks. Every rank gives equally many elements; none at all makes it a barrier.
-  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded, failed_precondition where the
-  /// ranks make different calls.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
            reduce_algorithm algorithm = reduce_algorithm::automatic) {
-    reduce(data, until, algorithm, false, 1);
+    const request asked = request_of(data, call_kind::sum, algorithm);
+    make_call(asked, [&] { reduce(data, until, asked); });
   }
 
   /// Replaces `data` by the mean over all ranks: the sum of what each brings, times its weight, divided by the sum of
@@ -124,73 +94,204 @@ class basic_all_reduce {
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
                    reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
-    return reduce(data, until, algorithm, true, weight);
+    request asked = request_of(data, call_kind::mean, algorithm);
+    asked.weight = weight;
+    return make_call(asked, [&] { return reduce(data, until, asked); });
   }
 
-  /// Whether the ranks sum in shared memory.
-  bool shares_memory() const { return memory_.has_value(); }
+  /// Replaces `data` by that of rank `root`: MPI_Bcast. Every rank gives equally many elements.
+  /// Throws weft::error (invalid_argument) for a root that is not a rank.
+  template <typename Element>
+  requires std::is_trivially_copyable_v<Element>
+  void broadcast(std::span<Element> data, std::size_t root, deadline_type until = std::chrono::seconds(60)) {
+    if (root >= size())
+      throw error(error_code::invalid_argument, operation, {"rank ", root, " is not one of ", size()});
+    request asked = request_of(data, call_kind::broadcast);
+    asked.root = root;
+    make_call(asked, [&] {
+      const mutable_bytes bytes = std::as_writable_bytes(data);
+      if (memory_ && links_.on_one_host()) {
+        gather_in_memory(bytes, shares_from(root, bytes.size()), until, 0);
+        return;
+      }
+      run(data, until, [&] {
+        const double p = static_cast<double>(size()), chunk = static_cast<double>(options_.chunk);
+        const double chain =
+            std::min(static_cast<double>(bytes.size()), chunk) * (p - 2) / options_.cost.megabytes_per_s;
+        const double one = static_cast<double>(bytes.size()) / options_.cost.megabytes_per_s;
+        const double levels = static_cast<double>(std::bit_width(size() - 1));
+        const bool in_chain =
+            (p - 1) * options_.cost.message_us + chain + one < levels * (options_.cost.message_us + one);
+        return detail::broadcast_schedule(size(), rank(), data.size(), root, in_chain);
+      });
+    });
+  }
+
+  /// Each rank has its share of `data`, and gets those of all others: MPI_Allgather in place. Every rank gives equally
+  /// many elements; the share of each is as in reduce_scatter().
+  template <typename Element>
+  requires std::is_trivially_copyable_v<Element>
+  void all_gather(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    make_call(request_of(data, call_kind::all_gather), [&] {
+      if (memory_ && links_.on_one_host()) {
+        std::vector<detail::element_range> shares(size());
+        for (std::size_t r = 0; r < size(); ++r) {
+          const detail::element_range its = detail::share_of_rank(data.size(), size(), r);
+          shares[r] = {its.begin * sizeof(Element), its.end * sizeof(Element)};
+        }
+        gather_in_memory(std::as_writable_bytes(data), shares, until, 0);
+        return;
+      }
+      run(data, until, [&] { return detail::all_gather_schedule(size(), rank(), data.size()); });
+    });
+  }
+
+  /// Leaves this rank's share of the sum over all ranks in its place in `data`, and returns it: MPI_Reduce_scatter in
+  /// place; the other elements are unspecified. Of n elements rank r of p has those from n / p * r + min(r, n % p) on,
+  /// n / p of them, one more where r < n % p. Every rank gives equally many elements.
+  template <std::floating_point Element>
+  std::span<Element> reduce_scatter(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    const request asked = request_of(data, call_kind::reduce_scatter);
+    make_call(asked, [&] {
+      if (memory_ && links_.on_one_host())
+        reduce_in_memory(data, until, asked, 0);
+      else
+        run(data, until, [&] { return detail::reduce_scatter_schedule(size(), rank(), data.size()); });
+    });
+    const detail::element_range mine = detail::share_of_rank(data.size(), size(), rank());
+    return data.subspan(mine.begin, mine.size());
+  }
+
+  /// Returns when all ranks have come here.
+  void barrier(deadline_type until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
+
+  /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. What is measured
+  /// differs from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named
+  /// for.
+  link_cost fit(deadline_type until = std::chrono::seconds(60)) {
+    check_usable();
+    broken_ = true;
+    constexpr std::size_t large = std::size_t{1} << 20;
+    std::vector<float> some(large / sizeof(float), 1.0f), other(some);
+    const auto time_of = [&](std::size_t elements, int repeats) {
+      const std::span<float> data = std::span(some).first(elements);
+      const auto doubling = [&] { exchange(data, detail::recursive_doubling(size(), rank(), elements), until); };
+      doubling();
+      const auto start = Clock::now();
+      for (int i = 0; i < repeats; ++i) doubling();
+      const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
+      return std::max(elapsed.count(), 1e-3) / repeats;
+    };
+    link_cost made = options_.cost;
+    if (size() > 1) {
+      const double exchanges = static_cast<double>(std::bit_width(size())) - 1 + (std::has_single_bit(size()) ? 0 : 2);
+      made.message_us = time_of(1, 32) / exchanges;
+      const double whole = time_of(some.size(), 4) / exchanges;
+      const auto start = Clock::now();
+      detail::accumulate(some.data(), other.data(), some.size());
+      const double adding = std::max(std::chrono::duration<double, std::micro>(Clock::now() - start).count(), 1e-3);
+      made.sum_megabytes_per_s = large / adding;
+      made.megabytes_per_s = large / std::max({whole - made.message_us - adding, whole / 10, 1e-3});
+      double numbers[] = {made.message_us, made.megabytes_per_s, made.sum_megabytes_per_s};
+      exchange(std::span<double>(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false), until);
+      made = {numbers[0], numbers[1], numbers[2]};
+    }
+    broken_ = false;
+    return options_.cost = made;
+  }
+
+  /// Whether all ranks sum in shared memory.
+  bool shares_memory() const { return memory_.has_value() && links_.on_one_host(); }
 
   /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
-  /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty where the
-  /// ranks share no memory.
+  /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty unless all
+  /// ranks share memory.
   mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
-    if (!memory_ || bytes == 0) return {};
-    if (broken_ || late_)
-      throw error(error_code::failed_precondition, operation,
-                  "the last call has not completed; repeat it, or make a new group");
+    if (!shares_memory() || bytes == 0) return {};
+    check_usable();
     broken_ = true;
     std::vector<shared_segment> segments = share(bytes, until);
     broken_ = false;
     if (segments.empty()) return {};
     blocks_.push_back(std::move(segments));
-    return blocks_.back()[rank_].bytes();
+    return blocks_.back()[rank()].bytes();
   }
 
  private:
-  struct link {
-    std::size_t rank = 0;  // in the job
-    typename T::stream stream;
-    frame_writer out;
-    frame_reader in;
-  };
+  static constexpr const char* operation = links_type::operation;
 
-  static constexpr const char* operation = "all_reduce";
+  enum class call_kind : unsigned char { sum, mean, broadcast, all_gather, reduce_scatter };
 
   /// A call that has run out of time, and what it was about.
   struct request {
     const void* data = nullptr;
     std::size_t bytes = 0, element = 0;
+    call_kind kind{};
     reduce_algorithm algorithm{};
-    bool mean = false;
     double weight = 1;
+    std::size_t root = 0;
+
+    bool is_mean() const { return kind == call_kind::mean; }
+    /// What messages say of the call; sums and means are told apart by nobody.
+    std::int64_t word() const {
+      return kind <= call_kind::mean ? 0 : static_cast<std::int64_t>(root * 8) + static_cast<int>(kind);
+    }
 
     friend bool operator==(const request&, const request&) = default;
   };
 
+  static all_reduce_options complete(all_reduce_options options, const basic_server<T, Clock>& here) {
+    if (options.job.empty()) options.job = here.job();
+    if (here.job() != options.job)
+      throw error(error_code::invalid_argument, operation,
+                  {"only tasks of job '", options.job, "' take part; this is ", here.name()});
+    check_dense(here.cluster(), options.job);
+    options.chunk = std::max<std::size_t>(options.chunk / 64 * 64, 64);
+    return options;
+  }
+
   template <typename Element>
-  mean_report reduce(std::span<Element> data, deadline_type until, reduce_algorithm algorithm, bool mean,
-                     double weight) {
-    const request asked{data.data(), data.size_bytes(), sizeof(Element), algorithm, mean, weight};
+  static request request_of(std::span<Element> data, call_kind kind,
+                            reduce_algorithm algorithm = reduce_algorithm::automatic) {
+    return {data.data(), data.size_bytes(), sizeof(Element), kind, algorithm};
+  }
+
+  void check_usable() const {
+    if (broken_ || late_)
+      throw error(error_code::failed_precondition, operation,
+                  "the last call has not completed; repeat it, or make a new group");
+  }
+
+  /// Begins a call, or goes on with one that has run out of time.
+  template <typename Work>
+  auto make_call(const request& asked, Work work) {
     if (broken_)
       throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
     if (late_ && !(*late_ == asked))
       throw error(error_code::failed_precondition, operation,
                   "the last call ran out of time and has not completed; repeat it with the same array");
     if (!late_) {
-      ++calls_;
-      stage_ = 0;
-      begun_ = false;
-      ring_.reset();
-      prepared_ = false;
+      links_.begin_call(asked.word());
+      begun_ = prepared_ = false;
+      phase_ = 0;
+      weights_ = asked.weight;
     }
     broken_ = true;
-    try {
-      mean_report made = reduce(data, until, asked);
+    const auto succeeded = [&] {
       late_.reset();
       broken_ = false;
       if (failed_) here_.clear_failure();
       failed_ = false;
-      return made;
+    };
+    try {
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        succeeded();
+      } else {
+        auto made = work();
+        succeeded();
+        return made;
+      }
     } catch (const error& problem) {
       if (problem.code() == error_code::deadline_exceeded) {
         late_ = asked;
@@ -206,32 +307,32 @@ class basic_all_reduce {
 
   template <typename Element>
   mean_report reduce(std::span<Element> data, deadline_type until, const request& asked) {
-    reduce_algorithm algorithm = asked.algorithm;
-    if (memory_ && algorithm == reduce_algorithm::automatic) {
-      reduce_in_memory(data, until, asked);
-      if (!asked.mean) return {};
+    const bool mean = asked.is_mean(), automatic = asked.algorithm == reduce_algorithm::automatic;
+    if (memory_ && automatic && links_.on_one_host()) {
+      reduce_in_memory(data, until, asked, 0);
+      if (!mean) return {};
       const detail::nonfinite_element& found = memory_->nonfinite();
       mean_report made{memory_->weights(), !found.found(), found.element, {}};
       if (found.rank != detail::nonfinite_element::nowhere) made.rank = found.rank;
       return made;
     }
     if (!prepared_) {
-      weights_ = asked.weight;
-      own_nonfinite_ = asked.mean && asked.weight != 0 && size_ > 1 ? detail::first_nonfinite(data.data(), data.size())
-                                                                    : data.size();
-      if (asked.mean && asked.weight != 0 && asked.weight != 1)
+      own_nonfinite_ =
+          mean && asked.weight != 0 && size() > 1 ? detail::first_nonfinite(data.data(), data.size()) : data.size();
+      if (mean && asked.weight != 0 && asked.weight != 1)
         detail::scale(data.data(), data.size(), static_cast<Element>(asked.weight));
       prepared_ = true;
     }
-    if (size_ > 1) {
-      if (algorithm == reduce_algorithm::automatic) algorithm = options_.cost.choose(size_, data.size_bytes());
-      if (algorithm == reduce_algorithm::ring)
-        ring(data, until);
-      else
-        recursive_doubling(data, until);
+    if (hierarchical_ && automatic) {
+      reduce_by_hosts(data, until, asked);
+    } else if (size() > 1) {
+      run(data, until, [&] {
+        return detail::schedule_of(automatic ? options_.cost.choose(size(), data.size_bytes()) : asked.algorithm,
+                                   size(), rank(), data.size());
+      });
     }
     mean_report made{weights_, true, 0, {}};
-    if (!asked.mean || weights_ == 0) return made;
+    if (!mean || weights_ == 0) return made;
     if (detail::divide(data.data(), data.size(), static_cast<Element>(weights_))) return made;
     made.finite = false;
     made.element = detail::first_nonfinite(data.data(), data.size());
@@ -241,16 +342,16 @@ class basic_all_reduce {
 
   /// All ranks have met an element that is not finite: each tells whether it has brought one.
   void find_culprit(mean_report& made, std::size_t elements, deadline_type until) {
-    if (size_ == 1) made.rank = rank_;
-    std::vector<double> first(size_);  // by rank, each plus one
-    if (own_nonfinite_ < elements) first[rank_] = static_cast<double>(own_nonfinite_) + 1;
+    if (size() == 1) made.rank = rank();
+    std::vector<double> first(size());  // by rank, each plus one
+    if (own_nonfinite_ < elements) first[rank()] = static_cast<double>(own_nonfinite_) + 1;
     try {
-      if (size_ > 1) recursive_doubling_again(std::span(first), until);
+      if (size() > 1) exchange(std::span(first), detail::recursive_doubling(size(), rank(), size()), until);
     } catch (const error& problem) {  // in the middle of this a call cannot be repeated
       throw error(problem.code() == error_code::deadline_exceeded ? error_code::unavailable : problem.code(), operation,
                   problem.sentence());
     }
-    for (std::size_t r = 0; r < size_; ++r)
+    for (std::size_t r = 0; r < size(); ++r)
       if (first[r] >= 1 && first[r] <= static_cast<double>(elements)) {  // what else came is no element
         made.element = static_cast<std::size_t>(first[r]) - 1;
         made.rank = r;
@@ -258,50 +359,151 @@ class basic_all_reduce {
       }
   }
 
-  // ---- shared memory ----
+  // ---- messages ----
 
   template <typename Element>
-  void reduce_in_memory(std::span<Element> data, deadline_type until, const request& asked) {
-    const auto look = [&](std::size_t rank, auto has_come) {
-      std::optional<error> problem = someone_gone();
-      if (!problem && state_of(rank) == task_state::left) problem = diagnose(rank);
-      if (!problem && until.expired())
-        problem = error(error_code::deadline_exceeded, operation, {"received nothing in time from ", name(rank)});
-      if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(
-          until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
-    };
-    const auto same = [&](const std::vector<shared_segment>& block) {
-      const mutable_bytes mine = block[rank_].bytes();
-      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
-    };
-    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
-    const detail::reduce_call call{calls_, data.size_bytes(), sizeof(Element), asked.mean, block != blocks_.end()};
+  static typename links_type::array array_of(std::span<Element> data) {
+    typename links_type::array made{std::as_writable_bytes(data), sizeof(Element)};
+    if constexpr (std::floating_point<Element>)
+      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+        detail::accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from),
+                           bytes / sizeof(Element));
+      };
+    return made;
+  }
+
+  /// Carries out the schedule that `make` returns, or goes on with it. `ranks`: those that take part, where not all do.
+  template <typename Element, typename Make>
+  void run(std::span<Element> data, deadline_type until, Make make, std::span<const std::size_t> ranks = {}) {
+    if (!begun_) links_.begin(make(), options_.chunk, sizeof(Element), weights_, ranks);
+    begun_ = true;
+    const double made = links_.carry_out(array_of(data), until);
+    begun_ = false;
+    weights_ = made;
+  }
+
+  /// For the group's own purposes: a call that is not repeated.
+  template <typename Element>
+  void exchange(std::span<Element> data, detail::transfer_schedule schedule, deadline_type until) {
+    links_.begin_call();
+    links_.begin(std::move(schedule), options_.chunk, sizeof(Element), 0);
+    links_.carry_out(array_of(data), until);
+  }
+
+  // ---- shared memory ----
+
+  /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
+  template <typename Work>
+  void use_memory(deadline_type until, Work work) {
+    const std::vector<std::size_t>& mates = links_.mates();
     try {
-      memory_->run(data, call, asked.weight, block == blocks_.end() ? std::span<const shared_segment>{} : *block, look);
+      work([&](std::size_t position, auto has_come) {
+        const std::size_t rank = mates[position];
+        std::optional<error> problem = links_.someone_gone();
+        if (!problem && links_.state_of(rank) == task_state::left) problem = links_.diagnose(rank);
+        if (!problem && until.expired())
+          problem =
+              error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
+        if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(
+            until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
+      });
     } catch (const detail::reduce_disagreement& other) {
       throw error(error_code::failed_precondition, operation,
-                  {name(other.rank), " disagrees with ", here_.name(), " about all-reduce number ", calls_,
-                   "; all ranks must make the same calls in the same order"});
+                  {links_.name(mates[other.rank]), " disagrees with ", here_.name(), " about all-reduce number ",
+                   links_.calls(), "; all ranks must make the same calls in the same order"});
     }
   }
 
-  /// Memory that all ranks have mapped, one segment made by each; none where not all of them want it, or can.
-  std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      if (size_ == 1 || !here_.is_on_this_host(first_rank_ + rank)) return {};
+  template <typename Element>
+  void reduce_in_memory(std::span<Element> data, deadline_type until, const request& asked, unsigned part) {
+    const auto same = [&](const std::vector<shared_segment>& block) {
+      const mutable_bytes mine = block[rank()].bytes();
+      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
+    };
+    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
+    const bool in_place = block != blocks_.end();
+    detail::reduce_call call{links_.calls(), data.size_bytes(), sizeof(Element), asked.is_mean() && part == 0,
+                             in_place};
+    call.part = part;
+    use_memory(until, [&](auto look) {
+      memory_->run(data, call, asked.weight, in_place ? *block : std::span<const shared_segment>{}, look);
+    });
+  }
+
+  void gather_in_memory(mutable_bytes bytes, const std::vector<detail::element_range>& shares, deadline_type until,
+                        unsigned part) {
+    detail::reduce_call call{links_.calls(), bytes.size(), 1};
+    call.part = part;
+    for (std::size_t r = 0; r < shares.size(); ++r)
+      if (shares[r].size() > 0) call.root = call.root * 31 + r + 1;
+    use_memory(until, [&](auto look) { memory_->gather(bytes, shares, call, look); });
+  }
+
+  /// The shares of this host's ranks where all bytes are one's.
+  std::vector<detail::element_range> shares_from(std::size_t position, std::size_t bytes) const {
+    std::vector<detail::element_range> shares(links_.mates().size());
+    shares[position] = {0, bytes};
+    return shares;
+  }
+
+  /// The ranks of each host sum in memory; their leaders sum what comes of it by messages, and give it to the others.
+  template <typename Element>
+  void reduce_by_hosts(std::span<Element> data, deadline_type until, const request& asked) {
+    const std::vector<std::size_t>& leaders = links_.leaders();
+    const bool leads = links_.mates().front() == rank();
+    const std::span<double> weights(&weights_, 1);
+    if (phase_ == 0 && memory_) reduce_in_memory(data, until, asked, 1);
+    phase_ = std::max(phase_, 1u);
+    if (phase_ == 1 && memory_ && asked.is_mean()) reduce_in_memory(weights, until, asked, 2);
+    phase_ = std::max(phase_, 2u);
+    if (phase_ == 2 && leads) {
+      const auto self = std::find(leaders.begin(), leaders.end(), rank()) - leaders.begin();
+      run(
+          data, until,
+          [&] {
+            return detail::schedule_of(options_.cost.choose(leaders.size(), data.size_bytes()), leaders.size(),
+                                       static_cast<std::size_t>(self), data.size());
+          },
+          leaders);
     }
-    std::vector<shared_segment> segments(size_);
+    phase_ = std::max(phase_, 3u);
+    if (phase_ == 3 && memory_)
+      gather_in_memory(std::as_writable_bytes(data), shares_from(0, data.size_bytes()), until, 3);
+    phase_ = std::max(phase_, 4u);
+    if (phase_ == 4 && memory_ && asked.is_mean())
+      gather_in_memory(std::as_writable_bytes(weights), shares_from(0, sizeof(double)), until, 4);
+    phase_ = 5;
+  }
+
+  /// Maps memory with the ranks of this host, where all hosts that have several can do so.
+  void share_memory(deadline_type until) {
+    std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
+    const std::vector<std::size_t>& mates = links_.mates();
+    if (!segments.empty()) {
+      const auto self = std::find(mates.begin(), mates.end(), rank()) - mates.begin();
+      memory_.emplace(std::move(segments), static_cast<std::size_t>(self), detail::waiting_of_ranks(here_));
+    }
+  }
+
+  /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
+  /// can, on this host or another.
+  std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
+    if (links_.most_on_a_host() == 1) return {};
+    const std::vector<std::size_t>& mates = links_.mates();
+    const std::size_t count = mates.size();
+    const std::size_t self = static_cast<std::size_t>(std::find(mates.begin(), mates.end(), rank()) - mates.begin());
+    std::vector<shared_segment> segments(count);
     try {
-      if (here_.options().shared_memory) segments[rank_] = shared_segment::create(bytes);
+      if (here_.options().shared_memory && count > 1) segments[self] = shared_segment::create(bytes);
     } catch (const error&) {
       // the system has none to give: the others learn it from the offer
     }
-    double failures = segments[rank_] ? 0 : 1;
-    std::vector<std::byte> leaving = detail::offer_bytes(segments[rank_] ? segments[rank_].offer() : shared_offer{});
+    double failures = segments[self] || count == 1 ? 0 : 1;
+    std::vector<std::byte> leaving = detail::offer_bytes(segments[self] ? segments[self].offer() : shared_offer{});
     std::vector<std::byte> coming(leaving.size());
-    for (std::size_t round = 1; round < size_; ++round) {
-      pass_on(leaving, coming, until);
+    for (std::size_t round = 1; round < count; ++round) {
+      links_.pass_on(leaving, coming, until);
       std::swap(leaving, coming);
       try {
         const shared_offer offer = detail::read_offer(leaving);
@@ -310,384 +512,43 @@ class basic_all_reduce {
         // A rank that offers what another has offered would be read as what both bring.
         if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
           failures = 1;
-        segments[(rank_ + size_ - round) % size_] = std::move(its);
+        segments[(self + count - round) % count] = std::move(its);
       } catch (const error&) {
         failures = 1;
       }
     }
+    links_.skip_calls(links_.most_on_a_host() - count);
     const bool failed = failures != 0;  // here, whatever others make of it
-    recursive_doubling_again(std::span(&failures, 1), until);
+    exchange(std::span(&failures, 1), detail::recursive_doubling(size(), rank(), 1), until);
     if (failed || failures != 0) return {};
-    segments[rank_].withdraw();
+    hierarchical_ = !links_.on_one_host();
+    if (count == 1) return {};
+    segments[self].withdraw();
     return segments;
   }
 
-  /// Sends to the next rank, receives from the previous one.
-  void pass_on(const_bytes leaving, mutable_bytes coming, deadline_type until) {
-    ++calls_;
-    link &to = *links_[(rank_ + 1) % size_], &from = *links_[(rank_ + size_ - 1) % size_];
-    to.out.start(header(), leaving);
-    from.in.expect({&coming, 1});
-    drive(
-        until, to, from, [&] { return to.out.advance(to.stream) + from.in.advance(from.stream); },
-        [&] { return to.out.idle() && from.in.complete(); });
-    verify(from);
-  }
-
-  // ---- set-up ----
-
-  std::vector<std::size_t> partners() const {
-    std::vector<std::size_t> found{(rank_ + 1) % size_, (rank_ + size_ - 1) % size_};
-    const std::size_t core = std::bit_floor(size_);
-    if (rank_ >= core) found.push_back(rank_ - core);
-    if (rank_ + core < size_) found.push_back(rank_ + core);
-    for (std::size_t bit = 1; rank_ < core && bit < core; bit *= 2) found.push_back(rank_ ^ bit);
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    std::erase(found, rank_);
-    return found;
-  }
-
-  void connect(deadline_type until) {
-    here_.members().wait_for(until, [&](const task_id& task) { return task.job == options_.job; });
-    for (std::size_t r = 0; r < size_; ++r) incarnations_.push_back(here_.members().incarnation(first_rank_ + r));
-    for (const std::size_t partner : partners()) {
-      const std::size_t rank = first_rank_ + partner;
-      auto opened = partner < rank_ ? here_.open_channel(rank, options_.channel, until)
-                                    : here_.accept_channel(rank, options_.channel, until);
-      if (opened.incarnation != incarnations_[partner]) throw diagnose(partner);
-      auto made = std::make_unique<link>();
-      made->rank = partner;
-      made->stream = std::move(opened.stream);
-      links_[partner] = std::move(made);
-    }
-  }
-
-  void compare(const graph_identity& graph, deadline_type until) {
-    frame_header mine;
-    mine.kind = frame_kind::group;
-    mine.tag = graph.hash;
-    mine.step = static_cast<std::int64_t>(graph.seed);
-    const detail::group_message ours{here_.options().not_finite == nonfinite_gradients::apply, graph.settings};
-    const std::vector<std::byte> words = ours.bytes();
-    for (const auto& each : links_) {
-      if (!each) continue;
-      std::vector<std::byte> its_words;
-      each->out.start(mine, const_bytes(words));
-      each->in.expect(detail::max_control_bytes);
-      drive(
-          until, *each, *each,
-          [&] {
-            const std::size_t moved = each->out.advance(each->stream) + each->in.advance(each->stream);
-            if (each->in.needs_destination()) {
-              its_words.resize(static_cast<std::size_t>(each->in.header().payload_length));
-              each->in.payload_to(mutable_bytes(its_words));
-            }
-            return moved;
-          },
-          [&] { return each->out.idle() && each->in.complete(); });
-      const frame_header& its = each->in.header();
-      detail::group_message said;
-      try {
-        if (its.kind != frame_kind::group) detail::message_reader::malformed();
-        said = detail::group_message::read(its_words);
-      } catch (const error& problem) {
-        throw error(problem.code(), operation, {name(each->rank), ": ", problem.sentence()});
-      }
-      if (its.step != mine.step)
-        refuse(*each, "seed is ", str_cat({static_cast<std::uint64_t>(its.step)}), str_cat({graph.seed}));
-      if (its.tag != graph.hash) refuse(*each, "graph has hash ", str_cat({its.tag}), str_cat({graph.hash}));
-      if (said.settings != printable(graph.settings))
-        refuse(*each, "settings are ", str_cat({"'", said.settings, "'"}), str_cat({"'", graph.settings, "'"}));
-      if (said.applies_nonfinite != ours.applies_nonfinite)
-        refuse(*each, "gradients that are not finite are ", said.applies_nonfinite ? "applied" : "refused",
-               ours.applies_nonfinite ? "applied" : "refused");
-    }
-  }
-
-  [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
-    throw error(error_code::failed_precondition, operation,
-                {name(other.rank), " does not train the same model: its ", what, its, ", that of ", here_.name(), " ",
-                 mine, "; run the same program with the same flags"});
-  }
-
-  // ---- recursive doubling ----
-
-  // As many ranks as are a power of two double; each of the others hands in its share and takes the result. A call that
-  // is repeated goes on with the stage that it was in.
-  template <typename Element>
-  void recursive_doubling(std::span<Element> data, deadline_type until) {
-    const std::size_t core = std::bit_floor(size_), rounds = std::bit_width(core) - 1u;
-    const std::span<Element> other = scratch<Element>(data.size());
-    if (rank_ >= core) {
-      link& partner = *links_[rank_ - core];
-      if (stage_ == 0) pass(partner, data, std::span<Element>{}, true, false, until);
-      if (stage_ == 1) pass(partner, std::span<Element>{}, data, false, true, until);
-      return;
-    }
-    link* const outside = rank_ + core < size_ ? links_[rank_ + core].get() : nullptr;
-    const auto take_in = [&] { detail::accumulate(data.data(), other.data(), data.size()); };
-    if (stage_ == 0) {
-      if (outside) {
-        pass(*outside, std::span<Element>{}, other, false, true, until);
-        take_in();
-      } else {
-        ++stage_;
-      }
-    }
-    for (std::size_t round; (round = stage_ - 1) < rounds;) {
-      pass(*links_[rank_ ^ (std::size_t{1} << round)], data, other, true, true, until);
-      take_in();
-    }
-    if (outside && stage_ == rounds + 1) pass(*outside, data, std::span<Element>{}, true, false, until);
-  }
-
-  /// For the group's own purposes: a call that is not repeated.
-  template <typename Element>
-  void recursive_doubling_again(std::span<Element> data, deadline_type until) {
-    ++calls_;
-    stage_ = 0;
-    begun_ = false;
-    const double weights = std::exchange(weights_, 0);
-    recursive_doubling(data, until);
-    weights_ = weights;
-  }
-
-  /// One stage: the frames that leave and come, at once. What comes brings the weights that it is made of.
-  template <typename Element>
-  void pass(link& with, std::span<Element> mine, std::span<Element> its, bool sends, bool receives,
-            deadline_type until) {
-    if (!begun_) {
-      const mutable_bytes target = std::as_writable_bytes(its);
-      if (receives) with.in.expect({&target, 1});
-      if (sends) with.out.start(header(weights_), const_bytes(std::as_bytes(mine)), here_.options().checksum);
-      begun_ = true;
-    }
-    drive(
-        until, with, with,
-        [&] {
-          const std::size_t left = with.out.idle() ? 0 : with.out.advance(with.stream);
-          return receives ? left + with.in.advance(with.stream) : left;
-        },
-        [&] { return with.out.idle() && (!receives || with.in.complete()); }, receives);
-    if (receives) {
-      verify(with);
-      const double come = weights_of(with);
-      weights_ = rank_ >= std::bit_floor(size_) ? come : weights_ + come;
-    }
-    begun_ = false;
-    ++stage_;
-  }
-
-  // ---- ring ----
-
-  // Chunk after chunk goes round: what has just arrived from the previous rank, and been summed, is what the next one
-  // gets. The segment sent in round k+1 is the one received in round k, cut into the same chunks; so the n-th chunk
-  // beyond the first segment may leave as soon as n chunks have arrived, and sending, receiving and summing overlap.
-  template <typename Element>
-  void ring(std::span<Element> data, deadline_type until) {
-    link &to = *links_[(rank_ + 1) % size_], &from = *links_[(rank_ + size_ - 1) % size_];
-    const std::size_t most = options_.chunk / sizeof(Element);
-    const std::span<Element> other = scratch<Element>(most);
-    const auto next_target = [&] {
-      if (ring_->receiving.over()) return;
-      const std::span<Element> chunk = ring_->receiving.in(data);
-      const mutable_bytes target =
-          std::as_writable_bytes(ring_->receiving.round() < size_ - 1 ? other.first(chunk.size()) : chunk);
-      from.in.expect({&target, 1});
-    };
-    if (!ring_) {
-      ring_.emplace(ring_state{{*this, data.size(), most, rank_}, {*this, data.size(), most, rank_ + size_ - 1}});
-      ring_->may_leave = ring_->sending.chunks_in_segment();
-      ring_->weights.assign(2 * size_, 0);
-      ring_->weights[0] = weights_;
-      next_target();
-    }
-    ring_state& at = *ring_;
-    drive(
-        until, to, from,
-        [&] {
-          std::size_t moved = 0;
-          if (!to.out.idle()) moved += to.out.advance(to.stream);
-          if (to.out.idle() && !at.sending.over() && at.may_leave > 0) {
-            to.out.start(header(at.weights[at.sending.round()]), const_bytes(std::as_bytes(at.sending.in(data))),
-                         here_.options().checksum);
-            moved += to.out.advance(to.stream);
-            at.sending.next();
-            --at.may_leave;
-          }
-          if (at.receiving.over()) return moved;
-          moved += from.in.advance(from.stream);
-          if (from.in.complete()) {
-            verify(from);
-            const std::span<Element> chunk = at.receiving.in(data);
-            const bool sums = at.receiving.round() < size_ - 1;
-            if (sums) detail::accumulate(chunk.data(), other.data(), chunk.size());
-            at.weights[at.receiving.round() + 1] = weights_of(from) + (sums ? weights_ : 0);
-            at.receiving.next();
-            ++at.may_leave;
-            next_target();
-          }
-          return moved;
-        },
-        [&] { return at.sending.over() && to.out.idle() && at.receiving.over(); });
-    // The weights of all came with the last round; where that had nothing in it, with any round of whole sums.
-    for (std::size_t round = size_ - 1; round < at.weights.size(); ++round)
-      if (at.weights[round] != 0) weights_ = at.weights[round];
-    ring_.reset();
-  }
-
-  /// Walks over the chunks that one rank sends or receives, round after round.
-  class cursor {
-   public:
-    cursor(const basic_all_reduce& group, std::size_t elements, std::size_t most, std::size_t first_segment)
-        : ranks_(group.size_), elements_(elements), most_(most), segment_(first_segment % group.size_) {
-      skip_empty();
-    }
-
-    bool over() const { return round_ == 2 * (ranks_ - 1); }
-    std::size_t round() const { return round_; }
-
-    /// Chunks of the first segment, were the cursor there; 0 where it is empty and was skipped.
-    std::size_t chunks_in_segment() const { return round_ == 0 ? (end() - begin() + most_ - 1) / most_ : 0; }
-
-    template <typename Element>
-    std::span<Element> in(std::span<Element> data) const {
-      const std::size_t first = begin() + done_;
-      return data.subspan(first, std::min(most_, end() - first));
-    }
-
-    void next() {
-      done_ += std::min(most_, end() - begin() - done_);
-      skip_empty();
-    }
-
-   private:
-    std::size_t begin() const { return share(segment_); }
-    std::size_t end() const { return share(segment_ + 1); }
-    std::size_t share(std::size_t segment) const {
-      return elements_ / ranks_ * segment + std::min(segment, elements_ % ranks_);
-    }
-    void skip_empty() {
-      while (!over() && done_ == end() - begin()) {
-        ++round_;
-        segment_ = (segment_ + ranks_ - 1) % ranks_;
-        done_ = 0;
-      }
-    }
-
-    std::size_t ranks_, elements_, most_, segment_, round_ = 0, done_ = 0;
-  };
-
-  struct ring_state {
-    cursor sending, receiving;
-    std::size_t may_leave = 0;
-    std::vector<double> weights{};  // by round: of what the chunks that leave in it are the sum
-  };
-
-  // ---- common ----
-
-  frame_header header(double weights = 0) const {
-    frame_header result;
-    result.kind = frame_kind::reduce;
-    result.request = calls_;
-    result.tag = std::bit_cast<std::uint64_t>(weights);
-    return result;
-  }
-  static double weights_of(const link& from) { return std::bit_cast<double>(from.in.header().tag); }
-
-  void verify(const link& from) const {
-    const frame_header& its = from.in.header();
-    if (its.kind != frame_kind::reduce || its.request != calls_)
-      throw error(error_code::failed_precondition, operation,
-                  {name(from.rank), " is in its all-reduce number ", its.request, ", ", here_.name(), " in number ",
-                   calls_, "; all ranks must make the same calls in the same order"});
-  }
-
-  /// Repeats `step`, which returns how many bytes it moved, until `complete`.
-  template <typename Step, typename Complete>
-  void drive(deadline_type until, link& to, link& from, Step step, Complete complete, bool reads = true) {
-    idle_.moved();
-    for (;;) {
-      std::size_t moved = 0;
-      try {
-        moved = step();
-      } catch (const error& problem) {
-        if (problem.operation() == operation) throw;
-        // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
-        const std::size_t gone = state_of(to.rank) != task_state::alive ? to.rank : from.rank;
-        throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);
-      }
-      if (complete()) return;
-      if (moved > 0) {
-        idle_.moved();
-        continue;
-      }
-      if (until.expired())  // the call may be repeated
-        throw error(
-            error_code::deadline_exceeded, operation,
-            {"received nothing in time from ", name(from.rank),
-             to.rank == from.rank ? "" : ", or could send nothing to ", to.rank == from.rank ? "" : name(to.rank)});
-      typename T::wait_item items[2] = {{&from.stream, reads && !from.in.complete(), &to == &from && !to.out.idle()},
-                                        {&to.stream, false, !to.out.idle()}};
-      if (!idle_.pause(std::span(items).first(&to == &from ? 1 : 2), until)) continue;
-      look_around();
-    }
-  }
-
-  void look_around() {
-    if (const std::optional<error> problem = someone_gone()) throw *problem;
-  }
-
-  task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
-  error diagnose(std::size_t rank) const {
-    return here_.members().diagnose(first_rank_ + rank, incarnations_[rank], operation, "is gone");
-  }
-
-  std::optional<error> someone_gone() const {
-    for (std::size_t rank = 0; rank < size_; ++rank)
-      if (rank != rank_ && state_of(rank) == task_state::lost) return diagnose(rank);
-    if (here_.stopping()) return error(error_code::cancelled, operation, "this server was stopped");
-    return {};
-  }
-
-  /// The others are to know at once, and nobody writes to this rank's memory any more.
+  /// Nobody writes to this rank's memory any more.
   void give_up() {
-    for (auto& each : links_)
-      if (each) each->stream.close();
+    links_.close();
     if (memory_) memory_->detach();
     for (const auto& segments : blocks_)
       for (const shared_segment& each : segments) each.detach();
   }
 
-  template <typename Element>
-  std::span<Element> scratch(std::size_t elements) {
-    if (scratch_.size() < elements * sizeof(Element)) scratch_ = detail::aligned_bytes(elements * sizeof(Element));
-    return {reinterpret_cast<Element*>(scratch_.data()), elements};
-  }
-
-  std::string name(std::size_t rank) const { return to_string(here_.members().task(first_rank_ + rank)); }
-
   basic_server<T, Clock>& here_;
   all_reduce_options options_;
-  waiter<T, Clock> idle_;
-  std::size_t rank_ = 0, size_ = 1;
-  std::size_t first_rank_ = 0;                // the cluster's rank of the job's first task
-  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with whom the group was made
-  std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
-  detail::aligned_bytes scratch_;
-  std::optional<detail::shared_reduce> memory_;
+  links_type links_;
+  std::optional<detail::shared_reduce> memory_;      // with the ranks of this host
+  bool hierarchical_ = false;                        // the hosts' leaders send messages, the others none
   std::vector<std::vector<shared_segment>> blocks_;  // by rank
-  std::uint64_t calls_ = 0;
   bool broken_ = false;
   bool failed_ = false;  // the last call has
 
   // How far the call has come that is under way, or that has run out of time.
   std::optional<request> late_;
-  bool prepared_ = false;  // what this rank brings is as it leaves
-  std::size_t stage_ = 0;
-  bool begun_ = false;  // the stage has
-  std::optional<ring_state> ring_;
+  bool prepared_ = false;          // what this rank brings is as it leaves
+  bool begun_ = false;             // the transfer has
+  unsigned phase_ = 0;             // of a call that goes through memory and messages
   double weights_ = 1;             // of what `data` is the sum
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };

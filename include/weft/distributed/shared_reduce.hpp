@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/reduce_algorithms.hpp>
 #include <weft/distributed/vector_loops.hpp>
 #include <weft/transport/shared_memory.hpp>
 
@@ -21,11 +22,13 @@ namespace weft::detail {
 struct reduce_call {
   std::uint64_t number = 0, bytes = 0, element = 0;
   bool mean = false, in_place = false;
+  std::uint64_t root = 0;  // of a broadcast, plus one
+  std::uint64_t part = 0;  // of a call that takes several
 
   std::uint64_t digest() const {
     std::uint64_t text = number;
-    for (const std::uint64_t part : {bytes, element, std::uint64_t{mean}, std::uint64_t{in_place}})
-      text = (text ^ part) * 0x9e3779b97f4a7c15u + (text >> 29);
+    for (const std::uint64_t word : {bytes, element, std::uint64_t{mean}, std::uint64_t{in_place}, root, part})
+      text = (text ^ word) * 0x9e3779b97f4a7c15u + (text >> 29);
     return text;
   }
 };
@@ -89,12 +92,8 @@ class shared_reduce {
            Look look) {
     const std::uint64_t digest = call.digest();
     if (!under_way_) {
-      parity_ ^= 1;
+      begin(digest);
       auto& mine = boards_[rank_]->calls[parity_];
-      mine.digest.store(digest, std::memory_order_relaxed);
-      under_way_ = true;
-      stage_ = stage::begun;
-      piece_ = 0;
       equal_weights_ = true;
       sum_of_weights_ = static_cast<double>(boards_.size());
       if (call.mean) {
@@ -111,6 +110,38 @@ class shared_reduce {
     under_way_ = false;
   }
 
+  /// Copies each rank's share of `data`, so many bytes by rank, into that of all others. `look` is as above.
+  template <typename Look>
+  void gather(mutable_bytes data, std::span<const element_range> shares, const reduce_call& call, Look look) {
+    const std::uint64_t digest = call.digest();
+    if (!under_way_) begin(digest);
+    std::size_t longest = 0;
+    for (const element_range& each : shares) longest = std::max(longest, each.size());
+    const bool is_small = longest <= small;
+    const auto place = [&](std::size_t r) { return is_small ? boards_[r]->slots[parity_] : boards_[r]->staged; };
+    for (bool first = true; first || piece_ < longest; first = false) {
+      const auto piece = [&](std::size_t r) {
+        const element_range& share = shares[r];
+        const std::size_t begin = std::min(piece_, share.size());
+        return data.subspan(share.begin + begin, std::min(window, share.size() - begin));
+      };
+      if (stage_ == stage::begun) {
+        std::copy_n(piece(rank_).data(), piece(rank_).size(), place(rank_));
+        stage_ = stage::filled;
+      }
+      if (stage_ == stage::filled) {
+        meet(digest, look);
+        for (std::size_t r = 0; r < boards_.size(); ++r)
+          if (r != rank_) std::copy_n(place(r), piece(r).size(), piece(r).data());
+        stage_ = stage::reduced;
+      }
+      if (!is_small) meet(digest, look);  // what is there may change only now
+      piece_ += window;
+      stage_ = stage::begun;
+    }
+    under_way_ = false;
+  }
+
   /// Of the last mean.
   const nonfinite_element& nonfinite() const { return nonfinite_; }
   /// The sum of the weights of the last mean.
@@ -122,6 +153,14 @@ class shared_reduce {
 
  private:
   enum class stage : unsigned char { begun, filled, reduced };
+
+  void begin(std::uint64_t digest) {
+    parity_ ^= 1;
+    boards_[rank_]->calls[parity_].digest.store(digest, std::memory_order_relaxed);
+    under_way_ = true;
+    stage_ = stage::begun;
+    piece_ = 0;
+  }
 
   template <typename Element, typename Look>
   void run_small(std::span<Element> data, bool mean, std::uint64_t digest, Look look) {
