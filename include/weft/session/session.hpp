@@ -85,9 +85,8 @@ class session {
 
   session() = delete;  // A session runs a graph: session s{g};
   template <class X, class... More>
-  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
-                                                                     ...))) explicit session(const X& x, const More&...)
-      : session(detail::graph_of(x), {}) {
+    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
+  explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -165,7 +164,8 @@ class session {
     return prepare(F());
   }
   template <class F, class... X>
-  requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>)) auto run(const F& fetched, const X&...) {
+    requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
+  auto run(const F& fetched, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
@@ -200,7 +200,8 @@ class session {
                   "set: it writes a variable: set(w, value); a placeholder is fed: with(x, value)");
   }
   template <class Expr, class... X>
-  requires(!(detail::is_fed_pair<X> && ...)) auto eval(const Expr& e, const X&...) {
+    requires(!(detail::is_fed_pair<X> && ...))
+  auto eval(const Expr& e, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
                   "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
     return run(detail::meant_fetches(e));
@@ -209,8 +210,8 @@ class session {
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, since the node
   /// names no device". What soft placement did not have to move, a step's `explain` leaves out.
   template <class Expr>
-  requires(is_node<Expr>) std::string explain(const Expr& node)
-  const {
+    requires(is_node<Expr>)
+  std::string explain(const Expr& node) const {
     check_graph(node.erased());
     const std::uint32_t n = node.id().node;
     return str_cat({graph_[n].name, " ", place_.explain(n)});
@@ -327,10 +328,10 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
                  cores_,
                  options_.log_device_placement} {
   if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
-    throw error(
-        error_code::invalid_argument, "session",
-        {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ", options_.devices,
-         ", inter_op_threads = ", options_.inter_op_threads, ", threads = ", options_.threads});
+    throw error(error_code::invalid_argument, "session",
+                {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ",
+                 options_.devices, ", inter_op_threads = ", options_.inter_op_threads, ", threads = ",
+                 options_.threads});
   const sequence<int> cores = available_cores();
   const auto devices = static_cast<std::size_t>(options_.devices);
   for (std::size_t d = 0; d < devices; ++d) {
