@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,9 +150,8 @@ int main(int argc, char** argv, const char* purpose, double penalty, bool takes_
   }
   run(make_problem(examples, noise, static_cast<std::uint64_t>(seed)), penalty, static_cast<std::uint64_t>(seed));
   return 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }
 
 }  // namespace regression

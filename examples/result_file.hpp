@@ -8,12 +8,26 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 
 #include <weft/error.hpp>
 
 [[noreturn]] inline void refuse_to_write(const std::string& path, int reason) {
   throw weft::error(weft::error_code::unavailable, "", path + " cannot be written: " + std::strerror(reason));
+}
+
+/// Tells what a program ends with, the exception that is being handled, and returns what its main does.
+inline int tell_failure() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: there is not enough memory\n", stderr);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+  }
+  return 1;
 }
 
 /// Throws unavailable where the file cannot be written: before a run rather than after it. Leaves behind none that was

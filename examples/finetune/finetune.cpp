@@ -4,9 +4,7 @@
 // an error. `--help` lists the flags.
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -161,10 +159,6 @@ int main(int argc, char** argv) try {
   const flags usual;
   run(f,
       f.images_per_class == usual.images_per_class && f.head_epochs == usual.head_epochs && f.epochs == usual.epochs);
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }

@@ -8,9 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -179,10 +177,6 @@ int main(int argc, char** argv) try {
     return 0;
   }
   run(f);
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }

@@ -3,9 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <vector>
 
@@ -107,10 +105,6 @@ int main(int argc, char** argv) try {
                json_number("%.3f", r.seconds).c_str(), json_number("%.1f", r.images_per_s).c_str());
   check_output();
   check_accuracy(r.test_accuracy, f->accuracy_to_reach(usual(), stated_accuracy));
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }

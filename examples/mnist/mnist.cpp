@@ -7,10 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -313,10 +311,6 @@ int main(int argc, char** argv) try {
   else
     work(*f);
   check_output();
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }

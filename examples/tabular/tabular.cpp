@@ -7,10 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <limits>
-#include <new>
 #include <string>
 #include <system_error>
 
@@ -187,10 +185,6 @@ int main(int argc, char** argv) try {
   const flags usual;
   run(f, f.data == usual.data && f.epochs == usual.epochs && f.patience == usual.patience &&
              f.batch_size == usual.batch_size && f.learning_rate == usual.learning_rate);
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }

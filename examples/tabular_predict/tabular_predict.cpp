@@ -1,8 +1,6 @@
 // Predicts with the weights that `tabular` has kept: reads a table of measurements, which needs no diagnosis, and
 // prints a table of one row each. `--help` lists the flags.
 #include <cstdio>
-#include <exception>
-#include <new>
 #include <string>
 
 #include <weft/checkpoint/weights.hpp>
@@ -35,10 +33,6 @@ int main(int argc, char** argv) try {
       std::printf("%.6f,%s\n", static_cast<double>(p), p > 0.5f ? "malignant" : "benign");
   }
   check_output();
-} catch (const std::bad_alloc&) {
-  std::fputs("error: there is not enough memory\n", stderr);
-  return 1;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
-  return 1;
+} catch (...) {
+  return tell_failure();
 }
