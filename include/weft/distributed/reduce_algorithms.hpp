@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// How ranks reduce by messages. Doubling, halving-doubling and tree add in the same order, so they give the same bits.
