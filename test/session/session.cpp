@@ -908,8 +908,8 @@ BOOST_AUTO_TEST_CASE(a_watcher_may_overwrite_what_has_come) {
     overwriting watcher(fetched);
     step.run(
         fed, [&](std::size_t f, const shape&) -> void* { return fetched[f].data(); }, &watcher);
-    BOOST_TEST(watcher.order == (std::vector<std::size_t>{1, 0, 2}), boost::test_tools::per_element());
-    BOOST_TEST(watcher.seen == floats({8, 4, 128}), boost::test_tools::per_element());
-    BOOST_TEST(watcher.last == floats({-1, -1, 128}), boost::test_tools::per_element());
+    BOOST_TEST((watcher.order == std::vector<std::size_t>{1, 0, 2}));
+    BOOST_TEST((watcher.seen == floats({8, 4, 128})));
+    BOOST_TEST((watcher.last == floats({-1, -1, 128})));
   }
 }
