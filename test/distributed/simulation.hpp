@@ -67,6 +67,12 @@ class simulation {
     bool read = false, write = false;
   };
 
+  bool is_ready(std::span<const wait_item> items) const {
+    return std::any_of(items.begin(), items.end(), [&](const wait_item& each) {
+      return (each.read && each.from->readable(now_)) || (each.write && each.from->writable());
+    });
+  }
+
  private:
   struct strand {  // a thread
     process* of = nullptr;
@@ -275,12 +281,6 @@ class simulation {
   }
 
   duration travel() { return std::chrono::microseconds(draw(static_cast<std::uint64_t>(how_.latency.count()) + 1)); }
-
-  bool is_ready(std::span<const wait_item> items) const {
-    return std::any_of(items.begin(), items.end(), [&](const wait_item& each) {
-      return (each.read && each.from->readable(now_)) || (each.write && each.from->writable());
-    });
-  }
 
   bool can_run(const strand& each) const {
     if (each.finished || !each.waits || (each.of && each.of->stopped)) return false;
@@ -545,6 +545,124 @@ class simulation::network {
   };
 
   using wait_item = simulation::wait_item;
+
+  class watch;
+
+  /// As weft::event_loop, in virtual time.
+  class event_loop {
+   public:
+    using handler = std::function<void()>;
+
+    event_loop() : world_(simulation::current()) {}
+
+    void run() {
+      world_->take_part();
+      while (!bell_.stopped) {
+        if (!bell_.posted.empty()) {
+          const handler next = std::move(bell_.posted.front());
+          bell_.posted.pop_front();
+          next();
+          continue;
+        }
+        const auto due = std::min_element(timers_.begin(), timers_.end(),
+                                          [](const timer* one, const timer* other) { return one->at_ < other->at_; });
+        if (due != timers_.end() && (*due)->at_ <= world_->now()) {
+          timer& fires = **due;
+          timers_.erase(due);
+          const handler then = std::move(fires.then_);
+          then();
+          continue;
+        }
+        wait(due == timers_.end() ? duration::max() : (*due)->at_ - world_->now());
+      }
+    }
+
+    void stop() {
+      bell_.stopped = true;
+      world_->rings();
+    }
+    void post(handler what) {
+      bell_.posted.push_back(std::move(what));
+      world_->something_happened();
+    }
+
+    class timer {
+     public:
+      explicit timer(event_loop& loop) : loop_(loop) {}
+      timer(const timer&) = delete;
+      timer& operator=(const timer&) = delete;
+      ~timer() { cancel(); }
+
+      void start(std::chrono::nanoseconds after, handler then) {
+        cancel();
+        at_ = virtual_clock::now() + std::max(after, duration::zero());
+        then_ = std::move(then);
+        loop_.timers_.push_back(this);
+      }
+      void cancel() { std::erase(loop_.timers_, this); }
+
+     private:
+      friend event_loop;
+      event_loop& loop_;
+      time_point at_{};
+      handler then_;
+    };
+
+   private:
+    friend watch;
+
+    struct bell final : source {
+      std::deque<handler> posted;
+      bool stopped = false;
+      bool readable(time_point) const override { return stopped || !posted.empty(); }
+      bool writable() const override { return false; }
+    };
+
+    struct watched {
+      handler when_ready;
+      wait_item item;
+    };
+
+    void wait(duration time) {
+      items_.assign(1, {&bell_, true, false});
+      for (const auto& each : watches_) items_.push_back(each->item);
+      world_->wait(items_, time);
+      std::erase_if(watches_, [&](const std::shared_ptr<watched>& each) {
+        if (!world_->is_ready({&each->item, 1})) return false;
+        bell_.posted.push_back([awaited = std::weak_ptr<watched>(each)] {
+          if (const auto here = awaited.lock()) here->when_ready();
+        });
+        return true;
+      });
+    }
+
+    simulation* world_;
+    bell bell_;
+    std::vector<timer*> timers_;
+    std::vector<std::shared_ptr<watched>> watches_;  // that wait
+    std::vector<wait_item> items_;
+  };
+
+  class watch {
+   public:
+    watch(event_loop& loop, const source& from, event_loop::handler when_ready)
+        : loop_(loop),
+          state_(std::make_shared<event_loop::watched>(event_loop::watched{std::move(when_ready), {&from}})) {}
+    watch(const watch&) = delete;
+    watch& operator=(const watch&) = delete;
+    ~watch() { std::erase(loop_.watches_, state_); }
+
+    void arm(bool read, bool write) {
+      std::erase(loop_.watches_, state_);
+      state_->item.read = read;
+      state_->item.write = write;
+      loop_.watches_.push_back(state_);
+    }
+
+   private:
+    event_loop& loop_;
+    std::shared_ptr<event_loop::watched> state_;
+  };
 
   explicit network(simulation& in) : world_(&in) {}
 

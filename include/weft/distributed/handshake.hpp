@@ -67,7 +67,7 @@ class handshake {
   std::size_t advance() {
     std::size_t moved = out_.advance(stream_);
     if (closing_) {
-      if (turned_away_)
+      if (rejected_)
         linger();
       else if (out_.idle())
         finish();
@@ -125,10 +125,10 @@ class handshake {
   /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied) that
   /// this is so. Goes on until the stranger has closed: what has not been read
   /// when a connection is closed may take the last words with it.
-  void turn_away(error_code code) {
+  void reject(error_code code) {
     mine_ = error_bytes(code, {});
     send(frame_kind::refuse, mine_, sha256_digest{});
-    turned_away_ = true;
+    rejected_ = true;
     conclude();
   }
 
@@ -169,7 +169,7 @@ class handshake {
     if (!authenticates_) return;
     if constexpr (requires(frame_key key) { stream_.authenticate(key, key); }) {
       const const_bytes dials(dials_ ? mine_ : its_), listens(dials_ ? its_ : mine_);
-      const sha256_digest of_dials = proof_of("key of who dials", {dials, listens}),
+      const sha256_digest of_dials = proof_of("key of the side that dials", {dials, listens}),
                           of_listens = proof_of("key of who listens", {dials, listens});
       const frame_key one(of_dials.data(), frame_key::extent), other(of_listens.data(), frame_key::extent);
       dials_ ? stream_.authenticate(one, other) : stream_.authenticate(other, one);
@@ -207,7 +207,7 @@ class handshake {
     at_ = phase::introduced;
   }
 
-  /// By one who dials.
+  /// By one the side that dials.
   [[noreturn]] void hear_rejection() const {
     if (received_.size() >= sizeof(sha256_digest)) {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
@@ -229,7 +229,7 @@ class handshake {
 
   const_bytes received_proof() const { return const_bytes(received_).last(sizeof(sha256_digest)); }
 
-  /// Over both nonces, that of who dials first, and over what is said, each piece with its length.
+  /// Over both nonces, that of the side that dials first, and over what is said, each piece with its length.
   sha256_digest proof_of(std::string_view role, std::initializer_list<const_bytes> said) const {
     const handshake_nonce &first = dials_ ? my_nonce_ : its_nonce_, &second = dials_ ? its_nonce_ : my_nonce_;
     std::vector<std::byte> text;
@@ -273,7 +273,7 @@ class handshake {
   std::string name_;  // of the task that is dialled, where that is this side
   handshake_nonce my_nonce_, its_nonce_{};
   phase at_ = phase::talking;
-  bool challenged_ = false, closing_ = false, turned_away_ = false, authenticates_ = false;
+  bool challenged_ = false, closing_ = false, rejected_ = false, authenticates_ = false;
   frame_reader in_;
   frame_writer out_;
   std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and what each side has said of itself

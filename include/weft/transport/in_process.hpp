@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/event_loop.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
@@ -31,19 +32,71 @@ class basic_in_process {
   struct port {
     std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // what the acceptor reads, writes
   };
-  struct network {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::map<std::string, std::shared_ptr<port>> ports;
-    std::uint16_t next_port = 40000;
-  };
+  struct network;
   using network_ptr = std::shared_ptr<network>;
 
   class source {  // what a wait can look at, under the network's lock
    public:
+    source() = default;
+    explicit source(network_ptr net) : network_(std::move(net)) {}
+    source(source&&) = default;
+    source& operator=(source&&) = default;
     virtual ~source() = default;
     virtual bool readable() const = 0;
     virtual bool writable() const = 0;
+
+   protected:
+    friend basic_in_process;
+    network_ptr network_;
+  };
+
+ public:
+  struct wait_item {
+    const source* from = nullptr;
+    bool read = false, write = false;
+
+    bool is_ready() const { return (read && from->readable()) || (write && from->writable()); }
+  };
+
+ private:
+  struct watched {
+    event_loop* loop;
+    event_loop::handler when_ready;
+    wait_item item;
+    bool is_posted = false;
+  };
+
+  struct network {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::string, std::shared_ptr<port>> ports;
+    std::vector<std::shared_ptr<watched>> watches;  // that wait
+    std::uint16_t next_port = 40000;
+
+    /// Wakes those whose wait is over.
+    void notify() {
+      changed.notify_all();
+      std::lock_guard lock(mutex);
+      std::erase_if(watches, [&](const std::shared_ptr<watched>& each) {
+        if (!each->item.is_ready()) return false;
+        post(each);
+        return true;
+      });
+    }
+
+    /// Under the lock.
+    void post(const std::shared_ptr<watched>& which) {
+      which->is_posted = true;
+      which->loop->post([this, awaited = std::weak_ptr<watched>(which)] {
+        const auto here = awaited.lock();
+        if (!here) return;
+        {
+          std::lock_guard lock(mutex);
+          here->is_posted = false;
+        }
+        here->when_ready();
+      });
+    }
   };
 
  public:
@@ -51,7 +104,7 @@ class basic_in_process {
    public:
     stream() = default;
     stream(network_ptr net, std::shared_ptr<pipe> in, std::shared_ptr<pipe> out)
-        : network_(std::move(net)), in_(std::move(in)), out_(std::move(out)) {}
+        : source(std::move(net)), in_(std::move(in)), out_(std::move(out)) {}
     stream(stream&&) = default;
     stream& operator=(stream&& other) {
       close();
@@ -104,7 +157,7 @@ class basic_in_process {
         std::lock_guard lock(network_->mutex);
         in_->closed = out_->closed = true;
       }
-      network_->changed.notify_all();
+      network_->notify();
       network_ = nullptr;
     }
 
@@ -118,7 +171,7 @@ class basic_in_process {
       std::unique_lock lock(network_->mutex);
       const std::size_t moved = action();
       lock.unlock();
-      if (moved > 0) network_->changed.notify_all();
+      if (moved > 0) network_->notify();
       return moved;
     }
 
@@ -126,7 +179,7 @@ class basic_in_process {
       throw error(error_code::unavailable, "in_process", "the other side closed the connection");
     }
 
-    network_ptr network_;
+    using source::network_;
     std::shared_ptr<pipe> in_, out_;
   };
 
@@ -134,7 +187,7 @@ class basic_in_process {
    public:
     listener() = default;
     listener(network_ptr net, endpoint where, std::shared_ptr<port> at)
-        : network_(std::move(net)), address_(std::move(where)), port_(std::move(at)) {}
+        : source(std::move(net)), address_(std::move(where)), port_(std::move(at)) {}
     listener(listener&&) = default;
     listener& operator=(listener&& other) {
       close();
@@ -168,7 +221,7 @@ class basic_in_process {
         for (auto& [in, out] : port_->pending) in->closed = out->closed = true;
         port_->pending.clear();
       }
-      network_->changed.notify_all();
+      network_->notify();
       network_ = nullptr;
     }
 
@@ -176,21 +229,21 @@ class basic_in_process {
     bool writable() const override { return false; }
 
    private:
-    network_ptr network_;
+    using source::network_;
     endpoint address_;
     std::shared_ptr<port> port_;
   };
 
   class signal : public source {
    public:
-    explicit signal(basic_in_process& owner) : network_(owner.network_) {}
+    explicit signal(basic_in_process& owner) : source(owner.network_) {}
 
     void notify() {
       {
         std::lock_guard lock(network_->mutex);
         raised_ = true;
       }
-      network_->changed.notify_all();
+      network_->notify();
     }
 
     void clear() {
@@ -202,13 +255,40 @@ class basic_in_process {
     bool writable() const override { return false; }
 
    private:
-    network_ptr network_;
+    using source::network_;
     bool raised_ = false;
   };
 
-  struct wait_item {
-    const source* from = nullptr;
-    bool read = false, write = false;
+  using event_loop = weft::event_loop;
+
+  /// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
+  class watch {
+   public:
+    watch(event_loop& loop, const source& from, event_loop::handler when_ready)
+        : network_(from.network_), state_(std::make_shared<watched>(watched{&loop, std::move(when_ready), {&from}})) {}
+    watch(const watch&) = delete;
+    watch& operator=(const watch&) = delete;
+    ~watch() {
+      std::lock_guard lock(network_->mutex);
+      std::erase(network_->watches, state_);
+    }
+
+    /// For the next time only. Nothing changes where it waits already.
+    void arm(bool read, bool write) {
+      std::lock_guard lock(network_->mutex);
+      if (state_->is_posted) return;
+      std::erase(network_->watches, state_);
+      state_->item.read = read;
+      state_->item.write = write;
+      if (state_->item.is_ready())
+        network_->post(state_);
+      else
+        network_->watches.push_back(state_);
+    }
+
+   private:
+    network_ptr network_;
+    std::shared_ptr<watched> state_;
   };
 
   /// Nobody else can come here: tasks need no secret to know each other.
@@ -237,17 +317,14 @@ class basic_in_process {
         throw error(error_code::unavailable, "connect", {"too many connections wait at ", to_string(where)});
       found->second->pending.emplace_back(to, from);
     }
-    network_->changed.notify_all();
+    network_->notify();
     return stream(network_, std::move(from), std::move(to));
   }
 
   bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
     std::unique_lock lock(network_->mutex);
-    const auto is_ready = [](const wait_item& item) {
-      return (item.read && item.from->readable()) || (item.write && item.from->writable());
-    };
     for (const basic_deadline<Clock> until = time;;) {
-      if (std::any_of(items.begin(), items.end(), is_ready)) return true;
+      if (std::any_of(items.begin(), items.end(), [](const wait_item& each) { return each.is_ready(); })) return true;
       if (until.expired()) return false;
       detail::sleep<Clock>(network_->changed, lock,
                            std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));

@@ -11,6 +11,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/event_loop.hpp>
 #include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/host_lookup.hpp>
 #include <weft/transport/tls.hpp>
@@ -31,8 +33,9 @@
 namespace weft {
 
 /// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is given
-/// a certificate. The sockets do not block, and no thread runs the io_context: whoever needs bytes asks the socket
-/// itself, so that no message waits for another thread to wake.
+/// a certificate. The sockets do not block, and no thread runs their io_context: whoever needs bytes asks the socket
+/// itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on an
+/// event_loop.
 class tcp {
   using protocol = boost::asio::ip::tcp;
   using failure = boost::system::error_code;
@@ -238,6 +241,68 @@ class tcp {
     bool read = false, write = false;
   };
 
+  using event_loop = weft::event_loop;
+
+  /// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
+  class watch {
+   public:
+    watch(event_loop& loop, const source& from, event_loop::handler when_ready)
+        : loop_(loop),
+          from_(from),
+          descriptor_(loop.context(), from.descriptor()),
+          state_(std::make_shared<state>(state{std::move(when_ready)})) {}
+    watch(const watch&) = delete;
+    watch& operator=(const watch&) = delete;
+    ~watch() { descriptor_.release(); }
+
+    /// For the next time only. Nothing changes where it waits already.
+    void arm(bool read, bool write) {
+      using descriptor = boost::asio::posix::stream_descriptor;
+      if (const detail::tls_session* const session = from_.session()) {
+        if (read && session->has_more()) return post();
+        const short events = session->events(read, write);
+        read = (events & POLLIN) != 0;
+        write = (events & POLLOUT) != 0;
+      }
+      if (read) wait(descriptor::wait_read, &state::reads);
+      if (write) wait(descriptor::wait_write, &state::writes);
+    }
+
+   private:
+    struct state {
+      event_loop::handler when_ready;
+      bool reads = false, writes = false, is_posted = false;  // whether it waits
+    };
+
+    void wait(boost::asio::posix::stream_descriptor::wait_type what, bool state::*waits) {
+      if (state_.get()->*waits) return;
+      descriptor_.async_wait(what, [awaited = std::weak_ptr<state>(state_), waits](const failure&) {
+        const auto here = awaited.lock();
+        if (!here) return;
+        here.get()->*waits = false;
+        here->when_ready();
+      });
+      state_.get()->*waits = true;
+    }
+
+    /// It is ready without the socket.
+    void post() {
+      if (state_->is_posted) return;
+      loop_.post([awaited = std::weak_ptr<state>(state_)] {
+        const auto here = awaited.lock();
+        if (!here) return;
+        here->is_posted = false;
+        here->when_ready();
+      });
+      state_->is_posted = true;
+    }
+
+    event_loop& loop_;
+    const source& from_;
+    boost::asio::posix::stream_descriptor descriptor_;
+    std::shared_ptr<state> state_;
+  };
+
   /// Throws weft::error (resource_exhausted) where this process may open no more.
   tcp() try : context_(std::make_shared<boost::asio::io_context>(1)), names_(std::make_shared<host_lookup>()) {
     protocol::socket makes_the_reactor(*context_);
@@ -330,22 +395,106 @@ class tcp {
         advertised.host, tls_);
   }
 
+  /// A connection that is on its way: waited for as for a source that is to be written, until finish() has a stream.
+  class pending_stream : public source {
+   public:
+    pending_stream(tcp& network, const endpoint& where, std::vector<host_lookup::address> addresses)
+        : network_(network), where_(where), addresses_(std::move(addresses)) {
+      begin();
+    }
+
+    /// Whether it has led to a stream. Throws as connect(); the next address of the host is tried first. The descriptor
+    /// may be another one after a call.
+    bool finish(stream& made) {
+      for (;;) try {
+          if (!is_connected()) return false;
+          made = network_.connected(std::move(*socket_));
+          return true;
+        } catch (const error& problem) {
+          give_up(problem);
+        }
+    }
+
+    /// Nobody has answered in the time of one address: on to the next. Throws (unavailable) where there is none.
+    void time_out() { give_up(failed(where_, boost::asio::error::timed_out)); }
+
+    /// Addresses that are left, this one included.
+    std::size_t addresses_left() const { return addresses_.size() - tried_; }
+
+   private:
+    void begin() {
+      for (;;) try {
+          const protocol::endpoint remote(addresses_[tried_], where_.port);
+          failure problem;
+          descriptor_ = -1;
+          socket_.emplace(*network_.context_);
+          socket_->open(remote.protocol(), problem);
+          if (!problem) socket_->non_blocking(true, problem);
+          if (!problem) descriptor_ = socket_->native_handle();
+          if (!problem) socket_->connect(remote, problem);
+          if (problem && problem != boost::asio::error::in_progress && problem != boost::asio::error::would_block)
+            throw failed(where_, problem);
+          return;
+        } catch (const error& problem) {
+          skip(problem);
+        }
+    }
+
+    bool is_connected() {
+      pollfd item{descriptor_, POLLOUT, 0};
+      if (::poll(&item, 1, 0) != 1) return false;
+      int pending = 0;
+      socklen_t size = sizeof pending;
+      ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &pending, &size);
+      failure problem(pending, boost::system::system_category());
+      // A port that nobody listens on may be given to this very socket, which then speaks to itself.
+      if (failure lost; !problem && socket_->local_endpoint(lost) == socket_->remote_endpoint(lost))
+        problem = boost::asio::error::connection_refused;
+      if (problem) throw failed(where_, problem);
+      return true;
+    }
+
+    void give_up(const error& problem) {
+      skip(problem);
+      begin();
+    }
+
+    void skip(const error& problem) {
+      socket_.reset();
+      if (problem.code() == error_code::unavailable && tried_ + 1 < addresses_.size()) {
+        ++tried_;
+        return;
+      }
+      if (is_name(where_.host)) network_.names_->forget(where_.host);
+      throw problem;
+    }
+
+    tcp& network_;
+    endpoint where_;
+    std::vector<host_lookup::address> addresses_;
+    std::size_t tried_ = 0;
+    std::optional<protocol::socket> socket_;
+  };
+
+  /// Begins to connect to a host, whose name is looked up for no longer than `time`. Throws as connect().
+  std::unique_ptr<pending_stream> start_connect(const endpoint& where, std::chrono::milliseconds time = {}) {
+    check(where);
+    return std::make_unique<pending_stream>(*this, where, names_->find(where.host, time));
+  }
+
   /// Connects to the first of the host's addresses that answers.
   /// Throws weft::error: permission_denied beyond loopback, not_found for a name that no host has, unavailable when
   /// nobody accepts within `time`, resource_exhausted where this process may open no more.
   stream connect(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250)) {
-    check(where);
     const deadline until = time;
-    const std::vector<host_lookup::address> addresses = names_->find(where.host, time);
-    for (std::size_t i = 0;; ++i) try {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until.remaining());
-        // The last one may take what is left; the others leave something.
-        return connect(where, {addresses[i], where.port}, i + 1 == addresses.size() ? left : left / 2);
-      } catch (const error& problem) {
-        if (problem.code() == error_code::unavailable && i + 1 < addresses.size()) continue;
-        if (is_name(where.host)) names_->forget(where.host);
-        throw;
-      }
+    const std::unique_ptr<pending_stream> pending = start_connect(where, time);
+    for (stream made;;) {
+      if (pending->finish(made)) return made;
+      // The last address may take what is left; the others leave something.
+      const auto left = until.remaining();
+      wait_item item{pending.get(), false, true};
+      if (!wait({&item, 1}, pending->addresses_left() == 1 ? left : left / 2)) pending->time_out();
+    }
   }
 
   bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
@@ -373,36 +522,21 @@ class tcp {
     return no_address && host != "localhost";
   }
 
-  stream connect(const endpoint& where, const protocol::endpoint& remote, std::chrono::milliseconds time) {
-    failure problem;
-    protocol::socket socket(*context_);
-    socket.open(remote.protocol(), problem);
-    if (!problem) socket.non_blocking(true, problem);
-    if (!problem) socket.connect(remote, problem);
-    if (problem == boost::asio::error::in_progress || problem == boost::asio::error::would_block) {
-      pollfd item{socket.native_handle(), POLLOUT, 0};
-      if (::poll(&item, 1, static_cast<int>(time.count())) == 1) {
-        int pending = 0;
-        socklen_t size = sizeof pending;
-        ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_ERROR, &pending, &size);
-        problem = failure(pending, boost::system::system_category());
-      } else {
-        problem = boost::asio::error::timed_out;
-      }
-    }
-    // A port that nobody listens on may be given to this very socket, which then speaks to itself.
-    if (failure lost; !problem && socket.local_endpoint(lost) == socket.remote_endpoint(lost))
-      problem = boost::asio::error::connection_refused;
-    if (is_exhausted(problem))
-      throw error(error_code::resource_exhausted, "connect",
-                  {"cannot open a connection to ", to_string(where), ": ", problem.message()});
-    if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
-      throw error(error_code::unavailable, "connect",
-                  {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
-    if (problem) throw error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
+  stream connected(protocol::socket socket) {
     stream made(context_, std::move(socket));
     if (tls_) made.encrypt(*tls_, true);
     return made;
+  }
+
+  /// Why a connection has failed.
+  static error failed(const endpoint& where, const failure& problem) {
+    if (is_exhausted(problem))
+      return error(error_code::resource_exhausted, "connect",
+                   {"cannot open a connection to ", to_string(where), ": ", problem.message()});
+    if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
+      return error(error_code::unavailable, "connect",
+                   {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
+    return error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
   }
 
   /// Whether this process, or the system, lacks what another connection takes.

@@ -38,6 +38,9 @@ concept byte_stream = std::movable<Stream> &&
 ///                      answered after `time`, which has a default
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
+///   event_loop, watch  handlers of one thread, as weft::event_loop has them, with timers, and a watch that calls one of
+///                      them when a stream, listener or signal is ready
+///   start_connect(endpoint)   optional: a connection that is on its way, where connect() would wait for it
 ///   listen(endpoint, bound), adopt(descriptor, endpoint)   optional: where the address that others know is not the one
 ///                      that is bound, or a socket listens already
 ///   allow_other_hosts()   optional: check() passes addresses that it refused before
@@ -52,7 +55,8 @@ concept byte_stream = std::movable<Stream> &&
 template <typename T>
 concept transport = std::copy_constructible<T> && byte_stream<typename T::stream> &&
     requires(T& network, const endpoint& where, typename T::listener& listener, typename T::stream& stream,
-             typename T::signal& signal, std::span<typename T::wait_item> items) {
+             typename T::signal& signal, std::span<typename T::wait_item> items, typename T::event_loop& loop,
+             typename T::watch& watch, typename T::event_loop::timer& timer) {
   { network.listen(where) } -> std::same_as<typename T::listener>;
   { network.connect(where) } -> std::same_as<typename T::stream>;
   { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
@@ -62,6 +66,12 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
   { listener.accept(stream) } -> std::same_as<bool>;
   signal.notify();
   signal.clear();
+  loop.run();
+  loop.stop();
+  loop.post([] {});
+  timer.start(std::chrono::nanoseconds{}, [] {});
+  timer.cancel();
+  watch.arm(true, true);
 };
 
 /// Whether a transport's tasks at these addresses may share memory.
