@@ -171,6 +171,136 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_signal_ends_a_wait, T, transports) {
   BOOST_TEST(!network.wait({&item, 1}, 1ms));
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_calls_once_for_each_time_that_it_is_armed, T, transports) {
+  pair_of_streams<T> streams;
+  typename T::event_loop loop;
+  typename T::signal signal{streams.network};
+  const std::array<char, 3> text{'a', 'b', 'c'};
+  const const_bytes three = std::as_bytes(std::span(text));
+  int reads = 0, writes = 0, rings = 0;
+  std::size_t read = 0;
+  typename T::watch writable(loop, streams.left, [&] {
+    ++writes;
+    streams.left.write_some({&three, 1});
+  });
+  typename T::watch rung(loop, signal, [&] {
+    ++rings;
+    signal.clear();
+    loop.stop();
+  });
+  typename T::watch readable(loop, streams.right, [&] {
+    ++reads;
+    std::array<std::byte, 8> bytes;
+    const mutable_bytes into(bytes);
+    read += streams.right.read_some({&into, 1});
+    BOOST_TEST(streams.right.read_some({&into, 1}) == 0u);
+    rung.arm(true, false);
+    signal.notify();
+  });
+  readable.arm(true, false);
+  readable.arm(true, false);
+  writable.arm(false, true);
+  loop.run();
+  BOOST_TEST(reads == 1);
+  BOOST_TEST(writes == 1);
+  BOOST_TEST(rings == 1);
+  BOOST_TEST(read == 3u);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_that_has_ended_calls_nothing, T, transports) {
+  pair_of_streams<T> streams;
+  typename T::event_loop loop;
+  bool called = false;
+  {
+    typename T::watch ready(loop, streams.left, [&] { called = true; });
+    ready.arm(false, true);  // it is: the call may be on its way already
+  }
+  {
+    typename T::watch waits(loop, streams.right, [&] { called = true; });
+    waits.arm(true, false);
+  }
+  streams.left.close();
+  typename T::event_loop::timer end(loop);
+  end.start(5ms, [&] { loop.stop(); });
+  loop.run();
+  BOOST_TEST(!called);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_hears_the_end_of_a_stream_and_those_that_come, T, transports) {
+  pair_of_streams<T> streams;
+  typename T::event_loop loop;
+  int heard = 0;
+  typename T::watch end(loop, streams.right, [&] {
+    std::array<std::byte, 8> bytes;
+    const mutable_bytes into(bytes);
+    BOOST_CHECK_EXCEPTION(streams.right.read_some({&into, 1}), error, says(error_code::unavailable, "closed the connection"));
+    if (++heard == 2) loop.stop();
+  });
+  typename T::watch door(loop, streams.listener, [&] {
+    typename T::stream next;
+    BOOST_TEST(streams.listener.accept(next));
+    if (++heard == 2) loop.stop();
+  });
+  end.arm(true, false);
+  door.arm(true, false);
+  std::thread other([&] {
+    streams.left.close();
+    streams.network.connect(streams.listener.address());
+  });
+  loop.run();
+  other.join();
+  BOOST_TEST(heard == 2);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_loop_goes_on_after_a_handler_has_thrown, T, transports) {
+  typename T::event_loop loop;
+  std::string order;
+  loop.post([&] {
+    order += 'a';
+    throw error(error_code::internal, "handler", "out of order");
+  });
+  loop.post([&] { order += 'b'; });
+  typename T::event_loop::timer late(loop), early(loop), never(loop), again(loop);
+  late.start(20ms, [&] {
+    order += 'd';
+    loop.stop();
+  });
+  early.start(1ms, [&] { order += 'c'; });
+  never.start(0ms, [&] { order += 'x'; });
+  never.cancel();
+  again.start(0ms, [&] { order += 'y'; });
+  again.start(std::chrono::hours(24 * 365 * 200), [&] { order += 'z'; });  // further than a clock counts
+  BOOST_CHECK_EXCEPTION(loop.run(), error, says(error_code::internal, "out of order"));
+  loop.run();
+  BOOST_TEST(order == "abcd");
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_is_on_its_way_is_waited_for) {
+  tcp network;
+  tcp::listener door = network.listen({"localhost", 0});
+  tcp::event_loop loop;
+  const auto pending = network.start_connect(door.address());
+  tcp::stream made;
+  std::string refused;
+  tcp::watch connected(loop, *pending, [&] {
+    if (pending->finish(made)) loop.stop();
+  });
+  connected.arm(false, true);
+  loop.run();
+  BOOST_TEST(made.is_open());
+
+  const endpoint gone = door.address();
+  made.close();
+  door.close();
+  const auto find_nobody = [&] {
+    const auto nobody = network.start_connect(gone);
+    tcp::wait_item item{nobody.get(), false, true};
+    BOOST_TEST(network.wait({&item, 1}, 5s));
+    nobody->finish(made);
+  };
+  BOOST_CHECK_EXCEPTION(find_nobody(), error, says(error_code::unavailable, "nobody listens at"));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_port_is_taken_once_and_free_again, T, transports) {
   T network;
   auto first = network.listen({"127.0.0.1", 0});

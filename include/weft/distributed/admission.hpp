@@ -141,7 +141,8 @@ class admission {
 
   void validate(arrival& each) {
     const introduction& its = *each.talk.other();
-    if (const auto problem = identity_.objection_to(its, each.talk.stream(), address())) return each.talk.refuse(*problem);
+    if (const auto problem = identity_.objection_to(its, each.talk.stream(), address()))
+      return each.talk.refuse(*problem);
     const std::size_t rank = *identity_.find(its.from);
     if (!its.channel.empty())
       if (const std::size_t waiting = inbox_.count_others(rank, its.channel); waiting >= options_.max_channels)

@@ -87,9 +87,8 @@ class channel_inbox {
   /// How many channels of this task wait under other names.
   std::size_t count_others(std::size_t rank, const std::string& name) const {
     std::lock_guard lock(mutex_);
-    return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const entry& each) {
-      return each.rank == rank && each.name != name;
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        entries_.begin(), entries_.end(), [&](const entry& each) { return each.rank == rank && each.name != name; }));
   }
 
   /// Drops channels whose opener waits no longer, or is another incarnation by now.
@@ -99,8 +98,8 @@ class channel_inbox {
     entries_.remove_if([&](const entry& each) {
       const task_state state = members_.state(each.rank);
       const bool is_newest = members_.incarnation(each.rank) == each.incarnation;
-      return now >= each.until || (is_newest ? state == task_state::left || state == task_state::lost
-                                             : state == task_state::alive);
+      return now >= each.until ||
+             (is_newest ? state == task_state::left || state == task_state::lost : state == task_state::alive);
     });
     size_ = entries_.size();
   }

@@ -275,9 +275,9 @@ class control_links {
         link.untold.pop_front();
         const task_state state = members_.state(rank);
         if (state != task_state::lost && state != task_state::left) continue;  // it is back
-        link.sent = notice{members_.task(rank), members_.incarnation(rank), state == task_state::left,
-                           members_.reason(rank)}
-                        .bytes();
+        link.sent =
+            notice{members_.task(rank), members_.incarnation(rank), state == task_state::left, members_.reason(rank)}
+                .bytes();
         frame_header header;
         header.kind = frame_kind::notice;
         link.out.start(header, const_bytes(link.sent));
@@ -325,7 +325,7 @@ class control_links {
   std::chrono::milliseconds heartbeat_interval_, heartbeat_timeout_;
   std::function<void()> on_change_;
   std::list<control_link> links_;
-  moment due_, next_beat_;  // due_: the next beat()
+  moment due_, next_beat_;              // due_: the next beat()
   typename Clock::duration held_up_{};  // how late this thread was
 };
 

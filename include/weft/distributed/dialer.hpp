@@ -19,7 +19,8 @@
 
 namespace weft::detail {
 
-/// Opens the control connections to tasks of lower rank, and opens them again after those tasks are gone. Works on the
+/// Opens the control connections to the tasks of lower rank that this one connects to, and opens them again after those
+/// tasks are gone. Works on the
 /// event loop's thread, and never waits there: not for a name, nor for a host that does not answer.
 template <transport T, typename Clock>
 class dialer {
@@ -44,14 +45,15 @@ class dialer {
     moment next = moment::max();
     for (std::size_t rank = 0; rank < dialled_.size(); ++rank) {
       const task_state state = members_.state(rank);
-      if (dialled_[rank] || state == task_state::alive) continue;
+      if (!members_.connects_to(rank) || dialled_[rank] || state == task_state::alive) continue;
       if (now >= redial_[rank]) {
         redial_[rank] = now + std::chrono::milliseconds(state == task_state::awaited ? 20 : 250);
         dial(rank, now);
       }
       next = std::min(next, redial_[rank]);
     }
-    if (next != moment::max()) again_.start(std::chrono::ceil<std::chrono::nanoseconds>(next - now), [this] { resume(); });
+    if (next != moment::max())
+      again_.start(std::chrono::ceil<std::chrono::nanoseconds>(next - now), [this] { resume(); });
   }
 
   void close() {

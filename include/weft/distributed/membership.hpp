@@ -51,6 +51,11 @@ class membership {
     return state(rank, incarnation) == task_state::alive;
   }
 
+  /// Whether this task keeps a connection with that one. Of others it knows what those that it is connected to tell.
+  bool connects_to(std::size_t rank) const { return known_[rank].connects.load(std::memory_order_acquire); }
+  /// Returns whether it did not before.
+  bool set_connects_to(std::size_t rank) { return !known_[rank].connects.exchange(true, std::memory_order_acq_rel); }
+
   // ---- what this task has seen itself ----
 
   void set_alive(std::size_t rank, std::uint64_t incarnation) {
@@ -129,8 +134,8 @@ class membership {
 
   // ---- waiting ----
 
-  /// Returns when every task for which `needed(task_id)` holds is alive or has already left; one for which
-  /// `dispensable(task_id)` holds may be lost, too.
+  /// Returns when every task that this one connects to and for which `needed(task_id)` holds is alive or has already
+  /// left; one for which `dispensable(task_id)` holds may be lost, too.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
   /// cancelled when this server stopped, or why this task and a needed one cannot work together.
   template <typename Clock, typename Needed, typename Dispensable>
@@ -140,7 +145,7 @@ class membership {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
       std::string missing;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        if (!needed(tasks_[i])) continue;
+        if (!connects_to(i) || !needed(tasks_[i])) continue;
         const member& of = known_[i];
         if (state(i) == task_state::lost && !dispensable(tasks_[i]))
           throw error(error_code::unavailable, "wait_ready", {to_string(tasks_[i]), " ", of.reason});
@@ -228,6 +233,7 @@ class membership {
   struct member {
     std::atomic<task_state> state{task_state::awaited};
     std::atomic<std::uint64_t> incarnation{0};
+    std::atomic<bool> connects{false};
     std::string reason;
     bool hearsay = false;          // this task has it from others
     std::optional<error> refusal;  // why the two cannot work together

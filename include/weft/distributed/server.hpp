@@ -26,16 +26,17 @@
 #include <weft/distributed/server_options.hpp>
 #include <weft/distributed/task_identity.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/printable.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
 
-/// One task's presence in the cluster: it listens at the task's address, keeps one control connection with every other
-/// task (the task of higher rank dials), and notices at once when a peer's process ends and within heartbeat_timeout()
-/// when it falls silent; what it sees it tells the others. Strategies open further connections through it, and do their
-/// own input and output on their own threads.
+/// One task's presence in the cluster: it listens at the task's address, keeps one control connection with each task
+/// that it works with (the task of higher rank dials; see server_options::device_filters), and notices at once when a
+/// peer's process ends and within heartbeat_timeout() when it falls silent; what it sees it tells the others.
+/// Strategies open further connections through it, and do their own input and output on their own threads.
 ///
 /// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
 /// are few, and short-lived: whoever fills their places loses the oldest of them.
@@ -53,8 +54,8 @@ class basic_server {
   /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and begins to look for the other tasks.
   /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
   /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
-  /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others must
-  /// know the port; and what tls_credentials::from_environment() throws.
+  /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
+  /// must know the port or a device filter that names no task; and what tls_credentials::from_environment() throws.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
@@ -72,12 +73,13 @@ class basic_server {
                 [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
                   links_.meet(rank, incarnation, std::move(stream));
                 }),
-        admission_(loop_, identity_, members_, inbox_, options_,
-                   std::min(options_.max_strangers, few_of_the_descriptors()), listen(),
-                   [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
-                     links_.accept(rank, incarnation, std::move(stream));
-                   },
-                   [this] { service_bell_.notify(); }),
+        admission_(
+            loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
+            listen(),
+            [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
+              links_.accept(rank, incarnation, std::move(stream));
+            },
+            [this] { service_bell_.notify(); }),
         address_(admission_.address()) {
     thread_ = std::thread([this] { run(); });
   }
@@ -101,7 +103,7 @@ class basic_server {
   const endpoint& address() const { return address_; }
   std::uint64_t incarnation() const { return identity_.incarnation(); }
 
-  /// Returns when every task of the cluster has been met.
+  /// Returns when every task that this one connects to has been met.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable for a task that was lost,
   /// failed_precondition with the reason when a peer refused this task, unauthenticated where one has another secret.
   void wait_ready(deadline_type until = std::chrono::seconds(60)) {
@@ -117,7 +119,7 @@ class basic_server {
   }
 
   /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. Another
-  /// task waits here until all others have left or are lost.
+  /// task waits here until all that it connects to have left or are lost.
   /// Throws weft::error (deadline_exceeded) that names workers which had not come until `workers_come`, or when `until`
   /// is reached.
   join_report join(deadline_type workers_come = std::chrono::seconds(60),
@@ -126,7 +128,7 @@ class basic_server {
     members_.wait_for(workers_come, [](const task_id&) { return true; });
     join_report report;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      if (rank == members_.self()) continue;
+      if (rank == members_.self() || !members_.connects_to(rank)) continue;
       const auto lost = [&](std::uint64_t incarnation) {
         report.lost.push_back(str_cat({to_string(members_.task(rank)), " ", members_.reason(rank, incarnation)}));
       };
@@ -169,12 +171,17 @@ class basic_server {
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.
   bool is_on_this_host(std::size_t rank) const { return identity_.is_on_this_host(rank); }
+  /// This task works with that one, whatever its filters say, as that one does with it.
+  void connect_to(std::size_t rank) {
+    if (members_.set_connects_to(rank)) loop_.post([this] { dialer_.resume(); });
+  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
   /// Opens a connection for a purpose of its own, `name`, to the task with this rank. The calling thread does the
   /// handshake.
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
   channel open_channel(std::size_t rank, const std::string& name, deadline_type until) {
+    connect_to(rank);
     for (int attempt = 0;; ++attempt, detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
       const std::string operation = str_cat({"connect to ", to_string(members_.task(rank))});
@@ -231,6 +238,7 @@ class basic_server {
 
   /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
   channel accept_channel(std::size_t rank, const std::string& name, deadline_type until) {
+    connect_to(rank);
     return inbox_.wait_for(rank, name, until);
   }
 
@@ -314,6 +322,9 @@ class basic_server {
                     {to_string(members_.task(rank)),
                      " is on another host, and what travels there is authenticated by OpenSSL, without which this "
                      "program was built; install libssl-dev and build it again"});
+    check_filters();
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (works_with(rank)) members_.set_connects_to(rank);
     const endpoint where = identity_.address_of(members_.self());
     if constexpr (requires { network_.adopt(0, where); }) {
       if (options_.listening) return network_.adopt(options_.listening->release(), where);
@@ -323,6 +334,31 @@ class basic_server {
       }
     }
     return network_.listen(where);
+  }
+
+  static bool passes(const task_id& task, const std::string& filter) {
+    const std::string name = to_string(task);
+    return name == filter || name.starts_with(str_cat({filter, "/"}));
+  }
+
+  void check_filters() const {
+    if (!options_.device_filters) return;
+    for (const std::string& filter : *options_.device_filters) {
+      const auto& all = cluster_.tasks();
+      if (std::none_of(all.begin(), all.end(), [&](const task_id& task) { return passes(task, filter); }))
+        throw error(error_code::invalid_argument, name(),
+                    {"the device filter '", printable(filter),
+                     "' names no task of the cluster; write \"/job:ps\" or \"/job:worker/task:0\""});
+    }
+  }
+
+  /// Without being asked.
+  bool works_with(std::size_t rank) const {
+    const task_id& other = members_.task(rank);
+    if (options_.device_filters)
+      return std::any_of(options_.device_filters->begin(), options_.device_filters->end(),
+                         [&](const std::string& filter) { return passes(other, filter); });
+    return job() == options_.ps_job || other.job == options_.ps_job || !cluster_.has_job(options_.ps_job);
   }
 
   // ---- the server's own thread ----

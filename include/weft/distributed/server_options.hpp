@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <weft/distributed/cluster_state.hpp>
 #include <weft/distributed/secret.hpp>
@@ -34,14 +35,20 @@ struct server_options {
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
-  std::size_t max_strangers = 64;        // connections that have not yet proved to belong here, at one time
-  std::size_t max_channels = 16;         // of one peer, that nobody has taken up yet
-  std::optional<cluster_secret> secret;  // what tasks prove to know; nothing: cluster_secret::of_user(), or with tls none
-  std::optional<tls_credentials> tls;    // by which all is encrypted; nothing: tls_credentials::from_environment()
+  std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
+  std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
+  std::optional<cluster_secret>
+      secret;                          // what tasks prove to know; nothing: cluster_secret::of_user(), or with tls none
+  std::optional<tls_credentials> tls;  // by which all is encrypted; nothing: tls_credentials::from_environment()
   std::optional<endpoint> bind;  // where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the
                                  // address's
   std::shared_ptr<const owned_descriptor> listening;  // a socket that listens already, in place of one that is bound
   std::string ps_job = "ps", worker_job = "worker";
+  std::optional<std::vector<std::string>>
+      device_filters;                         // the tasks that this one connects to, as TensorFlow's
+                                              // ConfigProto has them: "/job:ps", "/job:worker/task:0",
+                                              // matched by both sides; nothing: a parameter server connects
+                                              // to all, a worker to servers, or to all where there are none
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
 

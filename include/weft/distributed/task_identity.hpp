@@ -103,17 +103,18 @@ class task_identity {
     return talk.proves(name) && is_certified(talk.stream(), name);
   }
 
-  /// Why the answer is not that task's: it is that of a task of the same secret, which its proof tells, or a stranger's.
+  /// Why the answer is not that task's: it is that of a task of the same secret, which its proof tells, or a
+  /// stranger's.
   error impostor_at(std::size_t rank, handshake_type& talk) const {
     const task_id& peer = members_.task(rank);
     const std::string operation = str_cat({"connect to ", to_string(peer)});
     const std::string where = to_string(address_of(rank));
     if constexpr (speaks_tls<T>)
       if (!is_certified(talk.stream(), to_string(peer)))
-        return error(error_code::permission_denied, operation,
-                     {"the process that listens at ", where, " shows a certificate of ",
-                      talk.stream().certified_names(), "; that of ", to_string(peer), " names weft:", to_string(peer),
-                      " in its subjectAltName"});
+        return error(
+            error_code::permission_denied, operation,
+            {"the process that listens at ", where, " shows a certificate of ", talk.stream().certified_names(),
+             "; that of ", to_string(peer), " names weft:", to_string(peer), " in its subjectAltName"});
     for (std::size_t other = 0; other < members_.size(); ++other)
       if (talk.proves(to_string(members_.task(other))))
         return error(error_code::failed_precondition, operation,
@@ -131,8 +132,8 @@ class task_identity {
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
     if constexpr (speaks_tls<T>)
       if (!is_certified(stream, peer)) {
-        const std::string why = str_cat(
-            {"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
+        const std::string why =
+            str_cat({"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
         members_.set_note(why);
         return refuse(error_code::permission_denied,
                       {why, "; start every task with its own index and its own certificate"});

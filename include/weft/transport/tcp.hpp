@@ -32,9 +32,9 @@
 
 namespace weft {
 
-/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is given
-/// a certificate. The sockets do not block, and no thread runs their io_context: whoever needs bytes asks the socket
-/// itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on an
+/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is
+/// given a certificate. The sockets do not block, and no thread runs their io_context: whoever needs bytes asks the
+/// socket itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on an
 /// event_loop.
 class tcp {
   using protocol = boost::asio::ip::tcp;
