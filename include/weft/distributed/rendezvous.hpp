@@ -362,7 +362,7 @@ inline std::vector<endpoint> lead_through_first(const rendezvous& meeting, tcp& 
       if (each.rank >= 0) seats[static_cast<std::size_t>(each.rank)] = nullptr;
       if (problem.code() != error_code::unauthenticated) return false;
       try {
-        each.words.turn_away(problem.code());
+        each.words.reject(problem.code());
         return true;
       } catch (const error&) {
         return false;
