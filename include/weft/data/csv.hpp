@@ -124,13 +124,17 @@ WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
   return count;
 }
 WEFT_INLINE const char* take_all_digits(const char* at, std::uint64_t& digits) {
-  for (unsigned count = 8; count == 8; at += count) count = take_digits(at, digits);
+  unsigned count = take_digits(at, digits);
+  at += count;
+  // Most numbers end here: outside of the loop the compiler keeps all in registers.
+  if (count == 8) [[unlikely]]
+    for (; count == 8; at += count) count = take_digits(at, digits);
   return at;
 }
 
-/// Parses a decimal number from its first character on. Returns what stands behind it, or null where it is written in a
-/// way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the first of them no part
-/// of a number.
+/// Parses a decimal number from its first character on. Returns what stands behind it, an exponent too, or null where
+/// it is written in a way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the
+/// first of them no part of a number.
 template <class T>
 WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   const bool negative = *at == '-';
@@ -148,8 +152,10 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
     }
     static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
                                         1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+    // All of up to 15 digits are exact in a double.
+    if (static_cast<std::size_t>(count - 1) >= 15 && (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53)))
+      return nullptr;
     // Both numbers are exact in a double, hence their quotient is rounded once (Clinger 1990).
-    if (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53) || (*at | 0x20) == 'e') return nullptr;
     const double value = static_cast<double>(digits) / powers[behind];
     if constexpr (std::is_same_v<T, float>) {
       // Rounded again, to a float, it is right unless it lies right between two.
@@ -166,6 +172,11 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   }
   return at;
 }
+
+/// The types that are common enough for code of their own.
+template <class T>
+inline constexpr bool csv_has_fast_path = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                          std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
 
 /// Parses all of a text as a number, spaces around it left out.
 template <class T>
@@ -244,6 +255,7 @@ class csv_stream final : public stream {
     std::size_t feature = 0, offset = 0;  ///< in entries of its row
     bool wanted = false;
     const csv_column* column = nullptr;
+    std::size_t run = 1;  ///< so many columns from here on go one after the other into one tensor
   };
 
   /// Goes on to the next row, `row_`; false at the end of all files.
@@ -366,6 +378,12 @@ class csv_stream final : public stream {
           fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
         plans_[number] = {f, k, true, column};
       }
+    for (std::size_t i = count - 1; i-- > 0;) {
+      const plan& behind = plans_[i + 1];
+      if (plans_[i].wanted && behind.wanted && behind.feature == plans_[i].feature &&
+          behind.offset == plans_[i].offset + 1)
+        plans_[i].run += behind.run;
+    }
   }
 
   /// For a row, or `most` of them.
@@ -385,9 +403,10 @@ class csv_stream final : public stream {
     const char* at = row_.data();
     const char* const end = at + row_.size();
     const std::size_t count = plans_.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!at) fail(error_code::invalid_argument, str_cat({"has ", i, " fields where ", count, " are expected"}));
+    for (std::size_t i = 0, run = 1; i < count; i += run) {
       const plan& p = plans_[i];
+      run = p.run;
+      if (!at) too_few(i);
       bool quoted;
       if (!p.wanted) {
         take_field(at, end, quoted);
@@ -405,43 +424,43 @@ class csv_stream final : public stream {
           places_[p.feature] + (row * target.columns + p.offset) * features_[p.feature].entry_bytes;
       switch (target.type) {
         case dtype::float32:
-          parse_field<float>(at, end, i, place);
+          at = parse_run<float>(at, end, i, run, place);
           break;
         case dtype::float64:
-          parse_field<double>(at, end, i, place);
+          at = parse_run<double>(at, end, i, run, place);
           break;
         case dtype::int32:
-          parse_field<std::int32_t>(at, end, i, place);
+          at = parse_run<std::int32_t>(at, end, i, run, place);
           break;
         case dtype::int64:
-          parse_field<std::int64_t>(at, end, i, place);
+          at = parse_run<std::int64_t>(at, end, i, run, place);
           break;
         case dtype::boolean:
-          parse_slowly<bool>(at, end, i, place);
+          at = parse_run<bool>(at, end, i, run, place);
           break;
         case dtype::int8:
-          parse_slowly<std::int8_t>(at, end, i, place);
+          at = parse_run<std::int8_t>(at, end, i, run, place);
           break;
         case dtype::int16:
-          parse_slowly<std::int16_t>(at, end, i, place);
+          at = parse_run<std::int16_t>(at, end, i, run, place);
           break;
         case dtype::uint8:
-          parse_slowly<std::uint8_t>(at, end, i, place);
+          at = parse_run<std::uint8_t>(at, end, i, run, place);
           break;
         case dtype::uint16:
-          parse_slowly<std::uint16_t>(at, end, i, place);
+          at = parse_run<std::uint16_t>(at, end, i, run, place);
           break;
         case dtype::uint32:
-          parse_slowly<std::uint32_t>(at, end, i, place);
+          at = parse_run<std::uint32_t>(at, end, i, run, place);
           break;
         case dtype::uint64:
-          parse_slowly<std::uint64_t>(at, end, i, place);
+          at = parse_run<std::uint64_t>(at, end, i, run, place);
           break;
         case dtype::float16:
-          parse_slowly<half>(at, end, i, place);
+          at = parse_run<half>(at, end, i, run, place);
           break;
         case dtype::bfloat16:
-          parse_slowly<bfloat16>(at, end, i, place);
+          at = parse_run<bfloat16>(at, end, i, run, place);
           break;
       }
     }
@@ -449,18 +468,30 @@ class csv_stream final : public stream {
       fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields where ", count, " are expected"}));
   }
 
+  /// Fields one after the other, each a number behind the last one. Returns what stands behind them, null at the end.
   template <class T>
-  void parse_field(const char*& at, const char* end, std::size_t number, std::byte* to) {
-    T value;
-    // A row ends in a character that no number has: the parser needs no other bound.
-    const char* const stop = parse_decimal(at, value);
-    if (stop == nullptr || (stop != end && *stop != options_.separator)) return parse_slowly<T>(at, end, number, to);
-    std::memcpy(to, &value, sizeof value);
-    at = stop == end ? nullptr : stop + 1;
+  const char* parse_run(const char* at, const char* end, std::size_t number, std::size_t run, std::byte* to) {
+    const char separator = options_.separator;
+    for (const std::size_t behind = number + run; number < behind; ++number, to += sizeof(T)) {
+      if (!at) too_few(number);
+      if constexpr (csv_has_fast_path<T>) {
+        T value;
+        // A row ends in a character that no number has: the parser needs no other bound.
+        const char* const stop = parse_decimal(at, value);
+        if (stop && (stop == end || *stop == separator)) {
+          std::memcpy(to, &value, sizeof value);
+          at = stop == end ? nullptr : stop + 1;
+          continue;
+        }
+      }
+      at = parse_slowly<T>(at, end, number, to);
+    }
+    return at;
   }
 
   template <class T>
-  __attribute__((noinline)) void parse_slowly(const char*& at, const char* end, std::size_t number, std::byte* to) {
+  __attribute__((noinline)) const char* parse_slowly(const char* at, const char* end, std::size_t number,
+                                                     std::byte* to) {
     bool quoted;
     std::string_view field = take_field(at, end, quoted);
     if (is_missing(field)) {
@@ -475,6 +506,7 @@ class csv_stream final : public stream {
       fail(error_code::invalid_argument, "has \"" + std::string(field.substr(0, 40)) + "\" in " + column_name(number) +
                                              " where a number of type " + name(dtype_of<T>) + " is expected");
     std::memcpy(to, &value, sizeof value);
+    return at;
   }
 
   bool is_missing(std::string_view field) const {
@@ -491,6 +523,9 @@ class csv_stream final : public stream {
     return number < names_.size() ? "column \"" + names_[number] + "\"" : str_cat({"column ", number});
   }
 
+  [[noreturn]] void too_few(std::size_t fields) const {
+    fail(error_code::invalid_argument, str_cat({"has ", fields, " fields where ", plans_.size(), " are expected"}));
+  }
   [[noreturn]] void fail(error_code code, const std::string& why) const {
     throw error(code, "csv", {paths_[file_], ":", text_->line(), " ", why});
   }
