@@ -317,6 +317,12 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
   check(stream.filter([](int i) { return i % 2 == 0; }).repeat(2), 0);
   check(zip(rows, stream).shard(1, 2).repeat(3), 0);
   check(stream.cache().shuffled(1).take(7), 3);
+  // A position may come from anywhere, and far behind the end there is nothing.
+  const data::position far{0, std::uint64_t{1} << 63};
+  SAME(last_feature(stream.batches(2).map(first).from(far)), iota(0));
+  SAME(last_feature(stream.shard(1, 2).from(far)), iota(0));
+  SAME(last_feature(stream.skip(~std::size_t{0}).from({0, 5})), iota(0));
+  BOOST_TEST(rows.repeat(std::uint64_t{1} << 63).size() == ~std::size_t{0});
 }
 
 // ---- threads ----

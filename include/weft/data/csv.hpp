@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -178,6 +180,19 @@ template <class T>
 inline constexpr bool csv_has_fast_path = std::is_same_v<T, float> || std::is_same_v<T, double> ||
                                           std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
 
+/// Whether a decimal number that no type can hold is too large, not too small.
+inline bool is_too_large(std::string_view text) {
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, e);
+  const std::size_t point = std::min(digits.find('.'), e), first = std::min(digits.find_first_of("123456789"), e);
+  std::int64_t exponent = 0;
+  std::string_view written = text.substr(std::min(e + 1, text.size()));
+  if (written.starts_with('+')) written.remove_prefix(1);
+  if (std::from_chars(written.data(), written.data() + written.size(), exponent).ec == std::errc::result_out_of_range)
+    return written.front() != '-';
+  return exponent > static_cast<std::int64_t>(first) - static_cast<std::int64_t>(point);
+}
+
 /// Parses all of a text as a number, spaces around it left out.
 template <class T>
 bool parse_number(std::string_view text, T& to) {
@@ -191,8 +206,14 @@ bool parse_number(std::string_view text, T& to) {
       if (text == word) return to = false, true;
     return false;
   } else if constexpr (is_storage_type<T>) {
-    float value;
-    if (!parse_number(text, value)) return false;
+    double wide;
+    if (!parse_number(text, wide)) return false;
+    // Rounded twice, a number could end on the wrong side of a middle: the float on the way has an odd last digit
+    // unless it is exact.
+    float value = static_cast<float>(wide);
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    if (std::isfinite(value) && static_cast<double>(value) != wide && bits % 2 == 0)
+      value = std::bit_cast<float>(std::abs(static_cast<double>(value)) < std::abs(wide) ? bits + 1 : bits - 1);
     to = T(value);
     return true;
   } else {
@@ -207,7 +228,7 @@ bool parse_number(std::string_view text, T& to) {
         if constexpr (std::is_same_v<T, float>) {
           parse_number(text, value);
         } else if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) {
-          value = text.find("e-") != text.npos || text.find("E-") != text.npos ? 0 : value;
+          if (!is_too_large(text)) value = 0;
           if (text.front() == '-') value = -value;
         }
         to = static_cast<T>(value);
@@ -264,11 +285,12 @@ class csv_stream final : public stream {
       if (!text_) {
         if (file_ == paths_.size()) return false;
         text_ = std::make_unique<text_buffer>(paths_[file_], options_.max_row_bytes);
-        if (options_.header) {
-          if (!next_line()) fail(error_code::invalid_argument, "has no header");
-          read_header();
-        } else {
-          plans_.clear();
+        plans_.clear();
+        try {
+          if (options_.header) read_header();
+        } catch (...) {
+          text_.reset();  // or another call would take the rows for those of the file before
+          throw;
         }
       }
       if (next_line()) {
@@ -345,9 +367,14 @@ class csv_stream final : public stream {
   }
 
   void read_header() {
+    if (!next_line()) fail(error_code::invalid_argument, "has no header");
     std::vector<std::string> names;
     bool quoted;
-    for (const char *at = row_.data(), *end = at + row_.size(); at;) names.emplace_back(take_field(at, end, quoted));
+    for (const char *at = row_.data(), *end = at + row_.size(); at;) {
+      names.emplace_back(take_field(at, end, quoted));
+      if (!quoted && names.back().find('\r') != std::string::npos)
+        fail(error_code::invalid_argument, "has lines that end in carriage returns alone: end them in newlines");
+    }
     plan_columns(names.size(), names);
     names_ = std::move(names);
   }
@@ -358,7 +385,7 @@ class csv_stream final : public stream {
     if (options_.columns.empty() && count != next)
       fail(error_code::invalid_argument,
            str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
-    plans_.assign(count, {});
+    std::vector<plan> plans(count);
     next = 0;
     for (std::size_t f = 0; f < targets_.size(); ++f)
       for (std::size_t k = 0; k < targets_[f].columns; ++k, ++next) {
@@ -373,17 +400,19 @@ class csv_stream final : public stream {
                                             (names.empty() ? ": without a header columns have numbers" : ""));
         }
         if (number >= count)
-          fail(error_code::not_found, str_cat({"has no column ", number, ": there are ", count, ", counted from 0"}));
-        if (plans_[number].wanted)
+          fail(error_code::not_found, str_cat({"has no column ", static_cast<std::int64_t>(number), ": there are ",
+                                               count, ", counted from 0"}));
+        if (plans[number].wanted)
           fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
-        plans_[number] = {f, k, true, column};
+        plans[number] = {f, k, true, column};
       }
     for (std::size_t i = count - 1; i-- > 0;) {
-      const plan& behind = plans_[i + 1];
-      if (plans_[i].wanted && behind.wanted && behind.feature == plans_[i].feature &&
-          behind.offset == plans_[i].offset + 1)
-        plans_[i].run += behind.run;
+      const plan& behind = plans[i + 1];
+      if (plans[i].wanted && behind.wanted && behind.feature == plans[i].feature &&
+          behind.offset == plans[i].offset + 1)
+        plans[i].run += behind.run;
     }
+    plans_ = std::move(plans);
   }
 
   /// For a row, or `most` of them.
