@@ -327,6 +327,17 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
 
 // ---- threads ----
 
+BOOST_AUTO_TEST_CASE(a_loop_that_nothing_comes_out_of_is_left) {
+  const auto late = [](const auto& range) {
+    BOOST_CHECK_EXCEPTION(range.begin(20ms), error, says(error_code::deadline_exceeded, "has not been made in time"));
+  };
+  late(counted(9).repeat().filter([](int) { return false; }).prefetch(2));
+  late(data::from_tensors(iota(9)).repeat().filter([](int) { return false; }).map([](int i) { return i; }, 2));
+  // Nor does going on from far behind take longer.
+  const auto endless = data::from_generator([] { return [] { return std::optional(1); }; });
+  late(endless.prefetch(2).from({0, std::uint64_t{1} << 60}));
+}
+
 BOOST_AUTO_TEST_CASE(threads_change_no_order) {
   const auto slow = [](int i) {
     std::this_thread::sleep_for(std::chrono::microseconds(i % 7 * 100));

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -243,8 +244,8 @@ bool parse_number(std::string_view text, T& to) {
 class csv_stream final : public stream {
  public:
   csv_stream(const std::vector<feature>& features, const std::vector<csv_target>& targets,
-             const std::vector<std::string>& paths, const csv_options& options)
-      : features_(features), targets_(targets), paths_(paths), options_(options) {}
+             const std::vector<std::string>& paths, const csv_options& options, std::stop_token stop)
+      : features_(features), targets_(targets), paths_(paths), options_(options), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
     if (!next_row()) return false;
@@ -281,6 +282,7 @@ class csv_stream final : public stream {
 
   /// Goes on to the next row, `row_`; false at the end of all files.
   bool next_row() {
+    check_stop(stop_);
     for (;;) {
       if (!text_) {
         if (file_ == paths_.size()) return false;
@@ -563,6 +565,7 @@ class csv_stream final : public stream {
   const std::vector<csv_target>& targets_;
   const std::vector<std::string>& paths_;
   const csv_options& options_;
+  std::stop_token stop_;
   std::size_t file_ = 0;
   std::unique_ptr<text_buffer> text_;
   std::string_view row_;
@@ -590,8 +593,8 @@ class csv_stage final : public stage {
       throw error(error_code::invalid_argument, "csv", "the separator cannot be told from what it separates");
   }
 
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override {
-    return std::make_unique<csv_stream>(features(), targets_, paths_, options_);
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
+    return std::make_unique<csv_stream>(features(), targets_, paths_, options_, std::move(stop));
   }
 
  private:

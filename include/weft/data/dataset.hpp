@@ -464,9 +464,10 @@ namespace detail {
 template <class Next, class Made>
 class generated_stream final : public stream {
  public:
-  explicit generated_stream(Next next) : next_(std::move(next)) {}
+  generated_stream(Next next, std::stop_token stop) : next_(std::move(next)), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     if (over_) return false;
     auto made = next_();
     over_ = !made.has_value();
@@ -477,6 +478,7 @@ class generated_stream final : public stream {
 
  private:
   Next next_;
+  std::stop_token stop_;
   bool over_ = false;
 };
 
@@ -490,9 +492,10 @@ template <class Make>
 auto from_generator(Make make) {
   using next = decltype(make());
   using made = typename detail::mapped<typename std::invoke_result_t<next&>::value_type>::type;
-  return made(std::make_shared<detail::source_stage>(made::features(), [make](const std::vector<detail::feature>&) {
-    return std::make_unique<detail::generated_stream<next, made>>(make());
-  }));
+  return made(std::make_shared<detail::source_stage>(
+      made::features(), [make](const std::vector<detail::feature>&, std::stop_token stop) {
+        return std::make_unique<detail::generated_stream<next, made>>(make(), std::move(stop));
+      }));
 }
 
 }  // namespace weft::data

@@ -734,7 +734,7 @@ class cached_stage final : public further_stage {
     const auto elements = upstream().open(0, stop);
     constexpr std::size_t block = 1024;
     for (element e;;) {
-      if (stop.stop_requested()) throw error(error_code::cancelled, "cache", "the iteration has been stopped");
+      check_stop(stop);
       const auto count = elements->next_batch(block, e);
       if (count && *count == 0) break;
       if (count) {
@@ -777,10 +777,12 @@ class prefetched_stage final : public further_stage {
 /// Elements from a stream that is made anew for each epoch: a function, a file.
 class source_stage final : public stage {
  public:
-  using maker = std::function<std::unique_ptr<stream>(const std::vector<feature>&)>;
+  using maker = std::function<std::unique_ptr<stream>(const std::vector<feature>&, std::stop_token)>;
 
   source_stage(std::vector<feature> features, maker make) : stage(std::move(features)), make_(std::move(make)) {}
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override { return make_(features()); }
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
+    return make_(features(), std::move(stop));
+  }
 
  private:
   maker make_;
