@@ -248,6 +248,7 @@ class csv_stream final : public stream {
       : features_(features), targets_(targets), paths_(paths), options_(options), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     if (!next_row()) return false;
     make_room(to, 0);
     parse_row(to, 0);
@@ -257,6 +258,7 @@ class csv_stream final : public stream {
   std::optional<std::size_t> next_batch(std::size_t most, element& batch) override {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
+      if (count % 1024 == 0) check_stop(stop_);
       if (count == 0) make_room(batch, most);
       parse_row(batch, count);
     }
@@ -282,7 +284,6 @@ class csv_stream final : public stream {
 
   /// Goes on to the next row, `row_`; false at the end of all files.
   bool next_row() {
-    check_stop(stop_);
     for (;;) {
       if (!text_) {
         if (file_ == paths_.size()) return false;
