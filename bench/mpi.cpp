@@ -1,7 +1,7 @@
 // Times mpi_all_reduce beside MPI_Allreduce alone (float, sum, in place), in turn, in one program that mpirun starts.
 // Prints JSON objects for each size, the peer's and Weft's: ranks, bytes, median microseconds of the slowest rank; and
 // `ratio`, Weft's time over the peer's: the median over pairs of calls, one right after the other.
-// usage: mpiexec -n RANKS bench_mpi_LIBRARY [--seconds S]
+// usage: mpiexec -n RANKS bench_mpi_LIBRARY [--seconds S] [--bytes N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   using namespace std::chrono_literals;
   bench::arguments a(argc, argv);
   const double seconds = a.take("--seconds", 0.5);
-  a.finish("mpiexec -n RANKS bench_mpi_" MPI_LIBRARY " [--seconds S]");
+  const int only = a.take("--bytes", 0);
+  a.finish("mpiexec -n RANKS bench_mpi_" MPI_LIBRARY " [--seconds S] [--bytes N]");
   try {
     weft::server here(weft::cluster_spec::from_environment());
     weft::mpi_all_reduce group(here);
@@ -30,7 +31,9 @@ int main(int argc, char** argv) {
       MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
       return slowest;
     };
-    for (const std::size_t count : {1u, 256u, 2'560u, 8'000u, 25'600u, 256'000u, 1'000'000u, 5'000'000u, 25'000'000u}) {
+    std::vector<std::size_t> counts{1, 256, 2'560, 8'000, 25'600, 256'000, 1'000'000, 5'000'000, 25'000'000};
+    if (only > 0) counts = {static_cast<std::size_t>(only) / sizeof(float)};
+    for (const std::size_t count : counts) {
       std::vector<float> data(count);  // zeros: sums of sums stay finite
       const std::span<float> all(data);
       const auto alone = [&] {

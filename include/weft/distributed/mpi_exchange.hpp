@@ -110,13 +110,10 @@ class mpi_exchange {
   bool advance() {
     while (stage_ != stage::none) {
       int done = 0;
-      for (MPI_Request& each : requests_) {
-        if (each == MPI_REQUEST_NULL) continue;
-        MPI_Status status;
-        check_mpi(MPI_Test(&each, &done, &status), "MPI_Test");
-        if (!done) return false;
-        if (&each == &requests_[0]) check_mpi(MPI_Get_count(&status, MPI_BYTE, &came_), "MPI_Get_count");
-      }
+      std::array<MPI_Status, 2> of{};
+      check_mpi(MPI_Testall(2, requests_.data(), &done, of.data()), "MPI_Testall");
+      if (!done) return false;
+      if (receives_) check_mpi(MPI_Get_count(&of[0], MPI_BYTE, &came_), "MPI_Get_count");
       take_in();
       next();
     }
@@ -152,7 +149,7 @@ class mpi_exchange {
 
   void post(std::size_t partner, bool sends, bool receives) {
     partner_ = partner;
-    came_ = -1;
+    receives_ = receives;
     const int other = static_cast<int>(partner);
     if (receives)
       check_mpi(MPI_Irecv(coming_.data(), static_cast<int>(sizeof(joint_statement) + room_), MPI_BYTE, other, tag,
@@ -166,7 +163,7 @@ class mpi_exchange {
 
   /// A step is complete: where it has received, that counts.
   void take_in() {
-    if (came_ < 0) return;
+    if (!receives_) return;
     if (came_ < static_cast<int>(sizeof(joint_statement)))
       throw error(error_code::internal, "all_reduce", "a rank has sent a message by MPI that is none of Weft's");
     joint_statement all = statement(leaving_);
@@ -208,8 +205,9 @@ class mpi_exchange {
   void (*add_)(std::byte* to, const std::byte* from, std::size_t bytes) = nullptr;
 
   stage stage_ = stage::none;
-  std::size_t distance_ = 1, partner_ = 0;
-  int came_ = -1;
+  std::size_t distance_ = 0, partner_ = 0;
+  bool receives_ = false;
+  int came_ = 0;                                                             // bytes
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // what comes, what leaves
 };
 
