@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <weft/distributed/parameter_store.hpp>
 #include <weft/distributed/reduce_peers.hpp>
@@ -109,11 +110,8 @@ class mpi_exchange {
   /// Goes on with the exchange; true where it is complete.
   bool advance() {
     while (stage_ != stage::none) {
-      int done = 0;
-      std::array<MPI_Status, 2> of{};
-      check_mpi(MPI_Testall(2, requests_.data(), &done, of.data()), "MPI_Testall");
-      if (!done) return false;
-      if (receives_) check_mpi(MPI_Get_count(&of[0], MPI_BYTE, &came_), "MPI_Get_count");
+      if (receives_ && !heard_ && !hear()) return false;
+      if (!all_done(coming_requests_) || !all_done(leaving_requests_)) return false;
       take_in();
       next();
     }
@@ -131,6 +129,7 @@ class mpi_exchange {
 
  private:
   static constexpr std::size_t largest = std::size_t{64} << 10;  // beyond, a message of its own costs next to nothing
+  static constexpr std::size_t piece = 3840;  // what Open MPI and MPICH send within a host without asking first
   static constexpr int tag = 1;
 
   /// The ranks beyond a power of two give what they have to another before, and get all after the doubling.
@@ -147,25 +146,64 @@ class mpi_exchange {
   }
   void say(const joint_statement& what) { std::memcpy(leaving_.data(), &what, sizeof what); }
 
+  static std::size_t pieces_of(std::size_t bytes) { return (bytes + piece - 1) / piece; }
+
   void post(std::size_t partner, bool sends, bool receives) {
     partner_ = partner;
     receives_ = receives;
-    const int other = static_cast<int>(partner);
-    if (receives)
-      check_mpi(MPI_Irecv(coming_.data(), static_cast<int>(sizeof(joint_statement) + room_), MPI_BYTE, other, tag,
-                          ranks_, &requests_[0]),
-                "MPI_Irecv");
-    if (sends)
-      check_mpi(MPI_Isend(leaving_.data(), static_cast<int>(sizeof(joint_statement) + bytes_), MPI_BYTE, other, tag,
-                          ranks_, &requests_[1]),
+    heard_ = false;
+    coming_requests_.clear();
+    leaving_requests_.clear();
+    const std::size_t bytes = sizeof(joint_statement) + bytes_, count = pieces_of(bytes);
+    if (receives) expect(count);
+    for (std::size_t k = 0; sends && k < count; ++k) {
+      MPI_Request& each = leaving_requests_.emplace_back(MPI_REQUEST_NULL);
+      check_mpi(MPI_Isend(leaving_.data() + k * piece, static_cast<int>(std::min(piece, bytes - k * piece)), MPI_BYTE,
+                          static_cast<int>(partner), tag, ranks_, &each),
                 "MPI_Isend");
+    }
+  }
+
+  /// So many pieces come.
+  void expect(std::size_t count) {
+    for (std::size_t k = coming_requests_.size(); k < count; ++k) {
+      MPI_Request& each = coming_requests_.emplace_back(MPI_REQUEST_NULL);
+      check_mpi(MPI_Irecv(coming_.data() + k * piece, static_cast<int>(std::min(piece, coming_.size() - k * piece)),
+                          MPI_BYTE, static_cast<int>(partner_), tag, ranks_, &each),
+                "MPI_Irecv");
+    }
+    for (; coming_requests_.size() > count; coming_requests_.pop_back()) {
+      check_mpi(MPI_Cancel(&coming_requests_.back()), "MPI_Cancel");
+      check_mpi(MPI_Wait(&coming_requests_.back(), MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+  }
+
+  /// The first piece says how many there are; false where it has not come.
+  bool hear() {
+    int done = 0, came = 0;
+    MPI_Status status;
+    check_mpi(MPI_Test(&coming_requests_[0], &done, &status), "MPI_Test");
+    if (!done) return false;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count");
+    if (came < static_cast<int>(sizeof(joint_statement)))
+      throw error(error_code::internal, "all_reduce", "a rank has sent a message by MPI that is none of Weft's");
+    heard_ = true;
+    const joint_statement its = statement(coming_);
+    const bool carried = its.other == 0 && its.said.bytes > 0 && its.said.bytes <= static_cast<double>(room_);
+    expect(pieces_of(sizeof(joint_statement) + (carried ? static_cast<std::size_t>(its.said.bytes) : 0)));
+    return true;
+  }
+
+  static bool all_done(std::vector<MPI_Request>& of) {
+    int done = 1;
+    if (!of.empty())
+      check_mpi(MPI_Testall(static_cast<int>(of.size()), of.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return done != 0;
   }
 
   /// A step is complete: where it has received, that counts.
   void take_in() {
     if (!receives_) return;
-    if (came_ < static_cast<int>(sizeof(joint_statement)))
-      throw error(error_code::internal, "all_reduce", "a rank has sent a message by MPI that is none of Weft's");
     joint_statement all = statement(leaving_);
     const joint_statement its = statement(coming_);
     const bool replaces = stage_ == stage::unfold;
@@ -174,8 +212,6 @@ class mpi_exchange {
     say(all);
     if (all.other != 0) bytes_ = 0;
     if (bytes_ == 0) return;
-    if (came_ != static_cast<int>(sizeof(joint_statement) + bytes_))
-      throw error(error_code::internal, "all_reduce", "a rank has sent a message by MPI of another size than it says");
     replaces ? static_cast<void>(std::memcpy(numbers(leaving_), numbers(coming_), bytes_))
              : add_(numbers(leaving_), numbers(coming_), bytes_);
   }
@@ -206,9 +242,8 @@ class mpi_exchange {
 
   stage stage_ = stage::none;
   std::size_t distance_ = 0, partner_ = 0;
-  bool receives_ = false;
-  int came_ = 0;                                                             // bytes
-  std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // what comes, what leaves
+  bool receives_ = false, heard_ = false;
+  std::vector<MPI_Request> coming_requests_, leaving_requests_;
 };
 
 }  // namespace weft::detail

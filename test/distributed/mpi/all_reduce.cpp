@@ -34,7 +34,7 @@ std::vector<Element> share_of(std::size_t rank, std::size_t size) {
 template <typename Element>
 void sums_and_means(mpi_all_reduce& group) {
   const std::size_t ranks = group.size(), rank = group.rank();
-  for (const std::size_t size : {0, 1, 3, 1000, 300'000}) {
+  for (const std::size_t size : {0, 1, 3, 1000, 5000, 300'000}) {
     auto sum = share_of<Element>(rank, size), mean = sum;
     group.sum(std::span(sum), 20s);
     const double weight = static_cast<double>(rank);  // rank 0 brings nothing
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_mean_tells_whose_element_is_not_finite) {
 BOOST_AUTO_TEST_CASE(a_call_that_runs_out_of_time_goes_on_when_it_is_repeated) {
   mpi_all_reduce group(here());
   if (group.size() == 1) return;
-  for (const std::size_t size : {5, 50'000}) {  // within the messages that tell of it, and by MPI's own call
+  for (const std::size_t size : {5, 2000, 50'000}) {  // within the messages that tell of it, and by MPI's own call
     std::vector<double> data(size, 1);
     if (group.rank() == 1) std::this_thread::sleep_for(200ms);
     if (group.rank() == 0) {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_runs_out_of_time_goes_on_when_it_is_repeated) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_sum_different_arrays_are_told) {
-  for (const std::size_t of_others : {10, 100'000}) {
+  for (const std::size_t of_others : {10, 5'000, 100'000}) {
     all_reduce_options own;
     own.channel = std::to_string(of_others);
     mpi_all_reduce group(here(), {}, own);
