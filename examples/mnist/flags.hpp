@@ -86,7 +86,11 @@ inline void take_cluster(flags& f) {
     options.port = first_port;
     std::optional<int> rank;
     if (f.index) rank = static_cast<int>(*f.index);
-    f.environment = weft::cluster_spec::from_hosts(f.hosts, options, rank);
+    try {
+      f.environment = weft::cluster_spec::from_hosts(f.hosts, options, rank);
+    } catch (const weft::error& why) {
+      refuse(std::string("--hosts: ") + why.sentence() + (f.index ? "" : " (--task_index is this task's index)"));
+    }
   }
   const weft::cluster_spec& cluster = f.environment->cluster;
   if (f.ps && cluster.num_tasks("ps") != *f.ps)

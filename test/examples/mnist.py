@@ -49,7 +49,7 @@ refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "
 refused(["2 tasks", "2 are to be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
 refused(["--ps is of --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
         "--worker_hosts", "127.0.0.1:2")
-refused(["hosts='a.invalid,b.invalid'", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",
+refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",
         "a.invalid,b.invalid")
 refused(["hosts='localhost,localhost'", "several tasks on this host", "0 and 1"], "--strategy", "allreduce", "--hosts",
         "localhost,localhost")

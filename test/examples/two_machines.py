@@ -6,6 +6,7 @@ usage: two_machines.py MNIST WEFT_LAUNCH CLUSTERS.md
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import machines
 program, launch, page = (os.path.abspath(each) for each in sys.argv[1:4])
 faults = checks.faults
 bound = 1.75 + 1.5  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
-bound_of_dialler = 10  # who is cut off dials those whom it has lost, and waits for the system there
+bound_of_dialler = 10  # a task that is cut off dials the others, and waits there for the system's own time limit
 
 
 def skip(why):
@@ -144,7 +145,7 @@ def short_interruption():
 
 
 def long_interruption(strategy):
-    """Both sides name those whom they do not hear. Asynchronous training goes on where the server is."""
+    """Each side names the tasks that it no longer hears. Asynchronous training goes on where the server is."""
     tasks = begin(strategy, 1_000_000_000)
     try:
         out = time.monotonic()
@@ -171,6 +172,8 @@ def long_interruption(strategy):
 
 if machines.why_not():
     skip(machines.why_not())
+if not shutil.which("openssl"):
+    skip("there is no openssl")
 temporary = tempfile.TemporaryDirectory(prefix="weft_page_")
 folder = temporary.name
 environment = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "TF_CONFIG"))}
