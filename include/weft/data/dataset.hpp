@@ -32,6 +32,10 @@ struct dataset_features_are_not_valid : mistake<!(feature_traits<Features>::supp
 template <class... Features>
 struct batches_of_texts_have_no_batches : mistake<(std::is_same_v<Features, std::vector<std::string>> || ...)> {};
 
+/// A function of elements takes all of their features, in their order; `map` may give it the position before them.
+template <class F, class... Features>
+struct function_takes_other_features : mistake<!std::is_invocable_v<const F&, Features&&...>> {};
+
 /// Elements are shuffled among so many that are read ahead.
 struct shuffle_buffer {
   std::size_t elements;
@@ -158,8 +162,13 @@ class dataset {
   /// Those elements of which `f(features...)` is true.
   template <class F>
   dataset filter(F f) const {
-    return dataset(std::make_shared<detail::filtered_stage>(
-        stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
+    static_assert(correct<function_takes_other_features<F, Features...>>,
+                  "filter: the function takes all features of an element, in their order, and is not mutable");
+    if constexpr (correct<function_takes_other_features<F, Features...>>)
+      return dataset(std::make_shared<detail::filtered_stage>(
+          stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
+    else
+      return *this;
   }
 
   // ---- what becomes of elements ----
@@ -176,8 +185,13 @@ class dataset {
           },
           threads);
     } else {
-      return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
-                       threads);
+      static_assert(correct<function_takes_other_features<F, Features...>>,
+                    "map: the function takes all features of an element, in their order, and is not mutable");
+      if constexpr (correct<function_takes_other_features<F, Features...>>)
+        return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
+                         threads);
+      else
+        return *this;
     }
   }
 
