@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce parameter_server trust scale compile)
+known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
 suites=()
 environments=
 programs=
@@ -51,6 +51,7 @@ for folder in $environments $programs; do
 done
 
 need_benchmarks
+if [[ " ${suites[*]} " == *" transfer "* ]]; then need iperf3 "what a stream between two programs can carry" command -v iperf3; fi
 install_missing
 
 folder=build/bench
@@ -204,6 +205,18 @@ suite_allreduce() {
   fi
 }
 
+# The program takes turns with MPI_Allreduce by itself, for each library.
+suite_mpi() {
+  local library ranks
+  for library in openmpi mpich; do
+    [[ -x build/default/bench/bench_mpi_$library ]] || continue
+    for ranks in 2 3 4; do
+      measure env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+        OMPI_MCA_mpi_yield_when_idle=1 "mpiexec.$library" -n "$ranks" "build/default/bench/bench_mpi_$library" ${quick:+--seconds 0.1}
+    done
+  done
+}
+
 suite_parameter_server() {
   local hidden long
   for hidden in 100 2000; do
@@ -217,6 +230,9 @@ suite_parameter_server() {
     peer torch mnist_ddp_torch.py --hidden "$hidden" --steps $((long ? 3000 : 300)) --port "$(free_ports 1)"
   done
 }
+
+# The program takes turns with iperf3 by itself.
+suite_transfer() { weft ${quick:+--rounds 3}; }
 
 suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }
 

@@ -21,7 +21,7 @@ MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # What else is measured, not what is asked for.
 FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "test_accuracy", "final_cost", "note",
-           "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms"}
+           "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms", "ratio"}
 
 
 class Wanted:
@@ -90,6 +90,8 @@ WANTED = [
     Wanted("parameter_server", lambda asked: asked.get("mode") == "async", times=5, peer="tensorflow"),
     Wanted("parameter_server", lambda asked: asked.get("mode") == "sync", times=8, peer="tensorflow"),
     Wanted("parameter_server", lambda asked: "ranks" in asked, times=5, peer="torch DDP"),
+    Wanted("mpi", times=1 / 1.05, peer="MPI_Allreduce"),
+    Wanted("transfer", times=0.7, peer="iperf3"),
     Wanted("trust", lambda asked: asked["trust"] == "authenticated" and asked["bytes"] >= 1_000_000, times=0.8, peer="plain"),
     Wanted("trust", lambda asked: asked["trust"] == "tls" and asked["bytes"] >= 1_000_000, times=0.5, peer="plain"),
     Wanted("compile", headers_alone("include"), unit="s", most=0.5),

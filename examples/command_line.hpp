@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <weft/error.hpp>
@@ -31,16 +33,20 @@ inline void check_range(const char* flag, std::int64_t value, std::int64_t least
            " to " + std::to_string(most));
 }
 
-/// The flags of a program. What a flag sets has its value already where the flag is not given. A wrong flag throws
-/// weft::error.
+/// The flags of a program, under headings. What a flag sets has its value already where the flag is not given. A wrong
+/// flag throws weft::error.
 class command_line {
  public:
-  explicit command_line(const char* purpose) : known_(purpose, 110, 50) {
-    known_.add_options()("help", "print this and end");
+  explicit command_line(const char* purpose) : purpose_(purpose) {}
+
+  /// What is added from here on belongs under it, beside what is there.
+  void heading(const std::string& text) {
+    for (current_ = 0; current_ < groups_.size() && groups_[current_].first != text;) ++current_;
+    if (current_ == groups_.size()) groups_.emplace_back(text, po::options_description(text, width, least_of_meanings));
   }
 
   void add(const char* flag, std::string& to, const char* meaning) {
-    known_.add_options()(flag, po::value(&to)->default_value(to), meaning);
+    flags()(flag, po::value(&to)->default_value(to), meaning);
   }
   void add(const char* flag, std::string& to, const std::vector<std::string>& words, const char* meaning) {
     const auto check = [=](const std::string& given) {
@@ -49,22 +55,31 @@ class command_line {
       for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
       refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + choice);
     };
-    known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+    flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
   /// Of text that `check` throws at if it is wrong.
   void add(const char* flag, std::string& to, void (*check)(const std::string&), const char* meaning) {
-    known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+    flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
   void add(const char* flag, std::int64_t& to, std::int64_t least, std::int64_t most, const char* meaning) {
     const auto check = [=](std::int64_t value) { check_range(flag, value, least, most); };
-    known_.add_options()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+    flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+  }
+  /// Of a whole number that is nothing unless given.
+  void add(const char* flag, std::optional<std::int64_t>& to, std::int64_t least, std::int64_t most,
+           const char* meaning) {
+    const auto take = [=, &to](std::int64_t value) {
+      check_range(flag, value, least, most);
+      to = value;
+    };
+    flags()(flag, po::value<std::int64_t>()->notifier(take), meaning);
   }
   /// Of a number above 0.
   void add(const char* flag, double& to, const char* meaning) {
     std::ostringstream shown;
     shown << to;
     const auto check = [=](double value) { check_number(flag, value, 0, 1e6); };
-    known_.add_options()(flag, po::value(&to)->default_value(to, shown.str())->notifier(check), meaning);
+    flags()(flag, po::value(&to)->default_value(to, shown.str())->notifier(check), meaning);
   }
   /// Of a number above 0 that is nothing unless given.
   void add(const char* flag, std::optional<double>& to, double below, const char* meaning) {
@@ -72,26 +87,27 @@ class command_line {
       check_number(flag, value, 0, below);
       to = value;
     };
-    known_.add_options()(flag, po::value<double>()->notifier(take), meaning);
+    flags()(flag, po::value<double>()->notifier(take), meaning);
   }
   /// Of what is, or is not.
-  void add(const char* flag, bool& to, const char* meaning) {
-    known_.add_options()(flag, po::bool_switch(&to), meaning);
-  }
+  void add(const char* flag, bool& to, const char* meaning) { flags()(flag, po::bool_switch(&to), meaning); }
 
   /// Of how progress is shown: "auto" unless given.
   void add(const char* flag, weft::progress_mode& to, const char* meaning) {
     const auto read = [&to](const std::string& word) { to = weft::parse_progress_mode(word); };
-    known_.add_options()(flag, po::value<std::string>()->default_value("auto")->notifier(read), meaning);
+    flags()(flag, po::value<std::string>()->default_value("auto")->notifier(read), meaning);
   }
 
   /// Returns false where --help was asked for and given.
   bool parse(int argc, char** argv) const {
+    po::options_description known(purpose_, width, least_of_meanings);
+    known.add_options()("help", "print this and end");
+    for (const auto& [text, group] : groups_) known.add(group);
     po::variables_map given;
     try {
       // No guessing of shortened flags: a typo is to be told, not to be interpreted.
       const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-      const auto parsed = po::command_line_parser(argc, argv).options(known_).style(style).run();
+      const auto parsed = po::command_line_parser(argc, argv).options(known).style(style).run();
       for (const auto& option : parsed.options)
         if (option.position_key >= 0) refuse("\"" + option.value[0] + "\" is no flag (--help lists them)");
       po::store(parsed, given);
@@ -101,7 +117,7 @@ class command_line {
     }
     if (given.count("help") == 0) return true;
     std::ostringstream out;
-    out << known_;
+    out << known;
     std::fputs(out.str().c_str(), stdout);
     return false;
   }
@@ -114,7 +130,15 @@ class command_line {
     refuse(why.str());
   }
 
-  po::options_description known_;
+  po::options_description_easy_init flags() {
+    if (groups_.empty()) heading("Flags");
+    return groups_[current_].second.add_options();
+  }
+
+  static constexpr unsigned width = 110, least_of_meanings = 50;
+  const char* purpose_;
+  std::vector<std::pair<std::string, po::options_description>> groups_;
+  std::size_t current_ = 0;
 };
 
 /// More threads than that have never made anything faster.
@@ -131,24 +155,28 @@ struct training_flags {
   weft::progress_mode progress = weft::progress_mode::automatic;
 
   void add_to(command_line& line) {
-    line.add("device", device, {"cpu", "cuda"}, "what computes: cpu, or cuda for the first GPU");
-    line.add("data_dir", data_dir, "folder of the four IDX files, plain or .gz");
-    line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
+    line.heading("Training");
     line.add("optimizer", optimizer, optimizer_names(), optimizers_help_.c_str());
     line.add("learning_rate", learning_rate, 1e6, "of the optimizer; its usual one unless given");
     line.add("schedule", schedule, check_schedule,
              "of the rate: constant, cosine, warmup:500+exponential:0.96/1000, ...; a wrong one lists them");
     line.add("epochs", epochs, 1, 1'000'000, "times to see every image");
     line.add("train_steps", train_steps, 0, 1'000'000'000'000, "steps in place of --epochs; of all workers together");
-    line.add("threads", threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
     line.add("seed", seed, 0, INT64_MAX, "of the initial weights and the order of the images");
+    line.add("device", device, {"cpu", "cuda"}, "what computes: cpu, or cuda for the first GPU");
+    line.add("threads", threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
+    line.heading("Data");
+    line.add("data_dir", data_dir, "folder of the four IDX files, plain or .gz");
+    line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
+    line.heading("Checkpoints");
     line.add("checkpoint_dir", checkpoint_dir, "folder for checkpoints: one a minute, one at the end or at Ctrl-C");
     line.add("checkpoint_steps", checkpoint_steps, 0, INT64_MAX, "a checkpoint every so many steps, not every minute");
     line.add("resume", resume, "go on from the latest checkpoint, if there is one");
-    line.add("log_dir", log_dir, "folder for event files, which tensorboard --logdir shows");
-    line.add("least_accuracy", least_accuracy, 1, "ends with an error below this test accuracy");
+    line.heading("Output");
     line.add("progress", progress, "auto, bar, lines or none");
+    line.add("log_dir", log_dir, "folder for event files, which tensorboard --logdir shows");
     line.add("json", json, "file for the result, as one JSON object");
+    line.add("least_accuracy", least_accuracy, 1, "ends with an error below this test accuracy");
   }
 
   weft::device_spec place() const { return device == "cuda" ? weft::device_spec(weft::cuda{0}) : weft::cpu{0}; }

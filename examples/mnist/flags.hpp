@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <weft/distributed/environment.hpp>
 
@@ -11,10 +12,14 @@
 
 /// The command line of TensorFlow's distributed MNIST programs, and what else a run can be told.
 struct flags : training_flags {
-  std::string job_name, ps_hosts, worker_hosts, strategy = "local", input = "feed";
+  std::string job_name, ps_hosts, worker_hosts, hosts, strategy = "local", input = "feed";
+  std::string secret_file, tls_cert, tls_key, tls_ca;
+  std::optional<std::int64_t> ps, index;  // as given
   std::int64_t task_index = 0, hidden_units = 100, input_threads = 1;
 
-  std::optional<weft::task_environment> environment;  // where that tells what these flags did not
+  std::optional<weft::task_environment> environment;  // where that, or --hosts, tells what the other flags did not
+  std::optional<weft::cluster_secret> secret;
+  std::optional<weft::tls_credentials> tls;
 
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 };
@@ -38,42 +43,84 @@ inline flags usual_flags() {
   return f;
 }
 
+inline constexpr std::uint16_t first_port = 2222;  // of each host of --hosts
+
 /// Whether parameter servers keep the variables.
 inline bool has_servers(const flags& f) { return f.strategy == "async" || f.strategy == "sync"; }
 
-/// The cluster that a launcher or a scheduler has told, where the flags name none; one parameter server where it leaves
-/// that open.
-inline void take_environment(flags& f) {
-  if (f.strategy == "local" || !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
-      !weft::has_cluster_environment())
+/// Whom to trust, from the files that the flags name.
+inline void take_trust(flags& f) {
+  const std::pair<const char*, const std::string&> of_tls[] = {
+      {"--tls_cert", f.tls_cert}, {"--tls_key", f.tls_key}, {"--tls_ca", f.tls_ca}};
+  std::string missing;
+  for (const auto& [flag, path] : of_tls)
+    if (path.empty()) missing += (missing.empty() ? "" : " and ") + std::string(flag);
+  const bool has_tls = !f.tls_cert.empty() || !f.tls_key.empty() || !f.tls_ca.empty();
+  if (has_tls && !missing.empty()) refuse("--tls_cert, --tls_key and --tls_ca go together: give " + missing + " too");
+  if (f.strategy == "local" && (has_tls || !f.secret_file.empty()))
+    refuse("--strategy local talks to nobody: leave out --secret_file, --tls_cert, --tls_key and --tls_ca");
+  if (!f.secret_file.empty()) f.secret = weft::cluster_secret::from_file(f.secret_file);
+  if (has_tls) f.tls = weft::tls_credentials::from_files(f.tls_cert, f.tls_key, f.tls_ca);
+}
+
+/// The cluster of --hosts, or the one that a launcher or a scheduler has told, where no flag names any; one parameter
+/// server where neither says how many.
+inline void take_cluster(flags& f) {
+  const bool named = !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty();
+  if (!f.hosts.empty() && named)
+    refuse(
+        "--hosts says where all tasks are: leave out --job_name, --ps_hosts and --worker_hosts, or leave out --hosts");
+  if (f.strategy == "local") return;
+  if (!has_servers(f) && f.ps) refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps");
+  const bool told = f.hosts.empty() && !named && weft::has_cluster_environment();
+  if (f.hosts.empty() && !told) {
+    if (f.ps) refuse("--ps is of --hosts, or of a launcher's tasks; here --ps_hosts says how many there are");
     return;
+  }
   weft::environment_options options;
-  options.ps = has_servers(f) ? 1 : 0;
-  f.environment = weft::cluster_spec::from_environment(options);
+  options.ps = has_servers(f) ? static_cast<int>(f.ps.value_or(1)) : 0;
+  options.secret = f.secret;
+  if (told) {
+    f.environment = weft::cluster_spec::from_environment(options);
+  } else {
+    options.port = first_port;
+    std::optional<int> rank;
+    if (f.index) rank = static_cast<int>(*f.index);
+    try {
+      f.environment = weft::cluster_spec::from_hosts(f.hosts, options, rank);
+    } catch (const weft::error& why) {
+      refuse(std::string("--hosts: ") + why.sentence() + (f.index ? "" : " (--task_index is this task's index)"));
+    }
+  }
+  const weft::cluster_spec& cluster = f.environment->cluster;
+  if (f.ps && cluster.num_tasks("ps") != *f.ps)
+    refuse("--ps is " + std::to_string(*f.ps) + ", and " + f.environment->source + " names " +
+           std::to_string(cluster.num_tasks("ps")) + " parameter servers");
   f.job_name = f.environment->job;
   f.task_index = f.environment->index;
   const auto list = [&](const char* job) {
     std::string hosts;
-    for (const int task : f.environment->cluster.task_indices(job))
-      hosts += (hosts.empty() ? "" : ",") + to_string(f.environment->cluster.task_address(job, task));
+    for (const int task : cluster.task_indices(job))
+      hosts += (hosts.empty() ? "" : ",") + to_string(cluster.task_address(job, task));
     return hosts;
   };
   f.ps_hosts = list("ps");
   f.worker_hosts = list("worker");
-  // All tasks write to one place.
-  if (!f.is_chief() && f.progress == weft::progress_mode::automatic) f.progress = weft::progress_mode::none;
+  // A launcher's tasks all write to one place.
+  if (told && !f.is_chief() && f.progress == weft::progress_mode::automatic) f.progress = weft::progress_mode::none;
 }
 
 inline void check_cluster(const flags& f) {
   if (f.strategy == "local") {
-    if (!f.job_name.empty() || f.task_index != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty())
+    if (!f.job_name.empty() || f.index.value_or(0) != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
+        !f.hosts.empty() || f.ps)
       refuse(
-          "--strategy local takes no cluster: leave out --job_name, --task_index, --ps_hosts and --worker_hosts, or "
-          "choose async, sync, allreduce or mpi");
+          "--strategy local takes no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
+          "--worker_hosts, or choose async, sync, allreduce or mpi");
     return;
   }
   if (f.job_name != "worker" && f.job_name != "ps")
-    refuse("--strategy " + f.strategy + " needs --job_name worker" + (has_servers(f) ? " or ps" : ""));
+    refuse("--strategy " + f.strategy + " needs --hosts, or --job_name worker" + (has_servers(f) ? " or ps" : ""));
   if (!has_servers(f) && (f.job_name == "ps" || !f.ps_hosts.empty()))
     refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps_hosts and --job_name ps");
   if (has_servers(f) && f.ps_hosts.empty()) refuse("--strategy " + f.strategy + " needs --ps_hosts host:port,...");
@@ -93,23 +140,39 @@ inline void check_cluster(const flags& f) {
 inline std::optional<flags> parse_flags(int argc, char** argv) {
   flags f = usual_flags();
   command_line line("Trains a 784-H-10 classifier on Fashion-MNIST, in one process or on a cluster");
-  line.add(
-      "strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
-      "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
-      "whose library forms the sums");
-  line.add("job_name", f.job_name, "what this process is in the cluster: ps or worker");
-  line.add("task_index", f.task_index, 0, INT32_MAX, "which of its job's tasks it is, from 0; worker 0 reports");
-  line.add("ps_hosts", f.ps_hosts, "the parameter servers' addresses: host:port,host:port,...");
-  line.add("worker_hosts", f.worker_hosts, "the workers' addresses");
+  f.add_to(line);
+  line.heading("Training");
+  line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
+  line.heading("Data");
   line.add("input", f.input, {"feed", "queue"},
            "how images reach a step: feed: with the call; queue: from a queue in the graph, which threads fill");
   line.add("input_threads", f.input_threads, 1, max_threads(),
            "threads that fill the queue; of more than one, batches come in no certain order");
-  line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
-  f.add_to(line);
+  line.heading("Cluster");
+  line.add(
+      "strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
+      "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
+      "whose library forms the sums");
+  line.add("hosts", f.hosts,
+           "where tasks run, one entry for each: a,a,b or node[1-4], at port 2222 of a host and those above it, or "
+           "a:2222,a:2223,b:2222");
+  line.add("ps", f.ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
+  line.add("task_index", f.index, 0, INT32_MAX,
+           "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
+           "which of its job's tasks, 0 unless given. Worker 0 reports");
+  line.add("job_name", f.job_name, "in place of --hosts, as TensorFlow's programs have it: ps or worker");
+  line.add("ps_hosts", f.ps_hosts, "and the parameter servers' addresses: host:port,host:port,...");
+  line.add("worker_hosts", f.worker_hosts, "and the workers' addresses");
+  line.heading("Trust between hosts");
+  line.add("secret_file", f.secret_file, "file of mode 0600 whose first line all tasks know and nobody else does");
+  line.add("tls_cert", f.tls_cert, "PEM file of this task's certificate, which encrypts all that travels");
+  line.add("tls_key", f.tls_key, "that of the certificate's key, of mode 0600");
+  line.add("tls_ca", f.tls_ca, "that of the authority that has signed the certificates of all tasks");
   if (!line.parse(argc, argv)) return {};
   if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
-  take_environment(f);
+  f.task_index = f.index.value_or(0);
+  take_trust(f);
+  take_cluster(f);
   check_cluster(f);
   return f;
 }

@@ -243,6 +243,8 @@ void tell_lost(const error& lost) {
 
 server_options options_of(const flags& f) {
   server_options options = f.environment ? f.environment->complete() : server_options();
+  options.secret = f.secret;
+  options.tls = f.tls;
   if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
   return options;
 }

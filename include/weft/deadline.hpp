@@ -49,6 +49,7 @@ class basic_deadline {
     const auto now = Clock::now();
     if (std::chrono::duration<double>(from_now) >= std::chrono::duration<double>(time_point::max() - now))
       return time_point::max();
+    if (from_now < Duration::zero()) return now;  // however long ago
     return now + std::chrono::duration_cast<duration>(from_now);
   }
 

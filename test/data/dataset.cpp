@@ -317,9 +317,26 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
   check(stream.filter([](int i) { return i % 2 == 0; }).repeat(2), 0);
   check(zip(rows, stream).shard(1, 2).repeat(3), 0);
   check(stream.cache().shuffled(1).take(7), 3);
+  // A position may come from anywhere, and far behind the end there is nothing.
+  const data::position far{0, std::uint64_t{1} << 63};
+  SAME(last_feature(stream.batches(2).map(first).from(far)), iota(0));
+  SAME(last_feature(stream.shard(1, 2).from(far)), iota(0));
+  SAME(last_feature(stream.skip(~std::size_t{0}).from({0, 5})), iota(0));
+  BOOST_TEST(rows.repeat(std::uint64_t{1} << 63).size() == ~std::size_t{0});
 }
 
 // ---- threads ----
+
+BOOST_AUTO_TEST_CASE(a_loop_that_nothing_comes_out_of_is_left) {
+  const auto late = [](const auto& range) {
+    BOOST_CHECK_EXCEPTION(range.begin(20ms), error, says(error_code::deadline_exceeded, "has not been made in time"));
+  };
+  late(counted(9).repeat().filter([](int) { return false; }).prefetch(2));
+  late(data::from_tensors(iota(9)).repeat().filter([](int) { return false; }).map([](int i) { return i; }, 2));
+  // Nor does going on from far behind take longer.
+  const auto endless = data::from_generator([] { return [] { return std::optional(1); }; });
+  late(endless.prefetch(2).from({0, std::uint64_t{1} << 60}));
+}
 
 BOOST_AUTO_TEST_CASE(threads_change_no_order) {
   const auto slow = [](int i) {

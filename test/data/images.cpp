@@ -329,6 +329,11 @@ BOOST_AUTO_TEST_CASE(a_folder_has_classes_in_the_order_of_names) {
   BOOST_TEST((!whole.has_size() && count(whole) == 6u && damaged.damaged() == 2u));
   BOOST_TEST(count(damaged.images(damaged.files().shuffled(3), {.skip_damaged = true})) == 6u);
   BOOST_TEST(damaged.damaged() == 4u);
+  // Neither one of too many pixels nor one of too many bytes ends the loop.
+  BOOST_TEST(count(damaged.images({.skip_damaged = true, .decode = {.max_pixels = 1}})) == 0u);
+  std::filesystem::resize_file(root.path / "bees/1.jpg", std::uintmax_t{1} << 40);
+  BOOST_CHECK_EXCEPTION(data::read_image((root.path / "bees/1.jpg").string()), error,
+                        says(error_code::resource_exhausted, "bees/1.jpg has 1099511627776 bytes"));
   // What has gone is no damaged file.
   std::filesystem::remove(root.path / "bees/1.jpg");
   BOOST_CHECK_EXCEPTION(count(whole), error, says(error_code::not_found, "bees/1.jpg"));

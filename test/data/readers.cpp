@@ -109,6 +109,11 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_form) {
   SAME(numbers(0.0, "1e400\n-1e400\n1e-400\n00000000000000000000000000000000012\n12345678\n123456789012\n"),
        (std::vector<double>{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), 0, 12,
                             12345678, 123456789012}));
+  const std::string zeros(5000, '0');
+  SAME(numbers(0.0, "0." + zeros + "1\n-1" + zeros + "\n1" + zeros + zeros + "e-10\n1" + zeros + "e-5000\n1e-" + zeros +
+                        "99999999999999999999\n"),
+       (std::vector<double>{0, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 1,
+                            0}));
   SAME(numbers(std::int32_t(), "-2147483648\n2147483647\n0\n-0\n00000000000000000000007"),
        (std::vector<std::int32_t>{-2147483647 - 1, 2147483647, 0, 0, 7}));
   SAME(numbers(std::int64_t(), "-9223372036854775808\n9223372036854775807\n"),
@@ -116,6 +121,9 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_form) {
   SAME(numbers(std::uint64_t(), "18446744073709551615\n"), (std::vector<std::uint64_t>{~std::uint64_t{0}}));
   SAME(numbers(std::int8_t(), "-128\n127\n"), (std::vector<std::int8_t>{-128, 127}));
   BOOST_TEST(static_cast<float>(numbers(half(), "0.5\n")[0]) == 0.5f);
+  // As a float they are right between two: 1 + 2^-11 and 1 + 2^-8.
+  BOOST_TEST(static_cast<float>(numbers(half(), "-1.0004883\n")[0]) == -0x1.004p0f);
+  BOOST_TEST(static_cast<float>(numbers(bfloat16(), "1.003906251\n")[0]) == 0x1.02p0f);
   for (const char* wrong : {"x", "1x", "1 2", "--1", "+-1", ".", "-", "1e", "0x10", "1.5.", "1,"})
     REFUSED(data::csv<float>(f(wrong), {.header = false}), invalid_argument, "t.csv:1 has ");
   for (const char* wrong : {"2147483648", "-2147483649", "1.0", "99999999999999999999", "1e3"})
@@ -157,9 +165,11 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   REFUSED((data::csv<std::string, std::string>(f("\"" + large), {.header = false, .max_row_bytes = 1000})),
           invalid_argument, "t.csv:1 is longer than 1000 bytes");
   REFUSED(data::csv<float>(f("")), invalid_argument, "has no header");
+  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end them in newlines");
   const std::string table = f("a,b\n1,\n,2\n");
   REFUSED(data::csv<float>(table, {.columns = {"c"}}), not_found, "has no column \"c\"");
   REFUSED(data::csv<float>(table, {.columns = {7}}), not_found, "has no column 7");
+  REFUSED(data::csv<float>(table, {.columns = {-1}}), not_found, "has no column -1");
   REFUSED((data::csv<float, float>(table, {.columns = {"a", 0}})), invalid_argument, "read twice");
   REFUSED(data::csv<float>(table, {.columns = {"a"}}), invalid_argument, "t.csv:3 has no value in column \"a\"");
   REFUSED(data::csv<float>((f.path / "none").string()), not_found, "none");
@@ -176,6 +186,11 @@ BOOST_AUTO_TEST_CASE(rows_of_several_files) {
   SAME(first_feature(d), (std::vector<int>{1, 3, 5}));
   for (const auto& [x] : d.batches(3)) SAME(std::vector<int>(x.begin(), x.end()), (std::vector<int>{1, 3, 5}));
   SAME(first_feature(d.repeat(2).skip(2)), (std::vector<int>{5, 1, 3, 5}));
+  // A file without the column stays an error, and gives no rows.
+  const auto other = data::csv<int>({one, f.file("3.csv", as_bytes("b,c\n7,8\n"))}, {.columns = {"a"}});
+  auto i = other.from({0, 1}).begin();
+  for (int turn = 0; turn < 2; ++turn)
+    BOOST_CHECK_EXCEPTION(i.advance(deadline::never()), error, says(error_code::not_found, "has no column \"a\""));
 #ifdef WEFT_HAS_ZLIB
   SAME(first_feature(data::csv<int>(f.packed("1.gz", as_bytes("a,b\n1,2\n")), {.columns = {"b"}})),
        std::vector<int>{2});

@@ -65,6 +65,21 @@ std::string read(const env_map& set, environment_options options = {}) {
   }
 }
 
+/// The same of a list of hosts.
+std::string among(const std::string& hosts, const env_map& set, int ps = 0, std::optional<int> rank = {}) {
+  const environment only(set);
+  environment_options options;
+  options.ps = ps;
+  options.port = 2222;
+  try {
+    const task_environment here = cluster_spec::from_hosts(hosts, options, rank);
+    return str_cat({here.job, "/", here.index, " ", to_string(here.cluster)});
+  } catch (const error& e) {
+    BOOST_CHECK(e.code() == error_code::invalid_argument);
+    return e.what();
+  }
+}
+
 environment_options with_ps(int ps) {
   environment_options options;
   options.ps = ps;
@@ -262,6 +277,42 @@ BOOST_AUTO_TEST_CASE(slurm) {
   // The script of a job, where there is no step, and an interactive shell, are no tasks.
   wrong(minus(step, "SLURM_STEP_ID"), "this process is in a job of Slurm and not started by srun");
   wrong(plus(step, {{"SLURM_STEP_ID", "4294967290"}}), "not started by srun");
+}
+
+// ---- lists of hosts ----
+
+BOOST_AUTO_TEST_CASE(a_list_of_hosts) {
+  const env_map on_b{{"WEFT_HOST", "b"}};
+  // By name, with a domain or without, or by an address of this machine.
+  BOOST_TEST(among("a,b", on_b) == "worker/1 worker=a:2222,b:2222");
+  BOOST_TEST(among("a.lan,b.lan", on_b, 1) == "worker/0 ps=a.lan:2222;worker=b.lan:2222");
+  BOOST_TEST(among("b,a", {{"WEFT_HOST", "b.lan"}}, 1) == "ps/0 ps=b:2222;worker=a:2222");
+  BOOST_TEST(among("a:1,127.0.0.2:3,[2001:db8::1]:2", on_b, 1) == "worker/0 ps=a:1;worker=127.0.0.2:3,[2001:db8::1]:2");
+  // By its index, or the rank of a launcher that has started as many tasks.
+  BOOST_TEST(among("node[08-10]", on_b, 1, 2) == "worker/1 ps=node08:2222;worker=node09:2222,node10:2222");
+  BOOST_TEST(among("a,a,b", on_b, 2, 1) == "ps/1 ps=a:2222,a:2223;worker=b:2222");
+  const env_map ranks{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  BOOST_TEST(among("c,c", ranks) == "worker/1 worker=c:2222,c:2223");
+  BOOST_TEST(among("a,b,c", plus(ranks, on_b)).substr(0, 8) == "worker/1");
+  BOOST_TEST(among("a,b,c", plus(ranks, {{"WEFT_HOST", "c"}})).substr(0, 8) == "worker/2");
+  // On one host nothing need leave the machine, unless it is another one.
+  BOOST_TEST(among("b,b", on_b, 1, 0) == "ps/0 ps=127.0.0.1:2222;worker=127.0.0.1:2223");
+  BOOST_TEST(among("a,a", on_b, 1, 0) == "ps/0 ps=a:2222;worker=a:2223");
+
+  const auto wrong = [&](const char* hosts, const char* said, int ps = 0, std::optional<int> rank = {}) {
+    CHECK_SAYS(among(hosts, on_b, ps, rank), said);
+  };
+  wrong("a,c", "hosts='a,c' does not name this host, which calls itself b");
+  wrong("a,b,b", "hosts='a,b,b' has several tasks on this host, b: 1 and 2; say by its index which this is");
+  wrong("a,b", "hosts='a,b' has 2 tasks, numbered from 0; there is no task 2", 0, 2);
+  wrong("a,b", "there is no task -1", 0, -1);
+  wrong("a,b", "the list of hosts has 2 tasks, of which 2 are to be parameter servers", 2);
+  wrong("", "hosts='' is wrong at character 1: a host name is expected");
+  wrong("a,,b", "is wrong at character 3: a host name is expected");
+  wrong("a;b", "no host name has this character");
+  wrong("a:1,b", "'b' is not host:port: the port is missing");
+  wrong("a:1,a:1", "a:1 is the address of both");
+  wrong("a:0,b:1", "has port 0 (a:0)");
 }
 
 // ---- MPI, torchrun, PBS ----

@@ -910,6 +910,16 @@ BOOST_AUTO_TEST_CASE(other_settings_are_refused_in_every_strategy) {
   check(collective{});
 }
 
+BOOST_AUTO_TEST_CASE(workers_with_other_buckets_are_refused) {
+  const auto said = test::run_tasks(0, 2, in_process{}, [](basic_server<in_process>& here) {
+    const model m(gradient_descent{.learning_rate = 0.5}, replica_device_setter(here.cluster()));
+    const std::size_t bytes = here.index() == 0 ? 64 : 0;
+    replicated_session s(m.g, here, collective{.bucket_bytes = bytes}, {.threads = 1}, 20s);
+  });
+  CHECK_SAYS(said[0], "/job:worker/task:1 sends gradients in buckets of 0 bytes, /job:worker/task:0 in buckets of 64;");
+  CHECK_SAYS(said[1], "/job:worker/task:0 sends gradients in buckets of 64 bytes, /job:worker/task:1 in buckets of 0;");
+}
+
 BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) {
   const auto check = [](auto strategy, auto network, bool both_learn) {
     std::vector<std::string> said(2);

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 #include <vector>
+#include <weft/distributed/all_reduce.hpp>
 #include <weft/distributed/parameter_server.hpp>
 
 #include "local_cluster.hpp"
@@ -51,6 +52,35 @@ std::vector<float> trained(const server_options& options) {
   for (const std::string& each : problems) BOOST_TEST(each == "");
   BOOST_TEST((last[0] == last[1]));
   return last[0];
+}
+
+/// Sums of three ranks by each algorithm, a broadcast and what is gathered, one after the other: rank 0's.
+std::vector<float> sums_and_copies(const server_options& options) {
+  std::vector<std::vector<float>> results(3);
+  const auto problems = test::run_tasks(
+      0, 3, tcp{},
+      [&](server& here) {
+        all_reduce group(here, 0, {}, 20s);
+        std::vector<float>& all = results[group.rank()];
+        std::vector<float> data(100'003);  // several messages, and many records of TLS
+        const auto next = [&](auto call) {
+          std::mt19937 random(static_cast<unsigned>(group.rank() + 1));
+          for (float& each : data) each = static_cast<float>(random()) * 1e-3f;
+          call();
+          all.insert(all.end(), data.begin(), data.end());
+        };
+        for (const auto algorithm :
+             {reduce_algorithm::automatic, reduce_algorithm::segmented_ring, reduce_algorithm::recursive_doubling,
+              reduce_algorithm::halving_doubling, reduce_algorithm::tree})
+          next([&] { group.sum(std::span(data), 20s, algorithm); });
+        next([&] { group.broadcast(std::span(data), 2, 20s); });
+        next([&] { group.all_gather(std::span(data), 20s); });
+      },
+      options);
+  for (const std::string& each : problems) BOOST_TEST(each == "");
+  BOOST_TEST((results[0] == results[1]));
+  BOOST_TEST((results[0] == results[2]));
+  return results[0];
 }
 
 /// What the parameter server and the worker say who wait for each other.
@@ -119,6 +149,64 @@ std::size_t pass_on(tcp::stream& from, tcp::stream& to, Change change) {
   return n;
 }
 
+/// What two ranks say of a sum on whose way to rank 0 a byte is changed; without it they sum well.
+std::vector<std::string> summed_over_a_bad_link(const server_options& options, bool changes) {
+  const std::string addresses = test::free_addresses(tcp{}, 3);
+  const std::size_t first = addresses.find(','), second = addresses.find(',', first + 1);
+  const endpoint real = parse_endpoint(addresses.substr(0, first));
+  const endpoint between = parse_endpoint(addresses.substr(first + 1, second - first - 1));
+  const cluster_spec cluster{{"worker", to_string(between) + addresses.substr(second)}};
+  std::atomic<bool> bad{false}, ends{false};
+  std::vector<std::string> said(2);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {  // rank 1 dials rank 0
+    tcp plain;
+    tcp::listener door = plain.listen(between);
+    std::vector<std::pair<tcp::stream, tcp::stream>> links;
+    while (!ends) {
+      try {
+        tcp::stream came;
+        if (door.accept(came)) links.emplace_back(std::move(came), plain.connect(real));
+      } catch (const error&) {  // rank 0 does not listen yet, and rank 1 dials once more
+      }
+      for (auto& [near, far] : links) {
+        if (!near.is_open()) continue;
+        try {
+          pass_on(near, far, [&](mutable_bytes all) {  // of many, and so no sign of life
+            if (all.size() == 4096 && bad.exchange(false)) all[2000] ^= std::byte{4};
+          });
+          pass_on(far, near, [](mutable_bytes) {});
+        } catch (const error&) {
+          near.close();
+          far.close();
+        }
+      }
+    }
+  });
+  std::atomic<int> met{0};
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        server_options own = options;
+        if (rank == 0) own.bind = real;
+        server here(cluster, "worker", rank, own);
+        all_reduce group(here, 0, {}, 20s);
+        std::vector<float> data(100'000, 1.0f);
+        group.sum(std::span(data), 20s);
+        if (++met == 2) bad = changes;
+        while (met < 2) std::this_thread::sleep_for(1ms);
+        for (int i = 0; i < 3; ++i) group.sum(std::span(data), 20s);
+        test::require_in_task(data.back() == 16, "the sum of sums");
+      } catch (const error& problem) {
+        said[static_cast<std::size_t>(rank)] = problem.what();
+      }
+    });
+  for (std::size_t i = 1; i < threads.size(); ++i) threads[i].join();
+  ends = true;
+  threads[0].join();
+  return said;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(training_has_the_same_bits_plain_with_tags_and_encrypted) {
@@ -134,6 +222,24 @@ BOOST_AUTO_TEST_CASE(training_has_the_same_bits_plain_with_tags_and_encrypted) {
   encrypted.secret = cluster_secret("a secret within TLS");
   encrypted.shared_memory = true;
   BOOST_TEST((expected == trained(encrypted)));
+}
+
+BOOST_AUTO_TEST_CASE(all_reduce_has_the_same_bits_plain_with_tags_and_encrypted) {
+  const test::authority here;
+  server_options plain;
+  plain.shared_memory = false;
+  server_options with_tags = plain, encrypted = plain;
+  with_tags.authenticate = true;
+  encrypted.tls = here.credentials("all", everyone);
+  const std::vector<float> expected = sums_and_copies(plain);
+  BOOST_TEST((expected == sums_and_copies(with_tags)));
+  BOOST_TEST((expected == sums_and_copies(encrypted)));
+  for (const server_options& each : {plain, with_tags, encrypted}) {
+    for (const std::string& said : summed_over_a_bad_link(each, false)) BOOST_TEST(said == "");
+    const std::vector<std::string> said = summed_over_a_bad_link(each, true);
+    CHECK_SAYS(said[0], each.tls ? "changed on the way" : each.authenticate ? "tag does not match" : "checksum");
+    BOOST_TEST(said[1] != "");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_task_that_wants_tags_is_enough) {

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 
+import machines
+
 program = os.path.abspath(sys.argv[1])
 jobs = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../examples/jobs"))
 faults, daemons = [], []
@@ -69,35 +71,6 @@ def free_ports(count):
     return [each.getsockname()[1] for each in held]
 
 
-names = {node: f"weft-{os.getpid()}-{node}" for node in ("n1", "n2")}
-bridge = f"weft{os.getpid()}"
-
-
-def ip(*words):
-    done = run("ip", *words)
-    if done.returncode:
-        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
-
-
-def make_hosts():
-    ip("link", "add", bridge, "type", "bridge")
-    ip("address", "add", "10.78.0.254/24", "dev", bridge)
-    ip("link", "set", bridge, "up")
-    for i, (node, name) in enumerate(names.items(), 1):
-        ip("netns", "add", name)
-        ip("-n", name, "link", "set", "lo", "up")
-        ip("link", "add", f"{bridge}{node}", "type", "veth", "peer", "name", "eth0", "netns", name)
-        ip("link", "set", f"{bridge}{node}", "master", bridge, "up")
-        ip("-n", name, "address", "add", f"10.78.0.{i}/24", "dev", "eth0")
-        ip("-n", name, "link", "set", "eth0", "up")
-
-
-def remove_hosts():
-    for name in names.values():
-        run("ip", "netns", "del", name)
-    run("ip", "link", "del", bridge)
-
-
 def daemon(*command):
     log = open(f"{folder}/{os.path.basename(command[0])}{len(daemons)}.log", "w")
     daemons.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True))
@@ -109,8 +82,6 @@ def start_slurm():
     with open(f"{folder}/munge.key", "wb") as key:
         key.write(os.urandom(1024))
     os.chmod(f"{folder}/munge.key", 0o400)
-    with open("/etc/hosts") as known, open(f"{folder}/hosts", "w") as hosts:
-        hosts.write(known.read() + "\n10.78.0.1 n1\n10.78.0.2 n2\n")
     for name in ("state", "spool.n1", "spool.n2"):
         os.mkdir(f"{folder}/{name}")
     with open(f"{folder}/slurm.conf", "w") as text:
@@ -142,9 +113,7 @@ PartitionName=all Nodes=n1,n2 Default=YES State=UP
            f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munge.seed")
     daemon("slurmctld", "-D", "-i")
     for node in ("n1", "n2"):
-        # Not by ip netns exec, which hides /sys/fs/cgroup.
-        daemon("nsenter", f"--net=/run/netns/{names[node]}", "unshare", "--mount", "sh", "-c",
-               f"mount --bind {folder}/hosts /etc/hosts && exec slurmd -D -N {node} -f {folder}/slurm.conf")
+        daemon(*net.enter(node), "slurmd", "-D", "-N", node, "-f", f"{folder}/slurm.conf")
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         nodes = run("sinfo", "--noheader", "--format=%T %D", seconds=20).stdout.split()
@@ -206,14 +175,15 @@ def slurm():
             result_of("srun_mpi", done)
 
 
+net = None
 try:
     pbs()
-    missing = [each for each in ("munged", "slurmctld", "slurmd", "sbatch", "ip", "nsenter") if not shutil.which(each)]
-    if os.geteuid() != 0 or missing:
-        print(f"skipped: Slurm, which needs root and {', '.join(missing) or 'nothing else'}")
+    missing = [each for each in ("munged", "slurmctld", "slurmd", "sbatch") if not shutil.which(each)]
+    if machines.why_not() or missing:
+        print(f"skipped: Slurm, {machines.why_not() or 'for there is no ' + ' and no '.join(missing)}")
     else:
         try:
-            make_hosts()
+            net = machines.machines(("n1", "n2"), "10.78.0", folder, joined=True)
         except OSError as problem:
             print(f"skipped: Slurm, for there are no network namespaces here ({problem})")
         else:
@@ -231,8 +201,8 @@ finally:
         except subprocess.TimeoutExpired:
             os.killpg(each.pid, signal.SIGKILL)
             each.wait()
-    if daemons:
-        remove_hosts()
+    if net:
+        net.close()
 
 print("\n".join(faults) or "the jobs have trained")
 sys.exit(1 if faults else 0)

@@ -5,40 +5,19 @@ usage: hosts.py PROGRAM
 """
 import json
 import os
-import random
-import struct
 import subprocess
 import sys
 import tempfile
 
-program = os.path.abspath(sys.argv[1])
-names = [f"weft-{os.getpid()}-{i}" for i in (1, 2)]
-faults = []
+import checks
+import machines
 
-
-def ip(*words, check=True):
-    done = subprocess.run(["ip", *words], capture_output=True, text=True)
-    if check and done.returncode:
-        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+program, faults = os.path.abspath(sys.argv[1]), checks.faults
 
 
 def skip(why):
     print(f"skipped: {why}")
     sys.exit(77)
-
-
-def make_hosts():
-    for name in names:
-        ip("netns", "add", name)
-        ip("-n", name, "link", "set", "lo", "up")
-    ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns", names[1])
-    for i, name in enumerate(names, 1):
-        ip("-n", name, "address", "add", f"10.77.0.{i}/24", "dev", "eth0")
-        ip("-n", name, "address", "add", f"fd77::{i}/64", "dev", "eth0", "nodad", check=False)  # where there is IPv6
-        ip("-n", name, "link", "set", "eth0", "up")
-    done = subprocess.run(["ip", "-n", names[0], "-6", "address", "show", "dev", "eth0", "scope", "global"], capture_output=True,
-                          text=True)
-    return "fd77::1" in done.stdout
 
 
 def start(host, job, index, cluster, flags=(), **variables):
@@ -47,7 +26,7 @@ def start(host, job, index, cluster, flags=(), **variables):
         variables["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
     else:
         variables.update(RANK=str(index + (job == "worker")), WORLD_SIZE="3")
-    return subprocess.Popen(["ip", "netns", "exec", names[host], program, "--strategy", "sync", "--data_dir", folder,
+    return subprocess.Popen([*net.enter(names[host]), program, "--strategy", "sync", "--data_dir", folder,
                              "--threads", "1", "--train_steps", "40", "--batch_size", "20", "--progress", "none", *flags],
                             env={**environment, **variables}, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
@@ -64,24 +43,21 @@ def finish(tasks):
     return said
 
 
-if os.geteuid() != 0:
-    skip("network namespaces are root's")
+if machines.why_not():
+    skip(machines.why_not())
 temporary = tempfile.TemporaryDirectory()
-folder = temporary.name
+folder, names = temporary.name, ["a", "b"]
 try:
-    try:
-        has_ipv6 = make_hosts()
-    except OSError as problem:
-        skip(f"there are no network namespaces here ({problem})")
-
-    draw = random.Random(1)
+    net = machines.machines(names, "10.77.0", folder)
+except OSError as problem:
+    skip(f"there are no network namespaces here ({problem})")
+try:
+    has_ipv6 = net.has_ipv6()
     for name in ("train", "t10k"):
         labels = [n % 10 for n in range(200)]
         rows = [b"\x40" * (56 * n) + b"\xff" * 56 + b"\x40" * (784 - 56 * (n + 1)) for n in labels]
-        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as out:
-            out.write(struct.pack(">IIII", 2051, 200, 28, 28) + b"".join(rows))
-        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as out:
-            out.write(struct.pack(">II", 2049, 200) + bytes(labels))
+        checks.idx(folder, f"{name}-images-idx3-ubyte", 200, 28, 28, content=b"".join(rows))
+        checks.idx(folder, f"{name}-labels-idx1-ubyte", 200, content=bytes(labels))
 
     def cluster_at(hosts, port):
         return {"ps": [f"{hosts[0]}:{port}"], "worker": [f"{hosts[0]}:{port + 1}", f"{hosts[1]}:{port + 2}"]}
@@ -108,9 +84,9 @@ try:
     costs.append(train(None, WEFT_SECRET="known to all tasks alike", MASTER_ADDR="10.77.0.1", MASTER_PORT="2600"))
     costs.append(train(None, WEFT_SECRET="known to all tasks alike", WEFT_RENDEZVOUS=folder, WEFT_JOB_ID="1", hosts=True))
     # On this machine alone, through shared memory: the same steps, to the bit.
-    names_before, names[1] = names[1], names[0]
+    names[1] = "a"
     costs.append(train(cluster_at(("127.0.0.1", "127.0.0.1"), 2422)))
-    names[1] = names_before
+    names[1] = "b"
     if len(set(costs)) != 1:
         faults.append(f"costs over networks and over loopback differ: {costs}")
     print(f"trained to a cost of {costs}")
@@ -134,8 +110,7 @@ try:
     if "known to" in said:
         faults.append("a secret is told")
 finally:
-    for name in names:
-        ip("netns", "del", name, check=False)
+    net.close()
 
 print("\n".join(faults) or "two hosts train as one does")
 sys.exit(1 if faults else 0)

@@ -20,7 +20,12 @@ from checks import (data, faults, finish, idx, kept_runs, latest, program, refus
                     weights)
 
 # ---- flags ----
-training_flags("job_name", "task_index", "ps_hosts", "worker_hosts", "strategy", "hidden_units", "train_steps")
+training_flags("job_name", "task_index", "ps_hosts", "worker_hosts", "strategy", "hidden_units", "train_steps", "hosts", "ps",
+               "secret_file", "tls_cert", "tls_key", "tls_ca")
+help_text = run("--help")[0].stdout
+for heading in ("Training", "Data", "Checkpoints", "Output", "Cluster", "Trust between hosts"):
+    if f"\n{heading}:\n" not in help_text:
+        faults.append(f"--help has no heading {heading}")
 refused(["--hidden_units", "0"], "--hidden_units", "0")
 refused(["magic", "allreduce"], "--strategy", "magic")
 refused(["--job_name"], "--strategy", "async", "--ps_hosts", "127.0.0.1:1", "--worker_hosts", "127.0.0.1:2")
@@ -35,6 +40,26 @@ refused(["--ps_hosts", "port 0"], "--strategy", "async", "--job_name", "worker",
         "--worker_hosts", "127.0.0.1:2")
 refused(["127.0.0.01:1", "not a loopback address"], "--strategy", "async", "--job_name", "worker", "--ps_hosts",
         "127.0.0.01:1", "--worker_hosts", "127.0.0.1:2")
+
+refused(["--hosts", "leave out", "--job_name"], "--strategy", "sync", "--hosts", "localhost", "--job_name", "ps")
+refused(["local", "--hosts"], "--hosts", "a,b")
+refused(["local", "--secret_file"], "--secret_file", "/dev/null")
+refused(["allreduce", "leave out --ps"], "--strategy", "allreduce", "--hosts", "a,b", "--ps", "1")
+refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "0")
+refused(["2 tasks", "2 are to be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
+refused(["--ps is of --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
+        "--worker_hosts", "127.0.0.1:2")
+refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",
+        "a.invalid,b.invalid")
+refused(["hosts='localhost,localhost'", "several tasks on this host", "0 and 1"], "--strategy", "allreduce", "--hosts",
+        "localhost,localhost")
+refused(["2 tasks", "no task 2"], "--strategy", "sync", "--hosts", "localhost,localhost", "--task_index", "2")
+refused(["hosts='a,,b'", "character 3", "host name"], "--strategy", "sync", "--hosts", "a,,b")
+refused(["'b'", "port is missing"], "--strategy", "sync", "--hosts", "a:1,b")
+refused(["--tls_cert", "give --tls_key and --tls_ca too"], "--strategy", "sync", "--hosts", "a,b", "--tls_cert", "a.pem")
+refused(["/no/such/secret"], "--strategy", "sync", "--hosts", "localhost,localhost", "--secret_file", "/no/such/secret")
+refused(["/no/such/a.pem"], "--strategy", "sync", "--hosts", "localhost,localhost", "--tls_cert", "/no/such/a.pem",
+        "--tls_key", "/no/such/a.key", "--tls_ca", "/no/such/ca.pem")
 
 # ---- files ----
 with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -287,6 +288,18 @@ BOOST_AUTO_TEST_CASE(a_deadline_ends_a_wait_and_takes_nothing) {
   failure(error_code::deadline_exceeded, [&] { q.enqueue(0s, 9); });
   test::check_elements(q.dequeue_many(0s, 4), {0, 1, 2, 3});
   BOOST_CHECK_EQUAL(q.waiting(), 0u);
+}
+
+// Memory is taken for elements that there are: a capacity may be as large as a program likes.
+BOOST_AUTO_TEST_CASE(a_large_capacity_takes_no_memory) {
+  fifo_queue<int> q(std::numeric_limits<std::int64_t>::max());
+  auto many = std::async(std::launch::async, [&] { return code_of([&] { q.dequeue_many(300ms, 1000); }); });
+  await_waiting(q, 1);
+  for (int i = 0; i < 40; ++i) q.enqueue(0s, i);
+  BOOST_CHECK(many.get() == error_code::deadline_exceeded);
+  BOOST_CHECK_EQUAL(q.size(), 40);
+  for (int i = 0; i < 40; ++i) BOOST_CHECK_EQUAL(q.dequeue(0s), i);
+  failure(error_code::deadline_exceeded, [&] { q.dequeue(std::chrono::hours::min()); });
 }
 
 BOOST_AUTO_TEST_CASE(who_gives_up_lets_those_behind_go_on) {

@@ -37,23 +37,27 @@ void train(const std::string& folder, int steps = -1) {
   auto x = placeholder<float, dims<dyn<"batch">, 8>>(g, "x");
   auto w = variable<float, dims<8, 4>>(g, "w", init::normal{.stddev = 0.3f});
   auto b = variable<float, dims<4>>(g, "b", init::zeros{});
-  auto loss = mean(square(dropout(tanh(matmul(x, w) + b), 0.25f) - 0.5f));
+  auto rate = placeholder<float>(g, "rate");
+  auto loss = mean(square(dropout(tanh(matmul(x, w) + b), rate) - 0.5f));
   auto train = adam{.learning_rate = 0.01}.minimize(loss);
   session s(g, {.threads = 1});
 
   std::uint64_t position = 1;  // in a sequence of numbers that stands for data
   saver keeper({.shards = 2, .max_to_keep = 2});
   keeper.add("position", position);
-  supervised_session run(s, {.checkpoints = saved_in(folder + "/checkpoints", keeper, s), .save = {.steps = 7}},
-                         {stop_at_step(last_step)});
-  auto step = run.prepare(fetch(loss, train), feed(x));
   tensor<float, dims<dyn<"batch">, 8>> batch(shape(16, 8));
+  // An evaluation draws random numbers too, so it must come at the steps at which it would have come.
+  auto evaluate = s.prepare(fetch(loss), feed(x, rate));
+  supervised_session run(s, {.checkpoints = saved_in(folder + "/checkpoints", keeper, s), .save = {.steps = 7}},
+                         {stop_at_step(last_step),
+                          call_every({.steps = 25}, [&](run_control&, const step_report&) { evaluate(batch, 0.0f); })});
+  auto step = run.prepare(fetch(loss, train), feed(x, rate));
   while (!run.should_stop()) {
     for (std::int64_t i = 0; i < 16 * 8; ++i) {
       position = position * 6364136223846793005u + 1442695040888963407u;
       batch.data()[i] = static_cast<float>(position >> 40) / 16777216.0f - 0.5f;
     }
-    step(batch);
+    step(batch, 0.25f);
     if (--steps == 0) ::raise(SIGKILL);
   }
   run.close(60s);

@@ -47,7 +47,7 @@ class ahead_stream final : public stream {
     std::unique_lock lock(mutex_);
     slot& s = slots_[delivered_ % slots_.size()];
     while (s.state == nothing) {
-      if (halt_.stop_requested()) throw error(error_code::cancelled, "dataset", "the iteration has been stopped");
+      check_stop(halt_.get_token());
       if (within.expired())
         throw error(
             error_code::deadline_exceeded, "dataset",
@@ -66,7 +66,7 @@ class ahead_stream final : public stream {
 
   void skip(std::uint64_t count) override {
     first_ += count;
-    if (elements_) elements_->skip(count);
+    if (elements_) to_skip_ += count;  // by the threads, since they are waited for with a deadline
   }
 
  private:
@@ -119,6 +119,7 @@ class ahead_stream final : public stream {
       std::exception_ptr failure;
       slot& s = slots_[*claimed % slots_.size()];  // nobody else's until it is marked
       try {
+        if (to_skip_ > 0) elements_->skip(std::exchange(to_skip_, 0));
         if (find_rows_) {
           std::call_once(found_rows_, find_rows_);  // may fill a cache, which is waited for with a deadline
           if (const std::uint64_t at = first_ + *claimed; at < rows_->size())
@@ -157,7 +158,7 @@ class ahead_stream final : public stream {
   std::shared_ptr<const table> rows_;
   std::unique_ptr<stream> elements_;
   change changes_;
-  std::uint64_t first_ = 0;
+  std::uint64_t first_ = 0, to_skip_ = 0;
   std::mutex turn_, mutex_;
   std::condition_variable room_, made_;
   std::vector<slot> slots_;
@@ -170,7 +171,7 @@ class ahead_stream final : public stream {
 inline std::unique_ptr<stream> stage::open(std::uint64_t epoch, std::stop_token stop) const {
   if (threads() > 1)
     return std::make_unique<ahead_stream>(*this, epoch, stop, threads(), 2 * static_cast<std::size_t>(threads()));
-  return std::make_unique<table_stream>(rows(epoch, stop));
+  return std::make_unique<table_stream>(rows(epoch, stop), stop);
 }
 
 }  // namespace weft::data::detail

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -124,13 +127,17 @@ WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
   return count;
 }
 WEFT_INLINE const char* take_all_digits(const char* at, std::uint64_t& digits) {
-  for (unsigned count = 8; count == 8; at += count) count = take_digits(at, digits);
+  unsigned count = take_digits(at, digits);
+  at += count;
+  // Most numbers end here: outside of the loop the compiler keeps all in registers.
+  if (count == 8) [[unlikely]]
+    for (; count == 8; at += count) count = take_digits(at, digits);
   return at;
 }
 
-/// Parses a decimal number from its first character on. Returns what stands behind it, or null where it is written in a
-/// way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the first of them no part
-/// of a number.
+/// Parses a decimal number from its first character on. Returns what stands behind it, an exponent too, or null where
+/// it is written in a way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the
+/// first of them no part of a number.
 template <class T>
 WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   const bool negative = *at == '-';
@@ -148,8 +155,10 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
     }
     static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
                                         1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+    // All of up to 15 digits are exact in a double.
+    if (static_cast<std::size_t>(count - 1) >= 15 && (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53)))
+      return nullptr;
     // Both numbers are exact in a double, hence their quotient is rounded once (Clinger 1990).
-    if (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53) || (*at | 0x20) == 'e') return nullptr;
     const double value = static_cast<double>(digits) / powers[behind];
     if constexpr (std::is_same_v<T, float>) {
       // Rounded again, to a float, it is right unless it lies right between two.
@@ -167,6 +176,24 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   return at;
 }
 
+/// The types that are common enough for code of their own.
+template <class T>
+inline constexpr bool csv_has_fast_path = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                          std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+
+/// Whether a decimal number that no type can hold is too large, not too small.
+inline bool is_too_large(std::string_view text) {
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::string_view digits = text.substr(0, e);
+  const std::size_t point = std::min(digits.find('.'), e), first = std::min(digits.find_first_of("123456789"), e);
+  std::int64_t exponent = 0;
+  std::string_view written = text.substr(std::min(e + 1, text.size()));
+  if (written.starts_with('+')) written.remove_prefix(1);
+  if (std::from_chars(written.data(), written.data() + written.size(), exponent).ec == std::errc::result_out_of_range)
+    return written.front() != '-';
+  return exponent > static_cast<std::int64_t>(first) - static_cast<std::int64_t>(point);
+}
+
 /// Parses all of a text as a number, spaces around it left out.
 template <class T>
 bool parse_number(std::string_view text, T& to) {
@@ -180,8 +207,14 @@ bool parse_number(std::string_view text, T& to) {
       if (text == word) return to = false, true;
     return false;
   } else if constexpr (is_storage_type<T>) {
-    float value;
-    if (!parse_number(text, value)) return false;
+    double wide;
+    if (!parse_number(text, wide)) return false;
+    // Rounded twice, a number could end on the wrong side of a middle: the float on the way has an odd last digit
+    // unless it is exact.
+    float value = static_cast<float>(wide);
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    if (std::isfinite(value) && static_cast<double>(value) != wide && bits % 2 == 0)
+      value = std::bit_cast<float>(std::abs(static_cast<double>(value)) < std::abs(wide) ? bits + 1 : bits - 1);
     to = T(value);
     return true;
   } else {
@@ -196,7 +229,7 @@ bool parse_number(std::string_view text, T& to) {
         if constexpr (std::is_same_v<T, float>) {
           parse_number(text, value);
         } else if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) {
-          value = text.find("e-") != text.npos || text.find("E-") != text.npos ? 0 : value;
+          if (!is_too_large(text)) value = 0;
           if (text.front() == '-') value = -value;
         }
         to = static_cast<T>(value);
@@ -211,10 +244,11 @@ bool parse_number(std::string_view text, T& to) {
 class csv_stream final : public stream {
  public:
   csv_stream(const std::vector<feature>& features, const std::vector<csv_target>& targets,
-             const std::vector<std::string>& paths, const csv_options& options)
-      : features_(features), targets_(targets), paths_(paths), options_(options) {}
+             const std::vector<std::string>& paths, const csv_options& options, std::stop_token stop)
+      : features_(features), targets_(targets), paths_(paths), options_(options), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     if (!next_row()) return false;
     make_room(to, 0);
     parse_row(to, 0);
@@ -224,6 +258,7 @@ class csv_stream final : public stream {
   std::optional<std::size_t> next_batch(std::size_t most, element& batch) override {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
+      if (count % 1024 == 0) check_stop(stop_);
       if (count == 0) make_room(batch, most);
       parse_row(batch, count);
     }
@@ -244,6 +279,7 @@ class csv_stream final : public stream {
     std::size_t feature = 0, offset = 0;  ///< in entries of its row
     bool wanted = false;
     const csv_column* column = nullptr;
+    std::size_t run = 1;  ///< so many columns from here on go one after the other into one tensor
   };
 
   /// Goes on to the next row, `row_`; false at the end of all files.
@@ -252,11 +288,12 @@ class csv_stream final : public stream {
       if (!text_) {
         if (file_ == paths_.size()) return false;
         text_ = std::make_unique<text_buffer>(paths_[file_], options_.max_row_bytes);
-        if (options_.header) {
-          if (!next_line()) fail(error_code::invalid_argument, "has no header");
-          read_header();
-        } else {
-          plans_.clear();
+        plans_.clear();
+        try {
+          if (options_.header) read_header();
+        } catch (...) {
+          text_.reset();  // or another call would take the rows for those of the file before
+          throw;
         }
       }
       if (next_line()) {
@@ -333,9 +370,14 @@ class csv_stream final : public stream {
   }
 
   void read_header() {
+    if (!next_line()) fail(error_code::invalid_argument, "has no header");
     std::vector<std::string> names;
     bool quoted;
-    for (const char *at = row_.data(), *end = at + row_.size(); at;) names.emplace_back(take_field(at, end, quoted));
+    for (const char *at = row_.data(), *end = at + row_.size(); at;) {
+      names.emplace_back(take_field(at, end, quoted));
+      if (!quoted && names.back().find('\r') != std::string::npos)
+        fail(error_code::invalid_argument, "has lines that end in carriage returns alone: end them in newlines");
+    }
     plan_columns(names.size(), names);
     names_ = std::move(names);
   }
@@ -346,7 +388,7 @@ class csv_stream final : public stream {
     if (options_.columns.empty() && count != next)
       fail(error_code::invalid_argument,
            str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
-    plans_.assign(count, {});
+    std::vector<plan> plans(count);
     next = 0;
     for (std::size_t f = 0; f < targets_.size(); ++f)
       for (std::size_t k = 0; k < targets_[f].columns; ++k, ++next) {
@@ -361,11 +403,19 @@ class csv_stream final : public stream {
                                             (names.empty() ? ": without a header columns have numbers" : ""));
         }
         if (number >= count)
-          fail(error_code::not_found, str_cat({"has no column ", number, ": there are ", count, ", counted from 0"}));
-        if (plans_[number].wanted)
+          fail(error_code::not_found, str_cat({"has no column ", static_cast<std::int64_t>(number), ": there are ",
+                                               count, ", counted from 0"}));
+        if (plans[number].wanted)
           fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
-        plans_[number] = {f, k, true, column};
+        plans[number] = {f, k, true, column};
       }
+    for (std::size_t i = count - 1; i-- > 0;) {
+      const plan& behind = plans[i + 1];
+      if (plans[i].wanted && behind.wanted && behind.feature == plans[i].feature &&
+          behind.offset == plans[i].offset + 1)
+        plans[i].run += behind.run;
+    }
+    plans_ = std::move(plans);
   }
 
   /// For a row, or `most` of them.
@@ -385,9 +435,10 @@ class csv_stream final : public stream {
     const char* at = row_.data();
     const char* const end = at + row_.size();
     const std::size_t count = plans_.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!at) fail(error_code::invalid_argument, str_cat({"has ", i, " fields where ", count, " are expected"}));
+    for (std::size_t i = 0, run = 1; i < count; i += run) {
       const plan& p = plans_[i];
+      run = p.run;
+      if (!at) too_few(i);
       bool quoted;
       if (!p.wanted) {
         take_field(at, end, quoted);
@@ -405,43 +456,43 @@ class csv_stream final : public stream {
           places_[p.feature] + (row * target.columns + p.offset) * features_[p.feature].entry_bytes;
       switch (target.type) {
         case dtype::float32:
-          parse_field<float>(at, end, i, place);
+          at = parse_run<float>(at, end, i, run, place);
           break;
         case dtype::float64:
-          parse_field<double>(at, end, i, place);
+          at = parse_run<double>(at, end, i, run, place);
           break;
         case dtype::int32:
-          parse_field<std::int32_t>(at, end, i, place);
+          at = parse_run<std::int32_t>(at, end, i, run, place);
           break;
         case dtype::int64:
-          parse_field<std::int64_t>(at, end, i, place);
+          at = parse_run<std::int64_t>(at, end, i, run, place);
           break;
         case dtype::boolean:
-          parse_slowly<bool>(at, end, i, place);
+          at = parse_run<bool>(at, end, i, run, place);
           break;
         case dtype::int8:
-          parse_slowly<std::int8_t>(at, end, i, place);
+          at = parse_run<std::int8_t>(at, end, i, run, place);
           break;
         case dtype::int16:
-          parse_slowly<std::int16_t>(at, end, i, place);
+          at = parse_run<std::int16_t>(at, end, i, run, place);
           break;
         case dtype::uint8:
-          parse_slowly<std::uint8_t>(at, end, i, place);
+          at = parse_run<std::uint8_t>(at, end, i, run, place);
           break;
         case dtype::uint16:
-          parse_slowly<std::uint16_t>(at, end, i, place);
+          at = parse_run<std::uint16_t>(at, end, i, run, place);
           break;
         case dtype::uint32:
-          parse_slowly<std::uint32_t>(at, end, i, place);
+          at = parse_run<std::uint32_t>(at, end, i, run, place);
           break;
         case dtype::uint64:
-          parse_slowly<std::uint64_t>(at, end, i, place);
+          at = parse_run<std::uint64_t>(at, end, i, run, place);
           break;
         case dtype::float16:
-          parse_slowly<half>(at, end, i, place);
+          at = parse_run<half>(at, end, i, run, place);
           break;
         case dtype::bfloat16:
-          parse_slowly<bfloat16>(at, end, i, place);
+          at = parse_run<bfloat16>(at, end, i, run, place);
           break;
       }
     }
@@ -449,18 +500,30 @@ class csv_stream final : public stream {
       fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields where ", count, " are expected"}));
   }
 
+  /// Fields one after the other, each a number behind the last one. Returns what stands behind them, null at the end.
   template <class T>
-  void parse_field(const char*& at, const char* end, std::size_t number, std::byte* to) {
-    T value;
-    // A row ends in a character that no number has: the parser needs no other bound.
-    const char* const stop = parse_decimal(at, value);
-    if (stop == nullptr || (stop != end && *stop != options_.separator)) return parse_slowly<T>(at, end, number, to);
-    std::memcpy(to, &value, sizeof value);
-    at = stop == end ? nullptr : stop + 1;
+  const char* parse_run(const char* at, const char* end, std::size_t number, std::size_t run, std::byte* to) {
+    const char separator = options_.separator;
+    for (const std::size_t behind = number + run; number < behind; ++number, to += sizeof(T)) {
+      if (!at) too_few(number);
+      if constexpr (csv_has_fast_path<T>) {
+        T value;
+        // A row ends in a character that no number has: the parser needs no other bound.
+        const char* const stop = parse_decimal(at, value);
+        if (stop && (stop == end || *stop == separator)) {
+          std::memcpy(to, &value, sizeof value);
+          at = stop == end ? nullptr : stop + 1;
+          continue;
+        }
+      }
+      at = parse_slowly<T>(at, end, number, to);
+    }
+    return at;
   }
 
   template <class T>
-  __attribute__((noinline)) void parse_slowly(const char*& at, const char* end, std::size_t number, std::byte* to) {
+  __attribute__((noinline)) const char* parse_slowly(const char* at, const char* end, std::size_t number,
+                                                     std::byte* to) {
     bool quoted;
     std::string_view field = take_field(at, end, quoted);
     if (is_missing(field)) {
@@ -475,6 +538,7 @@ class csv_stream final : public stream {
       fail(error_code::invalid_argument, "has \"" + std::string(field.substr(0, 40)) + "\" in " + column_name(number) +
                                              " where a number of type " + name(dtype_of<T>) + " is expected");
     std::memcpy(to, &value, sizeof value);
+    return at;
   }
 
   bool is_missing(std::string_view field) const {
@@ -491,6 +555,9 @@ class csv_stream final : public stream {
     return number < names_.size() ? "column \"" + names_[number] + "\"" : str_cat({"column ", number});
   }
 
+  [[noreturn]] void too_few(std::size_t fields) const {
+    fail(error_code::invalid_argument, str_cat({"has ", fields, " fields where ", plans_.size(), " are expected"}));
+  }
   [[noreturn]] void fail(error_code code, const std::string& why) const {
     throw error(code, "csv", {paths_[file_], ":", text_->line(), " ", why});
   }
@@ -499,6 +566,7 @@ class csv_stream final : public stream {
   const std::vector<csv_target>& targets_;
   const std::vector<std::string>& paths_;
   const csv_options& options_;
+  std::stop_token stop_;
   std::size_t file_ = 0;
   std::unique_ptr<text_buffer> text_;
   std::string_view row_;
@@ -526,8 +594,8 @@ class csv_stage final : public stage {
       throw error(error_code::invalid_argument, "csv", "the separator cannot be told from what it separates");
   }
 
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override {
-    return std::make_unique<csv_stream>(features(), targets_, paths_, options_);
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
+    return std::make_unique<csv_stream>(features(), targets_, paths_, options_, std::move(stop));
   }
 
  private:

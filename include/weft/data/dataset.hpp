@@ -32,6 +32,10 @@ struct dataset_features_are_not_valid : mistake<!(feature_traits<Features>::supp
 template <class... Features>
 struct batches_of_texts_have_no_batches : mistake<(std::is_same_v<Features, std::vector<std::string>> || ...)> {};
 
+/// A function of elements takes all of their features, in their order; `map` may give it the position before them.
+template <class F, class... Features>
+struct function_takes_other_features : mistake<!std::is_invocable_v<const F&, Features&&...>> {};
+
 /// Elements are shuffled among so many that are read ahead.
 struct shuffle_buffer {
   std::size_t elements;
@@ -158,8 +162,13 @@ class dataset {
   /// Those elements of which `f(features...)` is true.
   template <class F>
   dataset filter(F f) const {
-    return dataset(std::make_shared<detail::filtered_stage>(
-        stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
+    static_assert(correct<function_takes_other_features<F, Features...>>,
+                  "filter: the function takes all features of an element, in their order, and is not mutable");
+    if constexpr (correct<function_takes_other_features<F, Features...>>)
+      return dataset(std::make_shared<detail::filtered_stage>(
+          stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
+    else
+      return *this;
   }
 
   // ---- what becomes of elements ----
@@ -176,8 +185,13 @@ class dataset {
           },
           threads);
     } else {
-      return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
-                       threads);
+      static_assert(correct<function_takes_other_features<F, Features...>>,
+                    "map: the function takes all features of an element, in their order, and is not mutable");
+      if constexpr (correct<function_takes_other_features<F, Features...>>)
+        return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
+                         threads);
+      else
+        return *this;
     }
   }
 
@@ -464,9 +478,10 @@ namespace detail {
 template <class Next, class Made>
 class generated_stream final : public stream {
  public:
-  explicit generated_stream(Next next) : next_(std::move(next)) {}
+  generated_stream(Next next, std::stop_token stop) : next_(std::move(next)), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     if (over_) return false;
     auto made = next_();
     over_ = !made.has_value();
@@ -477,6 +492,7 @@ class generated_stream final : public stream {
 
  private:
   Next next_;
+  std::stop_token stop_;
   bool over_ = false;
 };
 
@@ -490,9 +506,10 @@ template <class Make>
 auto from_generator(Make make) {
   using next = decltype(make());
   using made = typename detail::mapped<typename std::invoke_result_t<next&>::value_type>::type;
-  return made(std::make_shared<detail::source_stage>(made::features(), [make](const std::vector<detail::feature>&) {
-    return std::make_unique<detail::generated_stream<next, made>>(make());
-  }));
+  return made(std::make_shared<detail::source_stage>(
+      made::features(), [make](const std::vector<detail::feature>&, std::stop_token stop) {
+        return std::make_unique<detail::generated_stream<next, made>>(make(), std::move(stop));
+      }));
 }
 
 }  // namespace weft::data

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,11 @@ image<Channels> decode_image(std::string_view file, const decode_options& how = 
 template <int Channels = 3>
 image<Channels> read_image(const std::string& path, decode_options how = {}) {
   file_reader file(path);
+  // A pixel takes 8 bytes of a PNG file at most, and what is beside them is small.
+  constexpr std::uint64_t beside = std::uint64_t{1} << 26;
+  if (file.bytes() > beside && (file.bytes() - beside) / 8 > how.max_pixels)
+    throw error(error_code::resource_exhausted, "read_image",
+                {path, " has ", file.bytes(), " bytes, more than `max_pixels` ", how.max_pixels, " can take"});
   std::string bytes(static_cast<std::size_t>(file.bytes()), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   how.name = path;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,11 @@ namespace weft::data::detail {
 template <class Reader, class Options>
 class file_stream final : public stream {
  public:
-  file_stream(const std::vector<std::string>& paths, const Options& options) : paths_(paths), options_(options) {}
+  file_stream(const std::vector<std::string>& paths, const Options& options, std::stop_token stop)
+      : paths_(paths), options_(options), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     for (;; ++file_) {
       if (file_ == paths_.size()) return false;
       if (!reader_) reader_ = std::make_unique<Reader>(paths_[file_], options_);
@@ -30,6 +33,7 @@ class file_stream final : public stream {
  private:
   const std::vector<std::string>& paths_;
   const Options& options_;
+  std::stop_token stop_;
   std::size_t file_ = 0;
   std::unique_ptr<Reader> reader_;
 };
@@ -40,8 +44,8 @@ class file_stage final : public stage {
   file_stage(std::vector<feature> features, std::vector<std::string> paths, Options options)
       : stage(std::move(features)), paths_(std::move(paths)), options_(std::move(options)) {}
 
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override {
-    return std::make_unique<file_stream<Reader, Options>>(paths_, options_);
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
+    return std::make_unique<file_stream<Reader, Options>>(paths_, options_, std::move(stop));
   }
 
  private:

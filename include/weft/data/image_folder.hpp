@@ -20,8 +20,10 @@
 namespace weft::data {
 
 struct image_options {
-  int threads = 1;            ///< that decode at once; a map with threads behind it decodes in those
-  bool skip_damaged = false;  ///< files that cannot be decoded are passed over, and counted, in place of an error
+  int threads = 1;  ///< that decode at once; a map with threads behind it decodes in those
+  /// Files that cannot be decoded, or are larger than `decode.max_pixels`, are passed over, and counted, in place of an
+  /// error.
+  bool skip_damaged = false;
   decode_options decode = {};
 };
 
@@ -64,7 +66,9 @@ class image_folder {
       try {
         return read(path, label);
       } catch (const error& e) {
-        if (e.code() != error_code::data_loss && e.code() != error_code::invalid_argument) throw;
+        if (e.code() != error_code::data_loss && e.code() != error_code::invalid_argument &&
+            e.code() != error_code::resource_exhausted)
+          throw;
         damaged->fetch_add(1, std::memory_order_relaxed);
         return std::pair(image<Channels>(shape(0, 0, Channels)), label);
       }

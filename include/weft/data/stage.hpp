@@ -38,6 +38,12 @@ class table {
   const std::vector<feature>& features_;
 };
 
+/// Ends a stream of which no more is wanted. Sources call it for each element: a stage behind them may ask for any
+/// number before it delivers one.
+inline void check_stop(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw error(error_code::cancelled, "dataset", "the iteration has been stopped");
+}
+
 /// Elements one after the other, for one thread.
 class stream {
  public:
@@ -134,9 +140,11 @@ inline void table::gather(const std::size_t* indices, std::size_t count, element
 /// A table from its beginning to its end.
 class table_stream final : public stream {
  public:
-  explicit table_stream(std::shared_ptr<const table> rows) : rows_(std::move(rows)) {}
+  table_stream(std::shared_ptr<const table> rows, std::stop_token stop)
+      : rows_(std::move(rows)), stop_(std::move(stop)) {}
 
   bool next(element& to, const deadline&) override {
+    check_stop(stop_);
     if (at_ >= rows_->size()) return false;
     rows_->read(at_, to);
     ++at_;
@@ -148,6 +156,7 @@ class table_stream final : public stream {
 
  private:
   std::shared_ptr<const table> rows_;
+  std::stop_token stop_;
   std::size_t at_ = 0;
 };
 

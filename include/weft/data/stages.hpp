@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,13 @@
 namespace weft::data::detail {
 
 inline std::size_t as_size(std::uint64_t count) { return static_cast<std::size_t>(count); }
+
+/// Numbers of elements that no dataset has stay as large as they can be: a position may come from anywhere.
+inline std::uint64_t product_of_counts(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t c;
+  return __builtin_mul_overflow(a, b, &c) ? ~std::uint64_t{0} : c;
+}
+inline std::uint64_t sum_of_counts(std::uint64_t a, std::uint64_t b) { return a + std::min(b, ~a); }
 
 // ---- order ----
 
@@ -172,7 +180,7 @@ class selected_stream final : public stream {
   bool next(element& to, const deadline& within) override {
     if (delivered_ == most_) return false;
     if (!begun_) {
-      elements_->skip(first_ + delivered_ * step_);
+      elements_->skip(sum_of_counts(first_, product_of_counts(delivered_, step_)));
       begun_ = true;
     }
     for (; between_ > 0; --between_)
@@ -182,7 +190,7 @@ class selected_stream final : public stream {
     ++delivered_;
     return true;
   }
-  void skip(std::uint64_t count) override { delivered_ = std::min(most_, delivered_ + count); }
+  void skip(std::uint64_t count) override { delivered_ = std::min(most_, sum_of_counts(delivered_, count)); }
 
  private:
   std::unique_ptr<stream> elements_;
@@ -332,7 +340,7 @@ class batch_stream final : public stream {
     return true;
   }
   void skip(std::uint64_t count) override {
-    if (count > 0) elements_->skip(count * how_.size);
+    if (count > 0) elements_->skip(product_of_counts(count, how_.size));
   }
 
  private:
@@ -613,7 +621,7 @@ class repeated_stage final : public further_stage {
   std::optional<std::uint64_t> size() const override {
     const auto once = upstream().size();
     if (!once || !times_) return {};
-    return *once * *times_;
+    return product_of_counts(*once, *times_);
   }
   bool has_rows() const override { return false; }
   std::unique_ptr<stream> open(std::uint64_t epoch, std::stop_token stop) const override {
@@ -726,7 +734,7 @@ class cached_stage final : public further_stage {
     const auto elements = upstream().open(0, stop);
     constexpr std::size_t block = 1024;
     for (element e;;) {
-      if (stop.stop_requested()) throw error(error_code::cancelled, "cache", "the iteration has been stopped");
+      check_stop(stop);
       const auto count = elements->next_batch(block, e);
       if (count && *count == 0) break;
       if (count) {
@@ -769,10 +777,12 @@ class prefetched_stage final : public further_stage {
 /// Elements from a stream that is made anew for each epoch: a function, a file.
 class source_stage final : public stage {
  public:
-  using maker = std::function<std::unique_ptr<stream>(const std::vector<feature>&)>;
+  using maker = std::function<std::unique_ptr<stream>(const std::vector<feature>&, std::stop_token)>;
 
   source_stage(std::vector<feature> features, maker make) : stage(std::move(features)), make_(std::move(make)) {}
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token) const override { return make_(features()); }
+  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
+    return make_(features(), std::move(stop));
+  }
 
  private:
   maker make_;

@@ -42,8 +42,10 @@ class all_reduce_exchange : private fetch_watcher {
     options.job = here.job();
     group_.emplace(here, identity, options, until);
     examples_.assign(group_->size(), 0);
-    if constexpr (requires { how.bucket_bytes; })
+    if constexpr (requires { how.bucket_bytes; }) {
+      here.with_reason([&] { compare_buckets(how.bucket_bytes, until); });
       if (!group_->shares_memory() && group_->size() > 1) bucket_bytes_ = how.bucket_bytes;
+    }
     lay_out_gradients();
     gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
@@ -175,6 +177,20 @@ class all_reduce_exchange : private fetch_watcher {
     std::size_t begin, bytes;
     std::size_t variables, missing;  // how many; and of how many a step has not brought the gradient
   };
+
+  /// Workers with other buckets would sum other gradients.
+  void compare_buckets(std::size_t bytes, deadline_type until) {
+    std::vector<double> of_each(group_->size());
+    of_each[group_->rank()] = static_cast<double>(bytes);
+    group_->sum(std::span<double>(of_each), until);
+    for (std::size_t r = 0; r < of_each.size(); ++r) {
+      if (of_each[r] == static_cast<double>(bytes)) continue;
+      throw error(error_code::failed_precondition, "all_reduce",
+                  {to_string(task_id{here_.job(), static_cast<int>(r)}), " sends gradients in buckets of ",
+                   static_cast<std::uint64_t>(of_each[r]), " bytes, ", here_.name(), " in buckets of ", bytes,
+                   "; give all workers the same collective::bucket_bytes"});
+    }
+  }
 
   void lay_out_gradients() {
     std::size_t bytes[2] = {0, 0};

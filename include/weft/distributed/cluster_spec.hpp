@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -43,6 +44,10 @@ class cluster_spec {
   /// <weft/distributed/environment.hpp>.
   static task_environment from_environment();
   static task_environment from_environment(const environment_options& options);
+
+  /// The same from a list of hosts, one for each task: <weft/distributed/environment.hpp>.
+  static task_environment from_hosts(std::string_view hosts, const environment_options& options,
+                                     std::optional<int> rank = {});
 
   /// The addresses of a job's tasks: one text, separated by commas, or a list; or a map, {{0, "host:1"}, {3,
   /// "host:2"}}.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,8 +32,9 @@ namespace weft {
 /// What the environment does not say of a cluster.
 struct environment_options {
   int ps = 0;  // how many tasks are parameter servers, those of the first ranks; TF_CONFIG says so itself
-  std::uint16_t port =
-      0;  // of a host's first task, the next one for the next, under Slurm and PBS; 0: from the job's number
+  // Of a host's first task, the next one for the next, under Slurm and PBS and of from_hosts(); 0: from the job's
+  // number.
+  std::uint16_t port = 0;
   std::string folder = {};  // that all tasks see, to meet in; empty: that of WEFT_RENDEZVOUS
   std::string host = {};    // by which others reach this task; empty: that of WEFT_HOST, or else found out
   std::optional<cluster_secret> secret = {};   // nothing: cluster_secret::of_user()
@@ -408,6 +412,13 @@ inline std::string own_folder() {
   return path;
 }
 
+/// By which others know this host.
+inline std::string name_of_host() {
+  if (const auto host = variable_of("WEFT_HOST")) return host->value;
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 inline rendezvous::result meet(const place_among_ranks& place, const environment_options& options) {
   rendezvous meeting{place.rank, place.size, options.host, options.secret ? *options.secret : cluster_secret::of_user(),
                      options.patience};
@@ -445,36 +456,17 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
     throw error(error_code::failed_precondition, "environment",
                 {"nothing in the environment tells this run from others that meet in ", folder,
                  "; set WEFT_JOB_ID to the same text for all its tasks"});
-  if (meeting.host.empty()) {
-    std::array<char, 256> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0)
-      throw error(error_code::unavailable, "environment", "this host has no name; set WEFT_HOST to its address");
-    meeting.host = name.data();
-  }
+  if (meeting.host.empty()) meeting.host = name_of_host();
+  if (meeting.host.empty())
+    throw error(error_code::unavailable, "environment", "this host has no name; set WEFT_HOST to its address");
   return meeting.through_folder(folder, *job);
 }
 
-inline task_environment from_ranks(place_among_ranks place, const environment_options& options) {
-  if (options.ps < 0 || options.ps >= place.size)
-    throw error(error_code::invalid_argument, "environment",
-                {place.source, " has ", place.size, " tasks, of which ", options.ps,
-                 " are to be parameter servers; start at least one more for a worker"});
+/// Ranks become tasks in order: the first are parameter servers, the others workers.
+inline task_environment tasks_of_ranks(const place_among_ranks& place, const std::vector<endpoint>& places,
+                                       const environment_options& options) {
   task_environment here;
   here.source = place.source;
-  std::vector<endpoint> places;
-  place.one_host |=
-      !place.hosts.empty() && std::all_of(place.hosts.begin(), place.hosts.end(),
-                                          [&](const std::string& host) { return host == place.hosts[0]; });
-  const bool meets = !options.folder.empty() || variable_of("WEFT_RENDEZVOUS");
-  if (place.size == 1) {
-    places = {{"127.0.0.1", 0}};
-  } else if (!place.hosts.empty() && !meets) {
-    places = places_of_hosts(place, options);
-  } else {
-    rendezvous::result met = meet(place, options);
-    places = std::move(met.tasks);
-    here.listening = std::move(met.listening);
-  }
   const auto first_worker = places.begin() + options.ps;
   if (options.ps > 0) here.cluster.add_job(options.ps_job, std::vector<endpoint>(places.begin(), first_worker));
   here.cluster.add_job(options.worker_job, std::vector<endpoint>(first_worker, places.end()));
@@ -482,6 +474,71 @@ inline task_environment from_ranks(place_among_ranks place, const environment_op
   here.job = serves ? options.ps_job : options.worker_job;
   here.index = serves ? place.rank : place.rank - options.ps;
   return here;
+}
+
+inline void check_servers(const place_among_ranks& place, const environment_options& options) {
+  if (options.ps < 0 || options.ps >= place.size)
+    throw error(error_code::invalid_argument, "environment",
+                {place.source, " has ", place.size, " tasks, of which ", options.ps,
+                 " are to be parameter servers; start at least one more for a worker"});
+}
+
+inline bool are_one_host(const std::vector<std::string>& hosts) {
+  return !hosts.empty() &&
+         std::all_of(hosts.begin(), hosts.end(), [&](const std::string& host) { return host == hosts[0]; });
+}
+
+inline task_environment from_ranks(place_among_ranks place, const environment_options& options) {
+  check_servers(place, options);
+  place.one_host |= are_one_host(place.hosts);
+  const bool meets = !options.folder.empty() || variable_of("WEFT_RENDEZVOUS");
+  if (place.size == 1) return tasks_of_ranks(place, {{"127.0.0.1", 0}}, options);
+  if (!place.hosts.empty() && !meets) return tasks_of_ranks(place, places_of_hosts(place, options), options);
+  rendezvous::result met = meet(place, options);
+  task_environment here = tasks_of_ranks(place, met.tasks, options);
+  here.listening = std::move(met.listening);
+  return here;
+}
+
+// ---- from a list of hosts ----
+
+/// Whether this machine has the address, which is written in numbers.
+inline bool has_address(const std::string& text) {
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  v4.sin_family = AF_INET, v6.sin6_family = AF_INET6;
+  const bool is_v4 = ::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1;
+  if (!is_v4 && ::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) != 1) return false;
+  const owned_descriptor socket(::socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return false;
+  return (is_v4 ? ::bind(socket.get(), reinterpret_cast<sockaddr*>(&v4), sizeof v4)
+                : ::bind(socket.get(), reinterpret_cast<sockaddr*>(&v6), sizeof v6)) == 0;
+}
+
+/// A name with a domain and the same without are one host's.
+inline bool is_this_host(const std::string& listed, const std::string& own) {
+  const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  return listed == own || is_loopback(listed) || has_address(listed) || listed == first_label(own) ||
+         first_label(listed) == own;
+}
+
+/// Which of the list's tasks this is: as a launcher says that has started as many, or the only one on this host.
+inline int rank_of_this_host(const environment_variable& list, const std::vector<std::string>& hosts) {
+  if (const auto place = ranks_of_environment(); place && static_cast<std::size_t>(place->size) == hosts.size())
+    return place->rank;
+  const std::string own = name_of_host();
+  std::optional<int> found;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (!is_this_host(hosts[i], own)) continue;
+    if (found)
+      list.fail(
+          {"has several tasks on this host, ", own, ": ", *found, " and ", i, "; say by its index which this is"});
+    found = static_cast<int>(i);
+  }
+  if (!found)
+    list.fail({"does not name this host, which calls itself ", own,
+               "; name it so, say by its index which task this is, or set WEFT_HOST to one of the names"});
+  return *found;
 }
 
 }  // namespace detail
@@ -517,6 +574,39 @@ inline task_environment cluster_spec::from_environment(const environment_options
             ? "this process is in a job of Slurm and not started by srun; write srun before the program"
             : "the environment has no cluster: neither TF_CONFIG nor ranks of torchrun, MPI, Slurm or PBS; start "
               "the program with weft_launch, or with one of them");
+  here.secret = options.secret;
+  return here;
+}
+
+/// The cluster of a list of hosts, one for each task, "a,a,b" or "node[01-04]" as Slurm writes them, or with ports,
+/// "a:2222,a:2223,b:2222", and this process's place in it. The tasks of the first `options.ps` are parameter servers.
+/// Without ports the first task of a host listens at `options.port`, the next at the next one, and tasks of one host
+/// alone use loopback. `rank`: which of the list's tasks this is, from 0; where nothing says so it is the rank that a
+/// launcher of as many tasks tells, or the only task on this host, by the name that the host, or WEFT_HOST, gives
+/// itself or by an address that it has. Throws weft::error (invalid_argument) that shows the list and says what is
+/// wrong with it.
+inline task_environment cluster_spec::from_hosts(std::string_view hosts, const environment_options& options,
+                                                 std::optional<int> rank) {
+  const detail::environment_variable list{"hosts", std::string(hosts)};
+  detail::place_among_ranks place{"the list of hosts"};
+  std::vector<endpoint> places;
+  if (hosts.find(':') == std::string_view::npos) {
+    place.hosts = detail::host_list_reader::read(list);
+  } else {
+    cluster_spec all;
+    all.add_job("listed", hosts);
+    all.check_ports();
+    for (const int each : all.task_indices("listed")) places.push_back(all.task_address("listed", each));
+    for (const endpoint& each : places) place.hosts.push_back(each.host);
+  }
+  place.size = static_cast<int>(place.hosts.size());
+  detail::check_servers(place, options);
+  if (rank && (*rank < 0 || *rank >= place.size))
+    list.fail({"has ", place.size, " tasks, numbered from 0; there is no task ", *rank});
+  place.rank = rank ? *rank : detail::rank_of_this_host(list, place.hosts);
+  place.one_host = detail::are_one_host(place.hosts) && detail::is_this_host(place.hosts[0], detail::name_of_host());
+  if (places.empty()) places = detail::places_of_hosts(place, options);
+  task_environment here = detail::tasks_of_ranks(place, places, options);
   here.secret = options.secret;
   return here;
 }

@@ -1,21 +1,10 @@
 #pragma once
 
-// The C interface alone: the C++ one left the standard in 2012, and is a library of its own.
-#if !defined(OMPI_SKIP_MPICXX)
-  #define OMPI_SKIP_MPICXX 1
-#endif
-#if !defined(MPICH_SKIP_MPICXX)
-  #define MPICH_SKIP_MPICXX 1
-#endif
-#include <mpi.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <climits>
 #include <concepts>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -24,6 +13,7 @@
 #include <vector>
 
 #include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/mpi_exchange.hpp>
 #include <weft/distributed/reduce_peers.hpp>
 #include <weft/distributed/server.hpp>
 #include <weft/error.hpp>
@@ -33,10 +23,10 @@ namespace weft {
 /// The tasks of a job that sum arrays together by MPI_Allreduce, started by mpirun or srun: what basic_all_reduce does
 /// by Weft's own transports. Gradients then take the network that MPI knows, InfiniBand say.
 ///
-/// The tasks meet and compare their graphs over Weft's transport. Before each sum they tell each other by MPI what they
-/// are about to sum; that wait has a deadline, and ends when a task is gone. The sum itself is MPI's blocking call,
-/// which is up to twice as fast as its other one; a task that dies in the middle of it is MPI's to notice, which ends
-/// the whole job.
+/// The tasks meet and compare their graphs over Weft's transport. They tell each other by messages of MPI what they are
+/// about to sum, and a small array is in these messages; that wait has a deadline, and ends when a task is gone. A
+/// large array's sum is then MPI's blocking call, which is up to twice as fast as its other one; a task that dies in
+/// the middle of it is MPI's to notice, which ends the whole job.
 ///
 /// Where the program has not initialized MPI, the first group does, with MPI_THREAD_SERIALIZED: one thread at a time
 /// may use it. It is finalized at the program's end, unless a group broke.
@@ -63,21 +53,23 @@ class basic_mpi_all_reduce {
   /// calls.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
-    agree(detail::reduce_statement::of(std::span<const Element>(data), false, 1), until);
-    add_up(data);
+    reduce(data, detail::reduce_statement::of(std::span<const Element>(data), false, 1), until);
   }
 
   /// As basic_all_reduce::mean().
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
-    agree(detail::reduce_statement::of(std::span<const Element>(data), true, weight), until);
-    const double weights = peers_.weights();
-    if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
-    add_up(data);
-    if (weights == 0) return {0, true, 0, {}};
-    return peers_.report(std::span<const Element>(data),
-                         detail::divide(data.data(), data.size(), static_cast<Element>(weights)));
+    const auto said = reduce(data, detail::reduce_statement::of(std::span<const Element>(data), true, weight), until);
+    mean_report made{said.said.weight, true, 0, {}};
+    if (made.weights == 0) return made;
+    made.finite = detail::divide(data.data(), data.size(), static_cast<Element>(made.weights));
+    if (made.finite) return made;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    if (said.culprit == 0) return made;
+    made.rank = static_cast<std::size_t>(said.culprit) - 1;
+    made.element = static_cast<std::size_t>(said.said.first_nonfinite) - 1;
+    return made;
   }
 
  private:
@@ -89,19 +81,22 @@ class basic_mpi_all_reduce {
   }
 
   void connect(deadline_type until);
-  void agree(const detail::reduce_statement& mine, deadline_type until);
-  void wait(MPI_Request& request, deadline_type until);
 
+  template <typename Element>
+  detail::joint_statement reduce(std::span<Element> data, const detail::reduce_statement& mine, deadline_type until);
+  void wait(deadline_type until);
+  void check_agreement(const detail::joint_statement& said) const;
   template <typename Element>
   void add_up(std::span<Element> data);
 
   basic_server<T, Clock>& here_;
   basic_all_reduce<T, Clock> hosts_;
   detail::reduce_peers<T, Clock> peers_;
+  detail::mpi_exchange exchange_;  // one is under way where a call has run out of time
+  std::string job_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
-  detail::reduce_statement mine_;
-  MPI_Request agreeing_ = MPI_REQUEST_NULL;  // one is left where a call has run out of time
   bool broken_ = false, is_stuck_ = false;
+  bool failed_ = false;  // the last call has
 };
 
 using mpi_all_reduce = basic_mpi_all_reduce<>;
@@ -117,15 +112,6 @@ struct mpi_collective {
 };
 
 namespace detail {
-
-inline void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  throw error(error_code::unavailable, "all_reduce",
-              {call, ": ", std::string(text.data(), static_cast<std::size_t>(std::max(length, 0)))});
-}
 
 /// MPI, initialized; by the first who asks, where the program itself has not.
 class mpi_library {
@@ -170,7 +156,9 @@ basic_mpi_all_reduce<T, Clock>::basic_mpi_all_reduce(basic_server<T, Clock>& her
                                                      all_reduce_options options, deadline_type until)
     : here_(here),
       hosts_(here, graph, in_channel(options), until),
-      peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()) {
+      peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
+      exchange_(hosts_.rank(), hosts_.size()),
+      job_(options.job.empty() ? here.job() : options.job) {
   try {
     connect(until);
   } catch (const error& problem) {
@@ -182,7 +170,7 @@ basic_mpi_all_reduce<T, Clock>::basic_mpi_all_reduce(basic_server<T, Clock>& her
 
 template <transport T, typename Clock>
 basic_mpi_all_reduce<T, Clock>::~basic_mpi_all_reduce() {
-  if (is_stuck_ || agreeing_ != MPI_REQUEST_NULL)
+  if (is_stuck_ || exchange_.is_under_way())
     detail::mpi_library::get().set_broken();
   else if (ranks_ != MPI_COMM_NULL)
     MPI_Comm_free(&ranks_);
@@ -220,37 +208,44 @@ void basic_mpi_all_reduce<T, Clock>::connect(deadline_type until) {
 }
 
 template <transport T, typename Clock>
-void basic_mpi_all_reduce<T, Clock>::agree(const detail::reduce_statement& mine, deadline_type until) {
+template <typename Element>
+detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element> data,
+                                                               const detail::reduce_statement& mine,
+                                                               deadline_type until) {
   if (broken_)
     throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+  const double factor = mine.weight != 0 ? mine.weight : 1;  // what weighs nothing is zero already
   try {
-    if (agreeing_ == MPI_REQUEST_NULL) {
-      mine_ = mine;
-      detail::check_mpi(MPI_Iallgather(&mine_, detail::reduce_statement::count, MPI_DOUBLE, peers_.numbers().data(),
-                                       detail::reduce_statement::count, MPI_DOUBLE, ranks_, &agreeing_),
-                        "MPI_Iallgather");
-    } else if (!mine.same_call(mine_)) {
+    if (!exchange_.is_under_way())
+      exchange_.begin(ranks_, mine, std::span<const Element>(data), factor);
+    else if (!mine.same_call(exchange_.call()))
       throw error(error_code::failed_precondition, operation,
                   "the last call ran out of time and has not completed; repeat it with the same array");
+    wait(until);
+    const detail::joint_statement said = exchange_.joint();
+    check_agreement(said);
+    if (exchange_.carries(data.size_bytes())) {
+      exchange_.take(data);
+    } else {
+      if (factor != 1) detail::scale(data.data(), data.size(), static_cast<Element>(factor));
+      add_up(data);
     }
-    wait(agreeing_, until);
-    peers_.check_agreement(rank());
+    if (failed_) here_.clear_failure();
+    failed_ = false;
+    return said;
   } catch (const error& problem) {
     here_.set_failure(problem);
+    failed_ = true;
     if (problem.code() != error_code::deadline_exceeded) broken_ = true;
     throw;
   }
-  here_.clear_failure();
 }
 
 template <transport T, typename Clock>
-void basic_mpi_all_reduce<T, Clock>::wait(MPI_Request& request, deadline_type until) {
+void basic_mpi_all_reduce<T, Clock>::wait(deadline_type until) {
   // Asking who is there costs about what asking MPI does.
   constexpr int rounds = 64;
-  for (int round = 1;; ++round) {
-    int done = 0;
-    detail::check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done) return;
+  for (int round = 1; !exchange_.advance(); ++round) {
     if (round % rounds != 0) continue;
     peers_.check();
     if (until.expired())
@@ -261,21 +256,25 @@ void basic_mpi_all_reduce<T, Clock>::wait(MPI_Request& request, deadline_type un
 }
 
 template <transport T, typename Clock>
+void basic_mpi_all_reduce<T, Clock>::check_agreement(const detail::joint_statement& said) const {
+  if (said.other == 0) return;
+  throw error(error_code::failed_precondition, operation,
+              {to_string(task_id{job_, static_cast<int>(said.other) - 1}), " disagrees with ", here_.name(),
+               "; all ranks must make the same calls in the same order"});
+}
+
+template <transport T, typename Clock>
 template <typename Element>
 void basic_mpi_all_reduce<T, Clock>::add_up(std::span<Element> data) {
   static_assert(std::is_same_v<Element, float> || std::is_same_v<Element, double>);
   constexpr std::size_t at_once = INT_MAX / 64 * 64;
-  try {
-    for (std::size_t done = 0; done < data.size(); done += at_once)
-      detail::check_mpi(
-          MPI_Allreduce(MPI_IN_PLACE, data.data() + done, static_cast<int>(std::min(at_once, data.size() - done)),
-                        std::is_same_v<Element, float> ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, ranks_),
-          "MPI_Allreduce");
-  } catch (const error& problem) {
-    broken_ = is_stuck_ = true;
-    here_.set_failure(problem);
-    throw;
-  }
+  is_stuck_ = true;
+  for (std::size_t done = 0; done < data.size(); done += at_once)
+    detail::check_mpi(
+        MPI_Allreduce(MPI_IN_PLACE, data.data() + done, static_cast<int>(std::min(at_once, data.size() - done)),
+                      std::is_same_v<Element, float> ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, ranks_),
+        "MPI_Allreduce");
+  is_stuck_ = false;
 }
 
 }  // namespace weft

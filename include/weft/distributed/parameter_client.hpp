@@ -41,7 +41,8 @@ namespace weft {
 ///
 /// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
-/// once.
+/// once. Values arrive where they are wanted before their checksum or tag is checked: of a call that has failed the
+/// buffers for values are unspecified, until a call that brings values to them has not.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
 class basic_parameter_client {
  public:
@@ -112,7 +113,7 @@ class basic_parameter_client {
     return {};
   }
 
-  /// Fetches all values.
+  /// Fetches all values. Where it throws, `out` is unspecified.
   void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("pull", out);
     ask(

@@ -259,6 +259,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   /// `step(x, y, 5s)`; without it that is a minute.
   /// Throws what a step throws; unavailable that names the task that is gone; invalid_argument for gradients that are
   /// not finite; deadline_exceeded that names who is waited for: then call exchange() to go on with the same update.
+  /// With parameter servers, values that were on their way when it threw are unspecified until an exchange succeeds.
   template <class... X>
   auto operator()(const X&... x) {
     if constexpr (sizeof...(X) == sizeof...(P) + 1) {

@@ -27,7 +27,7 @@ struct parameter_server {
 ///
 /// Where the workers send them, and they are more than `bucket_bytes` for an element type, they travel in buckets of
 /// about so many bytes, in the order in which a step computes them, and while it goes on (Li et al., PyTorch
-/// Distributed, VLDB 2020). All workers give the same; 0: all travel together, after the step.
+/// Distributed, VLDB 2020). All workers give the same, or are refused; 0: all travel together, after the step.
 struct collective {
   std::size_t bucket_bytes = std::size_t{1} << 20;
 

@@ -36,7 +36,7 @@ class queue_state {
     if (count == 0) return;
     std::unique_lock lock(mutex_);
     if (closed_ || closing_) throw closed_error();
-    store_.reserve(store_.size() + held_ + std::min(count, room()));
+    reserve(count, 0);
     if (producers_.empty() && consumers_.empty() && count <= room()) {
       for (std::size_t i = 0; i < count; ++i) store_.put(std::move(elements[i]));
       return;
@@ -72,8 +72,7 @@ class queue_state {
       throw error(error_code::invalid_argument, name_,
                   {count, " elements at once are asked for, and it holds at most ", capacity_});
     waiter w(to, count, up_to);
-    // So that what is taken while it waits can be given back without new memory.
-    if (count > 1 && capacity_ != unbounded) store_.reserve(std::max(capacity_, store_.size()) + count);
+    if (count > 1) reserve(0, count);
     consumers_.add(w);
     serve();
     if (!wait(w, lock, until)) {
@@ -94,7 +93,7 @@ class queue_state {
   /// Gives back what was dequeued and cannot be used.
   void restore(element_array<element>& taken) {
     const std::lock_guard lock(mutex_);
-    store_.reserve(store_.size() + held_ + taken.size());
+    store_.reserve(store_.size() + held_ + producers_.left() + taken.size());
     store_.restore(taken);
     serve();
   }
@@ -162,6 +161,12 @@ class queue_state {
       for (const waiter* w = first_; w; w = w->next) ++n;
       return n;
     }
+    /// How many elements are still to be put in or taken out.
+    std::size_t left() const {
+      std::size_t n = 0;
+      for (const waiter* w = first_; w; w = w->next) n += w->left;
+      return n;
+    }
     void add(waiter& w) {
       w.previous = last_;
       (last_ ? last_->next : first_) = &w;
@@ -176,6 +181,14 @@ class queue_state {
     waiter *first_ = nullptr, *last_ = nullptr;
   };
 
+  /// Room for all that can be in the store at once, now that so many more are to be put in, or taken out: what is taken
+  /// by a call that goes on waiting is given back without new memory. They are no more than there are in the queue and
+  /// in those calls that wait, nor than the capacity and what those calls hold.
+  void reserve(std::size_t in, std::size_t out) {
+    const std::size_t all = store_.size() + held_ + producers_.left() + in;
+    const std::size_t held = held_ + consumers_.left() + out, most = std::max(capacity_, store_.size());
+    store_.reserve(all > held && all - held > most ? most + held : all);
+  }
   std::size_t room() const { return store_.size() < capacity_ ? capacity_ - store_.size() : 0; }
   std::size_t available() const {
     const std::size_t stay = closed_ ? 0 : min_after_dequeue_;

@@ -18,7 +18,9 @@
 /// The hooks of a supervised run (tf.train.StopAtStepHook and its kin). Each function makes one.
 namespace weft {
 
-/// When something is done that is not done at every step: every so many steps, every so many seconds, or both.
+/// When something is done that is not done at every step: every so many steps, every so many seconds, or both. Steps are
+/// counted from the first of all, not from where a run goes on: what acts every 100 acts at 100, 200 and so on, so a run
+/// that was killed at 150 does at 200 what it would have done there.
 struct every {
   std::int64_t steps = 0;            ///< 0: steps do not matter
   std::chrono::milliseconds time{};  ///< 0: time does not matter
@@ -28,7 +30,7 @@ struct every {
 
 namespace detail {
 
-/// Says when `every` has passed since begin() (tf.train.SecondOrStepTimer).
+/// Says when `every` has passed since begin(): a multiple of its steps, or its time (tf.train.SecondOrStepTimer).
 class interval {
  public:
   explicit interval(every each) : each_(each) {}
@@ -38,7 +40,7 @@ class interval {
     time_ = clock::now();
   }
   bool is_over(std::int64_t step) const {
-    return (each_.steps > 0 && step - step_ >= each_.steps) ||
+    return (each_.steps > 0 && step / each_.steps > step_ / each_.steps) ||
            (each_.time.count() > 0 && clock::now() - time_ >= each_.time);
   }
   double steps_per_second(std::int64_t step) const {
