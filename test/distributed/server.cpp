@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <ctime>
 #include <deque>
+#include <future>
 #include <memory>
 #include <thread>
 #include <weft/distributed/server.hpp>
@@ -125,13 +126,54 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tasks_meet_and_part, T, transports) {
 BOOST_AUTO_TEST_CASE_TEMPLATE(missing_tasks_are_listed, T, transports) {
   T network;
   const auto cluster = test::local_cluster(1, 2, network);
-  server_on<T> ps(cluster, "ps", 0, {}, network), one(cluster, "worker", 0, {}, network);
+  const server_options with_all{.device_filters = {"/job:ps", "/job:worker"}};
+  server_on<T> ps(cluster, "ps", 0, {}, network), one(cluster, "worker", 0, with_all, network);
   const auto start = std::chrono::steady_clock::now();
   const std::string text = failure(error_code::deadline_exceeded, [&] { one.wait_ready(300ms); });
   CHECK_SAYS(text, "still waits for /job:worker/task:1;");
   BOOST_TEST(test::seconds_since(start) < 1.5);
   const std::string join = failure(error_code::deadline_exceeded, [&] { ps.join(200ms); });
   CHECK_SAYS(join, "/job:ps/task:0 still waits for /job:worker/task:1;");
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(workers_connect_to_servers_and_to_those_they_talk_to, T, transports) {
+  T network;
+  const auto cluster = test::local_cluster(1, 3, network);
+  server_on<T> ps(cluster, "ps", 0, {}, network), one(cluster, "worker", 0, {}, network),
+      two(cluster, "worker", 1, {}, network);
+  for (auto* each : {&one, &two}) each->wait_ready(10s);  // without worker 2
+  const std::size_t first = cluster.rank({"worker", 0}), second = cluster.rank({"worker", 1});
+  std::this_thread::sleep_for(50ms);
+  BOOST_TEST((one.members().state(second) == task_state::awaited));
+  BOOST_TEST((two.members().state(first) == task_state::awaited));
+  {
+    server_on<T> three(cluster, "worker", 2, {}, network);
+    three.wait_ready(10s);
+    ps.wait_ready(10s);
+    three.set_failure(error(error_code::internal, "step", "no more"));
+  }
+  // A worker hears of the end of one that it has not met.
+  const std::size_t third = cluster.rank({"worker", 2});
+  for (const deadline until = 10s; one.members().state(third) == task_state::awaited;) {
+    BOOST_REQUIRE(!until.expired());
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK_SAYS(one.members().reason(third), "has left the cluster after an error: step: no more, as /job:ps/task:0 has seen");
+  // The two connect where both ask for it.
+  auto opened = std::async(std::launch::async, [&] { return two.open_channel(first, "talk", 10s); });
+  BOOST_TEST(one.accept_channel(second, "talk", 10s).rank == second);
+  BOOST_TEST(opened.get().rank == first);
+  BOOST_TEST((one.members().state(second) == task_state::alive));
+}
+
+BOOST_AUTO_TEST_CASE(device_filters_name_tasks) {
+  const auto cluster = test::local_cluster(1, 11);
+  CHECK_SAYS(failure(error_code::invalid_argument,
+                     [&] { server(cluster, "worker", 0, {.device_filters = {"/job:ps", "/job:worker/task:11"}}); }),
+             "the device filter '/job:worker/task:11' names no task of the cluster");
+  server one(cluster, "worker", 0, {.device_filters = {"/job:worker/task:1"}});
+  for (std::size_t rank = 0; rank < cluster.tasks().size(); ++rank)
+    BOOST_TEST(one.members().connects_to(rank) == (cluster.tasks()[rank] == task_id{"worker", 1}));
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(another_cluster_is_refused_in_words, T, transports) {
@@ -693,7 +735,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T,
     while (!out.idle()) out.advance(lost.stream());
     while (ps.members().state(rank_of_lost) != task_state::alive && !until.expired()) std::this_thread::sleep_for(1ms);
   }
-  server_on<T> first(cluster, "worker", 0, {}, network), second(cluster, "worker", 1, {}, network);
+  const server_options with_all{.device_filters = {"/job:ps", "/job:worker"}};
+  server_on<T> first(cluster, "worker", 0, with_all, network), second(cluster, "worker", 1, with_all, network);
   const auto start = std::chrono::steady_clock::now();
   for (auto* each : {&first, &second}) {
     const std::string text = failure(error_code::unavailable, [&] { each->wait_ready(20s); });
@@ -702,7 +745,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T,
   }
   BOOST_TEST(test::seconds_since(start) < 3);
   // It was started again: who has only heard of the end of the first lets it in, and so does who has seen it.
-  server_on<T> again(cluster, "worker", 2, {}, network);
+  server_on<T> again(cluster, "worker", 2, with_all, network);
   again.wait_ready(10s);
   const auto until = deadline(10s);
   for (auto* each : {&ps, &first, &second})

@@ -99,6 +99,7 @@ class dialer {
         begin_handshake(*begun, network_.connect(identity_.address_of(rank)), now);
       }
       dialled_[rank] = std::move(begun);
+      if (dialled_[rank]->talk && !advance(*dialled_[rank], now)) dialled_[rank].reset();
     } catch (const error& problem) {
       note_absence(rank, problem);
     }
@@ -123,7 +124,6 @@ class dialer {
     each.until = now + options_.handshake_timeout;
     each.expiry.start(options_.handshake_timeout, [this, rank = each.rank] { go_on(rank); });
     watch(each, each.talk->stream());
-    each.watch->arm(true, true);
   }
 
   template <typename Source>
@@ -147,7 +147,7 @@ class dialer {
         typename T::stream stream;
         if (each.connecting->finish(stream)) {
           begin_handshake(each, std::move(stream), now);
-          return true;
+          return advance(each, now);
         }
         if (now >= each.until) each.connecting->time_out();
         wait_for_connection(each, now);

@@ -145,11 +145,11 @@ class membership {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
       std::string missing;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        if (!connects_to(i) || !needed(tasks_[i])) continue;
+        if (!needed(tasks_[i])) continue;
         const member& of = known_[i];
         if (state(i) == task_state::lost && !dispensable(tasks_[i]))
           throw error(error_code::unavailable, "wait_ready", {to_string(tasks_[i]), " ", of.reason});
-        if (state(i) != task_state::awaited) continue;
+        if (state(i) != task_state::awaited || !connects_to(i)) continue;
         if (of.refusal) throw *of.refusal;
         append(missing, {missing.empty() ? "" : ", ", to_string(tasks_[i])});
         if (!of.reason.empty()) append(missing, {" (", of.reason, ")"});

@@ -124,9 +124,12 @@ class basic_server {
   /// is reached.
   join_report join(deadline_type workers_come = std::chrono::seconds(60),
                    deadline_type until = deadline_type::never()) {
-    if (job() == options_.ps_job) return detail::parameter_service<basic_server>(*this).run(workers_come, until);
-    members_.wait_for(workers_come, [](const task_id&) { return true; });
     join_report report;
+    if (job() == options_.ps_job) {
+      with_reason([&] { report = detail::parameter_service<basic_server>(*this).run(workers_come, until); });
+      return report;
+    }
+    members_.wait_for(workers_come, [](const task_id&) { return true; });
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (rank == members_.self() || !members_.connects_to(rank)) continue;
       const auto lost = [&](std::uint64_t incarnation) {
@@ -342,8 +345,7 @@ class basic_server {
   }
 
   void check_filters() const {
-    if (!options_.device_filters) return;
-    for (const std::string& filter : *options_.device_filters) {
+    for (const std::string& filter : options_.device_filters) {
       const auto& all = cluster_.tasks();
       if (std::none_of(all.begin(), all.end(), [&](const task_id& task) { return passes(task, filter); }))
         throw error(error_code::invalid_argument, name(),
@@ -355,8 +357,8 @@ class basic_server {
   /// Without being asked.
   bool works_with(std::size_t rank) const {
     const task_id& other = members_.task(rank);
-    if (options_.device_filters)
-      return std::any_of(options_.device_filters->begin(), options_.device_filters->end(),
+    if (!options_.device_filters.empty())
+      return std::any_of(options_.device_filters.begin(), options_.device_filters.end(),
                          [&](const std::string& filter) { return passes(other, filter); });
     return job() == options_.ps_job || other.job == options_.ps_job || !cluster_.has_job(options_.ps_job);
   }

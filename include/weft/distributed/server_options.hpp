@@ -44,11 +44,9 @@ struct server_options {
                                  // address's
   std::shared_ptr<const owned_descriptor> listening;  // a socket that listens already, in place of one that is bound
   std::string ps_job = "ps", worker_job = "worker";
-  std::optional<std::vector<std::string>>
-      device_filters;                         // the tasks that this one connects to, as TensorFlow's
-                                              // ConfigProto has them: "/job:ps", "/job:worker/task:0",
-                                              // matched by both sides; nothing: a parameter server connects
-                                              // to all, a worker to servers, or to all where there are none
+  std::vector<std::string> device_filters;  // the tasks that this one connects to, as TensorFlow's ConfigProto has
+                                            // them, on both sides: "/job:ps", "/job:worker/task:0"; empty: a parameter
+                                            // server connects to all, a worker to servers, or to all where there are none
   std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
 };
 
