@@ -19,7 +19,6 @@ import machines
 program, launch, page = (os.path.abspath(each) for each in sys.argv[1:4])
 faults = checks.faults
 bound = 1.75 + 1.5  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
-bound_of_dialler = 10  # a task that is cut off dials the others, and waits there for the system's own time limit
 
 
 def skip(why):
@@ -151,7 +150,7 @@ def long_interruption(strategy):
         out = time.monotonic()
         net.plug("b", False)
         others = {"ps0": ("/job:worker/task:1", bound), "worker0": ("/job:worker/task:1", bound),
-                  "worker1": ("/job:ps/task:0", bound_of_dialler)}
+                  "worker1": ("/job:ps/task:0", bound)}
         seen = {name: tasks[name].when(words, limit + 1) for name, (words, limit) in others.items()}
         late = {name: at and round(at - out, 2) for name, at in seen.items()}
         print(f"{strategy}, the cable is out: named after {late} s")

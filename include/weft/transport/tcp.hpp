@@ -431,7 +431,9 @@ class tcp {
           socket_->open(remote.protocol(), problem);
           if (!problem) socket_->non_blocking(true, problem);
           if (!problem) descriptor_ = socket_->native_handle();
-          if (!problem) socket_->connect(remote, problem);
+          // Asio's connect() waits on a socket that does not block, too.
+          if (!problem && ::connect(descriptor_, remote.data(), static_cast<socklen_t>(remote.size())) != 0)
+            problem = failure(errno, boost::system::system_category());
           if (problem && problem != boost::asio::error::in_progress && problem != boost::asio::error::would_block)
             throw failed(where_, problem);
           return;
