@@ -18,7 +18,7 @@ import machines
 
 program, launch, page = (os.path.abspath(each) for each in sys.argv[1:4])
 faults = checks.faults
-bound = 1.75 + 1.5  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
+bound = 1.75 + 4  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
 
 
 def skip(why):

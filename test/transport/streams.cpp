@@ -1,13 +1,17 @@
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/in_process.hpp>
+#include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
 
 #include "errors.hpp"
@@ -233,7 +237,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_hears_the_end_of_a_stream_and_those_that_c
   typename T::watch end(loop, streams.right, [&] {
     std::array<std::byte, 8> bytes;
     const mutable_bytes into(bytes);
-    BOOST_CHECK_EXCEPTION(streams.right.read_some({&into, 1}), error, says(error_code::unavailable, "closed the connection"));
+    BOOST_CHECK_EXCEPTION(streams.right.read_some({&into, 1}), error,
+                          says(error_code::unavailable, "closed the connection"));
     if (++heard == 2) loop.stop();
   });
   typename T::watch door(loop, streams.listener, [&] {
@@ -299,6 +304,28 @@ BOOST_AUTO_TEST_CASE(a_connection_that_is_on_its_way_is_waited_for) {
     nobody->finish(made);
   };
   BOOST_CHECK_EXCEPTION(find_nobody(), error, says(error_code::unavailable, "nobody listens at"));
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_does_not_answer_holds_nobody_up) {
+  tcp network;
+  const owned_descriptor door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in local{};
+  local.sin_family = AF_INET;
+  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof local;
+  BOOST_REQUIRE(::bind(door.get(), reinterpret_cast<const sockaddr*>(&local), size) == 0);
+  BOOST_REQUIRE(::listen(door.get(), 0) == 0);
+  BOOST_REQUIRE(::getsockname(door.get(), reinterpret_cast<sockaddr*>(&local), &size) == 0);
+  const endpoint where{"127.0.0.1", ntohs(local.sin_port)};
+  // Where its queue is full the system drops what comes, as a firewall does.
+  std::vector<std::unique_ptr<tcp::pending_stream>> queued;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i) queued.push_back(network.start_connect(where));
+  tcp::stream made;
+  BOOST_TEST(!queued.back()->finish(made));
+  BOOST_CHECK_EXCEPTION(network.connect(where, 50ms), error, says(error_code::unavailable, "nobody listens at"));
+  BOOST_CHECK_EXCEPTION(queued.back()->time_out(), error, says(error_code::unavailable, "timed out"));
+  BOOST_TEST((std::chrono::steady_clock::now() - begin < 10s));  // the system would give up after two minutes
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_port_is_taken_once_and_free_again, T, transports) {
