@@ -233,10 +233,12 @@ class control_links {
     }
   }
 
-  /// Another task knows what became of a third one.
+  /// Another task knows what became of a third one. Of one that this task never meets the servers alone are believed:
+  /// nothing that it sees itself would ever correct what anybody else says.
   void on_notice(const notice& said, std::size_t from) {
     const auto rank = identity_.find(said.about);
     if (!rank || *rank == members_.self()) return;
+    if (!members_.connects_to(*rank) && members_.task(from).job != options_.ps_job) return;
     const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
     const bool from_another = said.why.ends_with(" has seen");  // it has only heard of it, too
     const std::string why = str_cat({said.why, from_another ? "" : seen});

@@ -127,6 +127,7 @@ class basic_server {
     join_report report;
     if (job() == options_.ps_job) {
       with_reason([&] { report = detail::parameter_service<basic_server>(*this).run(workers_come, until); });
+      if (report.interrupted) set_failure(*report.interrupted);
       return report;
     }
     members_.wait_for(workers_come, [](const task_id&) { return true; });
