@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// The handlers of one thread: an io_context that runs until it is stopped. Handlers are called by the thread that runs
