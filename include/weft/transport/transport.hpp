@@ -38,7 +38,8 @@ concept byte_stream = std::movable<Stream> &&
 ///                      answered after `time`, which has a default
 ///   check(endpoint)    throws weft::error (permission_denied) for an address that this transport refuses
 ///   wait(items, time)  sleeps until one of the items is ready, or the time is over; false when none is
-///   event_loop, watch  handlers of one thread, as weft::event_loop has them, with timers, and a watch that calls one of
+///   event_loop, watch  handlers of one thread, as weft::event_loop has them, with timers, and a watch that calls one
+///   of
 ///                      them when a stream, listener or signal is ready
 ///   start_connect(endpoint)   optional: a connection that is on its way, where connect() would wait for it
 ///   listen(endpoint, bound), adopt(descriptor, endpoint)   optional: where the address that others know is not the one
@@ -56,7 +57,7 @@ template <typename T>
 concept transport = std::copy_constructible<T> && byte_stream<typename T::stream> &&
     requires(T& network, const endpoint& where, typename T::listener& listener, typename T::stream& stream,
              typename T::signal& signal, std::span<typename T::wait_item> items, typename T::event_loop& loop,
-             typename T::watch& watch, typename T::event_loop::timer& timer) {
+             typename T::watch& watch, typename T::event_loop::timer& timer, typename T::event_loop::handler what) {
   { network.listen(where) } -> std::same_as<typename T::listener>;
   { network.connect(where) } -> std::same_as<typename T::stream>;
   { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
@@ -68,8 +69,8 @@ concept transport = std::copy_constructible<T> && byte_stream<typename T::stream
   signal.clear();
   loop.run();
   loop.stop();
-  loop.post([] {});
-  timer.start(std::chrono::nanoseconds{}, [] {});
+  loop.post(what);
+  timer.start(std::chrono::nanoseconds{}, what);
   timer.cancel();
   watch.arm(true, true);
 };
