@@ -17,22 +17,12 @@
 #include <vector>
 #include <weft/distributed/all_reduce.hpp>
 
+#include "free_addresses.hpp"
 #include "timing.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string free_addresses(std::size_t count) {
-  weft::tcp network;
-  std::vector<weft::tcp::listener> held;
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    held.push_back(network.listen({"127.0.0.1", 0}));
-    text += (i ? "," : "") + to_string(held.back().address());
-  }
-  return text;
-}
 
 using weft::reduce_algorithm;
 
@@ -94,7 +84,7 @@ void rank(const weft::cluster_spec& cluster, int index, const std::string& how) 
 }
 
 int run(int ranks, const std::string& how) {
-  const weft::cluster_spec cluster{{"worker", free_addresses(static_cast<std::size_t>(ranks))}};
+  const weft::cluster_spec cluster{{"worker", bench::free_addresses(ranks)}};
   for (int index = 0; index < ranks; ++index)
     if (fork() == 0) {
       try {

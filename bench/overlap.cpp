@@ -16,6 +16,7 @@
 #include <vector>
 #include <weft/distributed.hpp>
 
+#include "free_addresses.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -25,17 +26,6 @@ using namespace std::chrono_literals;
 
 constexpr int layers = 50, width = 256;
 using batch = dims<dyn<"batch">, width>;
-
-std::string free_addresses(int count) {
-  tcp network;
-  std::vector<tcp::listener> held;
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    held.push_back(network.listen({"127.0.0.1", 0}));
-    text += (i ? "," : "") + to_string(held.back().address());
-  }
-  return text;
-}
 
 struct times {
   double step, compute, exchange;
@@ -77,7 +67,7 @@ int main(int argc, char** argv) {
   const int workers = argc > 1 ? std::atoi(argv[1]) : 2;
   const std::int64_t examples = argc > 2 ? std::atoi(argv[2]) : 256;
   const std::size_t bucket_bytes = argc > 3 ? static_cast<std::size_t>(std::atoll(argv[3])) : std::size_t{1} << 20;
-  const cluster_spec cluster{{"worker", free_addresses(workers)}};
+  const cluster_spec cluster{{"worker", bench::free_addresses(workers)}};
   int index = 0;
   for (int w = 1; w < workers; ++w)
     if (::fork() == 0) {

@@ -18,6 +18,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/environment.hpp>
 
+#include "free_addresses.hpp"
 #include "timing.hpp"
 
 using namespace weft;
@@ -143,15 +144,7 @@ void workers(int count) {
 /// A server and its peer start, meet and stop; what is left of them.
 void restarts(int times) {
   const auto once = [] {
-    std::vector<tcp::listener> held;
-    tcp network;
-    std::string addresses;
-    for (int i = 0; i < 2; ++i) {
-      held.push_back(network.listen({"127.0.0.1", 0}));
-      addresses += (i ? "," : "") + to_string(held.back().address());
-    }
-    held.clear();
-    const cluster_spec cluster{{"worker", addresses}};
+    const cluster_spec cluster{{"worker", bench::free_addresses(2)}};
     server one(cluster, "worker", 0), other(cluster, "worker", 1);
     one.wait_ready(20s);
     other.wait_ready(20s);

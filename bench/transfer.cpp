@@ -16,23 +16,13 @@
 #include <vector>
 #include <weft/distributed/parameter_server.hpp>
 
+#include "free_addresses.hpp"
 #include "timing.hpp"
 
 using namespace weft;
 using namespace std::chrono_literals;
 
 namespace {
-
-std::string free_addresses(int count) {
-  tcp network;
-  std::vector<tcp::listener> held;
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    held.push_back(network.listen({"127.0.0.1", 0}));
-    text += (i ? "," : "") + to_string(held.back().address());
-  }
-  return text;
-}
 
 /// Processes that end with this object.
 struct processes {
@@ -77,7 +67,7 @@ int run(int argc, char** argv) {
   for (served& each : cases) {
     each.options.shared_memory = false;
     each.options.checksum = each.how != std::string("none");
-    clusters.push_back({{"ps", free_addresses(1)}, {"worker", free_addresses(1)}});
+    clusters.push_back({{"ps", bench::free_addresses(1)}, {"worker", bench::free_addresses(1)}});
     const pid_t id = ::fork();
     if (id == 0) {
       try {
@@ -89,7 +79,7 @@ int run(int argc, char** argv) {
     }
     children.ids.push_back(id);
   }
-  const std::string address = free_addresses(1), port = address.substr(address.rfind(':') + 1);
+  const std::string address = bench::free_addresses(1), port = address.substr(address.rfind(':') + 1);
   const pid_t id = ::fork();
   if (id == 0) {
     if (!std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr)) std::_Exit(1);

@@ -15,11 +15,6 @@ import machines
 program, faults = os.path.abspath(sys.argv[1]), checks.faults
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
 def start(host, job, index, cluster, flags=(), **variables):
     environment = {n: v for n, v in os.environ.items() if not n.startswith("WEFT_")}
     if cluster:
@@ -44,13 +39,13 @@ def finish(tasks):
 
 
 if machines.why_not():
-    skip(machines.why_not())
+    checks.skip(machines.why_not())
 temporary = tempfile.TemporaryDirectory()
 folder, names = temporary.name, ["a", "b"]
 try:
     net = machines.machines(names, "10.77.0", folder)
 except OSError as problem:
-    skip(f"there are no network namespaces here ({problem})")
+    checks.skip(f"there are no network namespaces here ({problem})")
 try:
     has_ipv6 = net.has_ipv6()
     for name in ("train", "t10k"):

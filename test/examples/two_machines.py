@@ -21,11 +21,6 @@ faults = checks.faults
 bound = 1.75 + 4  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
 def blocks_of_page():
     """[[(machine, commands), ...], ...]: what is run at one time, in order."""
     section = re.search(r"^## Two machines\n(.*?)^## ", pathlib.Path(page).read_text(), re.M | re.S)[1]
@@ -170,9 +165,9 @@ def long_interruption(strategy):
 
 
 if machines.why_not():
-    skip(machines.why_not())
+    checks.skip(machines.why_not())
 if not shutil.which("openssl"):
-    skip("there is no openssl")
+    checks.skip("there is no openssl")
 temporary = tempfile.TemporaryDirectory(prefix="weft_page_")
 folder = temporary.name
 environment = {name: value for name, value in os.environ.items() if not name.startswith(("WEFT_", "TF_CONFIG"))}
@@ -180,7 +175,7 @@ environment |= {"HOME": f"{folder}/home", "PATH": f"{folder}/bin:{environment['P
 try:
     net = machines.machines(("a", "b"), "10.79.0", folder)
 except OSError as problem:
-    skip(f"there are no network namespaces here ({problem})")
+    checks.skip(f"there are no network namespaces here ({problem})")
 try:
     os.mkdir(f"{folder}/bin")
     data = checks.data if os.path.isdir(checks.data) else images()

@@ -94,9 +94,14 @@ class admission {
         if (!listener_.accept(stream)) break;
         if (arrivals_.size() >= max_strangers_) arrivals_.pop_front();
         const position it = arrivals_.emplace(arrivals_.end(), std::move(stream), *this, now);
-        it->expiry.start(it->until - now, [this, it] { go_on(it); });
-        it->watch.emplace(loop_, it->talk.stream(), [this, it] { go_on(it); });
-        it->watch->arm(true, false);
+        try {
+          it->watch.emplace(loop_, it->talk.stream(), [this, it] { go_on(it); });
+          it->watch->arm(true, false);
+          it->expiry.start(it->until - now, [this, it] { go_on(it); });
+        } catch (...) {
+          arrivals_.erase(it);  // nothing would ever look at it
+          throw;
+        }
       }
     } catch (const error& problem) {
       // Too many open files: some may be closed by then.
@@ -116,14 +121,15 @@ class admission {
   }
 
   void go_on(position it) {
-    if (advance(*it, Clock::now()))
+    if (advance(it, Clock::now()))
       it->watch->arm(true, it->talk.is_sending());
     else
       arrivals_.erase(it);
   }
 
   /// Returns whether there is more to do for it.
-  bool advance(arrival& each, moment now) {
+  bool advance(position it, moment now) {
+    arrival& each = *it;
     try {
       each.talk.advance();
       if (each.talk.at() == phase::introduced) validate(each);
@@ -133,7 +139,7 @@ class admission {
       }
       return each.talk.at() != phase::over && now < each.until;
     } catch (const error& problem) {
-      return reject(each, problem, now);
+      return reject(it, problem, now);
     } catch (const std::exception&) {
       return false;  // no memory for it
     }
@@ -169,7 +175,7 @@ class admission {
 
   /// A stranger, or a task of another version, is told no more than that: what it does not know of this task it is not
   /// to learn. Others are gone, or speak no language of this one. Returns whether there is more to do for it.
-  bool reject(arrival& each, const error& problem, moment now) {
+  bool reject(position it, const error& problem, moment now) {
     const error_code code = problem.code();
     if (options_.tls && code != error_code::unavailable)
       members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
@@ -179,18 +185,14 @@ class admission {
       members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
     if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
     try {
-      each.talk.reject(code);
+      it->talk.reject(code);
       // It reads that, and goes.
-      each.until = std::min<moment>(each.until, now + std::chrono::milliseconds(250));
-      each.expiry.start(each.until - now, [this, it = find(each)] { go_on(it); });
+      it->until = std::min<moment>(it->until, now + std::chrono::milliseconds(250));
+      it->expiry.start(it->until - now, [this, it] { go_on(it); });
       return true;
     } catch (const std::exception&) {
       return false;
     }
-  }
-
-  position find(arrival& each) {
-    return std::find_if(arrivals_.begin(), arrivals_.end(), [&](arrival& other) { return &other == &each; });
   }
 
   typename T::event_loop& loop_;

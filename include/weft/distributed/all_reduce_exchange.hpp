@@ -35,8 +35,7 @@ class all_reduce_exchange : private fetch_watcher {
                       const graph_identity& identity, deadline_type until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
     for (std::size_t i = 0; i < variables.trained(); ++i) variables.check_hyperparameters(i);
-    for (const task_id& task : here.cluster().tasks())
-      if (task.job == here.job()) here.connect_to(here.cluster().rank(task));
+    here.connect_to(here.job());
     here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
     all_reduce_options options;
     options.job = here.job();

@@ -71,7 +71,7 @@ class rank_links {
 
   /// Waits for all tasks of the job, and connects this one to its partners.
   void connect(const std::string& job, const std::string& channel, deadline_type until) {
-    for (std::size_t r = 0; r < size_; ++r) here_.connect_to(first_rank_ + r);
+    here_.connect_to(job);
     here_.members().wait_for(until, [&](const task_id& task) { return task.job == job; });
     for (std::size_t r = 0; r < size_; ++r) incarnations_.push_back(here_.members().incarnation(first_rank_ + r));
     for (const std::size_t partner : partners()) {

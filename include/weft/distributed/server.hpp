@@ -179,6 +179,10 @@ class basic_server {
   void connect_to(std::size_t rank) {
     if (members_.set_connects_to(rank)) loop_.post([this] { dialer_.resume(); });
   }
+  /// The same for all tasks of a job.
+  void connect_to(const std::string& job) {
+    for (const int index : cluster_.task_indices(job)) connect_to(cluster_.rank({job, index}));
+  }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
   /// Opens a connection for a purpose of its own, `name`, to the task with this rank. The calling thread does the

@@ -443,8 +443,8 @@ class tcp {
     }
 
     bool is_connected() {
-      pollfd item{descriptor_, POLLOUT, 0};
-      if (::poll(&item, 1, 0) != 1) return false;
+      wait_item item{this, false, true};
+      if (!network_.wait({&item, 1}, {})) return false;
       int pending = 0;
       socklen_t size = sizeof pending;
       ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &pending, &size);
