@@ -26,7 +26,7 @@ template <transport T, typename Clock>
 class admission {
  public:
   using on_channel = std::function<void()>;
-  using admit_control = std::function<void(std::size_t rank, std::uint64_t incarnation, typename T::stream)>;
+  using admit_control = std::function<void(peer_channel<T>)>;
 
   admission(typename T::event_loop& loop, task_identity<T>& identity, membership& members,
             channel_inbox<T, Clock>& inbox, const server_options& options, std::size_t max_strangers,
@@ -84,6 +84,9 @@ class admission {
   using position = typename std::list<arrival>::iterator;
 
   void accept() {
+    // What has come of those who are here counts before one of them is evicted.
+    if (arrivals_.size() >= max_strangers_)
+      for (position it = arrivals_.begin(); it != arrivals_.end();) go_on(it++);
     const moment now = Clock::now();
     try {
       typename T::stream stream;
@@ -96,12 +99,12 @@ class admission {
         const position it = arrivals_.emplace(arrivals_.end(), std::move(stream), *this, now);
         try {
           it->watch.emplace(loop_, it->talk.stream(), [this, it] { go_on(it); });
-          it->watch->arm(true, false);
           it->expiry.start(it->until - now, [this, it] { go_on(it); });
         } catch (...) {
           arrivals_.erase(it);  // nothing would ever look at it
           throw;
         }
+        go_on(it);  // a task speaks first, and at once
       }
     } catch (const error& problem) {
       // Too many open files: some may be closed by then.
@@ -164,12 +167,12 @@ class admission {
     const introduction& its = *each.talk.other();
     const std::size_t rank = *identity_.find(its.from);
     each.watch.reset();
-    if (its.channel.empty()) return admits_(rank, its.incarnation, std::move(each.talk.stream()));
+    peer_channel<T> opened{rank, its.incarnation, std::move(each.talk.stream()), each.number};
+    if (its.channel.empty()) return admits_(std::move(opened));
     constexpr std::uint64_t longest = 600'000'000;  // ten minutes
     const std::chrono::microseconds waits(
         static_cast<std::int64_t>(its.waits_us == 0 ? longest : std::min(its.waits_us, longest)));
-    inbox_.put({rank, its.incarnation, std::move(each.talk.stream()), each.number}, its.channel,
-               now + std::chrono::duration_cast<typename Clock::duration>(waits));
+    inbox_.put(std::move(opened), its.channel, now + std::chrono::duration_cast<typename Clock::duration>(waits));
     opened_();
   }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/distributed/channel_inbox.hpp>
 #include <weft/distributed/membership.hpp>
 #include <weft/distributed/messages.hpp>
 #include <weft/distributed/server_options.hpp>
@@ -45,11 +46,17 @@ class control_links {
         due_(Clock::now()),
         next_beat_(due_) {}
 
-  /// A task has dialled, and has been told that it is welcome.
-  void accept(std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
-    // It has given up any other that it has not used yet.
-    links_.remove_if([&](const control_link& other) { return other.rank == rank && !other.met; });
-    control_link& link = add(rank, incarnation, std::move(stream));
+  /// A task has dialled, and has been told that it is welcome. It has given up any other that it has not used yet,
+  /// which may be heard of after this one.
+  void accept(peer_channel<T> dialled) {
+    const auto is_other = [&](const control_link& link) { return link.rank == dialled.rank && !link.met; };
+    if (std::any_of(links_.begin(), links_.end(), [&](const control_link& link) {
+          return is_other(link) && link.incarnation == dialled.incarnation && link.number > dialled.number;
+        }))
+      return;
+    links_.remove_if(is_other);
+    control_link& link = add(dialled.rank, dialled.incarnation, std::move(dialled.stream));
+    link.number = dialled.number;
     link.watch->arm(true, false);
   }
 
@@ -115,7 +122,8 @@ class control_links {
     std::uint64_t incarnation;
     typename T::stream stream;
     moment last_heard;
-    bool met = false;  // a frame has come: before, the task that dialled may have given up in the middle of it
+    std::uint64_t number = 0;  // peer_channel's, of one that has come here
+    bool met = false;          // a frame has come: before, the task that dialled may have given up in the middle of it
     bool closed = false;
     frame_reader in;
     frame_writer out;

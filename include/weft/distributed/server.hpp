@@ -75,10 +75,7 @@ class basic_server {
                 }),
         admission_(
             loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
-            listen(),
-            [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
-              links_.accept(rank, incarnation, std::move(stream));
-            },
+            listen(), [this](channel dialled) { links_.accept(std::move(dialled)); },
             [this] { service_bell_.notify(); }),
         address_(admission_.address()) {
     thread_ = std::thread([this] { run(); });
