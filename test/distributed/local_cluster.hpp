@@ -43,9 +43,13 @@ weft::cluster_spec local_cluster(int ps, int workers, T network = {}) {
 }
 
 /// A check in the work of run_tasks, whose tasks are threads: those of Boost.Test write down where they are, and two
-/// threads at once would write over each other. What does not hold is what went wrong with the worker.
+/// threads at once would write over each other. Where it does not hold, that is what went wrong with the worker.
 inline void require_in_task(bool holds, const char* what) {
   if (!holds) throw weft::error(weft::error_code::internal, "test", {"does not hold: ", what});
+}
+inline void require_says_in_task(const std::string& text, const std::string& part) {
+  if (!contains(text, part))
+    throw weft::error(weft::error_code::internal, "test", {"\"", text, "\" does not say \"", part, "\""});
 }
 
 /// A cluster in this process, each task on a thread: the parameter servers join, and each worker does `work`. Returns

@@ -676,22 +676,23 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_travel_alone, T, transports) {
             table_values& to = step % 13 == 5 ? elsewhere : now;
             client.push_pull(client.first_step() + step, row_gradient(numbers, 1).in(), to.out(), 20s);
             if (step % 13 == 5) client.push_pull(client.first_step() + step, row_gradient({}, 1).in(), now.out(), 20s);
-            for (const std::int64_t k : numbers) BOOST_REQUIRE(now.table[static_cast<std::size_t>(4 * k)] <= -1);
+            for (const std::int64_t k : numbers)
+              test::require_in_task(now.table[static_cast<std::size_t>(4 * k)] <= -1, "a worker's own rows are back");
           }
           if (here.index() == 1) {
             client.done(20s);
           } else {  // Once no more come, what was brought in parts is what there is.
             for (const deadline until = 20s; !until.expired() && all.bias[0] > -2 * steps;) client.pull(all.out(), 20s);
-            BOOST_TEST(all.bias[0] == -2.0f * steps);
+            test::require_in_task(all.bias[0] == -2.0f * steps, "all steps count");
             client.push_pull(client.first_step() + steps, row_gradient({}, 1).in(), elsewhere.out(), 20s);
             client.pull(all.out(), 20s);
-            BOOST_TEST((elsewhere.table == all.table));
+            test::require_in_task(elsewhere.table == all.table, "parts and the whole agree");
             float sum = 0, expected = 0;
             for (const float x : all.table) sum += x;
             for (int step = 0; step < steps; ++step)
               for (const std::int64_t first : {step % 9 * 100, 999 - step})
                 expected -= step % 20 == 7 ? 4.0f * static_cast<float>(1000 - first) : 4.0f;
-            BOOST_TEST(sum == expected);
+            test::require_in_task(sum == expected, "the sum of all rows");
             client.done(20s);
           }
         },
@@ -712,7 +713,18 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
       };
       auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       const auto enroll = detail::enroll_message{consistency::asynchronous, 7, a_table()}.bytes();
-      BOOST_TEST(refusal(stream, frame_kind::enroll, enroll) == "");
+      const auto refused = [&](const std::vector<std::byte>& payload, const std::string& words) {
+        test::require_says_in_task(refusal(stream, frame_kind::push_pull, payload), words);
+      };
+      const auto ends = [&](auto& connection, const std::vector<std::byte>& payload) {
+        try {
+          refusal(connection, frame_kind::push_pull, payload);
+        } catch (const error&) {
+          return;
+        }
+        test::require_in_task(false, "the connection ends");
+      };
+      test::require_in_task(refusal(stream, frame_kind::enroll, enroll).empty(), "it enrolls");
       const auto gradient = [](std::uint64_t count, const std::vector<std::int64_t>& numbers, std::size_t floats) {
         std::vector<std::byte> bytes(16 + 8);
         std::memcpy(bytes.data() + 16, &count, 8);
@@ -721,32 +733,33 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
         bytes.resize(bytes.size() + 4 * floats);
         return bytes;
       };
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {1000}, 4)),
-                 "the index 1000, which is not in [0, 1000)");
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(2, {7, 7}, 8)), "index 7 after 7");
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(std::uint64_t{1} << 61, {}, 0)), "has bytes for 0");
-      CHECK_SAYS(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 5)), "4 bytes follow them");
-      BOOST_TEST(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)) == "");
-      BOOST_CHECK_THROW(refusal(stream, frame_kind::push_pull, std::vector<std::byte>(16)),
-                        error);  // the connection ends
+      refused(gradient(1, {1000}, 4), "the index 1000, which is not in [0, 1000)");
+      refused(gradient(2, {7, 7}, 8), "index 7 after 7");
+      refused(gradient(std::uint64_t{1} << 61, {}, 0), "has bytes for 0");
+      refused(gradient(1, {3}, 5), "4 bytes follow them");
+      test::require_in_task(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)).empty(), "a right one counts");
+      ends(stream, std::vector<std::byte>(16));
       auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
-      BOOST_TEST(refusal(another, frame_kind::enroll, enroll) == "");
-      BOOST_CHECK_THROW(refusal(another, frame_kind::push_pull, std::vector<std::byte>(16 + 8 + 1001 * 24)), error);
+      test::require_in_task(refusal(another, frame_kind::enroll, enroll).empty(), "it enrolls again");
+      ends(another, std::vector<std::byte>(16 + 8 + 1001 * 24));
     } else {
-      const auto refused = [&](const row_gradient& g) {
-        return test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); });
+      const auto refused = [&](const row_gradient& g, const std::string& words) {
+        test::require_says_in_task(
+            test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); }), words);
       };
-      CHECK_SAYS(refused({{5, 4}, 1}), "index 4 after 5");
-      CHECK_SAYS(refused({{-1}, 1}), "the index -1, which is not in [0, 1000)");
-      CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "'table' from");
-      CHECK_SAYS(refused({{3, 70}, std::numeric_limits<float>::infinity()}), "(element 12)");
+      refused({{5, 4}, 1}, "index 4 after 5");
+      refused({{-1}, 1}, "the index -1, which is not in [0, 1000)");
+      refused({{3, 70}, std::numeric_limits<float>::infinity()}, "'table' from");
+      refused({{3, 70}, std::numeric_limits<float>::infinity()}, "(element 12)");
       client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);
-      BOOST_TEST((now.table[12] == -2 && now.table[283] == -2 && now.table[0] == 0));
+      test::require_in_task(now.table[12] == -2 && now.table[283] == -2 && now.table[0] == 0, "the right rows change");
       client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
-      BOOST_TEST(client.was_duplicate());
-      BOOST_TEST((now.table[12] == -2));
-      BOOST_CHECK_EXCEPTION((basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s)),
-                            error, test::says(error_code::failed_precondition, "of rows, or of all elements"));
+      test::require_in_task(client.was_duplicate() && now.table[12] == -2, "a step counts once");
+      test::require_says_in_task(
+          test::failure(
+              error_code::failed_precondition,
+              [&] { basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s); }),
+          "of rows, or of all elements");
     }
     basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
   }));

@@ -126,7 +126,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  BOOST_REQUIRE(a.size() == b.size());
+  test::require_in_task(a.size() == b.size(), "equally many values");
   double most = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
     most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
@@ -366,10 +366,11 @@ void run_out_of_time(Strategy strategy, T network) {
         ++late;
       }
       // Other gradients may not take the place of those that are still under way.
-      CHECK_SAYS(test::failure(error_code::failed_precondition, [&, x = x, y = y] { step(x, y); }), "call exchange()");
+      test::require_says_in_task(test::failure(error_code::failed_precondition, [&, x = x, y = y] { step(x, y); }),
+                                 "call exchange()");
       for (bool made = false; !made;) try {
           const auto [cost, _] = step.exchange(40ms);
-          BOOST_TEST(std::isfinite(cost));
+          test::require_in_task(std::isfinite(cost), "a finite loss");
           made = true;
         } catch (const error& problem) {
           if (problem.code() != error_code::deadline_exceeded) throw;
@@ -562,9 +563,10 @@ BOOST_AUTO_TEST_CASE(a_rate_that_goes_by_a_counter_is_the_same_for_all) {
     replicated_session s(mine.g, here, collective{}, {.threads = 1}, 20s);
     make_steps(mine, s, here.index(), 1);
     s.finish(20s);
-    BOOST_TEST(s.local().eval(mine.updates) == steps);
+    test::require_in_task(s.local().eval(mine.updates) == steps, "each step counts once");
     const auto w = s.local().eval(mine.w);
-    BOOST_TEST(distance({w.begin(), w.end()}, {right.begin(), right.end()}) < 1e-6);
+    test::require_in_task(distance({w.begin(), w.end()}, {right.begin(), right.end()}) < 1e-6,
+                          "the rates of one process");
   }));
 }
 
@@ -714,8 +716,8 @@ BOOST_AUTO_TEST_CASE(norms_are_of_the_summed_gradient) {
         step(here.index() == 0 ? tensor<float, dims<2>>{6, 0} : tensor<float, dims<2>>{0, 8}, 20s);
       s.finish(20s);
       const auto w_now = s.local().eval(w);
-      BOOST_TEST(std::abs(w_now(0) - (1 - 0.6f)) < 1e-6);
-      BOOST_TEST(std::abs(w_now(1) - (1 - 0.8f)) < 1e-6);
+      test::require_in_task(std::abs(w_now(0) - (1 - 0.6f)) < 1e-6 && std::abs(w_now(1) - (1 - 0.8f)) < 1e-6,
+                            "the mean is normalised");
     });
   };
   all_well(train_by(collective{}, 0));
@@ -774,7 +776,7 @@ BOOST_AUTO_TEST_CASE(averages_of_present_values_follow_what_workers_make_togethe
         average();
         value -= 2;
         expected = 0.5f * expected + 0.5f * value;
-        BOOST_TEST(s.local().get(averages.average(w))(0) == expected);
+        test::require_in_task(s.local().get(averages.average(w))(0) == expected, "the average");
       }
       s.finish(20s);
     }));
@@ -931,12 +933,12 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) 
       if (here.index() == 1 || both_learn) {
         said[static_cast<std::size_t>(here.index())] =
             test::failure(error_code::invalid_argument, [&, x = x, y = y] { step(x, y, 20s); });
-        BOOST_TEST(same_bits(before, values_of(m.g, s.local())));
+        test::require_in_task(same_bits(before, values_of(m.g, s.local())), "no value changes");
         if (here.index() == 1) x(3, 4) = 0;
       }
       step(x, y, 20s);  // and on with better ones
       s.finish(20s);
-      for (const float each : values_of(m.g, s.local())) BOOST_REQUIRE(std::isfinite(each));
+      for (const float each : values_of(m.g, s.local())) test::require_in_task(std::isfinite(each), "finite values");
     }));
     BOOST_TEST_INFO(said[0] + said[1]);
     CHECK_SAYS(said[1], "from /job:worker/task:1 is not finite in step 0");
