@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(pbs) {
                      {"PBS_NODENUM", "1"}};
   BOOST_TEST(read(task, with_ps(1)) == "worker/1 ps=node163:25104;worker=node163:25105,node164:25104");
   // The job's script, and a task that it gives a rank.
-  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "the environment has no cluster");
+  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "in a job of PBS, and nothing says which of its tasks it is");
   BOOST_TEST(read(plus(task, {{"PBS_TASKNUM", "1"}, {"RANK", "0"}}), with_ps(1)).substr(0, 5) == "ps/0 ");
   CHECK_SAYS(read(plus(task, {{"PBS_VNODENUM", "3"}})), "PBS_VNODENUM='3' is not a rank of 3");
   const auto wrong = [&](const std::string& text, const std::string& part) {
