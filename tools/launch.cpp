@@ -95,8 +95,12 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   // What follows -- is the program's, whatever it looks like.
   char** const program = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   po::variables_map given;
-  po::store(po::command_line_parser(static_cast<int>(program - argv), argv).options(options).positional({}).run(),
-            given);
+  try {
+    po::store(po::command_line_parser(static_cast<int>(program - argv), argv).options(options).positional({}).run(),
+              given);
+  } catch (const po::too_many_positional_options_error&) {
+    fail({"takes options alone before the program; write -- before it: weft_launch -n 2 -- ./program"});
+  }
   if (given.count("help")) {
     std::ostringstream text;
     text << options;

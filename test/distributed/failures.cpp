@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_ends_with_an_error_has_not_finished) {
   CHECK_SAYS(second.text(), "no images");
   CHECK_SAYS(first.text(), "done after");
   CHECK_SAYS(ps.text(),
-             "finished: /job:worker/task:0 lost: /job:worker/task:1 has left the cluster without saying done noticed");
+             "finished: /job:worker/task:0 lost: /job:worker/task:1 has left the cluster without finish() noticed");
 }
 
 BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
@@ -159,10 +159,10 @@ BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_worker_that_le
     here.wait_ready(20s);
     throw std::runtime_error("no images");
   });
-  CHECK_SAYS(first.text(), "/job:worker/task:1 has left the cluster without saying done");
+  CHECK_SAYS(first.text(), "/job:worker/task:1 has left the cluster without finish()");
   CHECK_SAYS(second.text(), "no images");
   CHECK_SAYS(ps.text(),
-             "synchronous training ended early: /job:worker/task:1 has left the cluster without saying done");
+             "synchronous training ended early: /job:worker/task:1 has left the cluster without finish()");
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {

@@ -120,7 +120,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(tasks_meet_and_part, T, transports) {
   const auto report = ps->join();
   BOOST_TEST(report.finished.empty());
   BOOST_REQUIRE(report.lost.size() == 2u);
-  BOOST_TEST(report.lost[1] == "/job:worker/task:1 has left the cluster without saying done");
+  BOOST_TEST(report.lost[1] ==
+             "/job:worker/task:1 has left the cluster without finish(), and has asked this "
+             "parameter server for nothing");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(missing_tasks_are_listed, T, transports) {

@@ -214,6 +214,7 @@ run(*over_ssh, "--chdir", "/no/such/folder", shell="exit 0", code=1)
 # ---- what is wrong with a command line ----
 
 for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "needs a program behind --"),
+                     (["-n", "2", "true"], "write -- before it"),
                      (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),
                      (["-n", "2", "--port", "65535", "--", "true"], "--port must leave room"),
                      (["-n", "2", "--hosts", "a b", "--", "true"], "is not host:port"),

@@ -48,7 +48,7 @@ class parameter_service {
 
   using time_point = typename clock::time_point;
 
-  static constexpr const char* left_early = "has left the cluster without saying done";
+  static constexpr const char* left_early = "has left the cluster without finish()";
 
   enum class phase : unsigned char {
     asking,     // the worker's turn: its next request is awaited, or arriving
@@ -195,7 +195,7 @@ class parameter_service {
       const bool closed = problem.code() == error_code::unavailable;
       drop(from,
            from.done ? std::string()
-           : closed  ? "has closed its connection without saying done"
+           : closed  ? "has closed its connection without finish()"
                      : str_cat({"broke the protocol: ", problem.what()}),
            closed);
       return true;
@@ -796,9 +796,9 @@ class parameter_service {
       }
     if (missing.empty()) return true;
     if (until.expired())
-      fail_everyone(
-          error(error_code::deadline_exceeded, "join",
-                {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended", here_.members().note()}));
+      fail_everyone(error(error_code::deadline_exceeded, "join",
+                          {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended",
+                           here_.members().note()}));
     return false;
   }
 
@@ -865,7 +865,8 @@ class parameter_service {
 
   std::string how_it_left(const worker& each) const {
     const std::string reason = members_.reason(each.rank);
-    return reason == "has left the cluster" ? left_early : reason;
+    if (reason != "has left the cluster") return reason;
+    return each.took_part ? left_early : str_cat({left_early, ", and has asked this parameter server for nothing"});
   }
 
   std::string name(const worker& each) const { return to_string(members_.task(each.rank)); }

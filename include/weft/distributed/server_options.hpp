@@ -20,34 +20,36 @@
 namespace weft {
 
 struct server_options {
-  std::optional<std::chrono::milliseconds> heartbeat_interval;  // between signs of life, to every peer; nothing: 250
-                                                                // ms, more where a host has dozens of tasks
-  std::optional<std::chrono::milliseconds>
-      heartbeat_timeout;                              // a peer silent for so long is lost; nothing: 7 intervals
-  std::chrono::milliseconds handshake_timeout{5000};  // a connection must say who it is within this time
+  // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
+  std::optional<std::chrono::milliseconds> heartbeat_interval = {};
+  std::optional<std::chrono::milliseconds> heartbeat_timeout = {};  // a peer silent for so long is lost; nothing: 7
+                                                                    // intervals
+  std::chrono::milliseconds handshake_timeout{5000};                // a connection must say who it is within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
                                                    // not waited for at the end
-  std::optional<wait_policy> waiting;  // nothing: chosen from the number of tasks on this host and its cores
-  bool shared_memory = true;           // tasks of one host and user pass values through memory that both map
-  bool checksum = true;                // CRC32C over values that travel, too; headers always have one
+  std::optional<wait_policy> waiting = {};  // nothing: chosen from the number of tasks on this host and its cores
+  bool shared_memory = true;                // tasks of one host and user pass values through memory that both map
+  bool checksum = true;                     // CRC32C over values that travel, too; headers always have one
   bool authenticate = false;  // tags on the frames between tasks of one host, too; those between hosts have them
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
   std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
-  std::optional<cluster_secret>
-      secret;                          // what tasks prove to know; nothing: cluster_secret::of_user(), or with tls none
-  std::optional<tls_credentials> tls;  // by which all is encrypted; nothing: tls_credentials::from_environment()
-  std::optional<endpoint> bind;  // where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the
-                                 // address's
-  std::shared_ptr<const owned_descriptor> listening;  // a socket that listens already, in place of one that is bound
+  // What tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
+  std::optional<cluster_secret> secret = {};
+  std::optional<tls_credentials> tls = {};  // by which all is encrypted; nothing: tls_credentials::from_environment()
+  // Where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the address's.
+  std::optional<endpoint> bind = {};
+  // A socket that listens already, in place of one that is bound.
+  std::shared_ptr<const owned_descriptor> listening = {};
   std::string ps_job = "ps", worker_job = "worker";
-  std::vector<std::string> device_filters;  // the tasks that this one connects to, as TensorFlow's ConfigProto has
-                                            // them, on both sides: "/job:ps", "/job:worker/task:0"; empty: a parameter
-                                            // server connects to all, a worker to servers, or to all where there are none
-  std::function<void(const error&)> on_lost;  // a peer was lost; called from the server's own thread
+  // The tasks that this one connects to and waits for by itself, "/job:ps", "/job:worker/task:0", as TensorFlow's
+  // ConfigProto has them. Empty: a parameter server connects to all, a worker to servers, or to all where there are
+  // none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
+  std::vector<std::string> device_filters = {};
+  std::function<void(const error&)> on_lost = {};  // a peer was lost; called from the server's own thread
 };
 
 }  // namespace weft

@@ -5,12 +5,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include <weft/config.hpp>
+#include <weft/error.hpp>
 
 namespace weft {
 
@@ -20,7 +22,12 @@ class event_loop {
  public:
   using handler = std::function<void()>;
 
-  event_loop() : context_(1), works_(context_.get_executor()) {}
+  /// Throws weft::error (resource_exhausted) where this process may open no more.
+  event_loop() try : context_(1), works_(context_.get_executor()) {
+    const boost::asio::steady_timer makes_the_reactor(context_);
+  } catch (const boost::system::system_error& problem) {
+    throw error(error_code::resource_exhausted, "event_loop", {"cannot be made: ", problem.code().message()});
+  }
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 

@@ -67,8 +67,8 @@ class host_lookup {
   static constexpr std::size_t max_remembered = 1 << 16;
 
   struct result {
-    std::vector<address> found;
-    std::string problem;
+    std::vector<address> found = {};
+    std::string problem = {};
     bool passing = false;  // whether it may be otherwise soon
   };
 
