@@ -2,6 +2,7 @@
 // ended.
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -115,7 +116,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   if (s.ps < 0 || s.ps >= s.tasks) fail({"--ps must leave a worker of ", s.tasks, " tasks and is ", s.ps});
   if (s.restarts < 0) fail({"--restart must not be negative"});
   if (!(s.grace >= 0 && s.grace <= 86'400)) fail({"--grace must be from 0 to 86400 seconds"});
-  if (port < 0 || port + s.tasks > 65'535)
+  if (port < 0 || port > 65'535 - s.tasks)
     fail({"--port must leave room for the tasks' ports below 65536 and is ", port});
   s.port = static_cast<std::uint16_t>(port);
   s.hosts = split(hosts, ',');
@@ -228,7 +229,7 @@ std::string quoted(const std::string& word) {
 
 /// What a shell on another host does: reads variables, one a line up to an empty one, runs the program, and sends it
 /// the signals that are read after that. The end of its input, when this process or the connection is gone, ends the
-/// program.
+/// program. Signals are for all processes of the program, and none stays after it, where the host has setsid.
 std::string remote_script(const settings& s) {
   std::string folder = s.folder;
   if (folder.empty()) {
@@ -239,13 +240,15 @@ std::string remote_script(const settings& s) {
   std::string command;
   for (const std::string& word : s.program) append(command, {" ", quoted(word)});
   const int grace = static_cast<int>(s.grace) + 1;
-  return str_cat({"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done; cd ", quoted(folder),
-                  " || exit 1; exec 3<&0; ", command, " < /dev/null 3<&- & program=$!; ",
-                  "{ while IFS= read -r signal; do kill -s \"$signal\" $program; done; kill -s TERM $program; ",
-                  "left=", grace,
-                  "; while [ $left -gt 0 ] && kill -s 0 $program; do sleep 1; left=$((left - 1)); done; ",
-                  "kill -s KILL $program; } <&3 > /dev/null 2>&1 & exec 3<&-; ",
-                  "wait $program; status=$?; kill $! 2> /dev/null; exit $status"});
+  return str_cat(
+      {"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done; cd ", quoted(folder),
+       " || exit 1; group=$(command -v setsid); exec 3<&0; $group", command, " < /dev/null 3<&- & program=$!; ",
+       // Before setsid has made the group there is the process alone.
+       "to_all() { { [ -n \"$group\" ] && kill -s \"$1\" -- -$program; } || kill -s \"$1\" $program; }; ",
+       "{ while IFS= read -r signal; do to_all \"$signal\"; done; to_all TERM; left=", grace,
+       "; while [ $left -gt 0 ] && to_all 0; do sleep 1; left=$((left - 1)); done; ",
+       "to_all KILL; } <&3 > /dev/null 2>&1 & exec 3<&-; ", "wait $program; status=$?; kill $! 2> /dev/null; ",
+       "[ -z \"$group\" ] || kill -s KILL -- -$program 2> /dev/null; exit $status"});
 }
 
 struct pipe_ends {
@@ -257,10 +260,44 @@ struct pipe_ends {
   }
 };
 
+/// Where lines go, this process's own output. Whoever reads it slowly, or not at all, holds up the tasks' lines, and
+/// not the rest that is to be done.
+class line_output {
+ public:
+  explicit line_output(int to) : to_(to) {}
+
+  int descriptor() const { return to_; }
+  bool is_terminal() const { return ::isatty(to_); }
+  /// Whether all that was added is written.
+  bool is_idle() const { return text_.empty(); }
+  /// Text of whole lines.
+  void add(const std::string& lines) {
+    text_ += lines;
+    advance();
+  }
+  /// Writes what can be written at once: whole lines, so that they stay whole where others write there too.
+  void advance() {
+    std::size_t begin = 0;
+    for (pollfd ready{to_, POLLOUT, 0}; begin < text_.size() && ::poll(&ready, 1, 0) == 1;) {
+      constexpr std::size_t most = PIPE_BUF;  // for which there is room where there is any
+      const std::size_t end = text_.size() - begin <= most ? text_.size() : text_.rfind('\n', begin + most - 1) + 1;
+      const ssize_t size = ::write(to_, text_.data() + begin, end > begin ? end - begin : most);
+      if (size < 0 && (errno == EINTR || errno == EAGAIN)) break;
+      if (size < 0) return text_.clear();  // nobody reads it any more
+      begin += static_cast<std::size_t>(size);
+    }
+    text_.erase(0, begin);
+  }
+
+ private:
+  int to_;
+  std::string text_;
+};
+
 /// Lines of a task, as they come, each behind the task's name.
 class line_printer {
  public:
-  line_printer(int from, FILE* to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
+  line_printer(int from, line_output& to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
   line_printer(line_printer&& other) noexcept
       : from_(std::exchange(other.from_, -1)),
         to_(other.to_),
@@ -269,6 +306,7 @@ class line_printer {
   ~line_printer() { close(); }
 
   int descriptor() const { return from_; }
+  const line_output& to() const { return to_; }
 
   void take() {
     std::array<char, 1 << 16> bytes;
@@ -280,11 +318,11 @@ class line_printer {
     for (std::size_t end; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1) print(begin, end);
     line_.erase(0, begin);
     if (line_.size() > max_line) print(0, line_.size()), line_.clear();
-    std::fflush(to_);
+    to_.add(std::exchange(lines_, {}));
   }
   void close() {
     if (from_ < 0) return;
-    if (!line_.empty()) print(0, line_.size()), std::fflush(to_);
+    if (!line_.empty()) print(0, line_.size()), to_.add(std::exchange(lines_, {}));
     line_.clear();
     ::close(from_);
     from_ = -1;
@@ -294,20 +332,19 @@ class line_printer {
   static constexpr std::size_t max_line = 1 << 16;
 
   void print(std::size_t begin, std::size_t end) {
-    // One write for a line, so that it stays whole where others write there too.
-    const std::string whole = prefix_ + line_.substr(begin, end - begin) + "\n";
-    std::fwrite(whole.data(), 1, whole.size(), to_);
+    lines_ += prefix_;
+    lines_.append(line_, begin, end - begin) += '\n';
   }
 
   int from_;
-  FILE* to_;
-  std::string prefix_, line_;
+  line_output& to_;
+  std::string prefix_, line_, lines_;  // line_: one that has not ended; lines_: complete ones
 };
 
-std::string prefix_of(const task& t, std::size_t width, FILE* to) {
+std::string prefix_of(const task& t, std::size_t width, const line_output& to) {
   std::string name = str_cat({t.id.job, " ", t.id.index});
   name.resize(std::max(width, name.size()), ' ');
-  if (!::isatty(::fileno(to)) || std::getenv("NO_COLOR")) return "[" + name + "] ";
+  if (!to.is_terminal() || std::getenv("NO_COLOR")) return "[" + name + "] ";
   const int colour = 31 + (t.id.index + (t.id.job == "ps" ? 5 : 1)) % 6;
   return str_cat({"\x1b[", colour, "m[", name, "]\x1b[0m "});
 }
@@ -315,7 +352,7 @@ std::string prefix_of(const task& t, std::size_t width, FILE* to) {
 class process {
  public:
   process(const task& t, const std::vector<task>& all, const settings& s, const std::string& secret, int restart,
-          std::size_t width)
+          std::size_t width, line_output& output, line_output& errors)
       : task_(t), local_(t.host.empty()) {
     const pipe_ends in, out, err;
     std::vector<std::string> variables = s.env;
@@ -352,6 +389,7 @@ class process {
       sigset_t none;
       ::sigemptyset(&none);
       ::sigprocmask(SIG_SETMASK, &none, nullptr);
+      ::signal(SIGPIPE, SIG_DFL);
       const int input = local_ ? ::open("/dev/null", O_RDONLY) : in.read;
       ::dup2(input, STDIN_FILENO), ::dup2(out.write, STDOUT_FILENO), ::dup2(err.write, STDERR_FILENO);
       environ = environment.data();
@@ -364,9 +402,10 @@ class process {
     }
     ::setpgid(id_, id_);
     ::close(in.read), ::close(out.write), ::close(err.write);
-    output_.emplace_back(out.read, stdout, prefix_of(t, width, stdout));
-    output_.emplace_back(err.read, stderr, prefix_of(t, width, stderr));
+    output_.emplace_back(out.read, output, prefix_of(t, width, output));
+    output_.emplace_back(err.read, errors, prefix_of(t, width, errors));
     input_ = in.write;
+    ::fcntl(input_, F_SETFL, O_NONBLOCK);
     if (local_) {
       close_input();
       return;
@@ -410,6 +449,18 @@ class process {
 
   std::list<line_printer>& output() { return output_; }
 
+  /// Where what was said has not been taken yet; -1 where nothing waits.
+  int hears_at() const { return unsaid_.empty() ? -1 : input_; }
+  /// Says what the other side takes at once: one that hangs, ssh to a host that is gone, holds up nothing.
+  void advance() {
+    while (!unsaid_.empty()) {
+      const ssize_t size = ::write(input_, unsaid_.data(), unsaid_.size());
+      if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
+      if (size < 0) return unsaid_.clear();  // it is gone
+      unsaid_.erase(0, static_cast<std::size_t>(size));
+    }
+  }
+
  private:
   static const char* name_of(int number) {
     switch (number) {
@@ -428,17 +479,21 @@ class process {
     }
   }
   void say(const std::string& text) {
-    if (input_ >= 0) static_cast<void>(!::write(input_, text.data(), text.size()));
+    if (input_ < 0) return;
+    unsaid_ += text;
+    advance();
   }
   void close_input() {
     if (input_ >= 0) ::close(input_);
     input_ = -1;
+    unsaid_.clear();
   }
 
   task task_;
   bool local_;
   pid_t id_ = -1;
   int input_ = -1;
+  std::string unsaid_;
   std::optional<int> status_;
   std::list<line_printer> output_;
 };
@@ -454,6 +509,7 @@ class signals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&set, number);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL);  // where whoever started this process ignores it, no process could be waited for
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor_ < 0) fail_by_system("cannot wait for signals");
   }
@@ -474,11 +530,11 @@ struct outcome {
 };
 
 outcome run(const settings& s, const std::vector<task>& tasks, const std::string& secret, int restart,
-            const signals& own) {
+            const signals& own, line_output& output, line_output& errors) {
   std::size_t width = 0;
   for (const task& t : tasks) width = std::max(width, str_cat({t.id.job, " ", t.id.index}).size());
   std::list<process> processes;
-  for (const task& t : tasks) processes.emplace_back(t, tasks, s, secret, restart, width);
+  for (const task& t : tasks) processes.emplace_back(t, tasks, s, secret, restart, width, output, errors);
   outcome came;
   std::optional<steady_clock::time_point> kill_at, give_up_at;
   const auto end_all = [&](int number) {
@@ -487,22 +543,39 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
       kill_at = steady_clock::now() +
                 std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(s.grace));
   };
-  std::optional<steady_clock::time_point> drained_by;
+  std::optional<steady_clock::time_point> over_since, idle_since;
   for (;;) {
     std::vector<pollfd> items{{own.descriptor(), POLLIN, 0}};
     std::vector<line_printer*> printers;
-    bool over = true;
+    bool over = true, open = false;
     for (process& each : processes) {
       over = over && each.is_over();
-      for (line_printer& lines : each.output())
-        if (lines.descriptor() >= 0) items.push_back({lines.descriptor(), POLLIN, 0}), printers.push_back(&lines);
+      for (line_printer& lines : each.output()) {
+        open = open || lines.descriptor() >= 0;
+        if (lines.descriptor() < 0 || !lines.to().is_idle()) continue;
+        items.push_back({lines.descriptor(), POLLIN, 0});
+        printers.push_back(&lines);
+      }
     }
-    // Whatever still holds the pipes then is no task.
-    if (over && !drained_by) drained_by = steady_clock::now() + std::chrono::milliseconds(300);
-    if (over && (printers.empty() || steady_clock::now() >= *drained_by)) return came;
+    for (const process& each : processes)
+      if (each.hears_at() >= 0) items.push_back({each.hears_at(), POLLOUT, 0});
+    for (const line_output* each : {&output, &errors})
+      if (!each->is_idle()) items.push_back({each->descriptor(), POLLOUT, 0});
+    if (over) {
+      const auto now = steady_clock::now();
+      const bool idle = output.is_idle() && errors.is_idle();
+      if (!over_since) over_since = now;
+      if (!idle || !idle_since) idle_since = now;
+      // Whatever still holds the pipes then is no task; and nobody reads what is still to be written.
+      if (idle && (!open || now >= *idle_since + std::chrono::milliseconds(300))) return came;
+      if (came.interrupted && now >= *over_since + std::chrono::seconds(1)) return came;
+    }
     ::poll(items.data(), items.size(), over || kill_at ? 20 : 1000);
     for (std::size_t i = 0; i < printers.size(); ++i)
       if (items[i + 1].revents) printers[i]->take();
+    for (process& each : processes) each.advance();
+    output.advance();
+    errors.advance();
     while (const int number = own.next()) {
       if (number == SIGUSR1 || number == SIGUSR2) {
         for (process& each : processes) each.send(number);
@@ -521,8 +594,8 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
         came.code = each.exit_code();
         const bool others =
             std::any_of(processes.begin(), processes.end(), [](const process& p) { return !p.is_over(); });
-        std::fprintf(stderr, "weft_launch: %s %s%s\n", to_string(each.what().id).c_str(), each.how().c_str(),
-                     others ? "; ending the others" : "");
+        errors.add(str_cat(
+            {"weft_launch: ", to_string(each.what().id), " ", each.how(), others ? "; ending the others" : "", "\n"}));
         end_all(SIGTERM);
       }
     const auto now = steady_clock::now();
@@ -555,11 +628,12 @@ int main(int argc, char** argv) try {
   held_ports ports;
   const std::vector<task> tasks = place_tasks(*s, ports);
   const std::string secret = secret_of_run();
+  line_output output(STDOUT_FILENO), errors(STDERR_FILENO);
   for (int restart = 0;; ++restart) {
-    const outcome came = run(*s, tasks, secret, restart, own);
+    const outcome came = run(*s, tasks, secret, restart, own, output, errors);
     if (came.interrupted) return 128 + came.interrupted;
     if (came.code == 0 || restart == s->restarts) return came.code;
-    std::fprintf(stderr, "weft_launch: starting all tasks again (%d of %d)\n", restart + 1, s->restarts);
+    errors.add(str_cat({"weft_launch: starting all tasks again (", restart + 1, " of ", s->restarts, ")\n"}));
   }
 } catch (const std::exception& e) {
   std::fprintf(stderr, "error: %s\n", e.what());

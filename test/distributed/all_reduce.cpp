@@ -608,6 +608,33 @@ BOOST_AUTO_TEST_CASE(a_broadcast_and_a_sum_at_once_are_told) {
   BOOST_TEST((contains(problems[0], "same calls") || contains(problems[1], "same calls")));
 }
 
+BOOST_AUTO_TEST_CASE(ranks_whose_calls_differ_in_no_length_are_told) {
+  using group_type = basic_all_reduce<in_process>;
+  const auto told = [](const char* what, auto of_first, auto of_second) {
+    const auto problems = run<in_process>(2, [&](basic_server<in_process>& here) {
+      group_type group(here, 7, {}, 20s);
+      here.index() == 0 ? of_first(group) : of_second(group);
+    });
+    BOOST_TEST_CONTEXT(what) BOOST_TEST((contains(problems[0], "same calls") || contains(problems[1], "same calls")));
+  };
+  const auto sum = [](group_type& group, auto of, std::size_t size, reduce_algorithm by = reduce_algorithm::automatic) {
+    std::vector<decltype(of)> data(size, 1);
+    group.sum(std::span(data), 5s, by);
+  };
+  told(
+      "another type", [&](group_type& group) { sum(group, float(), 64); },
+      [&](group_type& group) { sum(group, double(), 32); });
+  told(
+      "a sum and a mean", [&](group_type& group) { sum(group, float(), 64); },
+      [&](group_type& group) {
+        std::vector<float> data(64, 1);
+        group.mean(std::span(data), 5s);
+      });
+  told(
+      "another algorithm", [&](group_type& group) { sum(group, float(), 64, reduce_algorithm::tree); },
+      [&](group_type& group) { sum(group, float(), 64, reduce_algorithm::recursive_doubling); });
+}
+
 // A peer that keeps to no schedule: what it sends is refused, or is a wrong sum, but never more than there is room for.
 BOOST_AUTO_TEST_CASE(a_rank_that_sends_something_else_is_refused) {
   for (const auto algorithm : named)

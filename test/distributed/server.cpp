@@ -689,6 +689,35 @@ BOOST_AUTO_TEST_CASE(the_channel_that_was_opened_last_counts) {
   BOOST_TEST(read == 4u);
 }
 
+// So is a control connection: the task that has opened both goes on with the later one.
+BOOST_AUTO_TEST_CASE(the_control_connection_that_was_opened_last_counts) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.heartbeat_interval = 50ms;
+  server ps(cluster, "ps", 0, options);
+  const auto open = [&] { return talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce()); };
+  talk_type before = open();
+  BOOST_REQUIRE(meet(before));
+  talk_type last = open();
+  BOOST_REQUIRE(meet(last));
+  for (talk_type* each : {&last, &before}) {
+    each->introduce(worker_zero(cluster));
+    BOOST_REQUIRE(meet(*each));
+    BOOST_REQUIRE(each->other());
+  }
+  frame_header header;
+  header.kind = frame_kind::heartbeat;
+  frame_writer out;
+  out.start(header);
+  out.advance(last.stream());
+  ps.wait_ready(10s);
+  for (int heard = 0; heard < 4; ++heard) {
+    BOOST_REQUIRE_NO_THROW(receive(last.stream(), header));
+    BOOST_TEST((header.kind == frame_kind::heartbeat));
+  }
+  BOOST_TEST((ps.members().state(1) == task_state::alive));
+}
+
 BOOST_AUTO_TEST_CASE(who_says_nothing_after_the_handshake_is_told_why_it_is_dropped) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;

@@ -155,6 +155,32 @@ started = start(shell="echo ready; while :; do sleep 0.05; done")
 started.kill()
 finish(started, -9, "SIGKILL to the launcher")
 
+started = subprocess.Popen(command(shell="exit 3"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+finish(started, 3, "SIGCHLD is ignored by whoever starts the launcher")
+done = run(shell="grep SigIgn: /proc/self/status")
+check(all(int(line.split()[-1], 16) >> (signal.SIGPIPE - 1) & 1 == 0 for line in done.stdout.splitlines()),
+      f"tasks ignore SIGPIPE: {done.stdout}")
+
+# ---- output that nobody reads ----
+
+started = start("--grace", "0.3", shell="trap '' TERM; while :; do echo a line of many; done", ready=0)
+time.sleep(0.5)
+started.terminate()
+try:
+    check(started.wait(timeout=20) == 143, f"output that nobody reads: code {started.returncode}")
+except subprocess.TimeoutExpired:
+    faults.append("output that nobody reads: SIGTERM does not end the launcher")
+    started.kill()
+still = left()
+check(not still, f"output that nobody reads: has left {still}")
+started.communicate()
+started = start(shell="seq 50000", ready=0)
+time.sleep(1)
+said = finish(started, 0, "output that is read late")
+check(sum(line.endswith("] 50000") for line in said.splitlines()) == 3 and len(said.splitlines()) == 150_000,
+      f"output that is read late: {len(said.splitlines())} lines")
+
 # ---- again ----
 
 count = folder / "count"
@@ -210,6 +236,18 @@ started = start(*over_ssh, shell="echo ready; while :; do sleep 0.05; done")
 started.kill()
 finish(started, -9, "SIGKILL to the launcher, with tasks on other hosts")
 run(*over_ssh, "--chdir", "/no/such/folder", shell="exit 0", code=1)
+run(*over_ssh, shell=f"sh -c 'sleep 60; : {mark}' & exit 0")
+run(*over_ssh, shell=is_task + f"if is_task 1; then sleep 0.3; exit 7; fi; sh -c 'sleep 60; : {mark}'; :", code=7)
+# A connection that hangs takes no variables.
+hanging = folder / "hanging"
+hanging.write_text(f"#!/bin/sh\nexec 2>&-; sleep 60; : {mark}\n")
+hanging.chmod(0o755)
+started = subprocess.Popen([launch, "-n", "2", "--ssh", str(hanging), "--hosts", "127.1,127.2", "--grace", "0.3", "--env", "LONG", "--",
+                            "true", mark], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**environment, "LONG": "x" * 100_000})
+time.sleep(0.5)
+started.terminate()
+finish(started, 143, "ssh hangs")
 
 # ---- what is wrong with a command line ----
 
@@ -217,6 +255,7 @@ for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "
                      (["-n", "2", "true"], "write -- before it"),
                      (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),
                      (["-n", "2", "--port", "65535", "--", "true"], "--port must leave room"),
+                     (["-n", "2", "--port", "2147483647", "--", "true"], "--port must leave room"),
                      (["-n", "2", "--hosts", "a b", "--", "true"], "is not host:port"),
                      (["-n", "2", "--env", "a-b", "--", "true"], "--env a-b is not NAME"),
                      (["-n", "2", "--grace", "-1", "--", "true"], "--grace must be"),

@@ -232,9 +232,10 @@ class basic_all_reduce {
     std::size_t root = 0;
 
     bool is_mean() const { return kind == call_kind::mean; }
-    /// What messages say of the call; sums and means are told apart by nobody.
+    /// What messages say of the call: all that decides what travels, and what becomes of it, but the number of bytes.
     std::int64_t word() const {
-      return kind <= call_kind::mean ? 0 : static_cast<std::int64_t>(root * 8) + static_cast<int>(kind);
+      return static_cast<std::int64_t>(element << 32 | root << 12 | static_cast<std::size_t>(algorithm) << 4 |
+                                       static_cast<std::size_t>(kind));
     }
 
     friend bool operator==(const request&, const request&) = default;
