@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(slurm) {
   wrong(plus(step, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID='2' is not the node on which rank 3 is expected, gnode20");
   wrong(minus(minus(step, "SLURM_STEP_TASKS_PER_NODE"), "SLURM_TASKS_PER_NODE"),
         "SLURM_STEP_TASKS_PER_NODE is not set, but this process is a task of a step of Slurm");
-  CHECK_SAYS(read(step, with_ps(5)), "Slurm has 5 tasks, of which 5 are to be parameter servers");
+  CHECK_SAYS(read(step, with_ps(5)), "Slurm has 5 tasks, and 5 of them would be parameter servers");
   // The script of a job, where there is no step, and an interactive shell, are no tasks.
   wrong(minus(step, "SLURM_STEP_ID"), "this process is in a job of Slurm and not started by srun");
   wrong(plus(step, {{"SLURM_STEP_ID", "4294967290"}}), "not started by srun");
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_list_of_hosts) {
   wrong("a,b,b", "hosts='a,b,b' has several tasks on this host, b: 1 and 2; say by its index which this is");
   wrong("a,b", "hosts='a,b' has 2 tasks, numbered from 0; there is no task 2", 0, 2);
   wrong("a,b", "there is no task -1", 0, -1);
-  wrong("a,b", "the list of hosts has 2 tasks, of which 2 are to be parameter servers", 2);
+  wrong("a,b", "the list of hosts has 2 tasks, and 2 of them would be parameter servers", 2);
   wrong("", "hosts='' is wrong at character 1: a host name is expected");
   wrong("a,,b", "is wrong at character 3: a host name is expected");
   wrong("a;b", "no host name has this character");
@@ -535,6 +535,31 @@ BOOST_AUTO_TEST_CASE(a_task_that_goes_before_all_have_come_may_come_again) {
   CHECK_SAYS(found[0],
              "ranks 1 and 2 of 3 did not come to " + to_string(first) + " in time; rank 1 has come and is gone");
   CHECK_SAYS(found[1], "still waits for others");
+  // The others learn of rank 0 who is missing, and why.
+  const auto vain = meet(3, [&](rendezvous task) {
+    if (task.rank == 0) task.until = deadline(1000ms);
+    if (task.rank == 2) task.secret = cluster_secret("guessed by somebody");
+    return task.through_first(first);
+  });
+  CHECK_SAYS(vain[0], "rank 2 of 3 did not come to ");
+  CHECK_SAYS(vain[0], "a task with another secret than ");
+  CHECK_SAYS(vain[1], vain[0]);
+  CHECK_SAYS(vain[2], "does not know this task's secret");
+}
+
+BOOST_AUTO_TEST_CASE(of_two_processes_with_one_rank_the_first_is_told) {
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  const auto found = meet(3, [&](rendezvous task) {
+    if (task.rank == 0) task.until = deadline(1500ms);
+    if (task.rank == 2) {
+      task.rank = 1;
+      std::this_thread::sleep_for(500ms);
+    }
+    return task.through_first(first);
+  });
+  CHECK_SAYS(found[0], "rank 2 of 3 did not come to " + to_string(first) + " in time; rank 1 has come twice");
+  CHECK_SAYS(found[1], "another process has come to " + to_string(first) + " as rank 1 of 3");
+  CHECK_SAYS(found[2], "rank 1 has come twice");
 }
 
 // As torchrun and mpirun on one machine do it: whole processes, from their environment to a cluster.
@@ -560,4 +585,9 @@ BOOST_AUTO_TEST_CASE(ranks_of_one_machine_become_a_cluster_by_themselves) {
     BOOST_TEST(tasks[1].text() == "/job:worker/task:0");
     BOOST_TEST(tasks[2].text() == "/job:worker/task:1");
   }
+  // Started one by one, as by hand, they do not find each other.
+  const environment alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}});
+  environment_options briefly = with_ps(1);
+  briefly.patience = 100ms;
+  CHECK_SAYS(failure(error_code::deadline_exceeded, [&] { cluster_spec::from_environment(briefly); }), "WEFT_JOB_ID");
 }

@@ -46,7 +46,7 @@ refused(["local", "--hosts"], "--hosts", "a,b")
 refused(["local", "--secret_file"], "--secret_file", "/dev/null")
 refused(["allreduce", "leave out --ps"], "--strategy", "allreduce", "--hosts", "a,b", "--ps", "1")
 refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "0")
-refused(["2 tasks", "2 are to be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
+refused(["2 tasks", "2 of them would be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
 refused(["--ps is of --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
         "--worker_hosts", "127.0.0.1:2")
 refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",

@@ -354,6 +354,8 @@ inline std::optional<place_among_ranks> ranks_of_environment() {
 
 // ---- from ranks to addresses ----
 
+inline constexpr const char* by_parent = "parent-";
+
 /// What tells this run from others, to meet in a folder.
 inline std::optional<std::string> job_of_environment(bool one_host) {
   if (const auto job = variable_of("WEFT_JOB_ID")) return job->value;
@@ -362,7 +364,7 @@ inline std::optional<std::string> job_of_environment(bool one_host) {
     const auto again = variable_of("TORCHELASTIC_RESTART_COUNT");
     return "torch-" + job->value + "-" + (again ? again->value : "0");
   }
-  if (one_host) return str_cat({"parent-", ::getppid()});
+  if (one_host) return str_cat({by_parent, ::getppid()});
   if (const auto job = variable_of("SLURM_JOB_ID")) {
     const auto step = variable_of("SLURM_STEP_ID");
     return "slurm-" + job->value + "-" + (step ? step->value : "");
@@ -459,7 +461,14 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
   if (meeting.host.empty()) meeting.host = name_of_host();
   if (meeting.host.empty())
     throw error(error_code::unavailable, "environment", "this host has no name; set WEFT_HOST to its address");
-  return meeting.through_folder(folder, *job);
+  try {
+    return meeting.through_folder(folder, *job);
+  } catch (const error& problem) {
+    if (problem.code() != error_code::deadline_exceeded || !job->starts_with(by_parent)) throw;
+    throw error(
+        problem.code(), problem.operation(),
+        {problem.sentence(), "; tasks that no single process has started need WEFT_JOB_ID, the same text for all"});
+  }
 }
 
 /// Ranks become tasks in order: the first are parameter servers, the others workers.
@@ -479,8 +488,8 @@ inline task_environment tasks_of_ranks(const place_among_ranks& place, const std
 inline void check_servers(const place_among_ranks& place, const environment_options& options) {
   if (options.ps < 0 || options.ps >= place.size)
     throw error(error_code::invalid_argument, "environment",
-                {place.source, " has ", place.size, " tasks, of which ", options.ps,
-                 " are to be parameter servers; start at least one more for a worker"});
+                {place.source, " has ", place.size, place.size == 1 ? " task" : " tasks", ", and ", options.ps,
+                 " of them would be parameter servers; start at least one more for a worker"});
 }
 
 inline bool are_one_host(const std::vector<std::string>& hosts) {

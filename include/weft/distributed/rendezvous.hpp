@@ -282,6 +282,17 @@ inline std::string local_host(const tcp::stream& stream) {
   return host.data();
 }
 
+/// Says that this task does not believe the other, and goes when that is read.
+inline void tell_stranger(handshake<tcp::stream>& words) {
+  try {
+    words.reject(error_code::unauthenticated);
+    for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
+      sleep(std::chrono::milliseconds(1));
+  } catch (const error&) {
+    // it has closed
+  }
+}
+
 /// Returns nothing where the connection ended before anything was proved: rank 0 has not begun yet, or begins again.
 inline std::optional<rendezvous::result> follow_through_first(const rendezvous& meeting, tcp& network,
                                                               const endpoint& first, std::string& note) {
@@ -311,10 +322,12 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
     while (words.at() != talk::phase::over) {
       if (words.advance() == 0) wait(words.is_sending());
       if (words.at() != talk::phase::challenged) continue;
-      if (!words.proves(to_string(task_id{rendezvous_job, 0})))
+      if (!words.proves(to_string(task_id{rendezvous_job, 0}))) {
+        tell_stranger(words);
         throw error(error_code::unauthenticated, "rendezvous",
                     {"the process that listens at ", to_string(first), " does not know this task's secret (",
                      meeting.secret.origin(), "); give all tasks one secret"});
+      }
       words.introduce(rendezvous_words(meeting.size, meeting.rank, 0, to_string(own.address)));
     }
     if (words.refusal()) throw error(words.refusal()->code(), "rendezvous", words.refusal()->sentence());

@@ -73,7 +73,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   /// it has the list.
   std::vector<endpoint> run(deadline until) {
     if (seats_.size() == 1) return tasks_;
-    expiry_.start(until.remaining(std::chrono::hours(24)), [this] { throw late(); });
+    expiry_.start(until.remaining(std::chrono::hours(24)), [this] { give_up(); });
     door_.resume();
     loop_.run();
     door_.close();
@@ -118,11 +118,25 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     const endpoint address = parse_endpoint(its.cluster);
     arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
     if (is_telling_) return refuse({"rank ", rank, " comes after all tasks have met; start them as one run"});
-    if (seat) door_.drop(*seat);  // it has come again, and given that connection up
+    if (seat) displace(*seat, rank);
     seat = &each;
     tasks_[static_cast<std::size_t>(rank)] = address;
     each.is_settled = true;
     if (missing().empty()) loop_.post([this] { tell_all(); });
+  }
+
+  /// Another has come with the same rank.
+  void displace(arrival_type& before, int rank) {
+    try {
+      before.talk.expect_nothing();  // it may have given that connection up, and have come again
+      note_ = str_cat({"rank ", rank, " has come twice; start one process for each rank"});
+      before.talk.refuse(error(error_code::already_exists, "rendezvous",
+                               {"another process has come to ", to_string(first_), " as rank ", rank, " of ",
+                                seats_.size(), "; start one process for each rank"}));
+    } catch (const error&) {
+      // it is gone
+    }
+    door_.drop(before);
   }
 
   /// Has been welcomed, with the digest of the list: the list follows.
@@ -199,6 +213,20 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     for (std::size_t rank = 1; rank < seats_.size(); ++rank)
       if (!seats_[rank]) ranks.push_back(static_cast<int>(rank));
     return ranks;
+  }
+
+  /// Those that have come are told why it was in vain.
+  [[noreturn]] void give_up() {
+    const error why = late();
+    for (arrival_type* const seat : seats_) {
+      if (!seat || is_telling_) continue;
+      try {
+        seat->talk.refuse(why);
+      } catch (const error&) {
+        // it is gone
+      }
+    }
+    throw why;
   }
 
   error late() const {
