@@ -59,10 +59,13 @@ rows=$folder/rows.jsonl
 mkdir -p "$folder"
 : > "$rows"
 
+# What the rows to come have passed over, where a suite says so.
+over=
+
 # measure COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.
 measure() {
   if ! timeout 1200 "$@" 2> "$folder/stderr" | tee >(cat >&2) |
-    sed -n "s/^{/{\"suite\": \"$suite\", \"round\": $round, /p" >> "$rows"; then
+    sed -n "s/^{/{\"suite\": \"$suite\", \"round\": $round, ${over:+\"over\": \"$over\", }/p" >> "$rows"; then
     echo "failed: $*" >&2
     tail -n 3 "$folder/stderr" >&2
   fi
@@ -197,12 +200,21 @@ suite_elementwise() {
 # The program takes turns with dnnl_sgemm by itself.
 suite_matmul() { weft ${quick:+--seconds 0.1}; }
 
+# Over TCP, and within the host's memory. Open MPI, too, gives its cores up where there are fewer than ranks.
 suite_allreduce() {
-  weft
-  peer torch allreduce_torch.py --ranks 2 --port "$(free_ports 1)"
-  if command -v mpirun > /dev/null && compiled mpi_allreduce mpicxx -O3; then
-    measure mpirun --allow-run-as-root --oversubscribe -np 2 --mca btl tcp,self "$folder/mpi_allreduce_peer"
-  fi
+  local ranks
+  local -A links=([tcp]="--mca btl tcp,self" [memory]="")
+  for ranks in 2 3 4; do
+    for over in tcp memory; do
+      weft "$ranks" "$over"
+      if [[ $over = tcp ]]; then peer torch allreduce_torch.py --ranks "$ranks" --port "$(free_ports 1)"; fi
+      if command -v mpirun > /dev/null && compiled mpi_allreduce mpicxx -O3; then
+        measure mpirun --allow-run-as-root --oversubscribe -np "$ranks" ${links[$over]} --mca mpi_yield_when_idle \
+          $((ranks > $(nproc))) "$folder/mpi_allreduce_peer"
+      fi
+    done
+  done
+  over=
 }
 
 # The program takes turns with MPI_Allreduce by itself, for each library.
@@ -232,7 +244,12 @@ suite_parameter_server() {
 }
 
 # The program takes turns with iperf3 by itself.
-suite_transfer() { weft ${quick:+--rounds 3}; }
+suite_transfer() {
+  weft ${quick:+--rounds 3}
+  if [[ -n $environments && -x $environments/tf/bin/python ]]; then
+    measure "$environments/tf/bin/python" bench/transfer_tf.py --port "$(free_ports 2)" ${quick:+--rounds 3}
+  fi
+}
 
 suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }
 

@@ -1,7 +1,9 @@
 // What launchers and schedulers say in a task's environment, and how tasks that know only their ranks meet.
 #include <sys/stat.h>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -364,7 +366,7 @@ BOOST_AUTO_TEST_CASE(pbs) {
                      {"PBS_NODENUM", "1"}};
   BOOST_TEST(read(task, with_ps(1)) == "worker/1 ps=node163:25104;worker=node163:25105,node164:25104");
   // The job's script, and a task that it gives a rank.
-  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "the environment has no cluster");
+  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "in a job of PBS, and nothing says which of its tasks it is");
   BOOST_TEST(read(plus(task, {{"PBS_TASKNUM", "1"}, {"RANK", "0"}}), with_ps(1)).substr(0, 5) == "ps/0 ");
   CHECK_SAYS(read(plus(task, {{"PBS_VNODENUM", "3"}})), "PBS_VNODENUM='3' is not a rank of 3");
   const auto wrong = [&](const std::string& text, const std::string& part) {
@@ -479,7 +481,7 @@ BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
   all_the_same(found);
   // Tasks that disagree, and one that does not come.
   const auto disagree = meet(3, [&](rendezvous task) {
-    task.until = deadline(1500ms);
+    task.until = deadline(task.rank == 0 ? 1500ms : 3000ms);
     if (task.rank == 1) task.size = 4;
     return task.through_first(first);
   });
@@ -488,6 +490,51 @@ BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
   failure(error_code::deadline_exceeded, [&] {
     rendezvous{1, 2, "", cluster_secret("known to all tasks alike"), deadline(300ms)}.through_first(first);
   });
+}
+
+// Their places are taken again, as those of a server are.
+BOOST_AUTO_TEST_CASE(strangers_that_say_nothing_keep_no_task_from_the_first) {
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  tcp network;
+  std::vector<tcp::stream> silent;
+  const auto start = std::chrono::steady_clock::now();
+  all_the_same(meet(3, [&](const rendezvous& task) {
+    if (task.rank == 1)
+      for (const deadline until = 10s; silent.size() < 300 && !until.expired();) try {
+          silent.push_back(network.connect(first, 1000ms));
+        } catch (const error&) {
+          std::this_thread::sleep_for(1ms);  // rank 0 does not listen yet
+        }
+    return task.through_first(first);
+  }));
+  BOOST_TEST(silent.size() == 300u);
+  BOOST_TEST(test::seconds_since(start) < 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_goes_before_all_have_come_may_come_again) {
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  std::atomic<bool> gave_up{false};
+  all_the_same(meet(3, [&](rendezvous task) {
+    if (task.rank == 2)
+      while (!gave_up) std::this_thread::sleep_for(1ms);
+    if (task.rank == 1) {
+      task.until = deadline(500ms);
+      failure(error_code::deadline_exceeded, [&] { task.through_first(first); });
+      task.until = deadline(20s);
+      std::this_thread::sleep_for(100ms);  // rank 0 notices
+      gave_up = true;
+    }
+    return task.through_first(first);
+  }));
+  // It is missing, where it does not.
+  const auto found = meet(2, [&](rendezvous task) {
+    task.size = 3;
+    task.until = deadline(task.rank == 0 ? 1500ms : 500ms);
+    return task.through_first(first);
+  });
+  CHECK_SAYS(found[0],
+             "ranks 1 and 2 of 3 did not come to " + to_string(first) + " in time; rank 1 has come and is gone");
+  CHECK_SAYS(found[1], "still waits for others");
 }
 
 // As torchrun and mpirun on one machine do it: whole processes, from their environment to a cluster.

@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(large_values_and_slow_readers, T, transports) {
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) {
   std::atomic<int> first{0};
-  const auto problems = run<T>(1, 5, [&](basic_server<T>& here) {
+  const auto problems = run<T>(1, 6, [&](basic_server<T>& here) {
     here.wait_ready(20s);
     auto variables = two_variables(1);
     auto mode = consistency::asynchronous;
@@ -328,6 +328,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
     if (here.index() == 2) variables[0].elements = 999;
     if (here.index() == 3) variables[1].rule.parameters = {0.5};
     if (here.index() == 4) mode = consistency::synchronous;
+    if (here.index() == 5) variables[0].rule = {"adam", {0.001, 0.9, 0.999, 1e-8}};
     while (here.index() != 0 && first == 0) std::this_thread::sleep_for(1ms);
     basic_parameter_client<T> client(here, variables, mode, hash, 20s);
     first = 1;
@@ -336,7 +337,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
   BOOST_TEST(problems[0] == "");
   CHECK_SAYS(problems[1], "/job:worker/task:1 does not train the same model: its graph has hash 8");
   CHECK_SAYS(problems[2], "variable 'w' has 999 elements there and 1000 at the first worker");
-  CHECK_SAYS(problems[3], "update rule");
+  CHECK_SAYS(problems[3], "' is trained by gradient_descent with another learning rate");
+  CHECK_SAYS(problems[5], "variable 'w' is trained by adam there and by gradient_descent at the first worker");
   CHECK_SAYS(problems[4], "it trains synchronous, the first worker asynchronous");
 }
 

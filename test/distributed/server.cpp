@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(workers_connect_to_servers_and_to_those_they_talk_
     BOOST_REQUIRE(!until.expired());
     std::this_thread::sleep_for(1ms);
   }
-  CHECK_SAYS(one.members().reason(third), "has left the cluster after an error: step: no more, as /job:ps/task:0 has seen");
+  CHECK_SAYS(one.members().reason(third),
+             "has left the cluster after an error: step: no more, as /job:ps/task:0 has seen");
   // The two connect where both ask for it.
   auto opened = std::async(std::launch::async, [&] { return two.open_channel(first, "talk", 10s); });
   BOOST_TEST(one.accept_channel(second, "talk", 10s).rank == second);
@@ -169,7 +170,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(workers_connect_to_servers_and_to_those_they_talk_
 BOOST_AUTO_TEST_CASE(device_filters_name_tasks) {
   const auto cluster = test::local_cluster(1, 11);
   CHECK_SAYS(failure(error_code::invalid_argument,
-                     [&] { server(cluster, "worker", 0, {.device_filters = {"/job:ps", "/job:worker/task:11"}}); }),
+                     [&] {
+                       server(cluster, "worker", 0, {.device_filters = {"/job:ps", "/job:worker/task:11"}});
+                     }),
              "the device filter '/job:worker/task:11' names no task of the cluster");
   server one(cluster, "worker", 0, {.device_filters = {"/job:worker/task:1"}});
   for (std::size_t rank = 0; rank < cluster.tasks().size(); ++rank)
@@ -684,6 +687,35 @@ BOOST_AUTO_TEST_CASE(the_channel_that_was_opened_last_counts) {
   BOOST_TEST(read == 4u);
 }
 
+// So is a control connection: the task that has opened both goes on with the later one.
+BOOST_AUTO_TEST_CASE(the_control_connection_that_was_opened_last_counts) {
+  const auto cluster = test::local_cluster(1, 1);
+  server_options options;
+  options.heartbeat_interval = 50ms;
+  server ps(cluster, "ps", 0, options);
+  const auto open = [&] { return talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce()); };
+  talk_type before = open();
+  BOOST_REQUIRE(meet(before));
+  talk_type last = open();
+  BOOST_REQUIRE(meet(last));
+  for (talk_type* each : {&last, &before}) {
+    each->introduce(worker_zero(cluster));
+    BOOST_REQUIRE(meet(*each));
+    BOOST_REQUIRE(each->other());
+  }
+  frame_header header;
+  header.kind = frame_kind::heartbeat;
+  frame_writer out;
+  out.start(header);
+  out.advance(last.stream());
+  ps.wait_ready(10s);
+  for (int heard = 0; heard < 4; ++heard) {
+    BOOST_REQUIRE_NO_THROW(receive(last.stream(), header));
+    BOOST_TEST((header.kind == frame_kind::heartbeat));
+  }
+  BOOST_TEST((ps.members().state(1) == task_state::alive));
+}
+
 BOOST_AUTO_TEST_CASE(who_says_nothing_after_the_handshake_is_told_why_it_is_dropped) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;
@@ -752,6 +784,56 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T,
     while (each->members().state(rank_of_lost) != task_state::alive && !until.expired())
       std::this_thread::sleep_for(1ms);
   BOOST_TEST(!until.expired());
+}
+
+// Worker 1 is played: it hears from the parameter server of worker 0's goodbye where worker 0 has not met it, and only
+// there.
+BOOST_AUTO_TEST_CASE(a_goodbye_is_told_to_those_who_do_not_hear_it) {
+  for (const bool have_met : {false, true}) {
+    const auto cluster = test::local_cluster(1, 2);
+    server_options options;
+    options.heartbeat_interval = 50ms;
+    server ps(cluster, "ps", 0, options);
+    if (have_met) options.device_filters = {"/job:ps", "/job:worker"};
+    auto zero = std::make_unique<server>(cluster, "worker", 0, options);
+    const auto meet_as_one = [&](const server& at, const task_id& to) {
+      talk_type talk = talk_type::dialling(tcp().connect(at.address()), secret().proof(), nonce());
+      BOOST_REQUIRE(meet(talk));
+      detail::introduction said = introduction_to_ps(cluster, {"worker", 1}, 4711);
+      said.to = to;
+      talk.introduce(said);
+      BOOST_REQUIRE(meet(talk));
+      BOOST_REQUIRE(talk.other());
+      frame_header header;
+      header.kind = frame_kind::heartbeat;
+      frame_writer out;
+      out.start(header);
+      while (!out.idle()) out.advance(talk.stream());
+      return std::move(talk.stream());
+    };
+    tcp::stream from_ps = meet_as_one(ps, {"ps", 0});
+    std::optional<tcp::stream> from_zero;
+    if (have_met) from_zero = meet_as_one(*zero, {"worker", 0});
+    ps.wait_ready(10s);
+    zero->wait_ready(10s);
+    zero.reset();
+    frame_header header;
+    if (have_met) {
+      do receive(*from_zero, header);
+      while (header.kind == frame_kind::heartbeat);
+      BOOST_TEST((header.kind == frame_kind::goodbye));
+    }
+    // Until the parameter server has heard it, and some turns more.
+    const auto until = deadline(5s);
+    while (ps.members().state(1) == task_state::alive && !until.expired()) std::this_thread::sleep_for(1ms);
+    bool was_told = false;
+    for (int beats = 0; beats < 4 && !was_told;) {
+      const std::vector<std::byte> payload = receive(from_ps, header);
+      was_told = header.kind == frame_kind::notice && detail::notice::read(payload).left;
+      beats += header.kind == frame_kind::heartbeat;
+    }
+    BOOST_TEST(was_told == !have_met);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_restart_does_not_hide_an_end) {

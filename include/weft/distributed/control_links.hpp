@@ -94,6 +94,7 @@ class control_links {
         failure.empty() ? std::vector<std::byte>{} : error_bytes(error_code::aborted, failure);
     frame_header header;
     header.kind = frame_kind::goodbye;
+    header.tag = has_met_all();
     const basic_deadline<Clock> until = std::chrono::milliseconds(200);
     const auto send = [&](control_link& link) {
       try {
@@ -116,6 +117,20 @@ class control_links {
 
  private:
   static constexpr int max_read = 64;  // frames of one peer in one turn
+
+  /// Whether every task that is there hears this one's goodbye itself: there is nobody to be told then, which would
+  /// take n^3 frames where n tasks leave together.
+  bool has_met_all() const {
+    std::vector<bool> hears(members_.size());
+    hears[members_.self()] = true;
+    for (const control_link& link : links_)
+      if (link.met && !link.closed) hears[link.rank] = true;
+    for (std::size_t rank = 0; rank < hears.size(); ++rank) {
+      const task_state state = members_.state(rank);
+      if (!hears[rank] && (state == task_state::awaited || state == task_state::alive)) return false;
+    }
+    return true;
+  }
 
   struct control_link {
     std::size_t rank;
@@ -232,7 +247,7 @@ class control_links {
         link.closed = true;
         const std::string why = link.message.empty() ? "" : read_error(link.message, "").sentence();
         members_.set_left(link.rank, why);
-        tell_others(link.rank);
+        if (link.in.header().tag == 0) tell_others(link.rank);
         on_change_();
         return false;
       }

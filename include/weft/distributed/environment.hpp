@@ -572,6 +572,9 @@ inline task_environment cluster_spec::from_environment(const environment_options
         error_code::not_found, "environment",
         detail::variable_of("SLURM_JOB_ID")
             ? "this process is in a job of Slurm and not started by srun; write srun before the program"
+        : detail::variable_of("PBS_NODEFILE")
+            ? "this process is in a job of PBS, and nothing says which of its tasks it is; start one for each line of "
+              "PBS_NODEFILE, by pbsdsh say, and set RANK to the line's number from 0"
             : "the environment has no cluster: neither TF_CONFIG nor ranks of torchrun, MPI, Slurm or PBS; start "
               "the program with weft_launch, or with one of them");
   here.secret = options.secret;

@@ -110,6 +110,14 @@ class handshake {
 
   // ---- the side that is dialled ----
 
+  /// An introduced peer waits for its answer, and says nothing meanwhile. Throws weft::error: unavailable where it is
+  /// gone, invalid_argument where it goes on talking.
+  void expect_nothing() {
+    std::array<std::byte, 1> more;
+    const mutable_bytes into(more);
+    if (stream_.read_some({&into, 1}) > 0) broken();
+  }
+
   void welcome(const introduction& mine) {
     mine_ = mine.bytes();
     authenticates_ = mine.authenticates || other_->authenticates;
@@ -122,9 +130,9 @@ class handshake {
     send(frame_kind::refuse, mine_, proof_of("refuses", {mine_}));
     conclude();
   }
-  /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied) that
-  /// this is so. Goes on until the stranger has closed: what has not been read
-  /// when a connection is closed may take the last words with it.
+  /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied)
+  /// that this is so. Goes on until the stranger has closed: what has not been read when a connection is closed may
+  /// take the last words with it.
   void reject(error_code code) {
     mine_ = error_bytes(code, {});
     send(frame_kind::refuse, mine_, sha256_digest{});

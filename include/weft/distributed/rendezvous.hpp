@@ -12,10 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <list>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +23,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/handshake.hpp>
 #include <weft/distributed/host_list.hpp>
+#include <weft/distributed/rendezvous_host.hpp>
 #include <weft/distributed/secret.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/owned_descriptor.hpp>
@@ -88,16 +87,6 @@ inline std::string random_word() {
   std::array<std::byte, 16> bytes;
   fill_random(bytes);
   return hexadecimal(bytes);
-}
-
-/// "ranks 2, 5 and 7", the first few of them.
-inline std::string names_of_ranks(const std::vector<int>& ranks) {
-  std::string names = ranks.size() == 1 ? "rank " : "ranks ";
-  constexpr std::size_t few = 10;
-  for (std::size_t i = 0; i < ranks.size() && i < few; ++i)
-    append(names, {i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]});
-  if (ranks.size() > few) append(names, {" and ", ranks.size() - few, " more"});
-  return names;
 }
 
 [[noreturn]] inline void fail_to_meet(const std::vector<int>& missing, const std::string& where, int size) {
@@ -279,139 +268,7 @@ inline std::vector<endpoint> follow_through_folder(const rendezvous& meeting, co
   }
 }
 
-inline constexpr const char* rendezvous_job = "rendezvous";
 inline constexpr std::size_t max_rendezvous_bytes = 64 << 20;
-
-inline introduction rendezvous_words(const rendezvous& meeting, int to, std::string said) {
-  introduction words;
-  words.library_version = "rendezvous 1";
-  words.cluster_hash = static_cast<std::uint64_t>(meeting.size);
-  words.cluster = std::move(said);
-  words.from = {rendezvous_job, meeting.rank};
-  words.to = {rendezvous_job, to};
-  return words;
-}
-
-inline std::string digest_of(const_bytes bytes) {
-  sha256 digest;
-  digest.update(bytes);
-  return hexadecimal(digest.finish());
-}
-
-inline std::string listed(const std::vector<endpoint>& tasks) {
-  std::string text;
-  for (const endpoint& each : tasks) append(text, {to_string(each), "\n"});
-  return text;
-}
-
-/// Rank 0: waits for all, then tells each the addresses of all. Whoever cannot prove the secret is dropped.
-inline std::vector<endpoint> lead_through_first(const rendezvous& meeting, tcp& network, const endpoint& first,
-                                                const endpoint& address) {
-  using talk = handshake<tcp::stream>;
-  constexpr std::size_t max_strangers = 256;
-  struct guest {
-    talk words;
-    deadline until = std::chrono::seconds(5);
-    int rank = -1;
-    bool displaced = false;
-    frame_writer out;
-    explicit guest(tcp::stream stream, const rendezvous& meeting, const handshake_nonce& nonce)
-        : words(talk::listening(std::move(stream), meeting.secret.proof(), nonce,
-                                to_string(task_id{rendezvous_job, 0}))) {}
-  };
-  tcp::listener door = network.listen(first);
-  std::list<guest> guests;
-  std::vector<endpoint> tasks(static_cast<std::size_t>(meeting.size));
-  std::vector<guest*> seats(tasks.size(), nullptr);
-  tasks[0] = address;
-  std::string note;
-  const auto missing = [&] {
-    std::vector<int> ranks;
-    for (int rank = 1; rank < meeting.size; ++rank)
-      if (!seats[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
-    return ranks;
-  };
-  /// Returns whether it stays.
-  const auto hear = [&](guest& each) {
-    if (each.displaced) return false;
-    try {
-      each.words.advance();
-      if (each.words.at() == talk::phase::over) return false;
-      if (each.rank >= 0 || each.words.at() != talk::phase::introduced) return each.rank >= 0 || !each.until.expired();
-      const introduction& its = *each.words.other();
-      const auto refuse = [&](const std::string& why) {
-        note = why;
-        each.words.refuse(error(error_code::failed_precondition, "rendezvous", why));
-        return true;
-      };
-      if (its.cluster_hash != tasks.size())
-        return refuse(str_cat({"rank ", its.from.index, " says that there are ", its.cluster_hash,
-                               " tasks, and rank 0 that there are ", tasks.size(), "; start them as one run"}));
-      if (its.from.job != rendezvous_job || its.from.index < 1 || its.from.index >= meeting.size)
-        return refuse(str_cat({"there is no rank ", its.from.index, " of ", tasks.size(), " that comes to rank 0"}));
-      each.rank = its.from.index;
-      tasks[static_cast<std::size_t>(each.rank)] = parse_endpoint(its.cluster);
-      // One that comes again has given up before.
-      guest*& seat = seats[static_cast<std::size_t>(each.rank)];
-      if (seat) seat->displaced = true;
-      seat = &each;
-      return true;
-    } catch (const error& problem) {
-      if (problem.code() == error_code::unauthenticated)
-        note = "a task with another secret than " + meeting.secret.origin() + " was rejected";
-      if (each.rank >= 0) seats[static_cast<std::size_t>(each.rank)] = nullptr;
-      if (problem.code() != error_code::unauthenticated) return false;
-      try {
-        each.words.reject(problem.code());
-        return true;
-      } catch (const error&) {
-        return false;
-      }
-    }
-  };
-  std::vector<tcp::wait_item> items;
-  while (!missing().empty()) {
-    if (meeting.until.expired())
-      throw error(error_code::deadline_exceeded, "rendezvous",
-                  {names_of_ranks(missing()), " of ", meeting.size, " did not come to ", to_string(first), " in time",
-                   note.empty() ? "; start them, or look there for why they ended" : "; ", note});
-    for (tcp::stream stream; guests.size() < tasks.size() + max_strangers && door.accept(stream);) {
-      handshake_nonce nonce;
-      fill_random(nonce);
-      guests.emplace_back(std::move(stream), meeting, nonce);
-    }
-    guests.remove_if([&](guest& each) { return !hear(each); });
-    items.assign(1, {&door, true, false});
-    for (guest& each : guests) items.push_back({&each.words.stream(), true, each.words.is_sending()});
-    network.wait(items, meeting.until.remaining(std::chrono::milliseconds(100)));
-  }
-  const std::string all = listed(tasks);
-  const std::string digest = digest_of(std::as_bytes(std::span(all)));
-  frame_header header;
-  header.kind = frame_kind::values;
-  for (guest* each : seats) {
-    if (!each) continue;
-    try {
-      each->words.welcome(rendezvous_words(meeting, each->rank, digest));
-      waiter<tcp> idle(network, {});
-      for (bool started = false; !started || !each->out.idle();) {
-        const std::size_t moved =
-            each->words.at() == talk::phase::over ? each->out.advance(each->words.stream()) : each->words.advance();
-        if (!started && each->words.at() == talk::phase::over) {
-          each->out.start(header, std::as_bytes(std::span(all)));
-          started = true;
-          continue;
-        }
-        if (meeting.until.expired()) fail_to_meet({each->rank}, to_string(first), meeting.size);
-        tcp::wait_item item{&each->words.stream(), false, true};
-        if (moved == 0) idle.pause({&item, 1}, meeting.until);
-      }
-    } catch (const error& problem) {
-      throw error(problem.code(), "rendezvous", {"rank ", each->rank, ": ", problem.sentence()});
-    }
-  }
-  return tasks;
-}
 
 /// The address of this host from which the stream leads.
 inline std::string local_host(const tcp::stream& stream) {
@@ -458,7 +315,7 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
         throw error(error_code::unauthenticated, "rendezvous",
                     {"the process that listens at ", to_string(first), " does not know this task's secret (",
                      meeting.secret.origin(), "); give all tasks one secret"});
-      words.introduce(rendezvous_words(meeting, 0, to_string(own.address)));
+      words.introduce(rendezvous_words(meeting.size, meeting.rank, 0, to_string(own.address)));
     }
     if (words.refusal()) throw error(words.refusal()->code(), "rendezvous", words.refusal()->sentence());
     frame_reader in;
@@ -503,7 +360,7 @@ inline rendezvous::result rendezvous::through_first(const endpoint& first) const
   tcp network = detail::network_of(*this);
   if (rank == 0) {
     const detail::fresh_socket own(network, host.empty() ? first.host : host);
-    return {detail::lead_through_first(*this, network, first, own.address), own.descriptor};
+    return {detail::rendezvous_host(network, first, own.address, size, secret).run(until), own.descriptor};
   }
   std::string note;
   for (detail::patience idle; !until.expired(); idle.pause())

@@ -198,11 +198,16 @@ struct enroll_message {
       if (mine.elements != its.elements)
         return str_cat({"variable '", mine.name, "' has ", its.elements, " elements there and ", mine.elements,
                         " at the first worker"});
+      if (mine.rule.name != its.rule.name)
+        return str_cat({"variable '", mine.name, "' is trained by ", its.rule.name, " there and by ", mine.rule.name,
+                        " at the first worker"});
+      if (mine.rule != its.rule)
+        return str_cat({"variable '", mine.name, "' is trained by ", mine.rule.name,
+                        " with another learning rate, hyperparameter or schedule than at the first worker"});
       if (mine != its)
-        return str_cat(
-            {"variable '", mine.name,
-             "' has another element type, parameter server, update rule or gradient (of rows, or of all elements) "
-             "than at the first worker"});
+        return str_cat({"variable '", mine.name,
+                        "' has another element type, parameter server or gradient (of rows, or of all elements) than "
+                        "at the first worker"});
     }
     if (other.graph.settings != graph.settings)
       return str_cat({"its settings are '", other.graph.settings, "', the first worker's '", graph.settings, "'"});

@@ -61,7 +61,7 @@ struct frame_header {
   std::uint64_t payload_length = 0;  // bytes that follow the header
   std::uint64_t deadline_us = 0;     // microseconds that the sender still waits; 0: not said
   std::int64_t step = 0;
-  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash
+  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
   std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said
 

@@ -26,7 +26,7 @@ class host_lookup {
   using address = boost::asio::ip::address;
 
   /// The host's addresses in the system's order (RFC 6724): at once where the text is one, or localhost. What was found
-  /// is remembered for half a minute.
+  /// is remembered for half a minute, and counts while it is looked up again.
   /// Throws weft::error: not_found where no host has the name; unavailable where no server of names answers, or not
   /// within `time`. The lookup then goes on, and whoever asks again gets its answer.
   std::vector<address> find(const std::string& host, std::chrono::milliseconds time) {
@@ -36,44 +36,52 @@ class host_lookup {
     const std::shared_ptr<answer> awaited = ask(host);
     const deadline until = time;
     std::unique_lock lock(awaited->mutex);
-    while (!awaited->done) {
-      if (until.expired())
-        throw error(error_code::unavailable, "lookup",
-                    {"the addresses of ", host,
-                     " are still looked up; look at the configuration of names (resolv.conf) "
-                     "if that goes on"});
+    while (!awaited->now && !until.expired())
       detail::sleep(awaited->changed, lock, until.remaining(std::chrono::milliseconds(50)));
-    }
-    if (awaited->found.empty()) {
-      forget(host, awaited);
-      throw error(awaited->passing ? error_code::unavailable : error_code::not_found, "lookup",
-                  {"no address is known for the host ", host, " (", awaited->problem,
+    const std::optional<result>& known = awaited->now ? awaited->now : awaited->before;
+    if (!known)
+      throw error(error_code::unavailable, "lookup",
+                  {"the addresses of ", host,
+                   " are still looked up; look at the configuration of names (resolv.conf) "
+                   "if that goes on"});
+    if (known->found.empty()) {
+      if (awaited->now) awaited->outdated = true;
+      throw error(known->passing ? error_code::unavailable : error_code::not_found, "lookup",
+                  {"no address is known for the host ", host, " (", known->problem,
                    "); correct the name, or write its address"});
     }
-    return awaited->found;
+    return known->found;
   }
 
   /// It did not lead to anybody: the next who asks has it looked up again.
-  void forget(const std::string& host) { forget(host, nullptr); }
+  void forget(const std::string& host) {
+    std::lock_guard lock(mutex_);
+    const auto kept = answers_.find(host);
+    if (kept == answers_.end()) return;
+    std::lock_guard its_lock(kept->second->mutex);
+    if (kept->second->now) kept->second->outdated = true;
+  }
 
  private:
   static constexpr std::chrono::seconds lasts{30};
   static constexpr std::size_t max_remembered = 1 << 16;
 
+  struct result {
+    std::vector<address> found;
+    std::string problem;
+    bool passing = false;  // whether it may be otherwise soon
+  };
+
   struct answer {
     std::mutex mutex;
     std::condition_variable changed;
-    bool done = false, passing = false;  // whether it may be otherwise soon
-    std::vector<address> found;
-    std::string problem;
+    std::optional<result> before, now;  // that of the lookup before this one, and its own
+    bool outdated = false;              // the next who asks has it looked up again
     std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
-    void conclude(std::vector<address> addresses, std::string why, bool may_change) {
+    void conclude(result found) {
       std::lock_guard lock(mutex);
-      passing = may_change;
-      found = std::move(addresses);
-      problem = std::move(why);
-      done = true;
+      now = std::move(found);
       changed.notify_all();
     }
   };
@@ -82,45 +90,39 @@ class host_lookup {
     std::lock_guard lock(mutex_);
     if (answers_.size() > max_remembered) answers_.clear();
     std::shared_ptr<answer>& kept = answers_[host];
-    if (kept && (std::chrono::steady_clock::now() - kept->asked < lasts || !is_done(*kept))) return kept;
+    std::optional<result> before;
+    if (kept) {
+      std::lock_guard its_lock(kept->mutex);
+      const bool is_old = kept->outdated || std::chrono::steady_clock::now() - kept->asked >= lasts;
+      if (!kept->now || !is_old) return kept;
+      before = kept->now;
+    }
     kept = std::make_shared<answer>();
+    kept->before = std::move(before);
     try {
       std::thread(look_up, host, kept).detach();  // it holds all that it needs, however long it takes
     } catch (const std::system_error&) {
-      kept->conclude({}, "there are too many threads", true);
+      kept->conclude({.problem = "there are too many threads", .passing = true});
     }
     return kept;
   }
 
-  void forget(const std::string& host, const std::shared_ptr<answer>& only) {
-    std::lock_guard lock(mutex_);
-    const auto kept = answers_.find(host);
-    if (kept != answers_.end() && (only ? kept->second == only : is_done(*kept->second))) answers_.erase(kept);
-  }
-
-  static bool is_done(answer& each) {
-    std::lock_guard lock(each.mutex);
-    return each.done;
-  }
-
   static void look_up(const std::string& host, const std::shared_ptr<answer>& to) {
-    std::vector<address> found;
-    std::string why;
-    bool passing = false;
+    result here;
     try {
       boost::asio::io_context context;
       boost::system::error_code problem;
       const auto results = boost::asio::ip::tcp::resolver(context).resolve(
           host, "0", boost::asio::ip::tcp::resolver::numeric_service, problem);
       for (const auto& each : results)
-        if (std::find(found.begin(), found.end(), each.endpoint().address()) == found.end())
-          found.push_back(each.endpoint().address());
-      passing = problem && problem != boost::asio::error::host_not_found;
-      why = problem ? problem.message() : "it has none";
+        if (std::find(here.found.begin(), here.found.end(), each.endpoint().address()) == here.found.end())
+          here.found.push_back(each.endpoint().address());
+      here.passing = problem && problem != boost::asio::error::host_not_found;
+      here.problem = problem ? problem.message() : "it has none";
     } catch (const std::exception& e) {
-      why = e.what();
+      here.problem = e.what();
     }
-    to->conclude(std::move(found), std::move(why), passing);
+    to->conclude(std::move(here));
   }
 
   std::mutex mutex_;
