@@ -242,11 +242,14 @@ std::string remote_script(const settings& s) {
   const int grace = static_cast<int>(s.grace) + 1;
   return str_cat(
       {"while IFS= read -r line && [ -n \"$line\" ]; do export \"$line\"; done; cd ", quoted(folder),
-       " || exit 1; group=$(command -v setsid); exec 3<&0; $group", command, " < /dev/null 3<&- & program=$!; ",
+       " || exit 1; group=$(command -v setsid); heeds=; ",
+       // A shell has what it starts behind an & ignore SIGINT.
+       "env --default-signal=INT,QUIT true 2> /dev/null && heeds='env --default-signal=INT,QUIT'; exec 3<&0; ",
+       "$group $heeds", command, " < /dev/null 3<&- & program=$!; ",
        // Before setsid has made the group there is the process alone.
        "to_all() { { [ -n \"$group\" ] && kill -s \"$1\" -- -$program; } || kill -s \"$1\" $program; }; ",
-       "{ while IFS= read -r signal; do to_all \"$signal\"; done; to_all TERM; left=", grace,
-       "; while [ $left -gt 0 ] && to_all 0; do sleep 1; left=$((left - 1)); done; ",
+       "{ while IFS= read -r signal; do [ \"$signal$heeds\" = INT ] && signal=TERM; to_all \"$signal\"; done; ",
+       "to_all TERM; left=", grace, "; while [ $left -gt 0 ] && to_all 0; do sleep 1; left=$((left - 1)); done; ",
        "to_all KILL; } <&3 > /dev/null 2>&1 & exec 3<&-; ", "wait $program; status=$?; kill $! 2> /dev/null; ",
        "[ -z \"$group\" ] || kill -s KILL -- -$program 2> /dev/null; exit $status"});
 }
