@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,7 +32,8 @@ class record_reader {
       : file_(std::move(path)), options_(options) {}
 
   /// Reads the next record; false where the file ends. Throws data_loss, with the file, the number of the record and
-  /// its offset, where the file ends in the middle of one or a checksum differs; then nothing more can be read.
+  /// its offset, where the file ends in the middle of one or a checksum differs; then nothing more can be read, and
+  /// each further call throws the same.
   bool next(std::string& record);
 
   const std::string& path() const { return file_.path(); }
@@ -47,10 +49,12 @@ class record_reader {
  private:
   /// Of the record at offset_: throws, or counts it.
   void damage(const char* how) {
-    if (!options_.skip_damaged)
-      throw error(error_code::data_loss, "read",
-                  {file_.path(), ": record ", records_, " at offset ", offset_, " ", how,
-                   records_ > 0 ? "; what stands before it is whole" : ""});
+    if (!options_.skip_damaged) {
+      failure_ = error(error_code::data_loss, "read",
+                       {file_.path(), ": record ", records_, " at offset ", offset_, " ", how,
+                        records_ > 0 ? "; what stands before it is whole" : ""});
+      throw *failure_;
+    }
     ++damaged_;
   }
   /// Whether a file begins as one of zlib's and not with a record.
@@ -68,9 +72,11 @@ class record_reader {
   file_reader file_;
   record_reader_options options_;
   std::uint64_t offset_ = 0, record_offset_ = 0, records_ = 0, damaged_ = 0;
+  std::optional<error> failure_;
 };
 
 inline bool record_reader::next(std::string& record) {
+  if (failure_) throw *failure_;
   char head[weft::detail::record_head], tail[weft::detail::record_tail];
   while (read_head(head)) {
     const auto size = weft::detail::little_endian<std::uint64_t>(head);
