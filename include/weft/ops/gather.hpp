@@ -122,7 +122,7 @@ auto gather(const Expr& e, const Indices& indices) {
   }
 }
 
-// What others write: a number, a list, a vector, an axis behind the indices.
+// Calls as other libraries write them: with a number, a list, a vector, or an axis behind the indices.
 template <auto... Given, Expression Expr>
 auto gather(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
