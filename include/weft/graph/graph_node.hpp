@@ -39,7 +39,7 @@ struct graph_node {
   bool named = false;                 ///< by the program, so that the name stays
 };
 
-/// What a device function sees of a node: enough to place it as TensorFlow's functions do.
+/// The view that a device function has of a node: enough to place it as TensorFlow's functions do.
 struct placement_query {
   const char* operation;
   const std::string& name;
@@ -47,7 +47,7 @@ struct placement_query {
   const device_spec& requested;
 };
 
-/// What a variable is to a training, and so what becomes of it where several workers train one model.
+/// The role of a variable in a training, and so what becomes of it where several workers train one model.
 enum class variable_kind : unsigned char {
   trained,   ///< minimize() updates it if the loss depends on it (a trainable variable of TensorFlow)
   averaged,  ///< statistics that steps assign, such as moving averages: workers have the mean of what each assigned
@@ -57,7 +57,7 @@ enum class variable_kind : unsigned char {
   frozen,    ///< as one that is trained, for all workers and in files, but no training changes it (trainable=False)
 };
 
-// What sessions know of themselves, and need no kernel.
+// Operations that sessions know of themselves, and that need no kernel.
 struct placeholder_op {
   static constexpr const char* name = "placeholder";
   static constexpr bool stateful = true;

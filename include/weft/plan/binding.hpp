@@ -13,7 +13,7 @@ struct fed_value {
   shape extents;
 };
 
-/// What a GPU keeps for a binding; see gpu_step.
+/// The state that a GPU keeps for a binding; see gpu_step.
 class gpu_binding {
  public:
   virtual ~gpu_binding() = default;
@@ -21,7 +21,7 @@ class gpu_binding {
 
 /// A program for known extents: a kernel for each instruction, and an address for each buffer.
 struct binding {
-  /// What is fed, in the extents that the binding is for, and fetched.
+  /// The operands that are fed, in the extents that the binding is for, and fetched.
   struct fed_operand {
     shape extents;
     std::uint32_t buffer;
@@ -59,7 +59,7 @@ struct binding {
 
 WEFT_COLD_END
 
-// What each step goes through is compiled in full.
+// The functions that each step goes through are compiled in full.
 inline bool binding::is_for(const fed_value* given) const {
   for (std::size_t i = 0; i < fed.size(); ++i)
     if (!(fed[i].extents == given[i].extents)) return false;

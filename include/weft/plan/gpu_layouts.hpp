@@ -63,7 +63,7 @@ class gpu_layouts {
       if (kernel[n] != none && first[kernel[n]]) p_.nodes[n].layout = image_layout::channels_first;
   }
 
-  /// Of an instruction: whether a buffer holds images of the nodes that it runs.
+  /// Whether a buffer holds images of the nodes that an instruction runs.
   bool is_image(const instruction& i, std::uint32_t buffer) const {
     bool found = false;
     const auto look = [&](std::uint32_t b) { found = found || b == buffer; };

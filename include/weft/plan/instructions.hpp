@@ -41,7 +41,7 @@ class instruction_list {
   }
 
  private:
-  /// What a write yields is the variable itself: where it is fetched and written over later in the step, it is copied.
+  /// A write yields the variable itself: where it is fetched and written over later in the step, it is copied.
   void keep_overwritten() {
     sequence<std::uint32_t> last_writer(p_.buffers.size(), none);
     for (std::uint32_t n = 0; n < p_.running; ++n)

@@ -30,7 +30,7 @@ class layout_choice {
     if (first_value_[kernel] == none) first_value_[kernel] = value;
     parent_[root(value)] = root(first_value_[kernel]);
   }
-  /// What has its images channels last whatever happens reads or writes the value; a copy of it takes so many seconds.
+  /// A reader or writer whose images lie channels last in any case uses the value; a copy of it takes so many seconds.
   void used_elsewhere(std::uint32_t value, double seconds) { seconds_[value] = seconds; }
 
   /// For each kernel.

@@ -13,7 +13,7 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
+/// The request for what a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
   sequence<value> fetches;
   sequence<std::uint32_t> targets;
@@ -60,7 +60,7 @@ struct step_buffer {
   bool pinned = false;                      ///< a GPU copies from this very address: nobody takes it over
 };
 
-/// What runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
+/// A unit that runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
 struct instruction {
   std::uint32_t node = none;       ///< whose result it computes; of a copy, the node it is made for
   std::uint32_t leader = none;     ///< the node whose result that one takes in

@@ -57,7 +57,7 @@ class update_groups {
     return p_.buffers[b].kind == buffer_kind::unused || p_.buffers[b].kind == buffer_kind::arena;
   }
 
-  /// What intermediate values need at each instruction, for each space; and at most.
+  /// Finds the memory that intermediate values need at each instruction, for each space; and at most.
   void find_memory() {
     sequence<std::uint32_t> first(p_.buffers.size(), none);
     for (std::uint32_t i = 0; i < count_; ++i) {
@@ -83,7 +83,7 @@ class update_groups {
   }
   std::size_t& live(std::uint32_t space, std::size_t i) { return live_[space * (count_ + 2) + i]; }
 
-  /// Of a result that takes the place of an operand.
+  /// The bytes of a result that takes the place of an operand.
   std::size_t taken_over(std::uint32_t space, std::uint32_t i) const {
     const instruction& in = p_.instructions[i];
     if (in.copies || in.leader != none || in.writes.empty() || !p_.op(in.node).in_place) return 0;
