@@ -413,7 +413,7 @@ class graph final : public op_builder {
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
   sequence<const primitive_table*> primitives_;
-  graph* whole_ = nullptr;        // of a subgraph
+  graph* whole_ = nullptr;        // set for a subgraph
   std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
   sequence<subgraph*> subgraphs_;
   sequence<graph_owned*> owned_;

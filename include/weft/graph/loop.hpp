@@ -308,7 +308,7 @@ class loop_gradient {
   struct stacked_call {
     std::size_t input;
     node_def call;
-    sequence<std::size_t> written;  // of each operand, the row that the loop writes, or no_row
+    sequence<std::size_t> written;  // the row that the loop writes for each operand, or no_row
   };
 
   symbol parameter(const value_info& info) { return make_parameter(made_, info); }
@@ -498,10 +498,10 @@ class loop_gradient {
   graph& where_;
   const std::uint32_t number_;
   subgraph& made_;
-  sequence<symbol> operands_, gradients_;     // of each input behind the count, and of each input
-  sequence<symbol> upstream_;                 // of each floating variable
+  sequence<symbol> operands_, gradients_;     // for each input behind the count, and for each input
+  sequence<symbol> upstream_;                 // for each floating variable
   sequence<operand> rows_, invariants_;       // that an iteration may read
-  sequence<symbol> transposed_;               // of each invariant, a parameter for it, where it is a matrix
+  sequence<symbol> transposed_;               // a parameter for each invariant that is a matrix
   sequence<value> written_;
   sequence<std::size_t> variable_of_;         // the input whose gradient a variable is
   sequence<std::pair<std::size_t, std::size_t>> row_of_;
@@ -520,7 +520,7 @@ inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const detail::loop_signature s(p.c);
-  std::size_t bytes = alignment;  // what the condition says
+  std::size_t bytes = alignment;  // the condition's answer
   for (std::size_t j = 0; j < s.variables; ++j) bytes += detail::whole_lines(p.outputs[j].bytes());
   for (std::size_t r = 0; r < s.rows_read; ++r)
     if (const std::size_t row = detail::row_of(p.inputs[s.row_in(r)]).bytes(); detail::is_row_staged(row))

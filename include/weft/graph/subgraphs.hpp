@@ -116,14 +116,14 @@ class subgraph_recorder {
   }
 
   graph& around_;
-  std::size_t first_;  // of the nodes that the function may have recorded around the subgraph
+  std::size_t first_;  // the first node that the function may have recorded around the subgraph
   std::uint32_t number_;
 };
 
 /// Copies what a subgraph's results are computed from into another graph; `parameters` are in place of its own.
 sequence<symbol> copy_subgraph(const subgraph&, graph& to, const sequence<symbol>& parameters);
 
-/// Whether a result depends on it, for each node of a subgraph: on its value or, unless `values_alone`, on its extents.
+/// Whether a result depends on each node of a subgraph: on its value or, unless `values_alone`, on its extents.
 sequence<char> nodes_reached(const subgraph&, bool values_alone = false);
 
 /// Makes a parameter of a subgraph that is written in symbols.
@@ -188,7 +188,7 @@ inline sequence<char> nodes_reached(const subgraph& b, bool values_alone) {
 inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const sequence<symbol>& parameters) {
   const graph& nodes = from.nodes;
   sequence<char> needed = nodes_reached(from);
-  sequence<value> at(nodes.size());  // of each node, its first output
+  sequence<value> at(nodes.size());  // the first output of each node
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at[from.parameters[i].node] = parameters[i].id();
     needed[from.parameters[i].node] = 0;

@@ -223,7 +223,7 @@ struct multiply {
     return g * a;
   }
 };
-/// Rounds quotients of integers towards 0; the smallest by -1 is itself, as it is negated. Throws invalid_argument
+/// Rounds quotients of integers towards 0; the smallest by -1 is itself, as is its negation. Throws invalid_argument
 /// where integers are divided by 0. On a GPU, where nothing can be thrown, that is 0.
 struct divide {
   static constexpr const char* name = "divide";
@@ -493,7 +493,7 @@ struct relu {
     return math::maximum(x, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // of y, so that x is not kept but overwritten in place
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that x is not kept but overwritten in place
     return math::select(y > V(0), g, V(0));
   }
 };

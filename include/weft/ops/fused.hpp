@@ -24,8 +24,8 @@ struct reduce_code;
 /// or that emulates one (ops/gpu/compile.hpp): a skeleton is the same in every file of a program.
 struct fused_kernels {
   const map_code* map = nullptr;
-  const map_code* gradient = nullptr;          ///< of arguments that are not broadcast
-  const reduce_code* gradient_sums = nullptr;  ///< of those that are
+  const map_code* gradient = nullptr;          ///< for arguments that are not broadcast
+  const reduce_code* gradient_sums = nullptr;  ///< for those that are
 };
 
 template <class S, bool KeepsValue = true>
@@ -142,7 +142,7 @@ WEFT_QUIET_END
 template <class S>
 inline constexpr skeleton::signature signature_of = [] {
   skeleton::signature s;
-  for (dtype& t : s.types) t = dtype::uint8;  // of an argument that is not named, whose bytes may be of any type
+  for (dtype& t : s.types) t = dtype::uint8;  // for an argument that is not named, whose bytes may be of any type
   describe(static_cast<S*>(nullptr), s);
   s.reached = reached(static_cast<S*>(nullptr));
   s.refused = refused(static_cast<S*>(nullptr), false);

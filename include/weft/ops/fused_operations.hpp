@@ -82,7 +82,7 @@ struct elementwise_gradient_op {
   static constexpr const char* name = "map_gradient";
   static constexpr fusion_kind part = fusion_kind::gradient;
   struct attributes {
-    attribute<std::int64_t> reduced;  ///< of a sum: axes, one bit each; else -1
+    attribute<std::int64_t> reduced;  ///< a sum's axes, one bit each; else -1
     attribute<bool> mean;
   };
   /// The argument that an output is the gradient of: behind the attributes.
@@ -556,7 +556,7 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
   const device::reduce_op how = a.how;
   const axis_set reduced = axis_set::of_bits(a.reduced);
   check_differentiable(g, f);
-  if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
+  if (f.signature.reached == 0) return;  // conditions alone: nothing is compiled that a gradient is made of
   if (how == device::reduce_op::sum) return record_fused_gradient(g, f, a.reduced, a.mean, g.upstream());
 
   const std::size_t n = g.c.inputs.size();

@@ -43,7 +43,7 @@ struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
   using attributes = axis_attribute;
   static constexpr const operation* row_sums = [] {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // what is trained
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // types that are trained
       return &operation_of<sum_rows_op<T>>;
     else
       return static_cast<const operation*>(nullptr);

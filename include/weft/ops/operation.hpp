@@ -42,7 +42,7 @@ class allocator;
 /// An operation applied to operands: all that distinguishes one node of a graph from another.
 struct node_def {
   const operation* op = nullptr;
-  const void* detail = nullptr;  ///< of the operation: for a fused expression, its compiled loops
+  const void* detail = nullptr;  ///< belongs to the operation: for a fused expression, its compiled loops
   sequence<value> inputs;
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
@@ -148,9 +148,9 @@ struct prepare_context {
   const value_info* outputs;
   const std::uint32_t* input_slots;
   const std::uint32_t* output_slots;
-  gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
-  image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
-  prepared_subgraphs* subgraphs = nullptr;                  ///< of a node that has some (ops/subgraphs.hpp); taken over
+  gpu::allocator* memory = nullptr;  ///< where a GPU's kernel takes memory for itself; null: from the device
+  image_layout layout = image_layout::channels_last;  ///< the images' among inputs and outputs
+  prepared_subgraphs* subgraphs = nullptr;                  ///< a node's that has some (ops/subgraphs.hpp); taken over
   const prepare_context* beside = nullptr;  ///< other updates by the same optimizer that the kernel makes too
   std::size_t beside_count = 0;
 };
@@ -164,7 +164,7 @@ inline constexpr std::size_t max_row_lists = 8;
 enum class fusion_kind : unsigned char {
   none,
   expression,  ///< elementwise: can follow a product, in place
-  gradient,    ///< of an expression: can follow what computes its upstream, in place of which it writes
+  gradient,    ///< an expression's: can follow what computes its upstream, in place of which it writes
   product,     ///< can take in what follows it
   descent,     ///< adds a product to a variable
   assignment,  ///< copies input 1 to a variable: nothing to do where it is computed there
@@ -173,10 +173,10 @@ enum class fusion_kind : unsigned char {
 /// How an operation, a product for the most part, takes in what follows it.
 struct product_fusion {
   std::uint32_t result;                        ///< slot of the final result, or of the variable
-  double factor = 1;                           ///< of the product
+  double factor = 1;                           ///< multiplies the product
   bool accumulate = false;                     ///< whether it is added to what is there
   kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; taken over
-  const prepare_context* following = nullptr;  ///< of the epilogue: the call that it is made from
+  const prepare_context* following = nullptr;  ///< the call that the epilogue is made from
 
   /// The epilogue, if there is one, of a CPU's kernel.
   epilogue_kernel* epilogue_on_cpu() const {

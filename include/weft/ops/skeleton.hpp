@@ -250,7 +250,7 @@ constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
 /// A skeleton in prefix order, for printing: operations with their number of operands, arguments and constants.
 struct token {
   const char* operation = nullptr;  // null for an argument or a constant
-  int number = 0;                   // of operands, or of the argument; a constant's is ~number
+  int number = 0;                   // how many operands, or which argument; a constant's is ~number
 };
 
 struct token_list {

@@ -455,7 +455,7 @@ struct update_layout {
 /// The attributes of an update.
 struct update_attributes {
   attribute<std::uint32_t> computed;  ///< one bit for each hyperparameter that is a value of the graph
-  attribute<std::size_t> row_lists;   ///< of a gradient that is rows: how many lists of them; 0 of a whole one
+  attribute<std::size_t> row_lists;   ///< how many lists of rows a gradient is; 0 for a whole one
   /// Its gradient has been summed by others, and is fed: all rows in one list, whose indices are -1 for a row that has
   /// none. Such an update stands beside one of the same variable by rows; no step runs it otherwise.
   attribute<bool> summed;
@@ -672,7 +672,7 @@ class update_kernel final : public kernel {
   device::block_function block_;
   std::size_t arrays_, size_, work_ = 0, chunks_ = 1;  // arrays that are written; of an element, in bytes
   sequence<updated> all_;
-  sequence<std::uint64_t> numbers_;  // of a step
+  sequence<std::uint64_t> numbers_;  // a step's
 };
 
 /// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.

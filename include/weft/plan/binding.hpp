@@ -35,14 +35,14 @@ struct binding {
 
   sequence<fed_operand> fed;
   sequence<fetched_operand> fetched;
-  std::uint64_t hash = 0;   ///< of the extents of what is fed
+  std::uint64_t hash = 0;   ///< made of the extents of what is fed
   binding* next = nullptr;  ///< see binding_cache
   std::size_t bytes = 0;    ///< that it holds, when it was made
   extent_bindings extents;
   sequence<std::int64_t> names;     ///< the values of program_extents::names
-  sequence<kernel_handle> kernels;  ///< of each instruction
-  sequence<std::byte*> addresses;   ///< of each buffer
-  sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
+  sequence<kernel_handle> kernels;  ///< each instruction's
+  sequence<std::byte*> addresses;   ///< each buffer's
+  sequence<std::byte*> bases;       ///< each arena's, when the addresses were made
   sequence<std::size_t> arena_bytes;
   sequence<std::size_t> workspaces;  ///< bytes that each node with subgraphs needs while it runs
   gpu::owned<gpu_binding> on_gpus;

@@ -79,7 +79,7 @@ class fusion {
   }
 
   program& p_;
-  sequence<std::uint32_t> uses_;  // of each root buffer; what is fetched counts as read by others
+  sequence<std::uint32_t> uses_;  // for each root buffer; what is fetched counts as read by others
 };
 
 inline void fuse(program& p) { fusion(p).run(); }

@@ -51,8 +51,8 @@ class layout_choice {
     return v;
   }
 
-  sequence<std::uint32_t> parent_;  // of each value in the tree of its group
-  sequence<double> seconds_;        // of a copy, where one is needed
+  sequence<std::uint32_t> parent_;  // each value's, in the tree of its group
+  sequence<double> seconds_;        // a copy's, where one is needed
   sequence<std::uint32_t> first_value_;
   sequence<double> gain_;
 };

@@ -228,7 +228,7 @@ class ordering {
 
   program& p_;
   sequence<sequence<std::uint32_t>> after_,
-      writers_;  // of a node: what must run after it; of a variable: who writes it
+      writers_;  // the nodes that must run after each; those that write each variable
   sequence<std::uint32_t> waits_, seen_, pending_;
   std::uint32_t search_ = 0;
   bool any_writer_ = false;

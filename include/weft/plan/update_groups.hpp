@@ -182,12 +182,12 @@ class update_groups {
   program& p_;
   const value_info* infos_;
   std::size_t count_;
-  sequence<std::uint32_t> last_use_;             // of each root buffer
+  sequence<std::uint32_t> last_use_;             // for each root buffer
   sequence<std::size_t> live_, most_, pending_;  // bytes; of each space
   sequence<group> groups_;
-  std::size_t first_open_ = 0;                    // of groups_
-  sequence<std::uint32_t> reads_in_, writes_in_;  // of each buffer: when open groups last did
-  std::uint32_t number_ = 1;                      // of the open groups
+  std::size_t first_open_ = 0;                    // in groups_
+  sequence<std::uint32_t> reads_in_, writes_in_;  // when open groups last did, for each buffer
+  std::uint32_t number_ = 1;                      // the open groups'
 };
 
 inline void group_updates(program& p, const value_info* infos) { update_groups(p, infos).run(); }

@@ -212,7 +212,7 @@ struct row_update_body {
   using block_memory = nothing;
   using thread_memory = nothing;
 
-  std::uint32_t elements, rows;  ///< of the gradient; of the variable
+  std::uint32_t elements, rows;  ///< the gradient's; the variable's
   divisor inner;
   const std::int64_t* number;
   const T* gradient;
