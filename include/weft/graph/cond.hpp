@@ -88,7 +88,7 @@ inline void cond_op::gradient(gradient_context& g) {
     ++w;
   }
   if (reached.empty()) return;
-  // What neither branch needs for it is not kept for it.
+  // An operand that neither branch needs for it is not kept for it.
   subgraph &then = where.subgraph_at(c.subgraphs[0]), &otherwise = where.subgraph_at(c.subgraphs[1]);
   const sequence<char> first_needs = detail::nodes_reached(then), second_needs = detail::nodes_reached(otherwise);
   for (std::size_t i = then.parameters.size(); i-- > 0;) {
@@ -159,7 +159,7 @@ constexpr auto find_cond_mistake() {
 template <class Then>
 struct branch_is_missing : mistake<true> {};
 
-/// What is wrong with a call of cond, if anything is.
+/// The mistake in a call of cond, if there is one.
 template <class Predicate, class Then, class Else, class... X>
 using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X...>());
 
@@ -169,10 +169,10 @@ using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X
 ///
 /// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its
 /// own; a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of
-/// them, and both return the same elements and extents; so does cond. What it reads of the graph is passed to it as an
-/// operand. It writes no variable, and has no device of its own: it runs where the node does, for which the predicate is
-/// brought to the host. Gradients pass through the branch that was taken; its values are
-/// computed again for them. Over tensors one function is called, at once.
+/// them, and both return the same elements and extents; so does cond. A value of the graph that it reads is passed to
+/// it as an operand. It writes no variable, and has no device of its own: it runs where the node does, for which the
+/// predicate is brought to the host. Gradients pass through the branch that was taken; its values are computed again
+/// for them. Over tensors one function is called, at once.
 template <class Predicate, class Then, class Else, class... X>
 [[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {
   using mistake = cond_mistake<Predicate, Then, Else, X...>;

@@ -6,7 +6,8 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/node.hpp>
 
-/// What runs beside what is fetched: groups of effects, control dependencies, and updates that training takes along.
+/// Declares what runs beside the fetched values: groups of effects, control dependencies, and updates that training
+/// takes along.
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -49,7 +50,7 @@ class control_dependencies {
 template <Runnable X>
 void add_update(const X& update);
 
-/// What runs are effects and nodes: an expression becomes one by let().
+/// Only effects and nodes run: an expression becomes a node by let().
 template <class... X>
 struct run_value_is_not_a_node : mistake<true> {};
 

@@ -16,8 +16,8 @@ namespace weft {
 /// Values of dynamic extents: of names that are given, and of what is computed from those.
 class extent_bindings : public detail::extent_values {
  public:
-  /// Of a name, what it was given; of a computed extent, what comes out, which is then known. Null where a name in it
-  /// has no value. Throws invalid_argument where an extent comes out negative, or a quotient leaves a rest.
+  /// The value that a name was given, or that comes out for a computed extent, which is then known. Null where a name
+  /// in it has no value. Throws invalid_argument where an extent comes out negative, or a quotient leaves a rest.
   const std::int64_t* compute(const graph& g, std::int64_t code) {
     if (const std::int64_t* const value = find(code)) return value;
     const extent_definition* const d = g.extent_formula(code);

@@ -26,13 +26,13 @@ template <Element T, class Dims = dims<>, class Num>
 template <class T, auto Extent>
 [[nodiscard]] auto range(graph& g, T start = 0, T delta = 1);
 
-/// What is wrong with the extents of a filled value, or with the number.
+/// The mistake in the extents of a filled value, or in the number.
 template <class Dims, class Num>
 struct filled_with_no_number : mistake<!std::is_arithmetic_v<Num> && !is_storage_type<Num>> {};
 template <class Dims, class Num = int>
 using fill_mistake = first_mistake<extents_are_not_valid<Dims>, filled_with_no_number<Dims, Num>>;
 
-/// What is wrong with a range: its elements are no numbers that are added, or its extent is none.
+/// The mistake in a range: its elements are no numbers that are added, or its extent is none.
 template <class T>
 struct range_elements_not_numbers : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
 template <class T, class Dims>

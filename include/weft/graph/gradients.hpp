@@ -20,7 +20,7 @@ struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 template <class X>
 struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
-/// What is wrong with a value that is differentiated, if anything is.
+/// The mistake in a value that is differentiated, if there is one.
 template <class Y>
 using gradient_root_mistake = first_mistake<value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
 

@@ -26,7 +26,7 @@ enum class reuse : unsigned char {
 
 struct subgraph;
 
-/// What nodes of a graph refer to, and the graph deletes.
+/// An object that nodes of a graph refer to, and the graph deletes.
 struct graph_owned {
   virtual ~graph_owned() = default;
 };
@@ -74,7 +74,7 @@ class graph final : public op_builder {
       if (known.first == code) return;
     whole().extent_names_.push_back({code, name});
   }
-  /// What a computed extent is made of; null for a name.
+  /// The formula of a computed extent; null for a name.
   const extent_definition* extent_formula(std::int64_t code) const {
     for (const extent_definition* d : whole().extent_formulas_)
       if (d->code == code) return d;
@@ -96,8 +96,8 @@ class graph final : public op_builder {
     return weft::to_string(s, names);
   }
 
-  /// Sessions tell of each run that they plan. What is recorded stays: a program that records for each run takes more
-  /// memory with each, and more time. After so many runs for which the graph has grown it grows no more.
+  /// Sessions tell of each run that they plan. Nodes that are recorded stay: a program that records for each run takes
+  /// more memory with each, and more time. After so many runs for which the graph has grown it grows no more.
   static constexpr std::size_t max_growing_runs = 2000;
   void note_planned_run() const {
     // Atomic: sessions of one graph may plan on threads of their own.
@@ -200,14 +200,14 @@ class graph final : public op_builder {
     return node;
   }
 
-  /// For who rewrites a subgraph: what a node computes, of values that were made before it.
+  /// The definition of a node, for code that rewrites a subgraph: of values that were made before it.
   node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
-  /// What runs before all that is made now (control_dependencies, effects.hpp).
+  /// Has this node run before all that is made now (control_dependencies, effects.hpp).
   void enter_control(std::uint32_t before) { control_.push_back(before); }
   void leave_control(std::size_t depth) { control_.resize(depth); }
   std::size_t control_depth() const { return control_.size(); }
 
-  /// What each training takes along (add_update, effects.hpp).
+  /// Has each training take this node along (add_update, effects.hpp).
   void note_update(std::uint32_t node) { updates_.push_back(node); }
   const sequence<std::uint32_t>& updates() const { return updates_; }
 
@@ -262,7 +262,7 @@ class graph final : public op_builder {
 
   // ---- names and places: see scopes.hpp ----
 
-  /// What the scopes that are entered put before a name: "" or, say, "layer/".
+  /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
   const std::string& scope() const { return prefix_; }
 
   class name_scope;
@@ -413,7 +413,7 @@ class graph final : public op_builder {
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
   sequence<const primitive_table*> primitives_;
-  graph* whole_ = nullptr;        // of a subgraph
+  graph* whole_ = nullptr;        // set for a subgraph
   std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
   sequence<subgraph*> subgraphs_;
   sequence<graph_owned*> owned_;

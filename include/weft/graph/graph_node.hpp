@@ -34,12 +34,12 @@ struct graph_node {
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
   std::uint32_t beside = no_node;     ///< the node that it is colocated with
   sequence<std::uint32_t> control;    ///< nodes that run before this one although it does not read them
-  initializer init;                   ///< of variables; of constants, the value
-  std::uint32_t begins_as = no_node;  ///< of a variable that has another one's first value: that one
+  initializer init;                   ///< a variable's; a constant's is its value
+  std::uint32_t begins_as = no_node;  ///< the variable whose first value this one has
   bool named = false;                 ///< by the program, so that the name stays
 };
 
-/// What a device function sees of a node: enough to place it as TensorFlow's functions do.
+/// The view that a device function has of a node: enough to place it as TensorFlow's functions do.
 struct placement_query {
   const char* operation;
   const std::string& name;
@@ -47,17 +47,17 @@ struct placement_query {
   const device_spec& requested;
 };
 
-/// What a variable is to a training, and so what becomes of it where several workers train one model.
+/// The role of a variable in a training, and so what becomes of it where several workers train one model.
 enum class variable_kind : unsigned char {
   trained,   ///< minimize() updates it if the loss depends on it (a trainable variable of TensorFlow)
   averaged,  ///< statistics that steps assign, such as moving averages: workers have the mean of what each assigned
   counter,   ///< a scalar that counts updates, such as tf.train.global_step: workers have the count of all
   local,     ///< a worker's own
-  slot,      ///< what an optimizer remembers of another variable
+  slot,      ///< an optimizer's memory of another variable
   frozen,    ///< as one that is trained, for all workers and in files, but no training changes it (trainable=False)
 };
 
-// What sessions know of themselves, and need no kernel.
+// Operations that sessions know of themselves, and that need no kernel.
 struct placeholder_op {
   static constexpr const char* name = "placeholder";
   static constexpr bool stateful = true;

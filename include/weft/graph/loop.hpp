@@ -10,7 +10,7 @@
 /// The operation that while_loop and scan record, and its gradient.
 namespace weft {
 
-/// What each iteration reads, and none changes: `invariant(weights)`.
+/// A value that each iteration reads, and none changes: `invariant(weights)`.
 template <Expression X>
 struct loop_invariant {
   X value;
@@ -33,8 +33,8 @@ WEFT_COLD_BEGIN
 /// inputs: where it is counted, the number of iterations; the variables' first values; rows to read,
 /// [max_iterations, ...]; invariants. outputs: the variables' last values; rows that were written; if they are kept,
 /// the variables' values before each iteration, [max_iterations, ...]; where there is a condition, the number of
-/// iterations; where max_iterations is a named extent, nothing at all, [max_iterations], which tells it. Of iterations
-/// that did not run the rows that were written are zeros, those that were kept hold anything.
+/// iterations; where max_iterations is a named extent, nothing at all, [max_iterations], which tells it. The written
+/// rows of iterations that did not run are zeros, the kept ones hold anything.
 ///
 /// subgraphs: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
 /// and invariants, which yields the variables and the rows to write.
@@ -99,7 +99,7 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
   return rows;
 }
 
-/// GPUs' kernels take 16 bytes at a time. Of rows that lie otherwise they have a copy, in the loop's own memory.
+/// GPUs' kernels take 16 bytes at a time. They have a copy of rows that lie otherwise, in the loop's own memory.
 inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
 
 class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
@@ -237,8 +237,8 @@ inline void add_random_position(graph& where, node_def& c, loop_op::attributes& 
   a.variables = a.variables + 1;
 }
 
-/// What a gradient would rather read than compute again: products or, of one that a single expression reads, which its
-/// kernel takes in, that expression.
+/// Adds the values that a gradient would rather read than compute again: products or, for one that a single expression
+/// reads, which its kernel takes in, that expression.
 inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
   subgraph& body = where.subgraph_at(c.subgraphs.back());
   const graph& nodes = body.nodes;
@@ -308,13 +308,13 @@ class loop_gradient {
   struct stacked_call {
     std::size_t input;
     node_def call;
-    sequence<std::size_t> written;  // of each operand, the row that the loop writes, or no_row
+    sequence<std::size_t> written;  // the row that the loop writes for each operand, or no_row
   };
 
   symbol parameter(const value_info& info) { return make_parameter(made_, info); }
   const value_info& input_info(std::size_t i) const { return g_.input(i).info(); }
 
-  /// What an iteration computes, and its gradient.
+  /// Writes what an iteration computes, and its gradient.
   void differentiate() {
     const std::size_t first = of_.variable_in(0);
     for (std::size_t i = first; i < g_.c.inputs.size(); ++i)
@@ -498,10 +498,10 @@ class loop_gradient {
   graph& where_;
   const std::uint32_t number_;
   subgraph& made_;
-  sequence<symbol> operands_, gradients_;     // of each input behind the count, and of each input
-  sequence<symbol> upstream_;                 // of each floating variable
+  sequence<symbol> operands_, gradients_;     // for each input behind the count, and for each input
+  sequence<symbol> upstream_;                 // for each floating variable
   sequence<operand> rows_, invariants_;       // that an iteration may read
-  sequence<symbol> transposed_;               // of each invariant, a parameter for it, where it is a matrix
+  sequence<symbol> transposed_;               // a parameter for each invariant that is a matrix
   sequence<value> written_;
   sequence<std::size_t> variable_of_;         // the input whose gradient a variable is
   sequence<std::pair<std::size_t, std::size_t>> row_of_;
@@ -520,7 +520,7 @@ inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const detail::loop_signature s(p.c);
-  std::size_t bytes = alignment;  // what the condition says
+  std::size_t bytes = alignment;  // the condition's answer
   for (std::size_t j = 0; j < s.variables; ++j) bytes += detail::whole_lines(p.outputs[j].bytes());
   for (std::size_t r = 0; r < s.rows_read; ++r)
     if (const std::size_t row = detail::row_of(p.inputs[s.row_in(r)]).bytes(); detail::is_row_staged(row))

@@ -54,7 +54,7 @@ template <class Graph, class Name = const char*, class... More>
 inline constexpr bool graph_and_name =
     std::is_convertible_v<Graph, graph&> && std::is_convertible_v<Name, std::string_view>;
 
-// What has a type of its own, so that it need not be said.
+// Whether a first value has a type of its own, so that it need not be said.
 template <class X>
 inline constexpr bool is_typed_value = Element<X>;
 template <class T, class D>
@@ -64,13 +64,13 @@ template <class X>
 concept FirstValue = is_typed_value<X> || std::is_arithmetic_v<X> ||
                      requires(const X& x, const shape& s) { initializer(x(s)); };
 
-/// What may follow the first value.
+/// Whether an argument may follow the first value.
 template <class... More>
 inline constexpr bool is_kind = sizeof...(More) == 0;
 template <class X>
 inline constexpr bool is_kind<X> = std::is_same_v<std::remove_cvref_t<X>, variable_kind>;
 
-/// What is wrong with the arguments of a variable, if anything is.
+/// The mistake in the arguments of a variable, if there is one.
 template <class Leaf, class Graph = void, class Name = void, class First = init::none, class... More>
 constexpr auto find_variable_mistake() {
   using first = std::remove_cvref_t<First>;

@@ -61,7 +61,7 @@ inline std::string expression_text(const fused& f, const node_def& what) {
   return text;
 }
 
-/// What an operation does to its operands: two nodes differ in it, in their operands, or in their types.
+/// The text of what an operation does to its operands: two nodes differ in it, in their operands, or in their types.
 inline std::string operation_text(const graph_node& n) {
   const node_def& what = n.def;
   const operation* op = what.op;

@@ -13,7 +13,7 @@ struct random_elements_not_floating : mistake<!is_differentiable<T>> {};
 
 namespace detail {
 
-/// What is wrong with an array of random numbers, if anything is.
+/// The mistake in an array of random numbers, if there is one.
 template <class T, class Dims>
 using random_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>;
 
@@ -46,10 +46,10 @@ inline constexpr bool draws_random<std::tuple<T, Dims...>, Graph, X...> =
 
 }  // namespace detail
 
-/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. What
-/// is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the session's
-/// `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes through it.
-/// Throws invalid_argument unless low < high.
+/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. The
+/// number that is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the
+/// session's `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes
+/// through it. Throws invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_uniform(graph& g, double low = 0, double high = 1, random_options options = {}) {
   static_assert(correct<detail::random_mistake<T, Dims>>,

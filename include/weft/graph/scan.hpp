@@ -12,7 +12,7 @@ struct scan_options {
   bool reverse = false;  ///< from the last row to the first; what is stacked stands where its row does
 };
 
-/// What each iteration reads a row of: `rows(x)`.
+/// A value of which each iteration reads a row: `rows(x)`.
 template <Expression X>
 struct scanned_rows {
   X value;
@@ -37,14 +37,14 @@ constexpr bool same_count_of_rows(const shape& a, const shape& b) {
 }
 }  // namespace detail
 
-/// What is scanned together has equally many rows.
+/// Operands that are scanned together have equally many rows.
 template <class A, class B>
 struct scanned_extents_differ : mistake<!detail::same_count_of_rows(A::spec, B::spec)> {};
 
 WEFT_COLD_BEGIN
 namespace detail {
 
-/// What an operand is, and the type of the parameter that it becomes.
+/// The kind of an operand, and the type of the parameter that it becomes.
 template <class X>
 struct scan_operand {
   using expression = X;
@@ -367,7 +367,7 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
 
 }  // namespace detail
 
-/// What is wrong with a call of scan, if anything is.
+/// The mistake in a call of scan, if there is one.
 template <class Body, class... X>
 using scan_mistake = decltype(detail::find_scan_mistake<Body, X...>());
 

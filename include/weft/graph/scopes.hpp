@@ -18,7 +18,7 @@ template <class Reuse>
 struct reuse_is_a_bool : mistake<true> {};
 
 namespace detail {
-graph& no_graph();  // what stands for it after a mistake
+graph& no_graph();  // stands for it after a mistake
 }
 
 /// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,

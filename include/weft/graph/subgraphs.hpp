@@ -14,7 +14,7 @@
 /// while_loop.
 namespace weft {
 
-/// What decides is one bool.
+/// The value that decides is one bool.
 template <class Predicate>
 struct predicate_is_not_a_scalar_bool : mistake<true> {};
 template <Expression Predicate>
@@ -50,7 +50,7 @@ struct typed_as<std::tuple<X...>> {
 template <class X>
 struct typed_as<std::tuple<X>> : typed_as<X> {};
 
-/// What a subgraph sees of an operand.
+/// The type as which a subgraph sees an operand.
 template <bool Symbolic, class X>
 using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
                                      tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
@@ -98,7 +98,7 @@ class subgraph_recorder {
     const auto made = std::tuple<Parameters...>{Parameters(parameter(like.erased().info()))...};
     return record_results(std::apply(f, made));
   }
-  /// What it returned.
+  /// Records the results that it returned.
   template <class Results>
   Results record_results(const Results& results) {
     each_result(results, [&](const auto& r) {
@@ -116,17 +116,17 @@ class subgraph_recorder {
   }
 
   graph& around_;
-  std::size_t first_;  // of the nodes that the function may have recorded around the subgraph
+  std::size_t first_;  // the first node that the function may have recorded around the subgraph
   std::uint32_t number_;
 };
 
 /// Copies what a subgraph's results are computed from into another graph; `parameters` are in place of its own.
 sequence<symbol> copy_subgraph(const subgraph&, graph& to, const sequence<symbol>& parameters);
 
-/// Of each node of a subgraph, whether a result depends on it: on its value or, unless `values_alone`, on its extents.
+/// Whether a result depends on each node of a subgraph: on its value or, unless `values_alone`, on its extents.
 sequence<char> nodes_reached(const subgraph&, bool values_alone = false);
 
-/// What is to be a parameter of a subgraph that is written in symbols.
+/// Makes a parameter of a subgraph that is written in symbols.
 inline symbol make_parameter(subgraph& b, const value_info& info) {
   node_def c;
   c.op = &operation_of<placeholder_op>;
@@ -188,7 +188,7 @@ inline sequence<char> nodes_reached(const subgraph& b, bool values_alone) {
 inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const sequence<symbol>& parameters) {
   const graph& nodes = from.nodes;
   sequence<char> needed = nodes_reached(from);
-  sequence<value> at(nodes.size());  // of each node, its first output
+  sequence<value> at(nodes.size());  // the first output of each node
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at[from.parameters[i].node] = parameters[i].id();
     needed[from.parameters[i].node] = 0;

@@ -10,7 +10,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What a graph knows of one of its variables. Extents may be dynamic: graph::to_string prints their names.
+/// Describes what a graph knows of one of its variables. Extents may be dynamic: graph::to_string prints their names.
 struct variable_description {
   std::string name;
   dtype type;
@@ -38,7 +38,7 @@ template <Element T, class D = dims<>>
 std::size_t freeze(graph& g, std::string_view name);
 std::size_t unfreeze(graph& g, std::string_view name);
 
-/// What is frozen are variables.
+/// Only variables are frozen.
 template <class X>
 struct frozen_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>

@@ -20,7 +20,7 @@ class iteration_bound {
       : value_(Extent::code), name_(Extent::name), formula_(detail::extent_formula(Extent())) {}
 
   constexpr std::int64_t value() const { return value_; }
-  /// Of an extent; null for a number.
+  /// The name of an extent; null for a number.
   constexpr const char* name() const { return name_; }
   constexpr const extent_definition* formula() const { return formula_; }
 
@@ -204,7 +204,7 @@ constexpr auto find_loop_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with a call of while_loop, if anything is.
+/// The mistake in a call of while_loop, if there is one.
 template <class Condition, class Body, class... X>
 using loop_mistake = decltype(detail::find_loop_mistake<Condition, Body, X...>());
 
@@ -255,9 +255,9 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 /// Both functions are called once, when the graph is written, and recorded as graphs of their own: the body with a
 /// parameter for each operand, the condition with the first ones, as many as it takes. The condition returns a scalar of
 /// bool, the body an expression for each variable, or a std::tuple of them, of the variable's elements and extents; the
-/// loop's results are the variables' last values, those of the first kind if the condition does not hold at all. What
-/// else they read of the graph is passed as `invariant(w)`, and stands where it is convenient. A bound stops the loop
-/// (tf's maximum_iterations). For what subgraphs cannot do see cond.
+/// loop's results are the variables' last values, those of the first kind if the condition does not hold at all. Any
+/// other value of the graph that they read is passed as `invariant(w)`, and stands where it is convenient. A bound
+/// stops the loop (tf's maximum_iterations). For what subgraphs cannot do see cond.
 ///
 /// Gradients pass through loops with a bound, to variables and invariants. The values of variables that they need are
 /// kept, of each iteration: [max_iterations, ...] of each; all else is computed again. Over tensors it runs at once.

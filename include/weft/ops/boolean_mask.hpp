@@ -167,7 +167,7 @@ template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
                                                                                detail::find_rows(detail::flattened(m)));
   }
 }
-/// Of a bounded value those of its real rows where the mask is true.
+/// The real rows of a bounded value where the mask is true.
 template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 [[nodiscard]] auto boolean_mask(const bounded<Values, Dims>& b, const Mask& mask) {
   using D = detail::rows_of_bound<Values>;

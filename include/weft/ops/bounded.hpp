@@ -77,16 +77,16 @@ using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D:
 /// what the step's memory is planned for; and beside them how many are real, known when the step has run. The others
 /// follow the real ones, and all their elements are 0: so they add nothing to a sum, and as indices they are 0.
 ///
-/// It is no expression: what is computed from `values` has a row for each of the bound, and whoever means the real ones
-/// alone says so. `sum`, `mean`, `prod`, `max`, `min` and `argmax` of it are those of the real rows. What is computed
-/// row by row from `values` is one again `with_count`:
+/// It is no expression: a value that is computed from `values` has a row for each of the bound, and a program that
+/// means the real ones alone says so. `sum`, `mean`, `prod`, `max`, `min` and `argmax` of it are those of the real
+/// rows. A value that is computed row by row from `values` is one again `with_count`:
 ///
 ///     auto kept = boolean_mask(images, mask);
 ///     auto loss = softmax_cross_entropy(matmul(kept.values, w), boolean_mask(labels, mask).values);
 ///     auto cost = mean(with_count(loss, kept));
 ///
-/// The gradient of the other rows is then 0. What it is multiplied by on its way must be finite for that: the gradient
-/// of `log` at 0 is not.
+/// The gradient of the other rows is then 0. The factors that it is multiplied by on its way must be finite for that:
+/// the gradient of `log` at 0 is not.
 ///
 /// Fetched it is a tensor of the real rows, of extents `Dims`, in memory that holds as many as the bound.
 template <class Values, class Dims>
@@ -168,8 +168,8 @@ auto mean_over(const Expr& e) {
     return e;
 }
 
-/// What was reduced within rows has rows again. Those behind the count may have become something else than 0: the
-/// product of no element is 1.
+/// A value that was reduced within rows has rows again. Those behind the count may have become something else than 0:
+/// the product of no element is 1.
 template <class Dims, std::uint32_t Axes, class Reduced, class Count>
 auto reduced_rows(const Reduced& reduced, const Count& count) {
   return bounded_by<without_axes<Dims, Axes>>(reduced, count);
@@ -198,13 +198,13 @@ auto reduce_bounded(const bounded<Values, Dims>& b) {
 
 }  // namespace detail
 
-/// Of each row of the bound whether it is real: bool, `[bound]`.
+/// Whether each row of the bound is real: bool, `[bound]`.
 template <class Values, class Dims>
 [[nodiscard]] auto valid(const bounded<Values, Dims>& b) {
   return detail::valid_rows<detail::rows_of_bound<Values>>(b.count);
 }
 
-/// What was computed from the rows of a bounded value, with its count, and 0 behind it.
+/// Values that were computed from the rows of a bounded value, with its count, and 0 behind it.
 template <Expression Expr, class Values, class Dims>
 [[nodiscard]] auto with_count(const Expr& values, const bounded<Values, Dims>& b) {
   using D = dims_t<Expr>;

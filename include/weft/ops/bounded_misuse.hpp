@@ -23,7 +23,7 @@ const auto& rows_of(const X& x) {
   else
     return x;
 }
-/// What stands in for a result: the first operand that is a value, or its rows.
+/// The stand-in for a result: the first operand that is a value, or its rows.
 template <class First, class... Rest>
 auto after_bounded(const First& first, const Rest&... rest) {
   if constexpr (Expression<std::remove_cvref_t<decltype(rows_of(first))>>) {

@@ -24,7 +24,7 @@ struct box_walk {
   }
 };
 
-/// What an operation that only moves elements does, said box by box.
+/// Describes, box by box, the work of an operation that only moves elements.
 class box_copies : public strided_copies {
  public:
   explicit box_copies(const prepare_context& p) : strided_copies(p.inputs[0].type), p_(p) {}

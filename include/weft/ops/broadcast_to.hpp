@@ -42,7 +42,7 @@ struct extents_do_not_broadcast_to : mistake<!broadcasts_to<From, To>()> {};
 
 using detail::extents_do_not_broadcast_to;
 
-/// What is wrong with a broadcast, if anything is.
+/// The mistake in a broadcast, if there is one.
 template <class From, class To>
 using broadcast_to_mistake = first_mistake<extents_are_not_valid<To>, extents_do_not_broadcast_to<From, To>>;
 

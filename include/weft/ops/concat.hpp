@@ -27,7 +27,7 @@ constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
 
 }  // namespace detail
 
-/// What is joined has the same extents along all other axes.
+/// Operands that are joined have the same extents along all other axes.
 template <class A, class B, std::size_t Axis>
 struct extents_beside_axis_differ : mistake<!detail::agree_beside(A::spec, B::spec, Axis)> {};
 

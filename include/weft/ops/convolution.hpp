@@ -92,7 +92,7 @@ struct convolution_filter_gradient_op {
 
 namespace detail {
 
-/// Of two operands, with the extents of the one that the gradient is of.
+/// Records a call of two operands; its result has the extents of `like`, the value that the gradient is of.
 inline symbol record_convolution(const operation& op, const window_attributes& a, symbol x, symbol y, symbol like) {
   return record_call(op, {x, y}, {x.type(), like.extents()}, words_of(a));
 }
@@ -174,7 +174,7 @@ struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_o
 template <class T>
 struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// What is wrong with the extents of a convolution, if anything is.
+/// The mistake in the extents of a convolution, if there is one.
 template <class Images, class Filters, conv2d_options Options>
 using conv2d_mistake = std::conditional_t<
     Images::rank != 4, images_are_not_of_rank_4<Images>,

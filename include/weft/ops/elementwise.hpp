@@ -102,7 +102,7 @@ T as_element(Num number) {
   return t;
 }
 
-// What the next three leave as it is they return by reference: a copy counts an owner of every tensor in it.
+// The next three return by reference an operand that they leave as it is: a copy counts an owner of every tensor in it.
 
 /// A number becomes a literal of the element type that it meets.
 template <class T, class X>
@@ -222,7 +222,7 @@ constexpr auto find_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with the operands of an elementwise operation, if anything is: their extents before their element
+/// The mistake in the operands of an elementwise operation, if there is one: in their extents before their element
 /// types.
 template <class Op, class... Operands>
 using elementwise_mistake = decltype(detail::find_mistake<Op, Operands...>());
@@ -497,9 +497,9 @@ template <Expression P, Operand A, Operand B>
   }
 }
 
-/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. What an
-/// integer type does not have becomes the nearest that it has, and a NaN 0, on CPUs and GPUs. Its gradient is that of
-/// the result, converted back.
+/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. A
+/// number that an integer type does not have becomes the nearest that it has, and a NaN 0, on CPUs and GPUs. Its
+/// gradient is that of the result, converted back.
 template <Element To, Expression X>
 [[nodiscard]] auto cast(const X& x) {
   if constexpr (std::is_same_v<To, value_t<X>>)

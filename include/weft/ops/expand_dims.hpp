@@ -5,8 +5,8 @@
 
 namespace weft {
 
-/// One more axis, of extent 1, before the axis of this number; -1: behind the last (tf.expand_dims). Of `[n, 3]`
-/// `expand_dims<0>(x)` is `[1, n, 3]` and `expand_dims<-1>(x)` `[n, 3, 1]`. Costs nothing.
+/// One more axis, of extent 1, before the axis of this number; -1: behind the last (tf.expand_dims).
+/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. Costs nothing.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto expand_dims(const Expr& e);
 
@@ -58,7 +58,7 @@ template <class Dims, int... Axes>
 struct squeezed_extent_is_not_one
     : mistake<(detail::squeezed_axes<Dims, Axes...>() & ~detail::axes_of_one(Dims::spec)) != 0> {};
 
-/// What is wrong with a squeeze, if anything is.
+/// The mistake in a squeeze, if there is one.
 template <class Dims, int... Axes>
 using squeeze_mistake = first_mistake<axis_out_of_range<Dims, Axes...>, squeezed_extent_is_not_one<Dims, Axes...>>;
 

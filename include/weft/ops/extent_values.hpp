@@ -21,10 +21,10 @@ class extent_values {
     return nullptr;
   }
 
-  /// What a computed extent comes out as; false where a name in it has no value. Throws invalid_argument where it comes
+  /// Evaluates a computed extent; returns false where a name in it has no value. Throws invalid_argument where it comes
   /// out negative, or a quotient leaves a rest, and resource_exhausted where it is larger than any memory.
   bool evaluate(const extent_definition& d, std::int64_t& value) const {
-    // What was given for a quotient is not to be taken for its value.
+    // A number that was given for a quotient is not to be taken for its value.
     if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
     if (value < 0)
       throw error(error_code::invalid_argument, d.text,

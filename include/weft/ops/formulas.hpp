@@ -223,8 +223,8 @@ struct multiply {
     return g * a;
   }
 };
-/// Of integers towards 0; the smallest by -1 is itself, as it is negated. Throws invalid_argument where integers are
-/// divided by 0. On a GPU, where nothing can be thrown, that is 0.
+/// Rounds quotients of integers towards 0; the smallest by -1 is itself, as is its negation. Throws invalid_argument
+/// where integers are divided by 0. On a GPU, where nothing can be thrown, that is 0.
 struct divide {
   static constexpr const char* name = "divide";
   static constexpr bool cheap = true;
@@ -493,7 +493,7 @@ struct relu {
     return math::maximum(x, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // of y, so that x is not kept but overwritten in place
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that x is not kept but overwritten in place
     return math::select(y > V(0), g, V(0));
   }
 };
@@ -619,8 +619,8 @@ struct select {
     return math::select(p, V(0), g);
   }
 };
-/// Conversion of the element type. Storage-only types go through float. Of a number that an integer type does not have,
-/// C++ says nothing, and processors differ: it becomes the nearest there is, and a NaN 0, as on GPUs.
+/// Conversion of the element type. Storage-only types go through float. C++ says nothing of a number that an integer
+/// type does not have, and processors differ: it becomes the nearest there is, and a NaN 0, as on GPUs.
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
@@ -703,7 +703,7 @@ inline constexpr bool is_predicate = requires {
 template <class Op, class T>
 using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
 
-// What a row demands of its formula: the name, and a word about its cost.
+// A row demands of its formula the name, and a word about its cost.
 constexpr bool same_words(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return *a == *b;

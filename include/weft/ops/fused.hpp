@@ -20,12 +20,12 @@ namespace gpu {
 struct map_code;
 struct reduce_code;
 
-/// What a skeleton was compiled to for GPUs. Empty until a file fills it in that a compiler for GPUs compiled, or that
-/// emulates one (ops/gpu/compile.hpp): a skeleton is the same in every file of a program.
+/// The code that a skeleton was compiled to for GPUs. Empty until a file fills it in that a compiler for GPUs compiled,
+/// or that emulates one (ops/gpu/compile.hpp): a skeleton is the same in every file of a program.
 struct fused_kernels {
   const map_code* map = nullptr;
-  const map_code* gradient = nullptr;          ///< of arguments that are not broadcast
-  const reduce_code* gradient_sums = nullptr;  ///< of those that are
+  const map_code* gradient = nullptr;          ///< for arguments that are not broadcast
+  const reduce_code* gradient_sums = nullptr;  ///< for those that are
 };
 
 template <class S, bool KeepsValue = true>
@@ -46,7 +46,7 @@ struct fused {
   /// out[i] = gradient with respect to argument i. Reads the arguments, behind them the upstream gradient and, where
   /// the skeleton's own value is kept, that value. Null where there is no gradient, or none was compiled.
   device::block_function gradient[3]{};
-  /// What `gradient` reads, in the order of its inputs, one bit each.
+  /// The inputs that `gradient` reads, in their order, one bit each.
   std::uint32_t (*gradient_reads)() = nullptr;
   /// The value (of what is reduced), and the gradients with respect to the arguments, as symbols.
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
@@ -64,7 +64,7 @@ struct fused_reduction {
   const fused* body;
   const device::arithmetic* arithmetic;
   device::block_function reduce[3];
-  // Of a product that has a gradient: the product of values as they are, and of the others at each of them.
+  // The product of values as they are, and that of the others at each of them, for a product that has a gradient.
   const fused_reduction* plain = nullptr;
   const operation* others = nullptr;
   const gpu::reduce_code* const* gpu = nullptr;
@@ -142,7 +142,7 @@ WEFT_QUIET_END
 template <class S>
 inline constexpr skeleton::signature signature_of = [] {
   skeleton::signature s;
-  for (dtype& t : s.types) t = dtype::uint8;  // of an argument that is not named, whose bytes may be of any type
+  for (dtype& t : s.types) t = dtype::uint8;  // for an argument that is not named, whose bytes may be of any type
   describe(static_cast<S*>(nullptr), s);
   s.reached = reached(static_cast<S*>(nullptr));
   s.refused = refused(static_cast<S*>(nullptr), false);
@@ -306,7 +306,7 @@ WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* 
     }
 #endif
 
-/// Of loops that run rarely: one version for all processors that have AVX2.
+/// Loops that run rarely have one version for all processors that have AVX2.
 #if defined(__x86_64__)
   #define WEFT_RARE_LOOP_VERSIONS(...) \
     { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx2<&__VA_ARGS__> }

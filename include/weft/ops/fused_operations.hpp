@@ -28,7 +28,7 @@ inline const fused* reduced_expression(const void* detail) { return static_cast<
 /// The common iteration space of operands that broadcast. Throws invalid_argument if run-time extents do not.
 shape broadcast_space(const value_info* operands, std::size_t count);
 
-/// What evaluates an expression before it is reduced: nothing, where it is an operand as it is.
+/// The function that evaluates an expression before it is reduced: null where it is an operand as it is.
 inline device::block_function evaluation(const fused& f) { return f.signature.operations ? version(f.map) : nullptr; }
 
 /// A kernel's words: what it does, the expression, its elements and the instruction set.
@@ -82,7 +82,7 @@ struct elementwise_gradient_op {
   static constexpr const char* name = "map_gradient";
   static constexpr fusion_kind part = fusion_kind::gradient;
   struct attributes {
-    attribute<std::int64_t> reduced;  ///< of a sum: axes, one bit each; else -1
+    attribute<std::int64_t> reduced;  ///< a sum's axes, one bit each; else -1
     attribute<bool> mean;
   };
   /// The argument that an output is the gradient of: behind the attributes.
@@ -236,7 +236,7 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     out_slots[k] = p.output_slots[o];
     elements[k] = p.outputs[o].extents.elements();
   }
-  // Unoptimised code does read them: of a narrower upstream past its end. What is written has the same elements.
+  // Unoptimised code does read them: a narrower upstream past its end. A result that is written has the same elements.
   for (std::size_t k = 0; k < arguments; ++k) {
     if ((read >> k) & 1 || size_of(p.inputs[k].type) <= size_of(upstream.type)) continue;
     const bool stored = how[k] == device::reduce_op::store;
@@ -531,8 +531,8 @@ inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const 
 }
 
 // The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
-// are written as functions of x, so that they can be differentiated in their turn. Of two zeros each is the sum of both
-// less the other; of three or more, the product of the others is taken as 0 once and for all.
+// are written as functions of x, so that they can be differentiated in their turn. Each of two zeros is the sum of both
+// less the other; among three or more, the product of the others is taken as 0 once and for all.
 WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
   const axis_set along = axes_between(begin, end);
   const auto& plain = *static_cast<const fused_reduction*>(g.c.detail);
@@ -556,7 +556,7 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
   const device::reduce_op how = a.how;
   const axis_set reduced = axis_set::of_bits(a.reduced);
   check_differentiable(g, f);
-  if (f.signature.reached == 0) return;  // of conditions alone: nothing is compiled that a gradient is made of
+  if (f.signature.reached == 0) return;  // conditions alone: nothing is compiled that a gradient is made of
   if (how == device::reduce_op::sum) return record_fused_gradient(g, f, a.reduced, a.mean, g.upstream());
 
   const std::size_t n = g.c.inputs.size();

@@ -43,7 +43,7 @@ struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
   using attributes = axis_attribute;
   static constexpr const operation* row_sums = [] {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // what is trained
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // types that are trained
       return &operation_of<sum_rows_op<T>>;
     else
       return static_cast<const operation*>(nullptr);
@@ -122,7 +122,7 @@ auto gather(const Expr& e, const Indices& indices) {
   }
 }
 
-// What others write: a number, a list, a vector, an axis behind the indices.
+// Calls as other libraries write them: with a number, a list, a vector, or an axis behind the indices.
 template <auto... Given, Expression Expr>
 auto gather(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,

@@ -12,7 +12,7 @@ namespace weft {
 
 WEFT_COLD_BEGIN
 
-/// Of each matrix or, transposed, of the matrix transposed.
+/// The inverse of each matrix or, if `transposed`, of the matrix transposed.
 template <class T>
 struct inverse_op {
   static constexpr const char* name = "inverse";

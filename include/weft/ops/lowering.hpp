@@ -115,7 +115,7 @@ constexpr bool mixes_precisions(const skeleton::signature& s) {
   return has(dtype::float64) && (has(dtype::float32) || has(dtype::float16) || has(dtype::bfloat16));
 }
 
-/// What gradients of float and double need, first ones or any.
+/// Registers the primitives that gradients of float and double need, first ones or any.
 template <class T, class Compiler = gpu::this_compiler>
 void use_gradient_primitives(op_builder& where) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -190,7 +190,7 @@ void loop_over(const tensor_leaves&, bool memory_bound, const shape& space, cons
                std::size_t results, device::reduce_op, const device::arithmetic*, device::block_function map,
                device::block_function reduce);
 
-/// What the operands are walked over. Throws invalid_argument if extents of one name are not equal.
+/// The space over which the operands are walked. Throws invalid_argument if extents of one name are not equal.
 struct iteration_space {
   bool plain;  // every operand has the same extents, and what they take to come from memory is no matter: one call does
   shape extents;
@@ -259,8 +259,8 @@ requires(Expr::symbolic) auto let(const Expr& e) {
   }
 }
 
-/// The same under a name of one's own: in the graph's dump, in messages, in `explain`. What has a name already, as
-/// variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
+/// The same under a name of one's own: in the graph's dump, in messages, in `explain`. A node that has a name already,
+/// as variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
 template <Expression Expr>
 requires(Expr::symbolic) auto let(const Expr& e, const char* name) {
   const symbol s = let(e).erased();

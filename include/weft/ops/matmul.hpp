@@ -182,7 +182,7 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
     return detail::after_mistake<T, DA>(a, b);
   } else {
     constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
-    // Of two matrices in so many words: nvcc repeats how it found an extent, and cannot write down all ways.
+    // Spells the extents out for two matrices: nvcc repeats how it found an extent, and cannot write down all ways.
     using two =
         std::type_identity<dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>>;
     using many = detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank>::type>;

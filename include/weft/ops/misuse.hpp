@@ -18,8 +18,8 @@
 #include <weft/ops/stop_gradient.hpp>
 #include <weft/ops/transpose.hpp>
 
-/// Operations as other libraries write them: overloads that say what to write instead. What comes to be supported goes
-/// from here.
+/// Operations as other libraries write them: overloads that say what to write instead. A form that comes to be
+/// supported goes from here.
 namespace weft {
 
 /// The compiler must know axes, extents, windows and options: they are template arguments.

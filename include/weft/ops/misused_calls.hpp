@@ -5,8 +5,8 @@
 
 #include <weft/ops/misuse.hpp>
 
-/// Functions and operators that are called with what they do not take: overloads that say what to write instead. What
-/// comes to be supported goes from here.
+/// Functions and operators that are called with what they do not take: overloads that say what to write instead. A call
+/// that comes to be supported goes from here.
 namespace weft {
 
 // ---- other arguments than are taken ----

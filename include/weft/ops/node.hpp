@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// What a node of other extents or elements, or what is not in a graph, is assigned to.
+/// A node is assigned a node of other extents or elements, or a value that is not in a graph.
 template <class X>
 struct assigned_to_a_node : mistake<true> {};
 
@@ -66,7 +66,7 @@ class node {
   symbol symbol_;
 };
 
-/// What a variable is made of, or is to become.
+/// A variable is made of, or is to become, a value that is not a variable.
 template <class X>
 struct value_is_not_a_variable : mistake<true> {};
 
@@ -89,7 +89,7 @@ class variable_node : public node<T, Dims, Device> {
   }
 };
 
-/// What is run for its effect: an assignment, a training step. Fetching it yields nothing.
+/// A node that is run for its effect: an assignment, a training step. Fetching it yields nothing.
 class effect {
  public:
   effect() = default;

@@ -22,7 +22,7 @@ struct value {
   friend constexpr bool operator==(value, value) = default;
 };
 
-/// What is known of a value before it is computed. Extents may be dynamic codes.
+/// The properties of a value that are known before it is computed. Extents may be dynamic codes.
 struct value_info {
   dtype type = dtype::float32;
   shape extents;
@@ -42,7 +42,7 @@ class allocator;
 /// An operation applied to operands: all that distinguishes one node of a graph from another.
 struct node_def {
   const operation* op = nullptr;
-  const void* detail = nullptr;  ///< of the operation: for a fused expression, its compiled loops
+  const void* detail = nullptr;  ///< belongs to the operation: for a fused expression, its compiled loops
   sequence<value> inputs;
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
@@ -92,7 +92,7 @@ class attribute {
   std::int64_t word_;
 };
 
-/// What an operation without attributes has for them, and what one has that needs to know an axis alone.
+/// The attributes of an operation that has none, and of one that needs to know an axis alone.
 struct no_attributes {};
 struct axis_attribute {
   attribute<std::size_t> axis;
@@ -130,7 +130,7 @@ typename Op::attributes attributes_of(const node_def& c) {
   return a;
 }
 
-/// What an operation does with an operand.
+/// The use that an operation makes of an operand.
 enum class operand_use : unsigned char {
   read,     ///< reads its elements
   extents,  ///< needs its extents alone
@@ -140,16 +140,17 @@ enum class operand_use : unsigned char {
 
 struct prepared_subgraphs;
 
-/// What an operation makes a kernel from: the call with every extent known, and the slots of its buffers in the frame.
+/// The context that an operation makes a kernel from: the call with every extent known, and the slots of its buffers in
+/// the frame.
 struct prepare_context {
   const node_def& c;
   const value_info* inputs;
   const value_info* outputs;
   const std::uint32_t* input_slots;
   const std::uint32_t* output_slots;
-  gpu::allocator* memory = nullptr;  ///< of a GPU: where a kernel takes memory for itself; null: from the device
-  image_layout layout = image_layout::channels_last;  ///< of the images among inputs and outputs
-  prepared_subgraphs* subgraphs = nullptr;                  ///< of a node that has some (ops/subgraphs.hpp); taken over
+  gpu::allocator* memory = nullptr;  ///< where a GPU's kernel takes memory for itself; null: from the device
+  image_layout layout = image_layout::channels_last;  ///< the images' among inputs and outputs
+  prepared_subgraphs* subgraphs = nullptr;                  ///< a node's that has some (ops/subgraphs.hpp); taken over
   const prepare_context* beside = nullptr;  ///< other updates by the same optimizer that the kernel makes too
   std::size_t beside_count = 0;
 };
@@ -159,11 +160,11 @@ class gradient_context;
 /// The most lists of rows that one update takes: as many gathers there may be of a variable.
 inline constexpr std::size_t max_row_lists = 8;
 
-/// What part an operation can play in a kernel that does more than one.
+/// The part that an operation can play in a kernel that does more than one.
 enum class fusion_kind : unsigned char {
   none,
   expression,  ///< elementwise: can follow a product, in place
-  gradient,    ///< of an expression: can follow what computes its upstream, in place of which it writes
+  gradient,    ///< an expression's: can follow what computes its upstream, in place of which it writes
   product,     ///< can take in what follows it
   descent,     ///< adds a product to a variable
   assignment,  ///< copies input 1 to a variable: nothing to do where it is computed there
@@ -172,10 +173,10 @@ enum class fusion_kind : unsigned char {
 /// How an operation, a product for the most part, takes in what follows it.
 struct product_fusion {
   std::uint32_t result;                        ///< slot of the final result, or of the variable
-  double factor = 1;                           ///< of the product
+  double factor = 1;                           ///< multiplies the product
   bool accumulate = false;                     ///< whether it is added to what is there
   kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; taken over
-  const prepare_context* following = nullptr;  ///< of the epilogue: the call that it is made from
+  const prepare_context* following = nullptr;  ///< the call that the epilogue is made from
 
   /// The epilogue, if there is one, of a CPU's kernel.
   epilogue_kernel* epilogue_on_cpu() const {
@@ -187,7 +188,7 @@ struct product_fusion {
 
 namespace gpu {
 
-/// What a kernel would have of images whose channels come first.
+/// Says what a kernel would gain from images whose channels come first.
 struct layout_offer {
   static constexpr double always = 1e6;  ///< more than any copy takes
 
@@ -212,10 +213,10 @@ struct preparation {
 /// files that have them.
 inline kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 
-/// Of a declared operation.
+/// The preparation of a declared operation.
 template <class Op>
 inline constinit preparation preparation_of{};
-/// Of all that only move elements.
+/// The preparation of all operations that only move elements.
 inline constinit preparation preparation_of_copies{};
 
 }  // namespace gpu
@@ -228,19 +229,20 @@ struct operation {
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Makes it for a GPU; null where no GPU can.
   const gpu::preparation* gpu = nullptr;
-  /// Of what only moves elements: which boxes. All kinds of devices are prepared from it (ops/box_copies.hpp).
+  /// Lists the boxes of an operation that only moves elements. All kinds of devices are prepared from it
+  /// (ops/box_copies.hpp).
   strided_copies (*copies)(const prepare_context&) = nullptr;
   /// Writes the gradient with respect to each input into the context; null where there is none.
   void (*gradient)(gradient_context&) = nullptr;
   /// The expression that `detail` stands for, where it does.
   const fused* (*expression)(const void* detail) = nullptr;
-  /// What it does with its operand of this number; null: it reads them all.
+  /// The use that it makes of its operand of this number; null: it reads them all.
   operand_use (*use)(const node_def&, std::size_t operand) = nullptr;
   /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
   /// Whether an output is computed only if somebody reads it. Its address is null otherwise.
   bool (*optional)(const node_def&, std::uint32_t output) = nullptr;
-  /// Of what has subgraphs: the memory that it needs itself while it runs, in bytes.
+  /// The memory that an operation with subgraphs needs itself while it runs, in bytes.
   std::size_t (*workspace_bytes)(const prepare_context&) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
   bool alias = false;
@@ -254,20 +256,21 @@ struct operation {
   fusion_kind part = fusion_kind::none;
   /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
-  /// Of a product: whether it can add itself, times a factor, to a variable.
+  /// Whether it is a product that can add itself, times a factor, to a variable.
   bool adds_to_variables = false;
-  /// Of a product: how many multiplications and additions it makes of a left operand and a result of these extents.
+  /// The number of multiplications and additions that a product makes of a left operand and a result of these extents.
   double (*multiply_adds)(const shape& left, const shape& result) = nullptr;
   /// The attributes in words, where they are not printed as numbers.
   std::string (*attributes_text)(const node_def&) = nullptr;
-  /// Of an update of a variable by an optimizer (ops/update.hpp): what there is to it. Null for everything else.
+  /// The layout of an update of a variable by an optimizer (ops/update.hpp). Null for everything else.
   const update_layout* update = nullptr;
-  /// Of what adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0: the operation
-  /// that adds up those of one number alone, which is all that an update by rows needs. Null for everything else.
+  /// The operation that adds up the rows of one number alone, which is all that an update by rows needs: set for one
+  /// that adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0. Null for everything
+  /// else.
   const operation* row_sums = nullptr;
   /// Whether the sum of many such calls is one call, of their operands stacked along a new first axis; null: it is not.
   bool (*stacks)(const node_def&) = nullptr;
-  /// Of what takes in what follows it: makes the kernel that does both.
+  /// Makes the kernel that does both, for an operation that takes in what follows it.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
 
@@ -311,8 +314,8 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 ///       static constexpr operand_use use(const node_def&, std::size_t operand);  // without it all are read
 ///     };
 /// and whatever else `operation` has a word for. Kernels for GPUs are put into gpu::preparation_of<Op> (ops/gpu/).
-/// Without attributes, `prepare` and `gradient` take the context alone. What only moves elements has `copies` in place
-/// of `prepare`. docs/operations.md tells all of it.
+/// Without attributes, `prepare` and `gradient` take the context alone. An operation that only moves elements has
+/// `copies` in place of `prepare`. docs/operations.md tells all of it.
 template <class Op>
 constexpr operation declare() {
   operation o{.name = Op::name};

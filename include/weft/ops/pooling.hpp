@@ -173,7 +173,7 @@ struct pool_options_out_of_range : mistake<!detail::pool_is_sensible(Window, {St
 template <class T>
 struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// What is wrong with a pool, if anything is.
+/// The mistake in a pool, if there is one.
 template <class Expr, size2d Window, size2d Stride, padding Padding>
 using pool_mistake = std::conditional_t<
     pool_undefined_for<value_t<Expr>>::value, pool_undefined_for<value_t<Expr>>,

@@ -73,7 +73,7 @@ const fused* find_primitive(primitive p, dtype type, dtype to) {
   return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, Set>(primitive_formulas(), p) : nullptr;
 }
 
-/// Of a storage type: the sum of gradients that meet, and conversions.
+/// Finds the primitives of a storage type: the sum of gradients that meet, and conversions.
 template <class T>
 const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
   if (p == primitive::add && type == dtype_of<T>) return &single<formula::add, T, arg0<T>, arg1<T>>;
@@ -111,7 +111,7 @@ template <class T>
 inline constexpr const primitive_table& gradient_primitives = primitives_in<T, detail::in_first_gradients>;
 
 /// The primitives in which their gradients are, and those of the largest and the smallest element, and of products.
-/// What the formulas of an expression need beside these its own table has (fused::primitives).
+/// An expression's own table has those that its formulas need beside these (fused::primitives).
 template <class T>
 inline constexpr const primitive_table& primitives = primitives_in<T, detail::in_gradients>;
 

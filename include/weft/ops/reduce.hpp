@@ -61,7 +61,7 @@ constexpr auto find_reduction_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with a reduction, if anything is.
+/// The mistake in a reduction, if there is one.
 template <class Expr, auto... Axes>
 using reduction_mistake = decltype(detail::find_reduction_mistake<Expr, reduction_undefined_for, Axes...>());
 template <class Expr, auto... Axes>

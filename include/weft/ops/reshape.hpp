@@ -29,7 +29,7 @@ constexpr std::size_t inferred_axis(const shape& to) {
   return j;
 }
 
-/// What is not on both sides: dynamic extents, one bit for each axis, and the product of the numbers.
+/// The extents that are not on both sides: dynamic ones, one bit for each axis, and the product of the numbers.
 struct unmatched_extents {
   std::uint32_t from = 0, to = 0;
   std::int64_t from_number = 1, to_number = 1;
@@ -56,7 +56,7 @@ constexpr unmatched_extents match_extents(const shape& from, const shape& to) {
   return left;
 }
 
-/// Of an inferred extent, what is to be divided by what: numbers without what they have in common.
+/// The dividend and the divisor of an inferred extent: numbers without what they have in common.
 constexpr unmatched_extents match_reduced(const shape& from, const shape& to) {
   unmatched_extents left = match_extents(from, to);
   std::int64_t common = left.from_number, rest = left.to_number;
@@ -165,7 +165,7 @@ constexpr auto find_reshape_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with a reshape, if anything is.
+/// The mistake in a reshape, if there is one.
 template <class From, class To>
 using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
 

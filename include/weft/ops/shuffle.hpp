@@ -23,7 +23,7 @@ template <Expression Expr>
     using rows = dims<detail::extent_at<D, 0>::value>;
     gpu::compile_kernels<random_uniform_op, double>();
     const auto x = let(e);
-    // Of 53 random bits: a million of them are all different but for once in twenty thousand times.
+    // Draws numbers of 53 random bits: a million of them are all different but for once in twenty thousand times.
     const node<double, rows> drawn(detail::record_random<random_uniform_op<double>>(
         *x.erased().builder(), {dtype::float64, rows::spec}, 0, 1, options));
     return gather(x, argsort(drawn));

@@ -9,9 +9,9 @@
 
 WEFT_STRICT_BEGIN
 
-/// What remains of an expression when its leaves are replaced by numbered arguments. The skeleton's type names the
-/// kernel: it holds operations and element types, no extents and no names, so a hundred layers of different sizes share
-/// one, and a device compiler that cannot parse names in kernel types never meets any.
+/// A skeleton is what remains of an expression when its leaves are replaced by numbered arguments. The skeleton's type
+/// names the kernel: it holds operations and element types, no extents and no names, so a hundred layers of different
+/// sizes share one, and a device compiler that cannot parse names in kernel types never meets any.
 ///
 /// Every function here is generic over a context `C`, which says what a value is: an element in a register inside a
 /// kernel's loop, or a symbol when a gradient is itself to be differentiated.
@@ -250,7 +250,7 @@ constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
 /// A skeleton in prefix order, for printing: operations with their number of operands, arguments and constants.
 struct token {
   const char* operation = nullptr;  // null for an argument or a constant
-  int number = 0;                   // of operands, or of the argument; a constant's is ~number
+  int number = 0;                   // how many operands, or which argument; a constant's is ~number
 };
 
 struct token_list {

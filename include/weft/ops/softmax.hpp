@@ -47,7 +47,7 @@ struct log_softmax_op {
 
 namespace detail {
 
-/// Of the logits. The second output is softmax - labels, the first one's gradient.
+/// The gradient of the logits. The second output is softmax - labels, the first one's gradient.
 template <class T>
 symbol gradient_of_logits(const gradient_context& g) {
   const symbol logits = g.input(0);
@@ -122,7 +122,7 @@ struct labels_do_not_fit_logits
 template <class Dims>
 struct no_last_axis : mistake<Dims::rank == 0> {};
 
-/// What is wrong with the logits of a softmax, if anything is.
+/// The mistake in the logits of a softmax, if there is one.
 template <class Expr>
 using softmax_mistake =
     std::conditional_t<no_last_axis<dims_t<Expr>>::value, no_last_axis<dims_t<Expr>>, not_floating<value_t<Expr>>>;
@@ -152,7 +152,7 @@ constexpr auto find_cross_entropy_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with the operands of a cross-entropy, if anything is.
+/// The mistake in the operands of a cross-entropy, if there is one.
 template <class Logits, class Labels>
 using cross_entropy_mistake = decltype(detail::find_cross_entropy_mistake<Logits, Labels>());
 

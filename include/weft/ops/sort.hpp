@@ -74,7 +74,8 @@ struct sort_op {
     detail::check_sort(p, a.axis);
     return new detail::sort_kernel<T>(p, a.axis, a.order);
   }
-  /// What arrives at a value goes to where it came from; what is not among the values gets 0.
+  /// The gradient that arrives at a value goes to where the value came from; an element that is not among the values
+  /// gets 0.
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.has_upstream(0))
       g.set_gradient(0, record<scatter_along_op<T>>({g.upstream(0), g.output(1)}, g.input(0).info(), {a.axis}));
@@ -104,7 +105,7 @@ struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
 template <class Dims>
 struct number_is_not_a_template_argument : mistake<true> {};
 
-/// What is wrong with the operand of a sort, if anything is.
+/// The mistake in the operand of a sort, if there is one.
 template <class Expr, int Axis>
 using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<Expr>, Axis>::value,
                                         axis_out_of_range<dims_t<Expr>, Axis>, elements_not_numeric<value_t<Expr>>>;
@@ -140,8 +141,8 @@ auto sorted_along(const Expr& e, direction d) {
 
 }  // namespace detail
 
-/// The elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. What arrives at one
-/// as a gradient goes to where it came from.
+/// The elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. The gradient that
+/// arrives at one goes to where the element came from.
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto sort(const Expr& e, direction d = direction::ascending) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "sort: an axis that is there, and elements that are numbers");
@@ -179,7 +180,7 @@ auto top_k(const Expr& e, detail::anything) {
   return detail::nothing_sorted(e);
 }
 
-// What others write: an axis or a bool behind the value.
+// Calls as other libraries write them: with an axis or a bool behind the value.
 template <auto... Given, Expression Expr, class Direction>
 requires(!std::is_same_v<Direction, direction>) auto sort(const Expr& e, const Direction&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,

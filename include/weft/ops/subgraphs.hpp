@@ -25,7 +25,7 @@ struct prepared_subgraphs {
   sequence<gpu::owned<prepared_subgraph>> all;
   sequence<const char*> names;
   std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever subgraph runs
-  std::size_t own_bytes = 0;      ///< of the first
+  std::size_t own_bytes = 0;      ///< how many the kernel itself takes
 };
 
 /// The kernel of a node with subgraphs.

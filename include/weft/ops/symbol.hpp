@@ -158,7 +158,7 @@ WEFT_DECL symbol record_call(const operation& op, const symbol* operands, std::s
 
 #endif
 
-/// Of an operation that says which functions its gradient uses (ops/primitives.hpp).
+/// Registers the functions that an operation says its gradient uses (ops/primitives.hpp).
 template <class Op>
 void use_gradient_primitives_of(op_builder&);
 

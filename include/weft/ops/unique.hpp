@@ -9,7 +9,7 @@
 /// The different values among elements. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
-/// What boolean_mask does with rows that are known to be different.
+/// Does the work of boolean_mask on rows that are known to be different.
 struct unique_op : boolean_mask_op {
   static constexpr const char* name = "unique";
   static void gradient(gradient_context& g, const attributes&) {
@@ -49,7 +49,7 @@ struct counted_values {
 template <class Dims>
 struct elements_not_along_one_axis : mistake<Dims::rank != 1> {};
 
-/// What is wrong with the operand of unique, if anything is.
+/// The mistake in the operand of unique, if there is one.
 template <class Expr>
 using unique_mistake = first_mistake<elements_not_along_one_axis<dims_t<Expr>>, elements_not_numeric<value_t<Expr>>>;
 

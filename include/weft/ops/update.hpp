@@ -11,8 +11,8 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/state.hpp>
 
-/// What an optimizer's formula (train/optimizers.hpp; docs/optimizers.md) becomes: the loop that a CPU and a parameter
-/// server run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
+/// An optimizer's formula (train/optimizers.hpp; docs/optimizers.md) becomes the loop that a CPU and a parameter server
+/// run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
 namespace weft {
 
 /// A hyperparameter is one number.
@@ -44,7 +44,7 @@ struct hyperparameter_is_not_a_number : mistake<true> {};
 class hyperparameter {
  public:
   WEFT_HOST_DEVICE constexpr hyperparameter(double number) : value_(number) {}
-  /// Of an element type that is no double: its value as one.
+  /// Converts the value of a scalar to double where its element type is another.
   template <Expression Expr>
   hyperparameter(const Expr& scalar) {
     using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
@@ -85,8 +85,8 @@ class hyperparameter {
 template <class T>
 struct function_not_exact : mistake<true> {};
 
-// What a formula may use are friends of `exact`. Other functions of elementwise operations are refused, as `exp(x)` and
-// as `math::exp(x)`.
+// The functions that a formula may use are friends of `exact`. Other functions of elementwise operations are refused,
+// as `exp(x)` and as `math::exp(x)`.
 namespace detail {
 template <class T>
 exact<T> refuse_function(exact<T> x) {
@@ -112,8 +112,8 @@ WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
 }
 #undef WEFT_FUNCTION
 
-/// What an optimizer remembers between steps, in a variable of its own: a number beside each element of the variable
-/// that it trains, or one for all of them.
+/// The state that an optimizer remembers between steps, in a variable of its own: a number beside each element of the
+/// variable that it trains, or one for all of them.
 struct slot {
   const char* name;
   hyperparameter first = 0;  ///< its value before the first step
@@ -134,7 +134,7 @@ struct slot_list {
 template <class... Slot>
 slot_list(Slot...) -> slot_list<sizeof...(Slot)>;
 
-/// What an optimizer's `norms` returns: for each the value at one element.
+/// The result of an optimizer's `norms`: for each the value at one element.
 template <class V, std::size_t Count>
 struct norm_list {
   V all[Count];
@@ -336,7 +336,7 @@ struct optimizer_has_no_fitting_advance
     : mistake<detail::scalar_count<Optimizer> != 0 &&
               !detail::has_advance<Optimizer>(detail::scalar_indices<Optimizer>(), nullptr)> {};
 
-/// What is wrong with an optimizer, if anything is.
+/// The mistake in an optimizer, if there is one.
 template <class Optimizer>
 using optimizer_mistake =
     first_mistake<optimizer_members_are_not_hyperparameters<Optimizer>, optimizer_is_too_large<Optimizer>,
@@ -441,7 +441,7 @@ inline constexpr std::size_t max_numbers = max_hyperparameters + max_slots;
 
 }  // namespace detail
 
-/// What there is to an optimizer, beside its loops for one element type.
+/// The parts of an optimizer, beside its loops for one element type.
 struct update_layout {
   const char* name;
   std::size_t hyperparameters, slots;
@@ -455,7 +455,7 @@ struct update_layout {
 /// The attributes of an update.
 struct update_attributes {
   attribute<std::uint32_t> computed;  ///< one bit for each hyperparameter that is a value of the graph
-  attribute<std::size_t> row_lists;   ///< of a gradient that is rows: how many lists of them; 0 of a whole one
+  attribute<std::size_t> row_lists;   ///< how many lists of rows a gradient is; 0 for a whole one
   /// Its gradient has been summed by others, and is fed: all rows in one list, whose indices are -1 for a row that has
   /// none. Such an update stands beside one of the same variable by rows; no step runs it otherwise.
   attribute<bool> summed;
@@ -498,7 +498,7 @@ class update_view {
   double number(std::size_t hyperparameter) const {
     return detail::literal_value<double>(def_.literals[hyperparameter]);
   }
-  /// Of gradient descent (fusion_kind::descent): its first hyperparameter is the factor of the gradient.
+  /// The rate of gradient descent (fusion_kind::descent): its first hyperparameter is the factor of the gradient.
   double descent_rate() const { return number(0); }
 
   std::string attributes_text() const {
@@ -643,7 +643,8 @@ class update_kernel final : public kernel {
     std::size_t elements, before;  // those of the variables before it, and their calls
   };
 
-  /// What lies in [begin, end) when the elements of all variables are laid out one after another, a call behind each.
+  /// Updates what lies in [begin, end) when the elements of all variables are laid out one after another, a call behind
+  /// each.
   void run_part(const kernel_context& f, const std::uint64_t* numbers, std::size_t begin, std::size_t end) const {
     std::size_t k = 0;
     for (std::size_t above = all_.size(); above - k > 1;) {
@@ -671,7 +672,7 @@ class update_kernel final : public kernel {
   device::block_function block_;
   std::size_t arrays_, size_, work_ = 0, chunks_ = 1;  // arrays that are written; of an element, in bytes
   sequence<updated> all_;
-  sequence<std::uint64_t> numbers_;  // of a step
+  sequence<std::uint64_t> numbers_;  // a step's
 };
 
 /// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.

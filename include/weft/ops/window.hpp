@@ -16,7 +16,7 @@ struct size2d {
   constexpr size2d(int h, int w) : height(h), width(w) {}
 };
 
-/// What surrounds an image, so that windows may reach over its edges.
+/// The margin that surrounds an image, so that windows may reach over its edges.
 ///
 /// `padding::valid` is none. `padding::same` is as much as makes the result's extents those of the image divided by the
 /// stride, rounded up: half on each side and, of an odd number, the larger half below and to the right (TensorFlow's).
@@ -115,7 +115,7 @@ struct window_call {
 window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                          std::int64_t filters, const window_options&);
 
-/// What attributes and extents, which are all known, describe.
+/// The convolution that attributes and extents, which are all known, describe.
 convolution_shape convolution_of(const window_attributes&, const shape& images, std::int64_t window_height,
                                  std::int64_t window_width, const shape& result);
 

@@ -52,7 +52,7 @@ class arena_memory {
   const sequence<std::byte*>& bases() const { return bases_; }
 
  private:
-  sequence<storage> blocks_;  // of those on the host
+  sequence<storage> blocks_;  // those on the host
   sequence<std::byte*> bases_;
   sequence<std::size_t> block_bytes_;
 };

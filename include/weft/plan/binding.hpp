@@ -13,7 +13,7 @@ struct fed_value {
   shape extents;
 };
 
-/// What a GPU keeps for a binding; see gpu_step.
+/// The state that a GPU keeps for a binding; see gpu_step.
 class gpu_binding {
  public:
   virtual ~gpu_binding() = default;
@@ -21,7 +21,7 @@ class gpu_binding {
 
 /// A program for known extents: a kernel for each instruction, and an address for each buffer.
 struct binding {
-  /// What is fed, in the extents that the binding is for, and fetched.
+  /// The operands that are fed, in the extents that the binding is for, and fetched.
   struct fed_operand {
     shape extents;
     std::uint32_t buffer;
@@ -35,14 +35,14 @@ struct binding {
 
   sequence<fed_operand> fed;
   sequence<fetched_operand> fetched;
-  std::uint64_t hash = 0;   ///< of the extents of what is fed
+  std::uint64_t hash = 0;   ///< made of the extents of what is fed
   binding* next = nullptr;  ///< see binding_cache
   std::size_t bytes = 0;    ///< that it holds, when it was made
   extent_bindings extents;
   sequence<std::int64_t> names;     ///< the values of program_extents::names
-  sequence<kernel_handle> kernels;  ///< of each instruction
-  sequence<std::byte*> addresses;   ///< of each buffer
-  sequence<std::byte*> bases;       ///< of each arena, when the addresses were made
+  sequence<kernel_handle> kernels;  ///< each instruction's
+  sequence<std::byte*> addresses;   ///< each buffer's
+  sequence<std::byte*> bases;       ///< each arena's, when the addresses were made
   sequence<std::size_t> arena_bytes;
   sequence<std::size_t> workspaces;  ///< bytes that each node with subgraphs needs while it runs
   gpu::owned<gpu_binding> on_gpus;
@@ -59,7 +59,7 @@ struct binding {
 
 WEFT_COLD_END
 
-// What each step goes through is compiled in full.
+// The functions that each step goes through are compiled in full.
 inline bool binding::is_for(const fed_value* given) const {
   for (std::size_t i = 0; i < fed.size(); ++i)
     if (!(fed[i].extents == given[i].extents)) return false;

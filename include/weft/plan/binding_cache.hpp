@@ -5,9 +5,9 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The bindings that a step keeps, found by the extents of what is fed: at most 1,024, and 256 MB of them or 16. Of too
-/// many one goes that is drawn at random: where more extents come in rotation than are kept, the one that was not used
-/// for the longest time would always be the next to be asked for.
+/// The bindings that a step keeps, found by the extents of what is fed: at most 1,024, and 256 MB of them or 16. One
+/// that is drawn at random goes when there are too many: where more extents come in rotation than are kept, the one
+/// that was not used for the longest time would always be the next to be asked for.
 class binding_cache {
  public:
   static constexpr std::size_t always_kept = 16, max_kept = 1024, max_bytes = std::size_t{256} << 20;

@@ -37,7 +37,7 @@ class step_subgraphs {
   virtual ~step_subgraphs() = default;
   /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see bind().
   virtual void bind(binding&, const binding* like) = 0;
-  /// Of a node that was bound.
+  /// The subgraphs of a node that was bound.
   virtual prepared_subgraphs* of(std::uint32_t node) = 0;
 };
 
@@ -49,8 +49,8 @@ inline step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
 struct compiled_step {
   compiled_step(const environment& s, const graph& g, step_request request)
       : session(s), made(schedule(g, std::move(request), false, {})) {}
-  /// Of a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and the
-  /// queue or the threads.
+  /// Compiles a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and
+  /// the queue or the threads.
   compiled_step(const environment& s, const subgraph& subgraph, device_number on)
       : session(s), made(schedule(subgraph.nodes, {subgraph.results, {}, subgraph.parameters}, true, on)) {}
   compiled_step(const compiled_step&) = delete;

@@ -70,7 +70,7 @@ inline program_extents list_extents(const program& p, const operand_table& opera
   return {p, operands, fixed};
 }
 
-/// Of each buffer its element type and, for the binding that is made, its extents.
+/// The element type of each buffer and, for the binding that is made, its extents.
 class buffer_extents {
  public:
   /// Takes up the buffers that the program has by now. Throws resource_exhausted if one is larger than any memory.

@@ -32,8 +32,8 @@ class fusion {
   }
 
  private:
-  /// What an expression or a gradient can follow, in the place of its result: one of its operands that is there for it
-  /// alone, when all its other operands are there before.
+  /// The node that an expression or a gradient can follow, in the place of its result: that of an operand that is there
+  /// for it alone, when all its other operands are there before.
   std::uint32_t leader_of(std::uint32_t n) const {
     const fusion_kind part = p_.op(n).part;
     const bool gradient = part == fusion_kind::gradient && !p_.nodes[n].on.gpu && p_.works_in_place(n);
@@ -41,7 +41,7 @@ class fusion {
     for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
       const value in = p_.def(n).inputs[k];
       const std::uint32_t m = p_.index_of(in);
-      // Of what a gradient does not read, the one reader is somebody else.
+      // The one reader of an operand that a gradient does not read is another node.
       if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none ||
           !(p_.nodes[m].on == p_.nodes[n].on))
         continue;
@@ -79,7 +79,7 @@ class fusion {
   }
 
   program& p_;
-  sequence<std::uint32_t> uses_;  // of each root buffer; what is fetched counts as read by others
+  sequence<std::uint32_t> uses_;  // for each root buffer; what is fetched counts as read by others
 };
 
 inline void fuse(program& p) { fusion(p).run(); }

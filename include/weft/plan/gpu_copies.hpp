@@ -141,7 +141,7 @@ class gpu_copies {
       for (std::uint32_t e = first[list]; e != none; e = next[e])
         p_.instructions.push_back(static_cast<instruction&&>(early_[e].copy));
     };
-    put(list_.size());  // of what no instruction writes
+    put(list_.size());  // copies of what no instruction writes
     for (std::size_t i = 0; i < list_.size(); ++i) {
       p_.instructions.push_back(static_cast<instruction&&>(list_[i]));
       put(i);
@@ -156,7 +156,7 @@ class gpu_copies {
   program& p_;
   const gpu_layouts& layouts_;
   sequence<outside_copy>&staged_, &uploads_;
-  sequence<std::uint32_t> writer_;  // of each buffer, in list_
+  sequence<std::uint32_t> writer_;  // each buffer's, in list_
   sequence<instruction> list_;
   sequence<early_copy> early_;
   sequence<replica> replicas_;

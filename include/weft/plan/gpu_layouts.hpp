@@ -63,7 +63,7 @@ class gpu_layouts {
       if (kernel[n] != none && first[kernel[n]]) p_.nodes[n].layout = image_layout::channels_first;
   }
 
-  /// Of an instruction: whether a buffer holds images of the nodes that it runs.
+  /// Whether a buffer holds images of the nodes that an instruction runs.
   bool is_image(const instruction& i, std::uint32_t buffer) const {
     bool found = false;
     const auto look = [&](std::uint32_t b) { found = found || b == buffer; };
@@ -119,7 +119,7 @@ class gpu_layouts {
     const prepare_context context{
         c, in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(), &gpus_.memory(on)};
     gpu::layout_offer offer = c.op->gpu->channels_first(context, gpus_.device(on));
-    for (std::size_t k = 0; k < in_slots.size(); ++k)  // what is an image and something else is in one place
+    for (std::size_t k = 0; k < in_slots.size(); ++k)  // an operand that is an image and something else is in one place
       for (std::size_t l = 0; l < k; ++l)
         if (in_slots[k] == in_slots[l] && ((offer.other_operands >> k) ^ (offer.other_operands >> l)) & 1) return {};
     return offer;
@@ -128,7 +128,7 @@ class gpu_layouts {
   gpu_devices& gpus_;
   program& p_;
   const value_info* infos_;
-  sequence<gpu::layout_offer> offers_;  // of each node
+  sequence<gpu::layout_offer> offers_;  // each node's
 };
 
 }  // namespace weft::plan

@@ -11,7 +11,7 @@ namespace weft {
 /// How a session uses the GPUs (tf.GPUOptions).
 struct gpu_options {
   /// The share of a GPU's memory that the session may hold: never more, whatever the steps need, workspaces of kernels
-  /// and libraries included. What CUDA takes by itself comes on top (gpu_memory.hpp).
+  /// and libraries included. The memory that CUDA takes by itself comes on top (gpu_memory.hpp).
   double memory_fraction = 1;
   /// Memory is taken when it is needed. If not, the whole share is taken when the session first uses the GPU; of a
   /// share of 1, what is free then, less half a gigabyte for CUDA's libraries.
@@ -63,7 +63,8 @@ class gpu_step {
   virtual void describe(const program&, const binding&, std::string& text) const = 0;
 };
 
-/// What a session does with GPUs. Programs that contain no GPU code do not pay for it: gpu_session.hpp is behind this.
+/// The work of a session with GPUs. Programs that contain no GPU code do not pay for it: gpu_session.hpp is behind
+/// this.
 class gpu_support {
  public:
   virtual ~gpu_support() = default;

@@ -6,7 +6,7 @@
 
 namespace weft::plan {
 
-/// Stands for no node, value, buffer, instruction or lane of a step. Of a graph's nodes that is graph_node::no_node.
+/// Stands for no node, value, buffer, instruction or lane of a step. A graph's nodes have graph_node::no_node for it.
 inline constexpr std::uint32_t none = ~std::uint32_t{0};
 
 inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {

@@ -41,7 +41,7 @@ class instruction_list {
   }
 
  private:
-  /// What a write yields is the variable itself: where it is fetched and written over later in the step, it is copied.
+  /// A write yields the variable itself: where it is fetched and written over later in the step, it is copied.
   void keep_overwritten() {
     sequence<std::uint32_t> last_writer(p_.buffers.size(), none);
     for (std::uint32_t n = 0; n < p_.running; ++n)
@@ -95,8 +95,8 @@ class instruction_list {
   }
 
   program& p_;
-  sequence<char> is_read_;        // of each root buffer, where an output is optional
-  sequence<std::uint32_t> kept_;  // of a write whose result is fetched and will not last: the buffer of a copy
+  sequence<char> is_read_;        // for each root buffer, where an output is optional
+  sequence<std::uint32_t> kept_;  // the buffer of a copy, for a write whose result is fetched and will not last
 };
 
 inline void list_instructions(program& p) { instruction_list(p).run(); }
@@ -113,7 +113,7 @@ class in_place_assignment {
     bool any = false;
     for (const instruction& i : p_.instructions) any = any || is_assignment(i);
     if (!any) return;
-    sequence<std::uint32_t> last_use(p_.buffers.size(), none);  // of each buffer: the instruction
+    sequence<std::uint32_t> last_use(p_.buffers.size(), none);  // the instruction, for each buffer
     for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) {
       const instruction& in = p_.instructions[i];
       if (is_assignment(in)) try_to_omit(i, last_use);

@@ -5,8 +5,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// One block of memory for each lane and, of a GPU's, one on the host for what it copies there. What GPUs copy from and
-/// to is page-locked.
+/// One block of memory for each lane and, of a GPU's, one on the host for what it copies there. The memory that GPUs
+/// copy from and to is page-locked.
 inline void list_arenas(program& p) {
   const std::size_t lanes = p.lanes.size(), cpu_lanes = lanes - p.gpus;
   p.arenas.resize(p.gpus ? 2 * lanes : lanes);
@@ -57,12 +57,12 @@ void assign_lanes(program& p, const Info& info) {
   }
 }
 
-/// Lets each instruction wait for the last one in each other lane that it must follow: who wrote what it reads or
-/// writes, and who read what it writes since it was written; what is `ordered`, for the one before it.
+/// Lets each instruction wait for the last one in each other lane that it must follow: the one that wrote what it reads
+/// or writes, and those that read what it writes since it was written; one that is `ordered`, for the one before it.
 inline void add_dependencies(program& p) {
   const std::size_t lanes = p.lanes.size();
   if (lanes < 2) return;
-  // Of each buffer: who wrote it last, and for each lane who read it last since then.
+  // The instruction that wrote each buffer last, and for each lane the one that read it last since then.
   sequence<std::uint32_t> writer(p.buffers.size(), none), readers(p.buffers.size() * lanes, none);
   sequence<std::uint32_t> latest(lanes, none);
   std::uint32_t last_effect = none;

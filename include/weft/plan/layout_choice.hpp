@@ -30,7 +30,7 @@ class layout_choice {
     if (first_value_[kernel] == none) first_value_[kernel] = value;
     parent_[root(value)] = root(first_value_[kernel]);
   }
-  /// What has its images channels last whatever happens reads or writes the value; a copy of it takes so many seconds.
+  /// A reader or writer whose images lie channels last in any case uses the value; a copy of it takes so many seconds.
   void used_elsewhere(std::uint32_t value, double seconds) { seconds_[value] = seconds; }
 
   /// For each kernel.
@@ -51,8 +51,8 @@ class layout_choice {
     return v;
   }
 
-  sequence<std::uint32_t> parent_;  // of each value in the tree of its group
-  sequence<double> seconds_;        // of a copy, where one is needed
+  sequence<std::uint32_t> parent_;  // each value's, in the tree of its group
+  sequence<double> seconds_;        // a copy's, where one is needed
   sequence<std::uint32_t> first_value_;
   sequence<double> gain_;
 };

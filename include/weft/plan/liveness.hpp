@@ -39,7 +39,7 @@ class liveness {
       if (buffer.reserved) buffer.last = none;
     }
     for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) forward_operand(i);
-    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)  // what others read at their own pace stays until the end
+    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)  // stays until the end if others read it at their own pace
       if (shared_[b] || forwarded_[b] || p_.buffers[b].pinned) p_.buffers[b].last = none;
   }
 

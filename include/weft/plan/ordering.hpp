@@ -55,7 +55,7 @@ class ordering {
     }
   }
 
-  /// Of what others see outside of the step.
+  /// Orders the nodes whose effects others see outside of the step.
   void order_effects() {
     std::uint32_t before = none;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -75,7 +75,7 @@ class ordering {
     return variable;
   }
 
-  /// Who reads what a write yields reads the variable: before the next write of it.
+  /// A node that reads the result of a write reads the variable: before the next write of it.
   void order_readers_of_results() {
     if (!any_writer_) return;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -148,7 +148,7 @@ class ordering {
     }
   }
 
-  /// Of the nodes that can run, writers come first, then the one with the smallest number. For variables there is
+  /// Writers come first among the nodes that can run, then the one with the smallest number. For variables there is
   /// nothing to do: writers do not wait for them, as for slots that were added after all that is computed.
   void sort() {
     heap ready, ready_writers;
@@ -228,7 +228,7 @@ class ordering {
 
   program& p_;
   sequence<sequence<std::uint32_t>> after_,
-      writers_;  // of a node: what must run after it; of a variable: who writes it
+      writers_;  // the nodes that must run after each; those that write each variable
   sequence<std::uint32_t> waits_, seen_, pending_;
   std::uint32_t search_ = 0;
   bool any_writer_ = false;

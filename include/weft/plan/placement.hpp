@@ -112,7 +112,7 @@ class placement {
     return n;
   }
 
-  /// Of a node and what is colocated with it: one that has no kernel for a GPU; no_node if all have.
+  /// A node without a kernel for a GPU, among this one and those colocated with it; no_node if all have one.
   std::uint32_t without_kernel(std::uint32_t n) const {
     if (!has_kernel(graph_[n].def) || !subgraphs_have_kernels(graph_[n].def)) return n;
     for (const std::uint32_t c : graph_.colocated())

@@ -13,7 +13,7 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// What a step computes, without its types: fetched values, nodes run for their effect, and fed values.
+/// The request for what a step computes, without its types: fetched values, nodes run for their effect, and fed values.
 struct step_request {
   sequence<value> fetches;
   sequence<std::uint32_t> targets;
@@ -26,13 +26,13 @@ struct step_node {
   bool runs = false;         ///< false: it is fed, or only its extents are asked for
   bool fed = false;
   device_number on;
-  std::uint32_t first_buffer = 0;  ///< of its first output; the others follow
+  std::uint32_t first_buffer = 0;  ///< its first output's; the others follow
   std::uint32_t follower = none;   ///< the node that runs with it, on what it computes
   std::uint32_t leader = none;     ///< the node whose result it takes in
-  std::uint32_t snapshot = none;   ///< of a variable whose old value is copied before the step: the copy's buffer
-  std::uint32_t workspace = none;  ///< of one with subgraphs: the buffer for what it and they need while they run
+  std::uint32_t snapshot = none;   ///< the copy's buffer, for a variable whose old value is copied before the step
+  std::uint32_t workspace = none;  ///< the buffer for what a node with subgraphs, and they, need while they run
   bool reads_snapshots = false;    ///< the old value of a variable, after a write of it
-  image_layout layout = image_layout::channels_last;  ///< of its images
+  image_layout layout = image_layout::channels_last;  ///< its images'
 };
 
 /// Where the elements of a buffer are.
@@ -60,17 +60,17 @@ struct step_buffer {
   bool pinned = false;                      ///< a GPU copies from this very address: nobody takes it over
 };
 
-/// What runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
+/// A unit that runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
 struct instruction {
   std::uint32_t node = none;       ///< whose result it computes; of a copy, the node it is made for
   std::uint32_t leader = none;     ///< the node whose result that one takes in
   std::uint32_t assigned = none;   ///< a variable that it computes its first result in
-  sequence<std::uint32_t> beside;  ///< of an update: other variables' that run with it, as one kernel
+  sequence<std::uint32_t> beside;  ///< other variables' updates that run with an update, as one kernel
   bool copies = false;             ///< its one read buffer to its one written buffer
   device_number on;
   std::uint32_t lane = 0;
   sequence<std::uint32_t> reads, writes;  ///< root buffers
-  sequence<std::uint32_t> read_for;       ///< what each read buffer is a copy of, or itself; empty: all are themselves
+  sequence<std::uint32_t> read_for;       ///< the original of each read buffer, or itself; empty: all are themselves
   sequence<std::uint32_t> dependencies;   ///< instructions of other lanes, or queues, that it waits for
 };
 
@@ -89,7 +89,7 @@ struct program {
 
   const graph& g;
   step_request request;
-  bool is_subgraph = false;  ///< of a node
+  bool is_subgraph = false;  ///< a node's
   device_number home;        ///< where what is fed and fetched lies
 
   // prune, order
@@ -102,7 +102,7 @@ struct program {
   sequence<std::uint32_t> variables, constants;  ///< those that run
   /// Readers of a variable's old value that run after a write of it.
   struct snapshot_reader {
-    std::uint32_t node, variable;  ///< node: none for the caller who fetches it
+    std::uint32_t node, variable;  ///< node: none for the caller that fetches it
   };
   sequence<snapshot_reader> snapshot_readers;
 

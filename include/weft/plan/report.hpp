@@ -15,7 +15,7 @@ std::string describe(const compiled_step&, const binding* current, std::size_t b
 /// Where each operation runs, in TensorFlow's form.
 std::string placement_log(const program&);
 
-/// What all arenas of a binding need.
+/// The bytes that all arenas of a binding need.
 inline std::size_t arena_bytes(const binding& b) {
   std::size_t bytes = 0;
   for (const std::size_t of_arena : b.arena_bytes) bytes += of_arena;

@@ -57,7 +57,7 @@ class update_groups {
     return p_.buffers[b].kind == buffer_kind::unused || p_.buffers[b].kind == buffer_kind::arena;
   }
 
-  /// What intermediate values need at each instruction, for each space; and at most.
+  /// Finds the memory that intermediate values need at each instruction, for each space; and at most.
   void find_memory() {
     sequence<std::uint32_t> first(p_.buffers.size(), none);
     for (std::uint32_t i = 0; i < count_; ++i) {
@@ -83,7 +83,7 @@ class update_groups {
   }
   std::size_t& live(std::uint32_t space, std::size_t i) { return live_[space * (count_ + 2) + i]; }
 
-  /// Of a result that takes the place of an operand.
+  /// The bytes of a result that takes the place of an operand.
   std::size_t taken_over(std::uint32_t space, std::uint32_t i) const {
     const instruction& in = p_.instructions[i];
     if (in.copies || in.leader != none || in.writes.empty() || !p_.op(in.node).in_place) return 0;
@@ -182,12 +182,12 @@ class update_groups {
   program& p_;
   const value_info* infos_;
   std::size_t count_;
-  sequence<std::uint32_t> last_use_;             // of each root buffer
+  sequence<std::uint32_t> last_use_;             // for each root buffer
   sequence<std::size_t> live_, most_, pending_;  // bytes; of each space
   sequence<group> groups_;
-  std::size_t first_open_ = 0;                    // of groups_
-  sequence<std::uint32_t> reads_in_, writes_in_;  // of each buffer: when open groups last did
-  std::uint32_t number_ = 1;                      // of the open groups
+  std::size_t first_open_ = 0;                    // in groups_
+  sequence<std::uint32_t> reads_in_, writes_in_;  // when open groups last did, for each buffer
+  std::uint32_t number_ = 1;                      // the open groups'
 };
 
 inline void group_updates(program& p, const value_info* infos) { update_groups(p, infos).run(); }

@@ -29,7 +29,7 @@ struct kernels {};
 template <class T>
 struct sparse_cross_entropies {};
 template <class T>
-struct moves {};  ///< what ops/box_copies.hpp has
+struct moves {};  ///< stands for what ops/box_copies.hpp has
 
 /// A compiler without GPUs compiles nothing.
 template <class Compiler>

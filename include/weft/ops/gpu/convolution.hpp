@@ -54,7 +54,7 @@ convolution_shape shape_of_call(const prepare_context& p) {
   return weft::detail::convolution_of(how, a, out, b);
 }
 
-/// What cuDNN would gain; Weft's own kernels take either layout.
+/// The gain that cuDNN would have; Weft's own kernels take either layout.
 template <class T, convolution_kind Kind>
 layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
   using enum convolution_kind;

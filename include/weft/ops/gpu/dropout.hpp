@@ -14,7 +14,7 @@ WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// What makes a dropout_element where the rate is known: on the host, or in the step.
+/// Makes a dropout_element where the rate is known: on the host, or in the step.
 template <class T>
 struct dropout_factory {
   using element = weft::device::dropout_element<T>;

@@ -8,8 +8,8 @@
 
 namespace weft::gpu {
 
-/// What follows a product, where a library can do it in the product's own kernel: the addition of a bias to each column
-/// (each channel), ReLU, or both.
+/// The epilogue that follows a product, where a library can do it in the product's own kernel: the addition of a bias
+/// to each column (each channel), ReLU, or both.
 struct known_epilogue {
   bool known = false, has_bias = false, relu = false;
   std::uint32_t bias = 0;  ///< its slot
@@ -45,8 +45,8 @@ struct epilogue_texts {
   }
 };
 
-// Of a storage type: ReLU in float and back, which is the same before rounding and behind it. A bias is not: the sum is
-// rounded once by a library, twice as it is written.
+// Recognises ReLU of a storage type: in float and back, which is the same before rounding and behind it. A bias is not:
+// the sum is rounded once by a library, twice as it is written.
 template <class T>
 bool is_relu_of_storage(const fused& f) {
   using skeleton::apply;
@@ -56,7 +56,7 @@ bool is_relu_of_storage(const fused& f) {
 
 }  // namespace detail
 
-/// Of an expression of T that reads the product in slot `product`, whose last extent is `columns`.
+/// The epilogue in an expression of T that reads the product in slot `product`, whose last extent is `columns`.
 template <class T>
 known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_t product, std::int64_t columns) {
   using texts = detail::epilogue_texts<T>;

@@ -35,7 +35,8 @@ class in_memory_order {
   }
   operator const prepare_context&() const { return p_; }
 
-  /// Of what is no image only what has one value, or one for each channel, can be broadcast to images either way.
+  /// An operand that is no image can be broadcast to images either way only if it has one value, or one for each
+  /// channel.
   static bool is_possible(const prepare_context& p) {
     for (std::size_t k = 0; k < p.c.inputs.size(); ++k)
       if (!turns(p.inputs[k].extents)) return false;

@@ -16,7 +16,7 @@ WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// What both directions know. An index that no row has moves nothing.
+/// The arguments that both directions have. An index that no row has moves nothing.
 template <class T>
 struct indexed_rows_arguments {
   static constexpr unsigned threads = 256;

@@ -18,8 +18,8 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-/// Says how an operation is prepared for a GPU. Of two files the one that is compiled
-/// for GPUs has its way: it has all that the other has, and kernels.
+/// Says how an operation is prepared for a GPU. The one of two files that is compiled for GPUs has its way: it has all
+/// that the other has, and kernels.
 template <class Op>
 bool install(const preparation& how) {
   preparation& slot = preparation_of<Op>;

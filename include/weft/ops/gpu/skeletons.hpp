@@ -71,8 +71,8 @@ using weft::detail::takes_one, weft::detail::takes_two;
 
 }  // namespace detail
 
-/// One of several operations of one or two operands: which, says `factor`. Of `Ops`, those whose result is an R; of
-/// those in all first gradients, or of all others.
+/// One of several operations of one or two operands: which, says `factor`. The choice is among those of `Ops` whose
+/// result is an R: those in all first gradients, or all others.
 template <class T, class R, bool First, class... Ops>
 struct choice_program {
   static constexpr int inputs = 2, outputs = 1, constants = 0;

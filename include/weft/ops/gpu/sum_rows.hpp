@@ -18,7 +18,7 @@ namespace detail {
 /// Lists of rows, one behind the other.
 struct row_lists {
   std::uint32_t all;                       ///< rows in them
-  std::uint32_t begin[max_row_lists + 1];  ///< of each list among all
+  std::uint32_t begin[max_row_lists + 1];  ///< where each list begins among all
 
   WEFT_HOST_DEVICE std::uint32_t list_of(std::uint32_t k) const {
     std::uint32_t l = 0;

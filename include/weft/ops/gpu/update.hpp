@@ -33,10 +33,11 @@ struct update_numbers {
   }
 };
 
-/// What a launch may be given, in bytes: CUDA's limit on every card, less what the body has beside its variables.
+/// The arguments that a launch may be given, in bytes: CUDA's limit on every card, less what the body has beside its
+/// variables.
 inline constexpr std::size_t max_argument_bytes = 4096 - 512;
 
-/// Of at most `Most` variables.
+/// Brings the scalar slots of at most `Most` variables to their values of the step.
 template <class Optimizer, class T, std::size_t Most>
 struct advance_body {
   static constexpr unsigned threads = 32;
@@ -211,7 +212,7 @@ struct row_update_body {
   using block_memory = nothing;
   using thread_memory = nothing;
 
-  std::uint32_t elements, rows;  ///< of the gradient; of the variable
+  std::uint32_t elements, rows;  ///< the gradient's; the variable's
   divisor inner;
   const std::int64_t* number;
   const T* gradient;
@@ -308,7 +309,7 @@ inline const prepare_context& update_at(const prepare_context& p, std::size_t k)
   return k < p.beside_count ? p.beside[k] : p;
 }
 
-/// Of updates [first, first + count): one launch that brings the scalar slots to their values of the step.
+/// Adds one launch that brings the scalar slots of updates [first, first + count) to their values of the step.
 template <class Optimizer, class T, std::size_t Most>
 void add_advance(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count, const function& code,
                  const update_numbers<Optimizer>& numbers) {
@@ -323,7 +324,7 @@ void add_advance(launch_kernel& k, const prepare_context& p, std::size_t first, 
     point_scalars(l, update_at(p, first + v), layout, offset_in(body, body.of[v].scalar));
 }
 
-/// Of updates [first, first + count): one launch for all elements.
+/// Adds one launch for all elements of updates [first, first + count).
 template <class Optimizer, class T, std::size_t Most>
 void add_elements(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count,
                   const function& code, const update_numbers<Optimizer>& numbers) {
