@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// What kind of failure an error reports: the canonical set of gRPC and TensorFlow.
+/// The kind of failure that an error reports: the canonical set of gRPC and TensorFlow.
 enum class error_code : unsigned char {
   cancelled = 1,
   unknown,

@@ -35,9 +35,9 @@ namespace weft {
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
 ///
 /// The gradient of a variable that travels by rows (parameter_spec::row_elements) is given as the numbers of some of
-/// its rows, a std::int64_t each, which ascend, and behind them these rows. What push_pull brings of such a variable
-/// are the rows that have changed since the last answer, where it is to write to the same place as then; pull brings
-/// all. Between the two nobody else writes there.
+/// its rows, a std::int64_t each, which ascend, and behind them these rows. push_pull brings of such a variable the
+/// rows that have changed since the last answer, where it is to write to the same place as then; pull brings all.
+/// Between the two nobody else writes there.
 ///
 /// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
@@ -327,7 +327,7 @@ class basic_parameter_client {
     for (link& each : links_) each.next_step = static_cast<std::int64_t>(each.in.header().tag);
   }
 
-  /// What follows the slots in the state of a server.
+  /// The number of bytes that follow the slots in the state of a server.
   std::size_t rest_bytes(const link& of, const detail::server_state& state) const {
     std::size_t numbers = 0;
     for (const std::size_t i : of.order) numbers += state.slots[i].numbers.size();
@@ -382,7 +382,8 @@ class basic_parameter_client {
       to.source.push_back(from[to.order[k]]);
     }
   }
-  /// `again`: what has changed is enough where the rest is known. What is written is not known any more until all is.
+  /// `again`: what has changed is enough where the rest is known. Values that are being written are not known any more
+  /// until all of them are written.
   void scatter(link& from, std::span<const mutable_bytes> into, bool again = false) {
     if (from.segment) {
       from.flags = in_segment;
@@ -657,7 +658,7 @@ class basic_parameter_client {
     each.in.payload_to(pieces);
   }
 
-  /// What a parameter server has answered in the place of what it was asked for.
+  /// The error that a parameter server has answered in the place of what it was asked for.
   error refusal_of(const link& by, const char* operation) const {
     try {
       return detail::read_error(by.failure, operation);

@@ -38,8 +38,8 @@ namespace detail {
 /// Name of the channel between a worker and a parameter server.
 inline constexpr const char* parameter_channel = "parameters";
 
-/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. What a
-/// worker asks is answered in turn, so every answer is a consistent snapshot and no update is seen by halves.
+/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. It
+/// answers the workers' requests in turn, so every answer is a consistent snapshot and no update is seen by halves.
 template <typename Server>
 class parameter_service {
   using network = typename Server::transport_type;
@@ -304,7 +304,7 @@ class parameter_service {
     }
   }
 
-  /// Of the request that is being served.
+  /// The message that there is no memory for the request that is being served.
   static std::string no_memory(const worker& from) {
     return str_cat({"cannot allocate ", from.connection->in.header().payload_length, " bytes for a request"});
   }

@@ -213,8 +213,8 @@ replicated_session(const X&...) -> replicated_session<replicated_session_is_not_
 
 namespace detail {
 
-/// Of how many examples the gradients of a step are the mean: the leading extent of what is fed, where that has a name
-/// and all feeds that have such a one have the same; 1 elsewhere.
+/// The number of examples of which the gradients of a step are the mean: the leading extent of what is fed, where that
+/// has a name and all feeds that have such a one have the same; 1 elsewhere.
 template <class... P>
 std::uint32_t examples_of(const plan::fed_value* fed) {
   constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};

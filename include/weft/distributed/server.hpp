@@ -250,8 +250,9 @@ class basic_server {
   /// The next connection that any task has opened for the channel `name`, if there is one.
   bool take_channel(const std::string& name, channel& taken) { return inbox_.take(name, taken); }
 
-  /// What to throw when a connection to this incarnation of a task failed with `problem`: who is gone, and why. The end
-  /// of a connection is often heard before this server has judged the peer, so it is given a moment to do so.
+  /// The error to throw when a connection to this incarnation of a task failed with `problem`: which task is gone, and
+  /// why. The end of a connection is often heard before this server has judged the peer, so it is given a moment to do
+  /// so.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
       return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
@@ -259,7 +260,7 @@ class basic_server {
     return members_.diagnose(rank, incarnation, operation, "has closed its connection");
   }
 
-  /// What this task could not go on for, if it leaves now: its goodbye tells the others, who would otherwise take its
+  /// Sets why this task could not go on, if it leaves now: its goodbye tells the others, which would otherwise take its
   /// leaving for the cause of their own trouble.
   void set_failure(const error& why) {
     std::lock_guard lock(failure_mutex_);

@@ -10,9 +10,9 @@
 
 namespace weft {
 
-/// What one thread at a time is in, of all that share it (tf.CriticalSection, and the mutex of tf.contrib): a mutex
-/// with deadlines, that threads enter in the order in which they have come. It is a handle: copies, and those of one
-/// `shared_name`, are the same section.
+/// A section that one thread at a time is in, of all that share it (tf.CriticalSection, and the mutex of tf.contrib): a
+/// mutex with deadlines, that threads enter in the order in which they have come. It is a handle: copies, and those of
+/// one `shared_name`, are the same section.
 ///
 ///     critical_section table({.shared_name = "table"});
 ///     {

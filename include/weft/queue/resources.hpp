@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// What a queue or a critical section is called, and with whom it is shared.
+/// The name of a queue or a critical section, and which others it is shared with.
 struct queue_options {
   /// In messages. Unless said, the shared name, or what it is.
   std::string name = {};
@@ -22,13 +22,14 @@ struct queue_options {
   std::string shared_name = {};
   /// The container that holds it (tf.container); that of the empty name is the default.
   std::string container = {};
-  /// Of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph seed).
+  /// The seed of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph
+  /// seed).
   std::uint64_t seed = 0;
 };
 
 namespace detail {
 
-/// What outlives its handles in a container.
+/// An object that outlives its handles in a container.
 class resource {
  public:
   resource() = default;

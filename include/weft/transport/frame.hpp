@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// What a frame means. The numbers are part of the protocol.
+/// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
   hello = 1,      // whoever dials: a nonce
   challenge,      // the answer: another nonce, and the proof of knowing the secret
@@ -93,7 +93,7 @@ Integer get_little(const std::byte* from) {
 // weight 56, header crc 60
 inline constexpr std::size_t header_crc_at = 60;
 
-/// Of the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
+/// Checks the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
 inline void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);

@@ -25,10 +25,10 @@ class host_lookup {
  public:
   using address = boost::asio::ip::address;
 
-  /// The host's addresses in the system's order (RFC 6724): at once where the text is one, or localhost. What was found
-  /// is remembered for half a minute, and counts while it is looked up again.
+  /// The host's addresses in the system's order (RFC 6724): at once where the text is one, or localhost. The addresses
+  /// that were found are remembered for half a minute, and count while they are looked up again.
   /// Throws weft::error: not_found where no host has the name; unavailable where no server of names answers, or not
-  /// within `time`. The lookup then goes on, and whoever asks again gets its answer.
+  /// within `time`. The lookup then goes on, and a caller that asks again gets its answer.
   std::vector<address> find(const std::string& host, std::chrono::milliseconds time) {
     boost::system::error_code no_address;
     const address literal = boost::asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, no_address);

@@ -108,7 +108,7 @@ class hmac_sha256 {
     outer_.update(padded);
   }
 
-  /// Of the pieces, one after the other.
+  /// The HMAC of the pieces, one after the other.
   sha256_digest operator()(std::initializer_list<std::span<const std::byte>> pieces) const {
     sha256 inner = inner_, outer = outer_;
     for (const auto& piece : pieces) inner.update(piece);

@@ -46,7 +46,7 @@ struct shared_offer {
 
 /// Memory that processes of one host and one user have mapped, at an address of its own in each. It has no name in any
 /// folder and cannot change its size: nothing is left behind by a process that is killed, and nothing that a peer does
-/// makes an access fail. What lies in it is as trustworthy as any bytes from outside.
+/// makes an access fail. Its contents are as trustworthy as any bytes from outside.
 ///
 /// A cheap handle: copies share the mapping, the last one unmaps it.
 class shared_segment {
@@ -133,7 +133,7 @@ class shared_segment {
     return {mapping_->base + front, mapping_->bytes};
   }
 
-  /// What to tell the peers of a segment that was made here.
+  /// The offer that a segment's peers are told, where it was made here.
   const shared_offer& offer() const { return mapping_->offer; }
 
   /// From here on nobody can open it any more; those who have keep it.
