@@ -60,8 +60,8 @@ class basic_all_reduce {
   using deadline_type = basic_deadline<Clock>;
 
   /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
-  /// Throws weft::error: deadline_exceeded with who is missing, failed_precondition where the ranks disagree,
-  /// unavailable.
+  /// Throws weft::error: deadline_exceeded with the ranks that are missing, failed_precondition where the ranks
+  /// disagree, unavailable.
   explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
       : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job) {

@@ -53,8 +53,8 @@ class all_reduce_exchange : private fetch_watcher {
   bool is_chief() const { return group_->rank() == 0; }
   gradient_buffers& gradients() { return gradients_; }
 
-  /// Before a step that brings gradients, which are the mean of so many examples. Returns who is to be told of them
-  /// while it runs, or null; `first_part` is the number of the first among what it fetches.
+  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
+  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
   fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
     check_whole();
     if (!thread_ || unit_ == 0) return nullptr;

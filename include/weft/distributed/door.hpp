@@ -45,7 +45,7 @@ class door {
   /// The decisions of the door's owner. An exception from a handler counts as a failure of that connection.
   struct owner {
     virtual handshake_type answer(typename T::stream stream) = 0;
-    /// The arrival knows the secret and has said who it is: welcomes it, refuses it, or sets is_settled.
+    /// The arrival knows the secret and has said which task it is: welcomes it, refuses it, or sets is_settled.
     virtual void judge(arrival_type& each) = 0;
     /// The arrival has been told that it is welcome. Its stream is the owner's.
     virtual void admit(arrival_type& each) = 0;

@@ -552,7 +552,7 @@ inline int rank_of_this_host(const environment_variable& list, const std::vector
 
 }  // namespace detail
 
-/// Whether whoever has started this process has told it that it is a task of a cluster.
+/// Whether the environment tells this process that it is a task of a cluster.
 /// Throws weft::error (invalid_argument) for a variable that cannot be read.
 inline bool has_cluster_environment() { return detail::variable_of("TF_CONFIG") || detail::ranks_of_environment(); }
 

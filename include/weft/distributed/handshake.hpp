@@ -41,7 +41,7 @@ class handshake {
   enum class phase : unsigned char {
     talking,     // nothing to decide yet
     challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
-    introduced,  // was dialled: the other knows the secret and has said who it is; then welcome() or refuse()
+    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or refuse()
     over,        // welcome, or refused and told so: the stream is the owner's again
   };
 

@@ -116,7 +116,7 @@ class membership {
     std::lock_guard lock(mutex_);
     return note_.empty() ? "" : "; " + note_;
   }
-  /// This task cannot work with that one at all: everyone who waits for it to come throws this.
+  /// This task cannot work with that one at all: every call that waits for it to come throws this.
   void refuse(std::size_t rank, error why) {
     {
       std::lock_guard lock(mutex_);

@@ -26,8 +26,8 @@ namespace weft {
 /// and output. Not for use by several threads at once.
 ///
 /// A parameter server on the same host maps memory that this side makes, and reads gradients and writes values there;
-/// the connection then carries only who may touch it. Where either side refuses (server_options::shared_memory), or the
-/// two turn out not to share a host and a user, everything travels through the connection.
+/// the connection then carries only which side may touch it. Where either side refuses (server_options::shared_memory),
+/// or the two turn out not to share a host and a user, everything travels through the connection.
 ///
 /// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
 /// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
@@ -216,8 +216,9 @@ class basic_parameter_client {
   /// `step` names the update: it counts from first_step(), grows with every update of this worker, and in synchronous
   /// mode is the same on all of them. `examples`: of how many the gradients are the mean; in synchronous mode those of
   /// more count more. Returns the number of updates that parameter server 0 has applied in all.
-  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for,
-  /// invalid_argument for gradients that are not finite, aborted where the other workers are at another step.
+  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names the tasks that are
+  /// waited for, invalid_argument for gradients that are not finite, aborted where the other workers are at another
+  /// step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     check_gradients(gradients);
@@ -434,7 +435,7 @@ class basic_parameter_client {
 
   // ---- connections ----
 
-  /// Opens the connections that there are not, and says on them who this is. All of that, or none.
+  /// Opens the connections that there are not, and says on them which task this is. All of that, or none.
   void connect(deadline_type until) {
     std::vector<link*> fresh;
     try {

@@ -44,7 +44,7 @@ inline std::string hexadecimal(std::span<const std::byte> bytes) {
 /// before anything else is said: a process that does not know it learns nothing of the cluster and takes no part.
 class cluster_secret {
  public:
-  /// Fewest bytes that a secret may have: who listens in may try short ones out.
+  /// Fewest bytes that a secret may have: an eavesdropper may try short ones out.
   static constexpr std::size_t least_bytes = 16;
 
   /// Throws weft::error (invalid_argument) for fewer than least_bytes.
@@ -93,8 +93,8 @@ class cluster_secret {
   /// Where it came from, for messages.
   const std::string& origin() const { return origin_; }
 
-  /// Whether somebody has given it, as who trains beyond one machine has to: not the one that a user's tasks have by
-  /// themselves.
+  /// Whether somebody has given it, as a user who trains beyond one machine has to: not the one that a user's tasks
+  /// have by themselves.
   bool is_given() const { return given_; }
 
   /// The HMAC that makes proofs with it.

@@ -39,7 +39,7 @@ namespace weft {
 /// Strategies open further connections through it, and do their own input and output on their own threads.
 ///
 /// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
-/// are few, and short-lived: whoever fills their places loses the oldest of them.
+/// are few, and short-lived: a process that fills their places loses the oldest of them.
 ///
 /// Destroy clients and all-reduce groups before the server that they use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
@@ -306,7 +306,7 @@ class basic_server {
     return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
   }
 
-  /// Strangers leave most of what a process may open to those who belong here.
+  /// Strangers leave most of what a process may open to those that belong here.
   static std::size_t few_of_the_descriptors() {
     rlimit limit;
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -417,7 +417,7 @@ class basic_server {
   std::mutex failure_mutex_;
   std::string failure_;
 
-  // of the server's own thread, but for the inbox
+  // Belongs to the server's own thread, but for the inbox.
   detail::channel_inbox<T, Clock> inbox_;
   typename T::event_loop loop_;
   typename T::event_loop::timer beat_;

@@ -24,7 +24,7 @@ struct server_options {
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};  // a peer silent for so long is lost; nothing: 7
                                                                     // intervals
-  std::chrono::milliseconds handshake_timeout{5000};                // a connection must say who it is within this time
+  std::chrono::milliseconds handshake_timeout{5000};                // a connection must name its task within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
                                                    // not waited for at the end

@@ -44,7 +44,7 @@ enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
 /// The treatment of gradients that are not finite: some element is infinite or not a number.
 enum class nonfinite_gradients : unsigned char {
-  refuse,  // whoever brings them gets an error that names the worker, the step and the variable; nothing is applied
+  refuse,  // their worker gets an error that names the worker, the step and the variable; nothing is applied
   apply,   // applied as they are
 };
 

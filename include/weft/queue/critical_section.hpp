@@ -21,7 +21,7 @@ namespace weft {
 ///     }
 ///     const int rows = table.execute(5s, [&] { return add_row(); });
 class critical_section {
-  // One token: who has taken it is inside.
+  // One token: the thread that has taken it is inside.
   struct section final : detail::resource {
     explicit section(std::string name) : declaration_("critical_section"), token(std::move(name), 1, 0) {}
     void abandon() noexcept override { token.abandon(); }
@@ -32,7 +32,7 @@ class critical_section {
   };
 
  public:
-  /// That a thread is inside. It is left by whoever holds this.
+  /// That a thread is inside. The holder of this leaves it.
   class lock {
    public:
     lock(lock&& other) noexcept = default;

@@ -36,7 +36,7 @@ class resource {
   resource(const resource&) = delete;
   resource& operator=(const resource&) = delete;
   virtual ~resource() = default;
-  /// Wakes whoever waits for it, with an error, and refuses what comes.
+  /// Wakes the callers that wait for it, with an error, and refuses what comes.
   virtual void abandon() noexcept = 0;
   /// All that another use of the name has to ask for: kind, components, capacity.
   virtual const std::string& declaration() const noexcept = 0;
@@ -95,8 +95,9 @@ class resource_table {
 
 }  // namespace detail
 
-/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): who waits for one is told
-/// `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default container.
+/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): a caller that waits for
+/// one is told `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default
+/// container.
 inline void reset_containers(std::initializer_list<std::string> containers = {}) {
   detail::resource_table& all = detail::resource_table::of_process();
   if (containers.size() == 0) all.reset({});

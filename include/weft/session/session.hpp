@@ -222,7 +222,7 @@ class session {
   /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
   /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
   std::int64_t step_number() const { return random_.step(); }
-  /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
+  /// Goes on as a session does that has run so many: code that restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n) {
     check_random_number("set_step_number", n, plan::random_state::steps);
@@ -239,7 +239,7 @@ class session {
   const graph& of() const { return graph_; }
   const session_options& options() const { return options_; }
 
-  /// Who is told of each step's kernels: a trace (session/trace.hpp), or nobody.
+  /// The observer that is told of each step's kernels: a trace (session/trace.hpp), or null.
   step_observer* observer() const { return resources_.observer; }
   void observe(step_observer* by) { resources_.observer = by; }
 

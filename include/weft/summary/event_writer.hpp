@@ -35,8 +35,8 @@ struct hparam;
 struct event_writer_options {
   /// An added event is in the file after so long.
   std::chrono::nanoseconds flush_interval = std::chrono::seconds(5);
-  /// So many events may wait to be written, and so many bytes in their tensors. Further ones are dropped: whoever trains
-  /// does not wait for a disk.
+  /// So many events may wait to be written, and so many bytes in their tensors. Further ones are dropped: training does
+  /// not wait for a disk.
   std::size_t max_queue = 10'000;
   std::size_t max_queue_bytes = std::size_t{256} << 20;
   /// Ends the file's name.

@@ -25,7 +25,7 @@ enum class summary_kind : unsigned char { scalar, histogram, image };
 
 namespace detail {
 
-/// The elements of a tensor of any type, shared with it. Whoever turns them into something else may do it later, on
+/// The elements of a tensor of any type, shared with it. Code that turns them into something else may do it later, on
 /// another thread.
 struct summary_elements {
   std::shared_ptr<const void> owner;

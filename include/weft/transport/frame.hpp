@@ -13,10 +13,10 @@ namespace weft {
 
 /// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,      // whoever dials: a nonce
+  hello = 1,      // the task that dials: a nonce
   challenge,      // the answer: another nonce, and the proof of knowing the secret
-  introduce,      // whoever dials: the same proof, who it is, and for which channel
-  welcome,        // the answer: who was reached
+  introduce,      // the task that dials: the same proof, which task it is, and for which channel
+  welcome,        // the answer: which task was reached
   refuse,         // the other answer: why not
   heartbeat,      // nothing but a sign of life
   notice,         // what became of a third task

@@ -53,7 +53,7 @@ class host_lookup {
     return known->found;
   }
 
-  /// It did not lead to anybody: the next who asks has it looked up again.
+  /// It did not lead to anybody: the next caller that asks has it looked up again.
   void forget(const std::string& host) {
     std::lock_guard lock(mutex_);
     const auto kept = answers_.find(host);
@@ -76,7 +76,7 @@ class host_lookup {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<result> before, now;  // that of the lookup before this one, and its own
-    bool outdated = false;              // the next who asks has it looked up again
+    bool outdated = false;              // the next caller that asks has it looked up again
     std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
     void conclude(result found) {

@@ -91,7 +91,7 @@ class sha256 {
   std::uint64_t length_ = 0;
 };
 
-/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only those who know the key can make.
+/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only holders of the key can make.
 class hmac_sha256 {
  public:
   explicit hmac_sha256(std::span<const std::byte> key) {

@@ -227,7 +227,7 @@ inline std::size_t tls_session::write_some(std::span<const const_bytes> from) {
       skip(n);
     }
   }
-  // Who offers nothing more does not come back, so one byte is kept from it until the last has left.
+  // A caller that offers nothing more does not come back, so one byte is kept from it until the last has left.
   held_ = !out_.empty() && accepted > 0 ? 1 : 0;
   return accepted - held_;
 }
