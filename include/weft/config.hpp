@@ -46,7 +46,7 @@
 
 // ---- CUDA ----
 
-// What a CUDA compiler needs to be told about functions that kernels call; nothing for any other compiler.
+// Marks functions that kernels call, as a CUDA compiler needs it; empty for any other compiler.
 #if defined(__CUDACC__)
   #define WEFT_HOST_DEVICE __host__ __device__
 #else
@@ -56,8 +56,8 @@
 // nvcc warns of pragmas of g++, which it hands on to g++ all the same, and of functions that are for both but call what
 // is for the host alone: right for those of which it knows that no kernel calls them.
 //
-// What kernels do call is strict. A function that is missing there, or lacks its WEFT_HOST_DEVICE, would be left out of
-// the kernel with no more than a warning.
+// Code that kernels do call is strict. A function that is missing there, or lacks its WEFT_HOST_DEVICE, would be left
+// out of the kernel with no more than a warning.
 #if defined(__NVCC__) && defined(__CUDACC__)
   #define WEFT_QUIET_BEGIN \
     _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675, 20011, 20012, 20013, 20014, 20015")

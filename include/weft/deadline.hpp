@@ -28,7 +28,7 @@ class basic_deadline {
 
   bool expired() const { return at_ != time_point::max() && Clock::now() >= at_; }
 
-  /// What is left of it, never negative and never more than `most`.
+  /// The time that is left of it, never negative and never more than `most`.
   duration remaining(duration most = duration::max()) const {
     if (at_ == time_point::max()) return most;
     return std::clamp(at_ - Clock::now(), duration::zero(), most);

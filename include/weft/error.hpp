@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// What kind of failure an error reports: the canonical set of gRPC and TensorFlow.
+/// The kind of failure that an error reports: the canonical set of gRPC and TensorFlow.
 enum class error_code : unsigned char {
   cancelled = 1,
   unknown,
@@ -82,7 +82,7 @@ class error : public std::exception {
   /// The operation's name, as the user gave it or as Weft derived it; empty where none is to blame.
   const std::string& operation() const noexcept { return operation_; }
 
-  /// The message without the operation's name: for who throws it on under another.
+  /// The message without the operation's name: for code that throws it on under another.
   const char* sentence() const noexcept { return message_.c_str() + (operation_.empty() ? 0 : operation_.size() + 2); }
 
   /// "operation: sentence".

@@ -1,6 +1,6 @@
 #pragma once
 
-/// What TensorBoard shows of a run, for the program that includes this: docs/summaries.md.
+/// Summaries of a run, which TensorBoard shows, for the program that includes this: docs/summaries.md.
 
 #include <weft/weft.hpp>
 

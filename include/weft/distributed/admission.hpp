@@ -18,8 +18,8 @@
 
 namespace weft::detail {
 
-/// Whom a server lets in: tasks of this cluster, their channels to the inbox, their control connections to who asked
-/// for them. Works on the event loop's thread.
+/// The peers that a server lets in: tasks of this cluster, their channels to the inbox, their control connections to
+/// the handler that was given for them. Works on the event loop's thread.
 template <transport T, typename Clock>
 class admission : door<T, Clock>::owner {
  public:

@@ -24,7 +24,7 @@
 
 namespace weft {
 
-/// What a mean was made of, and whether one should go on with it: the same on all ranks.
+/// A report of what a mean was made of, and whether one should go on with it: the same on all ranks.
 struct mean_report {
   double weights = 0;                 // the sum of all ranks'
   bool finite = true;                 // all elements are
@@ -60,8 +60,8 @@ class basic_all_reduce {
   using deadline_type = basic_deadline<Clock>;
 
   /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
-  /// Throws weft::error: deadline_exceeded with who is missing, failed_precondition where the ranks disagree,
-  /// unavailable.
+  /// Throws weft::error: deadline_exceeded with the ranks that are missing, failed_precondition where the ranks
+  /// disagree, unavailable.
   explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
       : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job) {
@@ -147,8 +147,8 @@ class basic_all_reduce {
   }
 
   /// Leaves this rank's share of the sum over all ranks in its place in `data`, and returns it: MPI_Reduce_scatter in
-  /// place; the other elements are unspecified. Of n elements rank r of p has those from n / p * r + min(r, n % p) on,
-  /// n / p of them, one more where r < n % p. Every rank gives equally many elements.
+  /// place; the other elements are unspecified. Rank r of p has, of n elements, those from n / p * r + min(r, n % p)
+  /// on, n / p of them, one more where r < n % p. Every rank gives equally many elements.
   template <std::floating_point Element>
   std::span<Element> reduce_scatter(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     const request asked = request_of(data, call_kind::reduce_scatter);
@@ -165,9 +165,8 @@ class basic_all_reduce {
   /// Returns when all ranks have come here.
   void barrier(deadline_type until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
 
-  /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. What is measured
-  /// differs from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named
-  /// for.
+  /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. The measured costs
+  /// differ from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named for.
   link_cost fit(deadline_type until = std::chrono::seconds(60)) {
     check_usable();
     broken_ = true;
@@ -232,7 +231,8 @@ class basic_all_reduce {
     std::size_t root = 0;
 
     bool is_mean() const { return kind == call_kind::mean; }
-    /// What messages say of the call: all that decides what travels, and what becomes of it, but the number of bytes.
+    /// Returns what messages say of the call: all that decides what travels, and what becomes of it, but the number of
+    /// bytes.
     std::int64_t word() const {
       return static_cast<std::int64_t>(element << 32 | root << 12 | static_cast<std::size_t>(algorithm) << 4 |
                                        static_cast<std::size_t>(kind));

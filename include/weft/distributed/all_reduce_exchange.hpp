@@ -53,8 +53,8 @@ class all_reduce_exchange : private fetch_watcher {
   bool is_chief() const { return group_->rank() == 0; }
   gradient_buffers& gradients() { return gradients_; }
 
-  /// Before a step that brings gradients, which are the mean of so many examples. Returns who is to be told of them
-  /// while it runs, or null; `first_part` is the number of the first among what it fetches.
+  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
+  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
   fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
     check_whole();
     if (!thread_ || unit_ == 0) return nullptr;
@@ -210,8 +210,8 @@ class all_reduce_exchange : private fetch_watcher {
     }
   }
 
-  /// The order in which reverse mode has recorded gradients, which is about that in which they are computed. What is
-  /// found out behind the step comes last.
+  /// The order in which reverse mode has recorded gradients, which is about that in which they are computed. Gradients
+  /// that are found out after the step come last.
   void sort_by_time(std::vector<std::size_t>& order) const {
     const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });

@@ -40,7 +40,7 @@ class cluster_spec {
  public:
   cluster_spec() = default;
 
-  /// The cluster and this process's place in it, as whoever has started the process says in its environment:
+  /// The cluster and this process's place in it, as the process's environment tells them:
   /// <weft/distributed/environment.hpp>.
   static task_environment from_environment();
   static task_environment from_environment(const environment_options& options);

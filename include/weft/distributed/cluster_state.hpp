@@ -27,7 +27,7 @@ struct cluster_state {
 
 namespace detail {
 
-/// What parameter servers keep beside the values of their variables.
+/// The state that parameter servers keep beside the values of their variables.
 struct server_state {
   struct slots_of_variable {
     aligned_bytes arrays;         // one after the other

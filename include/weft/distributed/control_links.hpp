@@ -25,9 +25,8 @@
 
 namespace weft::detail {
 
-/// The control connections with other tasks: signs of life, notices of what became of third tasks, goodbyes. What is
-/// heard of a task, and that nothing is heard of it any more, goes into the membership. Works on the event loop's
-/// thread.
+/// The control connections with other tasks: signs of life, notices of what became of third tasks, goodbyes. Records in
+/// the membership what is heard of a task, and that nothing is heard of it any more. Works on the event loop's thread.
 template <transport T, typename Clock>
 class control_links {
  public:
@@ -256,8 +255,8 @@ class control_links {
     }
   }
 
-  /// Another task knows what became of a third one. Of one that this task never meets the servers alone are believed:
-  /// nothing that it sees itself would ever correct what anybody else says.
+  /// Another task knows what became of a third one. The servers alone are believed about one that this task never
+  /// meets: nothing that it sees itself would ever correct what anybody else says.
   void on_notice(const notice& said, std::size_t from) {
     const auto rank = identity_.find(said.about);
     if (!rank || *rank == members_.self()) return;

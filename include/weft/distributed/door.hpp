@@ -42,10 +42,10 @@ class door {
   using handshake_type = handshake<typename T::stream>;
   using phase = typename handshake_type::phase;
 
-  /// What the owner of the door decides. What a handler throws counts as a failure of that connection.
+  /// The decisions of the door's owner. An exception from a handler counts as a failure of that connection.
   struct owner {
     virtual handshake_type answer(typename T::stream stream) = 0;
-    /// The arrival knows the secret and has said who it is: welcomes it, refuses it, or sets is_settled.
+    /// The arrival knows the secret and has said which task it is: welcomes it, refuses it, or sets is_settled.
     virtual void judge(arrival_type& each) = 0;
     /// The arrival has been told that it is welcome. Its stream is the owner's.
     virtual void admit(arrival_type& each) = 0;
@@ -101,7 +101,7 @@ class door {
   static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, however many come after it
 
   void accept() {
-    // What has come of those who are here counts before one of them is evicted.
+    // Input that has come from strangers counts before one of them is evicted.
     if (strangers_.size() >= max_strangers_)
       for (position it = strangers_.begin(); it != strangers_.end();) go_on(it++);
     const moment now = Clock::now();

@@ -29,11 +29,11 @@
 
 namespace weft {
 
-/// What the environment does not say of a cluster.
+/// Settings of a cluster that the environment does not give.
 struct environment_options {
   int ps = 0;  // how many tasks are parameter servers, those of the first ranks; TF_CONFIG says so itself
-  // Of a host's first task, the next one for the next, under Slurm and PBS and of from_hosts(); 0: from the job's
-  // number.
+  // Belongs to a host's first task, the next port to the next task, under Slurm and PBS and with from_hosts(); 0: comes
+  // from the job's number.
   std::uint16_t port = 0;
   std::string folder = {};  // that all tasks see, to meet in; empty: that of WEFT_RENDEZVOUS
   std::string host = {};    // by which others reach this task; empty: that of WEFT_HOST, or else found out
@@ -86,7 +86,7 @@ inline environment_variable needed_variable(std::initializer_list<const char*> n
 
 // ---- TF_CONFIG ----
 
-/// What TF_CONFIG says, before jobs are named as Weft names them.
+/// The contents of TF_CONFIG, before jobs are named as Weft names them.
 struct tf_config {
   std::map<std::string, std::map<int, endpoint>> cluster;
   std::string type;
@@ -205,7 +205,7 @@ inline task_environment from_tf_config(const environment_variable& text, const e
 
 // ---- ranks ----
 
-/// What a launcher tells each of its processes, at the least.
+/// The least that a launcher tells each of its processes.
 struct place_among_ranks {
   std::string source;
   int rank = 0, size = 1;
@@ -356,7 +356,7 @@ inline std::optional<place_among_ranks> ranks_of_environment() {
 
 inline constexpr const char* by_parent = "parent-";
 
-/// What tells this run from others, to meet in a folder.
+/// The name that tells this run from others, to meet in a folder.
 inline std::optional<std::string> job_of_environment(bool one_host) {
   if (const auto job = variable_of("WEFT_JOB_ID")) return job->value;
   if (const auto job = first_variable_of({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})) return "mpi-" + job->value;
@@ -552,7 +552,7 @@ inline int rank_of_this_host(const environment_variable& list, const std::vector
 
 }  // namespace detail
 
-/// Whether whoever has started this process has told it that it is a task of a cluster.
+/// Whether the environment tells this process that it is a task of a cluster.
 /// Throws weft::error (invalid_argument) for a variable that cannot be read.
 inline bool has_cluster_environment() { return detail::variable_of("TF_CONFIG") || detail::ranks_of_environment(); }
 

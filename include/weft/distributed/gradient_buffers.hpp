@@ -15,7 +15,7 @@ namespace weft::detail {
 /// one block, so that an all-reduce takes them as a whole.
 class gradient_buffers {
  public:
-  /// What a step fetches of a gradient: all of it or, of rows, one of their lists.
+  /// A part of a gradient that a step fetches: all of it or, of rows, one of their lists.
   struct part {
     std::size_t variable;
     value what;

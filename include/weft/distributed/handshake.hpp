@@ -22,9 +22,9 @@ using handshake_nonce = std::array<std::byte, 32>;
 
 /// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
 /// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
-/// there. No proof is of use to who overhears it, or to who passes it on between two others: it names the task that
-/// was meant. If one of them asks for it (introduction::authenticates), all frames that follow have tags, by keys that
-/// are made of the secret, both nonces and both introductions.
+/// there. No proof is of use to an eavesdropper, or to a process that passes it on between two others: it names the
+/// task that was meant. If one of them asks for it (introduction::authenticates), all frames that follow have tags, by
+/// keys that are made of the secret, both nonces and both introductions.
 ///
 ///     dials                                      is dialled
 ///     hello      nonce                  ->
@@ -33,15 +33,15 @@ using handshake_nonce = std::array<std::byte, 32>;
 ///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
 ///                                             or refuse     why, HMAC(refuses | nonces | why)
 ///
-/// Input and output never block: advance() moves what can be moved. What to say of oneself, and whom to let in, is the
-/// owner's business.
+/// Input and output never block: advance() moves what can be moved. The owner decides what this task says of itself,
+/// and which peers it lets in.
 template <byte_stream Stream>
 class handshake {
  public:
   enum class phase : unsigned char {
     talking,     // nothing to decide yet
     challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
-    introduced,  // was dialled: the other knows the secret and has said who it is; then welcome() or refuse()
+    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or refuse()
     over,        // welcome, or refused and told so: the stream is the owner's again
   };
 
@@ -103,7 +103,7 @@ class handshake {
     in_.expect(introduction::max_bytes + sizeof(sha256_digest));
   }
 
-  /// What the other said of itself, once it is over; nothing where it refused.
+  /// The other's introduction, once the handshake is over; nothing where it refused.
   const std::optional<introduction>& other() const { return other_; }
   /// Why it refused; it knew the secret when it said so.
   const std::optional<error>& refusal() const { return refusal_; }

@@ -16,7 +16,7 @@
 
 namespace weft {
 
-/// What one task knows of another.
+/// The state of a task, as another one knows it.
 enum class task_state : unsigned char {
   awaited,  // not met yet
   alive,    // met, and heard of lately
@@ -24,9 +24,9 @@ enum class task_state : unsigned char {
   lost,     // ended, or silent for too long; final for that incarnation
 };
 
-/// What one task knows of all the others: who is there, who left in order, who was lost and why. A task that is started
-/// again is another incarnation; who waits for a task waits for one incarnation, so that a restart cannot hide a death.
-/// Any thread may ask.
+/// One task's knowledge of all the others: which are there, which left in order, which were lost and why. A task that
+/// is started again is another incarnation; a caller that waits for a task waits for one incarnation, so that a restart
+/// cannot hide a death. Any thread may ask.
 class membership {
  public:
   membership(const cluster_spec& cluster, std::size_t self)
@@ -38,10 +38,10 @@ class membership {
   std::size_t self() const { return self_; }
   const task_id& task(std::size_t rank) const { return tasks_[rank]; }
   task_state state(std::size_t rank) const { return known_[rank].state.load(std::memory_order_acquire); }
-  /// Of the newest incarnation that is known of; 0: none.
+  /// The newest incarnation that is known of; 0: none.
   std::uint64_t incarnation(std::size_t rank) const { return known_[rank].incarnation.load(std::memory_order_acquire); }
 
-  /// What became of one incarnation; 0 is any.
+  /// The state of one incarnation; 0 is any.
   task_state state(std::size_t rank, std::uint64_t incarnation) const {
     if (incarnation == 0 || this->incarnation(rank) == incarnation) return state(rank);
     std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ class membership {
     return state(rank, incarnation) == task_state::alive;
   }
 
-  /// Whether this task keeps a connection with that one. Of others it knows what those that it is connected to tell.
+  /// Whether this task keeps a connection with that one. It knows of others what those that it is connected to tell.
   bool connects_to(std::size_t rank) const { return known_[rank].connects.load(std::memory_order_acquire); }
   /// Returns whether it did not before.
   bool set_connects_to(std::size_t rank) { return !known_[rank].connects.exchange(true, std::memory_order_acq_rel); }
@@ -86,7 +86,7 @@ class membership {
 
   // ---- what others have told ----
 
-  /// Another task says what became of this one. What this task sees for itself counts more. Returns whether it is news.
+  /// Another task says what became of this one. This task's own observations count more. Returns whether it is news.
   bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why) {
     if (rank == self_ || state(rank) == task_state::alive || this->incarnation(rank) == incarnation) return false;
     if (state(rank) != task_state::awaited) return false;
@@ -116,7 +116,7 @@ class membership {
     std::lock_guard lock(mutex_);
     return note_.empty() ? "" : "; " + note_;
   }
-  /// This task cannot work with that one at all: everyone who waits for it to come throws this.
+  /// This task cannot work with that one at all: every call that waits for it to come throws this.
   void refuse(std::size_t rank, error why) {
     {
       std::lock_guard lock(mutex_);
@@ -217,7 +217,7 @@ class membership {
     std::lock_guard lock(mutex_);
     return known_[rank].reason;
   }
-  /// Of one incarnation.
+  /// The same for one incarnation.
   std::string reason(std::size_t rank, std::uint64_t incarnation) const {
     std::lock_guard lock(mutex_);
     return fate_of(rank, incarnation).reason;

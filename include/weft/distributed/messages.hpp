@@ -88,7 +88,7 @@ class message_reader {
   const_bytes rest_;
 };
 
-/// What a task says of itself when it meets another, once that has proved to know the secret.
+/// A task says this of itself when it meets another, once that has proved to know the secret.
 struct introduction {
   std::string library_version;
   std::uint64_t cluster_hash = 0;
@@ -133,7 +133,7 @@ struct introduction {
   }
 };
 
-/// What one task tells the others of a third: that an incarnation of it has left or is lost, and why.
+/// One task's notice to the others about a third: that an incarnation of it has left or is lost, and why.
 struct notice {
   task_id about;
   std::uint64_t incarnation = 0;
@@ -161,7 +161,7 @@ struct notice {
   }
 };
 
-/// What ranks of an all-reduce compare when they meet; the graph's hash and seed are in the frame's header.
+/// Ranks of an all-reduce compare this when they meet; the graph's hash and seed are in the frame's header.
 struct group_message {
   bool applies_nonfinite = false;
   std::string settings;

@@ -113,7 +113,7 @@ struct mpi_collective {
 
 namespace detail {
 
-/// MPI, initialized; by the first who asks, where the program itself has not.
+/// MPI, initialized; by the first caller that asks, where the program itself has not.
 class mpi_library {
  public:
   static mpi_library& get() {
@@ -243,7 +243,7 @@ detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element
 
 template <transport T, typename Clock>
 void basic_mpi_all_reduce<T, Clock>::wait(deadline_type until) {
-  // Asking who is there costs about what asking MPI does.
+  // Asking which ranks are there costs about what asking MPI does.
   constexpr int rounds = 64;
   for (int round = 1; !exchange_.advance(); ++round) {
     if (round % rounds != 0) continue;

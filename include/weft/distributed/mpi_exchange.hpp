@@ -36,7 +36,7 @@ inline void check_mpi(int code, const char* call) {
               {call, ": ", std::string(text.data(), static_cast<std::size_t>(std::max(length, 0)))});
 }
 
-/// What ranks say together of the arrays that they bring: as it travels, for all ranks that have been heard.
+/// The common statement of ranks about the arrays that they bring: as it travels, for all ranks that have been heard.
 struct joint_statement {
   reduce_statement said;  // of the rank that says it; but the weight is the sum, the element that of `culprit`
   double culprit = 0;     // the first rank with an element that is not finite, plus one; 0: there is none
@@ -118,7 +118,7 @@ class mpi_exchange {
     return true;
   }
 
-  /// What all ranks have said, of a complete exchange.
+  /// The statement of all ranks, of a complete exchange.
   joint_statement joint() const { return statement(leaving_); }
 
   /// The sum, of a complete exchange that carried the array.

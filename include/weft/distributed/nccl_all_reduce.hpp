@@ -78,7 +78,7 @@ class basic_nccl_all_reduce {
   void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     over_the_gpu(data, gpu::nccl_reduction::sum, until);
   }
-  /// As basic_all_reduce::mean(). What NCCL cannot tell, the ranks' weights and whose elements are not finite, goes
+  /// As basic_all_reduce::mean(). The ranks' weights and whose elements are not finite, which NCCL cannot tell, go
   /// between the hosts.
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
@@ -141,7 +141,7 @@ class basic_nccl_all_reduce {
     return id;
   }
 
-  /// What ends a wait for other ranks.
+  /// Returns the check that ends a wait for other ranks.
   auto watch(deadline_type until) {
     return [this, until] {
       peers_.check();

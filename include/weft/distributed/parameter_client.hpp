@@ -26,8 +26,8 @@ namespace weft {
 /// and output. Not for use by several threads at once.
 ///
 /// A parameter server on the same host maps memory that this side makes, and reads gradients and writes values there;
-/// the connection then carries only who may touch it. Where either side refuses (server_options::shared_memory), or the
-/// two turn out not to share a host and a user, everything travels through the connection.
+/// the connection then carries only which side may touch it. Where either side refuses (server_options::shared_memory),
+/// or the two turn out not to share a host and a user, everything travels through the connection.
 ///
 /// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
 /// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
@@ -35,9 +35,9 @@ namespace weft {
 /// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
 ///
 /// The gradient of a variable that travels by rows (parameter_spec::row_elements) is given as the numbers of some of
-/// its rows, a std::int64_t each, which ascend, and behind them these rows. What push_pull brings of such a variable
-/// are the rows that have changed since the last answer, where it is to write to the same place as then; pull brings
-/// all. Between the two nobody else writes there.
+/// its rows, a std::int64_t each, which ascend, and behind them these rows. push_pull brings of such a variable the
+/// rows that have changed since the last answer, where it is to write to the same place as then; pull brings all.
+/// Between the two nobody else writes there.
 ///
 /// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
@@ -216,8 +216,9 @@ class basic_parameter_client {
   /// `step` names the update: it counts from first_step(), grows with every update of this worker, and in synchronous
   /// mode is the same on all of them. `examples`: of how many the gradients are the mean; in synchronous mode those of
   /// more count more. Returns the number of updates that parameter server 0 has applied in all.
-  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names who is waited for,
-  /// invalid_argument for gradients that are not finite, aborted where the other workers are at another step.
+  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names the tasks that are
+  /// waited for, invalid_argument for gradients that are not finite, aborted where the other workers are at another
+  /// step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     check_gradients(gradients);
@@ -327,7 +328,7 @@ class basic_parameter_client {
     for (link& each : links_) each.next_step = static_cast<std::int64_t>(each.in.header().tag);
   }
 
-  /// What follows the slots in the state of a server.
+  /// The number of bytes that follow the slots in the state of a server.
   std::size_t rest_bytes(const link& of, const detail::server_state& state) const {
     std::size_t numbers = 0;
     for (const std::size_t i : of.order) numbers += state.slots[i].numbers.size();
@@ -382,7 +383,8 @@ class basic_parameter_client {
       to.source.push_back(from[to.order[k]]);
     }
   }
-  /// `again`: what has changed is enough where the rest is known. What is written is not known any more until all is.
+  /// `again`: what has changed is enough where the rest is known. Values that are being written are not known any more
+  /// until all of them are written.
   void scatter(link& from, std::span<const mutable_bytes> into, bool again = false) {
     if (from.segment) {
       from.flags = in_segment;
@@ -433,7 +435,7 @@ class basic_parameter_client {
 
   // ---- connections ----
 
-  /// Opens the connections that there are not, and says on them who this is. All of that, or none.
+  /// Opens the connections that there are not, and says on them which task this is. All of that, or none.
   void connect(deadline_type until) {
     std::vector<link*> fresh;
     try {
@@ -657,7 +659,7 @@ class basic_parameter_client {
     each.in.payload_to(pieces);
   }
 
-  /// What a parameter server has answered in the place of what it was asked for.
+  /// The error that a parameter server has answered in the place of what it was asked for.
   error refusal_of(const link& by, const char* operation) const {
     try {
       return detail::read_error(by.failure, operation);

@@ -28,9 +28,9 @@ namespace weft {
 
 /// How a parameter server's work ended, by task names.
 struct join_report {
-  std::vector<std::string> finished;  // who has done its work: of a parameter server's workers, those that said so
-  std::vector<std::string> lost;      // who ended otherwise, each with the reason
-  std::optional<error> interrupted;   // training that needed all of them ended early: who is gone, and why
+  std::vector<std::string> finished;  // those that have done their work: of a server's workers, those that said so
+  std::vector<std::string> lost;      // those that ended otherwise, each with the reason
+  std::optional<error> interrupted;   // training that needed all of them ended early: which one is gone, and why
 };
 
 namespace detail {
@@ -38,8 +38,8 @@ namespace detail {
 /// Name of the channel between a worker and a parameter server.
 inline constexpr const char* parameter_channel = "parameters";
 
-/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. What a
-/// worker asks is answered in turn, so every answer is a consistent snapshot and no update is seen by halves.
+/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. It
+/// answers the workers' requests in turn, so every answer is a consistent snapshot and no update is seen by halves.
 template <typename Server>
 class parameter_service {
   using network = typename Server::transport_type;
@@ -304,7 +304,7 @@ class parameter_service {
     }
   }
 
-  /// Of the request that is being served.
+  /// The message that there is no memory for the request that is being served.
   static std::string no_memory(const worker& from) {
     return str_cat({"cannot allocate ", from.connection->in.header().payload_length, " bytes for a request"});
   }
@@ -507,7 +507,7 @@ class parameter_service {
   void contribute(worker& from) {
     if (const auto broken = why_broken()) throw *broken;
     const std::int64_t step = from.connection->asked.step;
-    // Whoever is ahead of the others has left out a step; they have done nothing wrong.
+    // A worker that is ahead of the others has left out a step; they have done nothing wrong.
     for (worker& other : workers_) {
       if (&other == &from || !contributes(other)) continue;
       const std::int64_t its = other.connection->asked.step;
@@ -693,13 +693,13 @@ class parameter_service {
   void park(worker& from) {
     link& with = *from.connection;
     with.at = phase::parked;
-    // Answered a little before the worker gives up by itself: this side knows whom the request waits for.
+    // Answered a little before the worker gives up by itself: this side knows which workers the request waits for.
     if (const std::uint64_t us = with.asked.deadline_us; us > 0 && us < std::uint64_t{1} << 50)
       with.expires = moment(std::chrono::microseconds(us - us / 20));
     expect_next(from);  // nothing is due, but the end of the connection shows here
   }
 
-  /// Without traffic: who is gone, whose time is up, whom does a step still wait for.
+  /// Without traffic: which worker is gone, whose time is up, which one does a step still wait for.
   void look_around(time_point now) {
     complete_step();
     const std::optional<error> broken = synchronous() ? why_broken() : std::nullopt;
@@ -833,12 +833,12 @@ class parameter_service {
     from.gone = why;
     from.gone_at = clock::now();
     from.may_return = may_return;
-    someone_gone();  // remembers who was the first
+    someone_gone();  // remembers which was the first
   }
 
   join_report report() {
     join_report result;
-    std::vector<std::string> gave_up;  // listed after those who were lost: their going often follows from it
+    std::vector<std::string> gave_up;  // listed after those that were lost: their going often follows from it
     for (const worker& each : workers_) {
       // A worker that ends with an error leaves in order too: its goodbye alone does not make it finished.
       const task_state state = members_.state(each.rank);
@@ -858,7 +858,7 @@ class parameter_service {
       if (const std::optional<error> gone = why_broken()) {
         const std::string early = str_cat({"synchronous training ended early: ", gone->sentence()});
         result.interrupted = error(error_code::unavailable, here_.name(), early);
-        here_.set_failure(error(error_code::unavailable, "join", early));  // for who comes to take a lost one's place
+        here_.set_failure(error(error_code::unavailable, "join", early));  // for one that takes a lost one's place
       }
     return result;
   }

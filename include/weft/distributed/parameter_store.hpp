@@ -61,7 +61,7 @@ struct placed_gradients : placed_bytes<const std::byte> {
   std::span<const detail::row_list> rows = {};
 };
 
-/// What one parameter server holds: the values of its variables one after the other (as they travel), the slots of
+/// The contents of one parameter server: the values of its variables one after the other (as they travel), the slots of
 /// their rules, and how many updates have been applied. No input or output, no locks: one thread owns it.
 class parameter_store {
  public:
@@ -216,7 +216,7 @@ class parameter_store {
     return {};
   }
 
-  /// Applies one worker's gradients. What changes of whole variables is written to `copies` too, in the same pass.
+  /// Applies one worker's gradients. Writes what changes of whole variables to `copies` too, in the same pass.
   void apply(const placed_gradients& gradients, std::span<const placed_bytes<std::byte>> copies = {},
              thread_pool* helpers = nullptr) {
     for (range& each : ranges_) {
@@ -248,7 +248,7 @@ class parameter_store {
     apply(placed);
   }
 
-  /// What one worker brings to a mean: how much it counts, beside 1 of the others.
+  /// One worker's contribution to a mean, and how much it counts, beside 1 of the others.
   struct contribution {
     placed_gradients gradients;
     double weight = 1;
@@ -458,7 +458,7 @@ class parameter_store {
     each.changed_before += forgotten;
   }
 
-  /// Of one variable, in order and each once.
+  /// Finds the changed rows of one variable, in order and each once.
   bool find_changed(std::size_t variable, std::uint64_t since) {
     const range& each = ranges_[variable];
     if (since < each.changed_before) return false;

@@ -186,7 +186,7 @@ class rank_links {
     verify(from);
   }
 
-  // ---- who is there ----
+  // ---- which ranks are there ----
 
   task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
   error diagnose(std::size_t rank) const {
@@ -362,7 +362,7 @@ class rank_links {
   waiter<T, Clock> idle_;
   std::size_t rank_, size_;
   std::size_t first_rank_;                    // the cluster's rank of the job's first task
-  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with whom the group was made
+  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made
   std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
   std::vector<std::size_t> mates_, leaders_;
   std::size_t most_on_a_host_ = 1;

@@ -22,7 +22,7 @@ enum class reduce_algorithm : unsigned char {
   ring = segmented_ring,
 };
 
-/// What a link costs, to choose an algorithm by. The defaults were measured between two to four processes on loopback.
+/// The cost of a link, to choose an algorithm by. The defaults were measured between two to four processes on loopback.
 struct link_cost {
   double message_us = 10;         // to send and receive a small message
   double megabytes_per_s = 3000;  // both directions at once
@@ -79,7 +79,7 @@ inline element_range share_of_rank(std::size_t elements, std::size_t ranks, std:
   return {begin(rank), begin(rank + 1)};
 }
 
-/// What a rank sends and receives at one time. What comes is added to what is there, or replaces it.
+/// A rank's transfers at one time. Elements that come are added to those that are there, or replace them.
 struct transfer_step {
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
@@ -180,7 +180,8 @@ inline transfer_schedule halving_doubling(std::size_t ranks, std::size_t rank, s
   });
 }
 
-/// What the ranks below `core` receive from rank `root` of them, through a binomial tree.
+/// Adds the transfers with which the ranks below `core` receive `all` from rank `root` of them, through a binomial
+/// tree.
 inline void broadcast_inside(transfer_schedule& to, std::size_t core, std::size_t rank, std::size_t root,
                              element_range all) {
   const std::size_t self = rank ^ root;  // the numbers that the tree goes by

@@ -16,7 +16,7 @@
 
 namespace weft::detail {
 
-/// What a rank says of the array that it brings to an all-reduce: doubles, which every library carries.
+/// A rank's statement about the array that it brings to an all-reduce: doubles, which every library carries.
 struct reduce_statement {
   double bytes = 0, element_size = 0, is_mean = 0;  // the same on all ranks
   double weight = 0;
@@ -58,7 +58,7 @@ class reduce_peers {
     }
   }
 
-  /// What each rank has said, for the library to fill.
+  /// The statement of each rank, for the library to fill.
   std::span<reduce_statement> said() { return said_; }
   std::span<double> numbers() { return {&said_[0].bytes, reduce_statement::count * said_.size()}; }
 
@@ -77,7 +77,7 @@ class reduce_peers {
     return sum;
   }
 
-  /// Of the mean `data`, where all elements are finite, or not.
+  /// The report of the mean `data`; `finite` says whether all its elements are.
   template <std::floating_point Element>
   mean_report report(std::span<const Element> data, bool finite) const {
     mean_report made{weights(), finite, 0, {}};

@@ -38,7 +38,7 @@ struct rendezvous {
   cluster_secret secret;  // what all prove, by a folder or by the first task
   deadline until = std::chrono::minutes(1);
 
-  /// What comes of it: the addresses of all tasks, by rank, and this task's socket, which listens already.
+  /// The outcome: the addresses of all tasks, by rank, and this task's socket, which listens already.
   struct result {
     std::vector<endpoint> tasks;
     std::shared_ptr<const owned_descriptor> listening;
@@ -160,7 +160,7 @@ class rendezvous_folder {
   std::string path_;
 };
 
-/// What a rank's file says: its number, its address, and the number of rank 0 that it has confirmed.
+/// The contents of a rank's file: its number, its address, and the number of rank 0 that it has confirmed.
 struct rendezvous_entry {
   std::string number, address, confirmed;
 

@@ -25,8 +25,8 @@ namespace weft::detail {
 
 inline constexpr const char* rendezvous_job = "rendezvous";
 
-/// What tasks that meet say of themselves: their number, and `said`: the address of one that comes, or the digest of
-/// the list that it gets.
+/// The introduction of tasks that meet: their number, and `said`: the address of one that comes, or the digest of the
+/// list that it gets.
 inline introduction rendezvous_words(int size, int from, int to, std::string said) {
   introduction words;
   words.library_version = "rendezvous 1";

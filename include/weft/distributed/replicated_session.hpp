@@ -129,7 +129,8 @@ class replicated_session {
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
   /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
   /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
-  /// task that is gone, deadline_exceeded that names who is waited for: then finish() may be called again, and goes on.
+  /// task that is gone, deadline_exceeded that names the tasks that are waited for: then finish() may be called again,
+  /// and goes on.
   void finish(deadline_type until = std::chrono::seconds(60)) { finish(until, nullptr); }
 
   /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
@@ -213,8 +214,8 @@ replicated_session(const X&...) -> replicated_session<replicated_session_is_not_
 
 namespace detail {
 
-/// Of how many examples the gradients of a step are the mean: the leading extent of what is fed, where that has a name
-/// and all feeds that have such a one have the same; 1 elsewhere.
+/// The number of examples of which the gradients of a step are the mean: the leading extent of what is fed, where that
+/// has a name and all feeds that have such a one have the same; 1 elsewhere.
 template <class... P>
 std::uint32_t examples_of(const plan::fed_value* fed) {
   constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
@@ -258,8 +259,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
   /// `step(x, y, 5s)`; without it that is a minute.
   /// Throws what a step throws; unavailable that names the task that is gone; invalid_argument for gradients that are
-  /// not finite; deadline_exceeded that names who is waited for: then call exchange() to go on with the same update.
-  /// With parameter servers, values that were on their way when it threw are unspecified until an exchange succeeds.
+  /// not finite; deadline_exceeded that names the tasks that are waited for: then call exchange() to go on with the
+  /// same update. With parameter servers, values that were on their way when it threw are unspecified until an exchange
+  /// succeeds.
   template <class... X>
   auto operator()(const X&... x) {
     if constexpr (sizeof...(X) == sizeof...(P) + 1) {
@@ -274,7 +276,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     }
   }
 
-  /// The two halves of a call, for those who time them, or repeat the second.
+  /// The two halves of a call, for callers that time them, or repeat the second.
   template <class... X>
   auto compute(const X&... x) {
     using mistake = detail::call_mistake<feed_list<P...>, X...>;

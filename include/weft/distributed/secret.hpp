@@ -40,18 +40,18 @@ inline std::string hexadecimal(std::span<const std::byte> bytes) {
 
 }  // namespace detail
 
-/// What the tasks of a cluster know and nobody else does. They prove it to each other, without saying it, before
-/// anything else is said: who does not know it learns nothing of the cluster and takes no part.
+/// A secret that the tasks of a cluster know and nobody else does. They prove it to each other, without saying it,
+/// before anything else is said: a process that does not know it learns nothing of the cluster and takes no part.
 class cluster_secret {
  public:
-  /// Fewest bytes that a secret may have: who listens in may try short ones out.
+  /// Fewest bytes that a secret may have: an eavesdropper may try short ones out.
   static constexpr std::size_t least_bytes = 16;
 
   /// Throws weft::error (invalid_argument) for fewer than least_bytes.
   explicit cluster_secret(std::string_view bytes) : cluster_secret(bytes, "its own") {}
 
-  /// What the first line of a file holds. Throws weft::error: permission_denied where another user owns the file, may
-  /// read or change it; not_found where there is none.
+  /// The secret in the first line of a file. Throws weft::error: permission_denied where another user owns the file,
+  /// may read or change it; not_found where there is none.
   static cluster_secret from_file(const std::string& path) { return read(AT_FDCWD, path, path, 0); }
 
   /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
@@ -93,11 +93,11 @@ class cluster_secret {
   /// Where it came from, for messages.
   const std::string& origin() const { return origin_; }
 
-  /// Whether somebody has given it, as who trains beyond one machine has to: not the one that a user's tasks have by
-  /// themselves.
+  /// Whether somebody has given it, as a user who trains beyond one machine has to: not the one that a user's tasks
+  /// have by themselves.
   bool is_given() const { return given_; }
 
-  /// What makes proofs with it.
+  /// The HMAC that makes proofs with it.
   const hmac_sha256& proof() const { return proof_; }
 
  private:
@@ -136,7 +136,7 @@ class cluster_secret {
     std::vector<std::string> found;
     const auto add_home = [&](const char* home) {
       struct stat status {};
-      // Of another user's home, as some ways to become a user leave it in HOME, nothing is wanted.
+      // Another user's home, as some ways to become a user leave it in HOME, is not wanted.
       if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
         found.push_back(str_cat({std::string(home), "/.cache/weft"}));
     };

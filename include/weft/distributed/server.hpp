@@ -39,7 +39,7 @@ namespace weft {
 /// Strategies open further connections through it, and do their own input and output on their own threads.
 ///
 /// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
-/// are few, and short-lived: whoever fills their places loses the oldest of them.
+/// are few, and short-lived: a process that fills their places loses the oldest of them.
 ///
 /// Destroy clients and all-reduce groups before the server that they use.
 template <transport T = tcp, typename Clock = std::chrono::steady_clock>
@@ -250,8 +250,9 @@ class basic_server {
   /// The next connection that any task has opened for the channel `name`, if there is one.
   bool take_channel(const std::string& name, channel& taken) { return inbox_.take(name, taken); }
 
-  /// What to throw when a connection to this incarnation of a task failed with `problem`: who is gone, and why. The end
-  /// of a connection is often heard before this server has judged the peer, so it is given a moment to do so.
+  /// The error to throw when a connection to this incarnation of a task failed with `problem`: which task is gone, and
+  /// why. The end of a connection is often heard before this server has judged the peer, so it is given a moment to do
+  /// so.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem) {
     if (problem.code() != error_code::unavailable)
       return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
@@ -259,7 +260,7 @@ class basic_server {
     return members_.diagnose(rank, incarnation, operation, "has closed its connection");
   }
 
-  /// What this task could not go on for, if it leaves now: its goodbye tells the others, who would otherwise take its
+  /// Sets why this task could not go on, if it leaves now: its goodbye tells the others, which would otherwise take its
   /// leaving for the cause of their own trouble.
   void set_failure(const error& why) {
     std::lock_guard lock(failure_mutex_);
@@ -305,7 +306,7 @@ class basic_server {
     return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
   }
 
-  /// Strangers leave most of what a process may open to those who belong here.
+  /// Strangers leave most of what a process may open to those that belong here.
   static std::size_t few_of_the_descriptors() {
     rlimit limit;
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -416,7 +417,7 @@ class basic_server {
   std::mutex failure_mutex_;
   std::string failure_;
 
-  // of the server's own thread, but for the inbox
+  // Belongs to the server's own thread, but for the inbox.
   detail::channel_inbox<T, Clock> inbox_;
   typename T::event_loop loop_;
   typename T::event_loop::timer beat_;

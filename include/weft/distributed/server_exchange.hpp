@@ -69,7 +69,7 @@ class server_exchange {
                    " before; these gradients are lost"});
     ++next_step_;
   }
-  /// What became of the update is not known: no other one may have its name. Synchronous workers keep in step.
+  /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() {
     if (Mode == asynchronous) ++next_step_;
   }
@@ -128,7 +128,7 @@ class server_exchange {
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
   bool is_needed(const task_id& task) const { return Mode == synchronous || task.job == here_.options().ps_job; }
 
-  /// What the servers must know of the variables, and what steps fetch for them.
+  /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
     const graph& g = variables_.of();
     for (std::size_t i = 0; i < variables_.size(); ++i) {

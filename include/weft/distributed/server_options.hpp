@@ -24,7 +24,7 @@ struct server_options {
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};  // a peer silent for so long is lost; nothing: 7
                                                                     // intervals
-  std::chrono::milliseconds handshake_timeout{5000};                // a connection must say who it is within this time
+  std::chrono::milliseconds handshake_timeout{5000};                // a connection must name its task within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
                                                    // not waited for at the end
@@ -37,7 +37,7 @@ struct server_options {
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
   std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
-  // What tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
+  // The secret that tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
   std::optional<cluster_secret> secret = {};
   std::optional<tls_credentials> tls = {};  // by which all is encrypted; nothing: tls_credentials::from_environment()
   // Where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the address's.

@@ -18,7 +18,7 @@
 
 namespace weft::detail {
 
-/// What all ranks must say alike of one all-reduce.
+/// A description of one all-reduce, which must be the same on all ranks.
 struct reduce_call {
   std::uint64_t number = 0, bytes = 0, element = 0;
   bool mean = false, in_place = false;
@@ -142,7 +142,7 @@ class shared_reduce {
     under_way_ = false;
   }
 
-  /// Of the last mean.
+  /// The first element of the last mean that is not finite.
   const nonfinite_element& nonfinite() const { return nonfinite_; }
   /// The sum of the weights of the last mean.
   double weights() const { return sum_of_weights_; }
@@ -299,7 +299,7 @@ class shared_reduce {
     meeting_ = false;
   }
 
-  /// What the ranks have said that they weigh, once all have come.
+  /// Takes the weights that the ranks have said, once all have come.
   void take_weights() {
     sum_of_weights_ = 0;
     equal_weights_ = true;

@@ -50,7 +50,7 @@ class shared_variables {
   std::size_t first_frozen() const { return frozen_; }  // where those that are frozen begin
   bool is_averaged(std::size_t i) const { return i >= trained_ && i < frozen_; }
 
-  /// What a step began with, of a variable that is averaged.
+  /// The value that a step began with, of a variable that is averaged.
   mutable_bytes base_of(std::size_t i) { return {bases_[i - trained_].data(), all_[i].bytes()}; }
   void read_bases();
   /// Writes what this worker's step has added to variables that are averaged to their gradients' places.

@@ -82,7 +82,7 @@ class task_identity {
     return handshake_type::listening(std::move(stream), secret_.proof(), nonce(), name());
   }
 
-  /// What this task says of itself to another that it opens a channel to, or a control connection ("").
+  /// This task's introduction to another that it opens a channel to, or a control connection ("").
   introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us) const {
     const std::uint64_t known = members_.incarnation(rank);
     return {distributed_version,

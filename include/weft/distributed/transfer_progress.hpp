@@ -71,7 +71,7 @@ class transfer_progress {
     next(in_, step.receives, &transfer_step::from);
   }
 
-  /// What the result weighs, of a schedule that is complete.
+  /// The weight of the result, of a schedule that is complete.
   double weight() const { return weight_after(schedule_.result); }
 
  private:
@@ -82,7 +82,7 @@ class transfer_progress {
   element_range chunk_of(const cursor& at, const element_range& range) const {
     return {range.begin + at.done, std::min(range.begin + at.done + chunk_, range.end)};
   }
-  /// What `at` still has before it of step `i`, which is its own or a later one.
+  /// The elements that `at` still has before it of step `i`, which is its own or a later one.
   static element_range rest_of(const cursor& at, std::size_t i, const element_range& range) {
     return {range.begin + (i == at.step ? at.done : 0), range.end};
   }

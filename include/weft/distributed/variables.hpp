@@ -20,15 +20,15 @@ enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
-/// What a parameter server must know of a variable.
+/// A variable, as a parameter server must know it.
 struct parameter_spec {
   std::string name;
   element_type type = element_type::float32;
   std::size_t elements = 0;
   int ps_task = 0;  // which task of the ps job holds it
   update_rule rule;
-  /// Of a variable whose gradient is some of its rows (ops/gather.hpp): the elements of one, by which `elements` can be
-  /// divided. 0: its gradient has all elements.
+  /// The elements of a row, where the variable's gradient is some of its rows (ops/gather.hpp); `elements` can be
+  /// divided by it. 0: its gradient has all elements.
   std::size_t row_elements = 0;
 
   std::size_t bytes() const { return elements * size_of(type); }
@@ -42,13 +42,13 @@ struct parameter_spec {
 /// When gradients are applied: each at once as it comes, or one mean per step over all workers.
 enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
-/// What becomes of gradients that are not finite: some element is infinite or not a number.
+/// The treatment of gradients that are not finite: some element is infinite or not a number.
 enum class nonfinite_gradients : unsigned char {
-  refuse,  // whoever brings them gets an error that names the worker, the step and the variable; nothing is applied
+  refuse,  // their worker gets an error that names the worker, the step and the variable; nothing is applied
   apply,   // applied as they are
 };
 
-/// What all tasks of a training have in common beside the variables: another seed would mean other first values and
+/// All that the tasks of a training have in common beside the variables: another seed would mean other first values and
 /// another share of the data. `settings`: what else the program wants to be the same everywhere, in words: how many
 /// steps there are, how the data are divided.
 struct graph_identity {
@@ -113,7 +113,7 @@ struct segment_layout {
 /// Largest list of variables, in bytes, that a worker may send.
 inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
 
-/// What a worker tells a parameter server before anything else.
+/// A worker tells a parameter server this before anything else.
 struct enroll_message {
   consistency mode = consistency::asynchronous;
   graph_identity graph;

@@ -12,7 +12,7 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// What an element of a queue consists of: tensors, and numbers in the place of scalars.
+/// The components of a queue's element: tensors, and numbers in the place of scalars.
 namespace weft {
 
 /// A component of a queue is a tensor, or the element type of a scalar: fifo_queue<tensor<float, dims<784>>, int>.
@@ -25,7 +25,7 @@ struct component_is_not_a_tensor<tensor<T, Dims, Device>> : mistake<false> {};
 template <std::size_t Given, std::size_t Components>
 struct number_of_components_differs : mistake<Given != Components> {};
 
-/// What is put into a queue is a tensor, a tensor_view, an expression or, as a scalar, a number.
+/// A value that is put into a queue is a tensor, a tensor_view, an expression or, as a scalar, a number.
 template <class X>
 struct enqueued_value_is_not_a_tensor : mistake<true> {};
 
@@ -85,7 +85,7 @@ concept HasElements = requires(const X& x) {
 template <class X>
 inline constexpr bool is_component_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
-/// What is wrong with a value for a component, if anything is.
+/// The mistake in a value for a component, if there is one.
 template <class C, class X>
 constexpr auto find_enqueue_mistake() {
   using T = component_type<C>;

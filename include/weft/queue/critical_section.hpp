@@ -10,9 +10,9 @@
 
 namespace weft {
 
-/// What one thread at a time is in, of all that share it (tf.CriticalSection, and the mutex of tf.contrib): a mutex
-/// with deadlines, that threads enter in the order in which they have come. It is a handle: copies, and those of one
-/// `shared_name`, are the same section.
+/// A section that one thread at a time is in, of all that share it (tf.CriticalSection, and the mutex of tf.contrib): a
+/// mutex with deadlines, that threads enter in the order in which they have come. It is a handle: copies, and those of
+/// one `shared_name`, are the same section.
 ///
 ///     critical_section table({.shared_name = "table"});
 ///     {
@@ -21,7 +21,7 @@ namespace weft {
 ///     }
 ///     const int rows = table.execute(5s, [&] { return add_row(); });
 class critical_section {
-  // One token: who has taken it is inside.
+  // One token: the thread that has taken it is inside.
   struct section final : detail::resource {
     explicit section(std::string name) : declaration_("critical_section"), token(std::move(name), 1, 0) {}
     void abandon() noexcept override { token.abandon(); }
@@ -32,7 +32,7 @@ class critical_section {
   };
 
  public:
-  /// That a thread is inside. It is left by whoever holds this.
+  /// That a thread is inside. The holder of this leaves it.
   class lock {
    public:
     lock(lock&& other) noexcept = default;

@@ -23,7 +23,7 @@ namespace weft {
 ///
 /// A function that throws out_of_range, as a reader of a queue does that is closed, or a data set at its end, ends its
 /// thread; the last one that ends so closes the queue. Any other exception requests the stop, and is what join()
-/// throws. A stop, whoever requests it, closes the queue and cancels the enqueues that wait.
+/// throws. A stop, from wherever it is requested, closes the queue and cancels the enqueues that wait.
 ///
 /// Functions that run steps need a session each, since one thread at a time uses a session.
 class queue_runner {

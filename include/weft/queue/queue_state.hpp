@@ -13,11 +13,11 @@
 
 namespace weft::detail {
 
-/// Who may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the queues beside
-/// it). Those that wait to put something in stand in one line, those that wait to take something out in another, and in
-/// each line only the first one is served, with as many elements as there are. A thread that changes what others wait
-/// for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and no wake-up is
-/// lost.
+/// The calls that may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the
+/// queues beside it). Those that wait to put something in stand in one line, those that wait to take something out in
+/// another, and in each line only the first one is served, with as many elements as there are. A thread that changes
+/// what others wait for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and
+/// no wake-up is lost.
 template <class Store>
 class queue_state {
  public:

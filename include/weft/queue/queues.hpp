@@ -42,7 +42,7 @@ inline void check_queue(const queue_kind& k) {
                 {"min_after_dequeue ", k.min_after_dequeue, " must be at least 0, and < capacity ", k.capacity});
 }
 
-/// What is stored for each component: a queue with its types.
+/// A queue with its types: it holds what is stored for each component.
 template <class Store, bool Pads, class... Components>
 class typed_queue final : public erased_queue {
  public:
@@ -136,7 +136,7 @@ inline constexpr bool is_symbolic = false;
 template <Expression X>
 inline constexpr bool is_symbolic<X> = X::symbolic;
 
-/// What is wrong with a node for a component, or for a batch of it, if anything is.
+/// The mistake in a node for a component, or for a batch of it, if there is one.
 template <class C, bool Many, class X>
 constexpr auto find_recorded_mistake() {
   if constexpr (!Expression<X>)
@@ -175,7 +175,7 @@ auto one_or_all(const X&... x) {
 
 }  // namespace detail
 
-/// What all queues do; see fifo_queue.
+/// The operations that all queues have; see fifo_queue.
 template <template <class> class Store, bool Pads, class... Components>
 class basic_queue {
   static_assert((correct<component_is_not_a_tensor<Components>> && ...),
@@ -253,7 +253,7 @@ class basic_queue {
     return batch_of<dyn<"batch">>(until, n, true);
   }
 
-  // What others write, from TensorFlow.
+  // Overload for what others write, from TensorFlow.
   template <class Deadline = deadline>
   auto dequeue() const {
     static_assert(correct<call_has_no_deadline<Deadline>>,

@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// What a queue or a critical section is called, and with whom it is shared.
+/// The name of a queue or a critical section, and which others it is shared with.
 struct queue_options {
   /// In messages. Unless said, the shared name, or what it is.
   std::string name = {};
@@ -22,20 +22,21 @@ struct queue_options {
   std::string shared_name = {};
   /// The container that holds it (tf.container); that of the empty name is the default.
   std::string container = {};
-  /// Of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph seed).
+  /// The seed of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph
+  /// seed).
   std::uint64_t seed = 0;
 };
 
 namespace detail {
 
-/// What outlives its handles in a container.
+/// An object that outlives its handles in a container.
 class resource {
  public:
   resource() = default;
   resource(const resource&) = delete;
   resource& operator=(const resource&) = delete;
   virtual ~resource() = default;
-  /// Wakes whoever waits for it, with an error, and refuses what comes.
+  /// Wakes the callers that wait for it, with an error, and refuses what comes.
   virtual void abandon() noexcept = 0;
   /// All that another use of the name has to ask for: kind, components, capacity.
   virtual const std::string& declaration() const noexcept = 0;
@@ -94,8 +95,9 @@ class resource_table {
 
 }  // namespace detail
 
-/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): who waits for one is told
-/// `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default container.
+/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): a caller that waits for
+/// one is told `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default
+/// container.
 inline void reset_containers(std::initializer_list<std::string> containers = {}) {
   detail::resource_table& all = detail::resource_table::of_process();
   if (containers.size() == 0) all.reset({});

@@ -10,8 +10,8 @@
 #include <weft/error.hpp>
 #include <weft/tensor/random.hpp>
 
-/// What elements lie in while they are in a queue, and which one leaves next. None of these is safe for threads; what
-/// follows a `reserve` does not throw.
+/// Stores hold elements while they are in a queue, and decide which one leaves next. None of these is safe for threads;
+/// what follows a `reserve` does not throw.
 namespace weft::detail {
 
 template <class Element>

@@ -10,10 +10,10 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/plan/binding.hpp>
 
-/// What a step returns and what it is given: fetch, feed and with.
+/// The results of a step and the values that it is given: fetch, feed and with.
 namespace weft {
 
-/// What fetching an effect yields.
+/// The result of fetching an effect.
 struct nothing {};
 
 /// The value is fed to a placeholder of other extents or element type.
@@ -26,7 +26,7 @@ template <class Number, class Placeholder>
 struct fed_number_differs : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {
 };
 
-/// What is fed has its elements in the host's memory: a tensor, a tensor_view, or a number. An expression is evaluated
+/// A fed value has its elements in the host's memory: a tensor, a tensor_view, or a number. An expression is evaluated
 /// first, a vector or a pointer is given its extents by a view.
 template <class X>
 struct fed_value_is_not_a_tensor : mistake<true> {};
@@ -41,8 +41,8 @@ struct fetched_value_not_in_a_graph : mistake<!std::is_base_of_v<effect, F>> {};
 template <Expression Expr>
 struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
 
-/// What is one value to who fetches it and several nodes to a step, as a bounded value is (ops/bounded.hpp): `parts()`
-/// are these nodes, and `from_parts` makes the value of theirs.
+/// A value that is one to the caller that fetches it and several nodes to a step, as a bounded value is
+/// (ops/bounded.hpp): `parts()` are these nodes, and `from_parts` makes the value of theirs.
 template <class F>
 concept FetchedInParts = requires(const F& f) {
   f.parts();
@@ -55,20 +55,20 @@ struct fetched_value_not_in_a_graph<F> : mistake<false> {};
 template <class P>
 struct fed_to_non_node : mistake<!is_node<P>> {};
 
-/// What is to be run is not in a list that fetch() makes, or what is fed in none that feed() makes for prepare, or not
-/// in a pair that with() makes for run and eval.
+/// Something to run is not in a list that fetch() makes, or something to feed in none that feed() makes for prepare, or
+/// not in a pair that with() makes for run and eval.
 template <class... Arguments>
 struct arguments_are_not_fetch_and_feed : mistake<true> {};
 template <class... Arguments>
 struct arguments_are_not_fetch_and_with : mistake<true> {};
 
-/// What a step returns, in order: nodes, expressions and effects.
+/// The results of a step, in order: nodes, expressions and effects.
 template <class... F>
 struct fetch_list {
   std::tuple<F...> fetched;
 };
 
-/// What a step is called with, in order.
+/// The arguments of a step, in order.
 template <class... P>
 struct feed_list {
   std::tuple<P...> fed;
@@ -115,7 +115,7 @@ void for_each_part(const F& fetched, const Call& call) {
 template <class X>
 inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
-/// What is wrong with a value that is fed, if anything is.
+/// The mistake in a value that is fed, if there is one.
 template <class X, class P>
 constexpr auto find_feed_mistake() {
   if constexpr (is_number<X>)
@@ -135,7 +135,7 @@ constexpr auto find_call_mistake(feed_list<P...> (*)(X...)) {
   else
     return first_mistake<feed_mistake<X, P>...>{};
 }
-/// What is wrong with the values that a step is called with, if anything is.
+/// The mistake in the values that a step is called with, if there is one.
 template <class Feeds, class... X>
 using call_mistake = decltype(find_call_mistake(static_cast<Feeds (*)(X...)>(nullptr)));
 
@@ -192,7 +192,7 @@ auto with(const P& placeholder, const X& value) {
     return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
 }
 
-// What others write: values in braces, and the value or a name before the node.
+// Overloads for what others write: values in braces, and the value or a name before the node.
 template <class P>
   requires(is_node<P>)
 auto with(const P& placeholder, detail::braces) {
@@ -222,7 +222,7 @@ inline constexpr bool is_fed_pair = false;
 template <class P, class X>
 inline constexpr bool is_fed_pair<fed_pair<P, X>> = true;
 
-// What was meant, where arguments are not what they should be: so that one mistake is one error.
+// The lists that were meant, where arguments are not what they should be: so that one mistake is one error.
 template <class F>
 auto meant_fetches(const F& f) {
   if constexpr (Expression<F>)

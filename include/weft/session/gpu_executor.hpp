@@ -18,7 +18,7 @@ struct gpu_stage {
   sequence<std::uint32_t> waits;  // GPUs
 };
 
-/// What the GPUs keep for a binding: how their queues wait for one another, and what was recorded.
+/// The state that the GPUs keep for a binding: how their queues wait for one another, and what was recorded.
 struct stages_of_binding final : plan::gpu_binding {
   struct stage {
     per_gpu_work<bool> uses;  // queues
@@ -26,7 +26,7 @@ struct stages_of_binding final : plan::gpu_binding {
     sequence<std::uint32_t> in_place;  // feeds that the recording reads where they lie
     bool has_run = false, unrecordable = false;
   };
-  /// What is fed, on its way: by a copy into page-locked memory of the step's own, or from where it lies.
+  /// A fed value on its way: by a copy into page-locked memory of the step's own, or from where it lies.
   struct feed {
     std::size_t bytes;
     std::byte* staging;  // for as long as the step runs
@@ -46,9 +46,9 @@ struct stages_of_binding final : plan::gpu_binding {
 /// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
 /// be it the same value or another one in the same place.
 ///
-/// What is fed is copied to where a GPU can read it, and that at the same address in every run. What lies in
-/// page-locked memory already, and is large, is read there, and its address put into the recording: the step has ended
-/// when the caller may change it again.
+/// Fed values are copied to where a GPU can read them, and that at the same address in every run. A large value that
+/// lies in page-locked memory already is read there, and its address put into the recording: the step has ended when
+/// the caller may change it again.
 class gpu_executor {
  public:
   gpu_executor(session_gpus& gpus, const sequence<plan::outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
@@ -344,7 +344,7 @@ class gpu_executor {
   void describe_overlaps(const plan::program& p, const gpu_stage& s,
                          const sequence<sequence<std::uint32_t>>& dependencies, std::string& text) const;
 
-  /// Of what is staged: which stage uploads it, and to where.
+  /// The upload of a staged value: which stage makes it, and to where.
   struct upload {
     std::size_t stage = 0;
     std::uint32_t to = 0;  // a buffer

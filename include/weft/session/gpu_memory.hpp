@@ -14,12 +14,11 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists who holds
-/// it.
+/// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists the owners.
 ///
 /// All that a session asks of the GPU is counted: variables, steps' intermediate values and constants, the workspaces
-/// of kernels and of libraries' calls. What CUDA takes by itself is not: its context, the code of kernels, recorded
-/// steps, libraries' handles, NCCL's buffers, and the trial runs of an autotuned product.
+/// of kernels and of libraries' calls. Memory that CUDA takes by itself is not: its context, the code of kernels,
+/// recorded steps, libraries' handles, NCCL's buffers, and the trial runs of an autotuned product.
 class gpu_memory final : public gpu::allocator {
  public:
   gpu_memory(gpu::device& where, std::size_t limit, bool allow_growth)
@@ -194,7 +193,7 @@ class pinned_block : public gpu::held_bytes<pinned_memory, &pinned_memory::deall
   pinned_block(pinned_memory& from, std::size_t bytes) : held_bytes(from, from.allocate(bytes)) {}
 };
 
-/// What a queue is for: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
+/// The purpose of a queue: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
 /// directions while it computes.
 enum class gpu_work : unsigned char { compute, upload, download };
 inline constexpr gpu_work gpu_works[] = {gpu_work::compute, gpu_work::upload, gpu_work::download};

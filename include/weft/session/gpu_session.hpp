@@ -40,7 +40,7 @@ class session_gpu_step final : public plan::gpu_step {
           gpu::device_memory(gpus_.at(p.arenas[arena].gpu).memory, bytes, "a step's intermediate values");
       return device_blocks_[arena].data();
     }
-    // What a GPU's lane has on the host comes from that GPU; any serves for the rest.
+    // Host memory of a GPU's lane comes from that GPU; any serves for the rest.
     const std::size_t lane = arena % p.lanes.size();
     const bool own = p.arenas[lane].kind == plan::arena_info::kind_type::gpu;
     const std::size_t by = own ? p.arenas[lane].gpu : executor_.used_gpus()[0];

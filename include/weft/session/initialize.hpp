@@ -68,7 +68,7 @@ inline double draw(const initializer& init, const random_stream& numbers, std::s
 }
 
 /// Writes a variable's first value. Returns whether it has one. Keyed by the graph's seed and the variable's name, so
-/// that it does not depend on what else is in the graph, nor on who holds which part.
+/// that it does not depend on what else is in the graph, nor on which task holds which part.
 inline bool initialize(const initializer& init, const value_info& info, std::uint64_t seed, const std::string& name,
                        void* to) {
   const std::size_t n = info.extents.elements();

@@ -38,16 +38,17 @@ struct session_options {
   /// Where nodes run that name no device: `cpu{0}`, or `cuda{0}`, where every operation that has a kernel for it goes.
   device_spec device = cpu{};
   gpu_options gpu{};
-  /// What cannot run where it was asked to runs on the CPU instead of being an error; `explain` says why.
+  /// A node that cannot run where it was asked to runs on the CPU instead of being an error; `explain` says why.
   bool allow_soft_placement = false;
   /// Writes to standard error where each node of a step runs, when the step is first planned.
   bool log_device_placement = false;
-  /// Of whom it shares the variables, by name; unless said, it has its own. Those of equal names must have equal types,
-  /// extents and a first value, and lie on CPUs. One thread at a time may use sessions that share variables.
+  /// The container whose variables it shares, by name; unless said, it has its own. Those of equal names must have
+  /// equal types, extents and a first value, and lie on CPUs. One thread at a time may use sessions that share
+  /// variables.
   variable_sharing variables = {};
 };
 
-/// What a session reads and writes by itself are variables.
+/// Variables are what a session reads and writes by itself.
 template <class X>
 struct value_is_not_of_a_variable : mistake<true> {};
 
@@ -57,7 +58,7 @@ struct session_is_not_made_of : mistake<true> {};
 
 namespace detail {
 
-// What was meant, where arguments are not what they should be: so that one mistake is one error.
+// The graph that was meant, where arguments are not what they should be: so that one mistake is one error.
 template <class X>
 const graph& graph_of(const X& x) {
   if constexpr (std::is_base_of_v<graph, X>)
@@ -76,8 +77,8 @@ class session {
  public:
   explicit session(const graph& g, session_options options = {})
       : session(g, std::move(options), memory_resource_of<>) {}
-  /// Variables, and the values between a step's kernels, lie in memory of this allocator. What is fetched is the
-  /// caller's, and does not.
+  /// Variables, and the values between a step's kernels, lie in memory of this allocator. Fetched values are the
+  /// caller's, and do not.
   template <Allocator A>
   session(const graph& g, session_options options, A) : session(g, std::move(options), memory_resource_of<A>) {}
   session(const session&) = delete;
@@ -150,7 +151,7 @@ class session {
     }
   }
 
-  // What others write: nodes that are in no list, values without their placeholders, lists in braces.
+  // Overloads for what others write: nodes that are in no list, values without their placeholders, lists in braces.
   template <class F, class... X>
   auto prepare(const F& fetched, const X&... fed) {
     static_assert(correct<arguments_are_not_fetch_and_feed<F, X...>>,
@@ -208,7 +209,7 @@ class session {
   }
 
   /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, since the node
-  /// names no device". What soft placement did not have to move, a step's `explain` leaves out.
+  /// names no device". A step's `explain` leaves out what soft placement did not have to move.
   template <class Expr>
     requires(is_node<Expr>)
   std::string explain(const Expr& node) const {
@@ -221,7 +222,7 @@ class session {
   /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
   /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
   std::int64_t step_number() const { return random_.step(); }
-  /// Goes on as a session does that has run so many: whoever restores variables sets it to what it was. Throws
+  /// Goes on as a session does that has run so many: code that restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n) {
     check_random_number("set_step_number", n, plan::random_state::steps);
@@ -238,14 +239,14 @@ class session {
   const graph& of() const { return graph_; }
   const session_options& options() const { return options_; }
 
-  /// Who is told of each step's kernels: a trace (session/trace.hpp), or nobody.
+  /// The observer that is told of each step's kernels: a trace (session/trace.hpp), or null.
   step_observer* observer() const { return resources_.observer; }
   void observe(step_observer* by) { resources_.observer = by; }
 
   // ---- for the layers above: variables by node number ----
 
-  /// What a step is planned for and runs on; variables that joined the graph after the session was made are initialised
-  /// now.
+  /// The resources that a step is planned for and runs on; variables that joined the graph after the session was made
+  /// are initialised now.
   const detail::session_resources& resources() {
     adopt_new_variables();
     return resources_;

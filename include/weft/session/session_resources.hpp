@@ -23,7 +23,7 @@ class step_observer {
 
 namespace detail {
 
-/// What a session has that its steps use: when they are planned, and when they run.
+/// The resources of a session that its steps use: when they are planned, and when they run.
 struct session_resources : plan::environment {
   const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
   thread_pool* lane_threads;                       ///< one for each lane, where there are several

@@ -97,7 +97,7 @@ class step_plan {
 
 WEFT_COLD_END
 
-// What each step goes through is compiled in full.
+// Code that each step goes through is compiled in full.
 inline plan::binding& step_plan::bind(const plan::fed_value* fed) {
   return current_ && current_->is_for(fed) ? *current_ : choose_binding(fed);
 }

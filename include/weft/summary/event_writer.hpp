@@ -33,18 +33,18 @@ class summary;
 struct hparam;
 
 struct event_writer_options {
-  /// What was added is in the file after so long.
+  /// An added event is in the file after so long.
   std::chrono::nanoseconds flush_interval = std::chrono::seconds(5);
-  /// So many events may wait to be written, and so many bytes in their tensors. Further ones are dropped: whoever trains
-  /// does not wait for a disk.
+  /// So many events may wait to be written, and so many bytes in their tensors. Further ones are dropped: training does
+  /// not wait for a disk.
   std::size_t max_queue = 10'000;
   std::size_t max_queue_bytes = std::size_t{256} << 20;
   /// Ends the file's name.
   std::string suffix = {};
 };
 
-/// What a file says of the run that writes it. At a start TensorBoard forgets what other files of the folder have of
-/// this step and later ones: a run that was resumed has begun anew there.
+/// A file's statement about the run that writes it. At a start TensorBoard forgets what other files of the folder have
+/// of this step and later ones: a run that was resumed has begun anew there.
 enum class session_status : unsigned char { start = 1, stop = 2 };
 
 /// How a run has ended, as TensorBoard's page of hyperparameters shows it.
@@ -59,8 +59,8 @@ enum class run_status : unsigned char { success = 1, failure = 2 };
 /// histograms and images of tensors, whose elements it shares, and writes. Several threads may add, and several writers
 /// may write to one folder, each to a file of its own.
 ///
-/// What cannot be written, on a full disk say, is kept and tried again, as long as it takes no more than max_queue_bytes;
-/// `failure` says what is wrong, `flush` and `close` throw it.
+/// Events that cannot be written, on a full disk say, are kept and tried again, as long as they take no more than
+/// max_queue_bytes; `failure` says what is wrong, `flush` and `close` throw it.
 class event_writer {
  public:
   using duration = std::chrono::nanoseconds;
@@ -95,7 +95,7 @@ class event_writer {
   /// Text, in Markdown.
   void add_text(std::string_view tag, std::string_view text, std::int64_t step);
 
-  /// What a step has fetched of `merge_summaries(...)`.
+  /// Adds what a step has fetched of `merge_summaries(...)`.
   void add(const summary& fetched, std::int64_t step);
 
   /// The graph, as TensorBoard draws it (summary/graph_def.hpp).
@@ -143,7 +143,7 @@ class event_writer {
     std::string encode() const;
   };
 
-  /// What the writer and its thread share. The thread may outlive the writer, where a disk does not answer.
+  /// The state that the writer and its thread share. The thread may outlive the writer, where a disk does not answer.
   struct shared_state {
     std::string path;
     event_writer_options options;

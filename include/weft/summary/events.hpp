@@ -16,16 +16,16 @@
 #include <weft/tensor/read_elements.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// What TensorBoard's event files consist of: TensorFlow's messages Event and Summary (its core/util/event.proto and
+/// The contents of TensorBoard's event files: TensorFlow's messages Event and Summary (its core/util/event.proto and
 /// core/framework/summary.proto).
 namespace weft {
 
-/// What a value of a summary shows.
+/// The kind of data that a value of a summary shows.
 enum class summary_kind : unsigned char { scalar, histogram, image };
 
 namespace detail {
 
-/// The elements of a tensor of any type, shared with it. Whoever turns them into something else may do it later, on
+/// The elements of a tensor of any type, shared with it. Code that turns them into something else may do it later, on
 /// another thread.
 struct summary_elements {
   std::shared_ptr<const void> owner;
@@ -180,7 +180,7 @@ inline data::protobuf_writer text_tensor(const std::string& text) {
   return tensor;
 }
 
-/// What an Event is about, beside the time and the step.
+/// The subject of an Event, beside the time and the step.
 enum class event_field : std::uint32_t { file_version = 3, graph_def = 4, summary = 5, session_log = 7 };
 
 inline data::protobuf_writer event_message(double wall_time, std::int64_t step, event_field field, std::string_view what) {

@@ -14,7 +14,7 @@ namespace weft {
 /// what grows from there by a tenth at a time, up to 1e20; then the largest double.
 class histogram {
  public:
-  /// What is not finite belongs to no bucket, and is counted for itself.
+  /// A number that is not finite belongs to no bucket, and is counted for itself.
   void add(double x) {
     if (!std::isfinite(x)) {
       ++not_finite_;

@@ -9,7 +9,7 @@
 #include <weft/summary/event_writer.hpp>
 #include <weft/summary/events.hpp>
 
-/// What TensorBoard's page of hyperparameters shows (its plugins/hparams/api.proto and plugin_data.proto).
+/// The contents of TensorBoard's page of hyperparameters (its plugins/hparams/api.proto and plugin_data.proto).
 namespace weft {
 
 /// A number, a truth value or a text by which a run differs from others: `{"learning_rate", 0.1}`.

@@ -23,7 +23,7 @@
 ///     log.add(values, n);
 namespace weft {
 
-/// What a step has fetched of summaries. It shares the tensors in them.
+/// Holds what a step has fetched of summaries. It shares the tensors in them.
 class summary {
  public:
   summary() = default;
@@ -143,7 +143,7 @@ template <class X>
     return merged_summary<>({}, {});
 }
 
-/// How the elements of a value are distributed (tf.summary.histogram). Of a variable, all of it is fetched.
+/// How the elements of a value are distributed (tf.summary.histogram). A variable is fetched as a whole.
 template <class X>
 [[nodiscard]] auto histogram_summary(std::string_view tag, const X& value) {
   using mistake = summarized_value_not_in_a_graph<X>;

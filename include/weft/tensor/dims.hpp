@@ -44,7 +44,7 @@ struct shape {
 };
 
 /// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
-/// for a scalar. What takes a dims from a program checks it (`extents_are_not_valid`).
+/// for a scalar. Code that takes a dims from a program checks it (`extents_are_not_valid`).
 template <auto... Extents>
 struct dims {
   using dims_type = dims;
@@ -101,7 +101,7 @@ struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
   using type = dims<extent<Index>()...>;
 };
 
-/// What the extents of a dims are; null for numbers.
+/// The definitions of a dims' extents; null for numbers.
 template <class Dims>
 inline constexpr const extent_definition* definitions_of[1] = {};
 template <auto... Extents>

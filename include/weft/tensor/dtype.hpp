@@ -156,7 +156,7 @@ inline constexpr bool is_storage_type<half> = true;
 template <>
 inline constexpr bool is_storage_type<bfloat16> = true;
 
-/// What products of T are summed in.
+/// The type that products of T are summed in.
 template <class T>
 using accumulator = std::conditional_t<is_storage_type<T>, float, T>;
 

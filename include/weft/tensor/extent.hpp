@@ -30,7 +30,7 @@ constexpr std::int64_t code_of(std::uint64_t hash) { return -1 - static_cast<std
 
 }  // namespace detail
 
-/// What a dynamic extent is: a name, a quotient, or a polynomial in those.
+/// The definition of a dynamic extent: a name, a quotient, or a polynomial in those.
 struct extent_definition {
   enum class rounding : unsigned char { exact, down, up };
 
@@ -276,7 +276,7 @@ constexpr extent_definition product_of_extents(const extent_definition& a, const
   return d;
 }
 
-/// What divides term by term is a polynomial again; all else is an atom of its own.
+/// A quotient that divides term by term is a polynomial again; all else is an atom of its own.
 constexpr extent_definition quotient_of_extents(const extent_definition& a, const extent_definition& b,
                                         extent_definition::rounding round, bool& fits) {
   extent_definition d;
@@ -371,7 +371,8 @@ concept extent_like = requires {
 template <class Extent>
 concept named_extent = extent_like<Extent>;
 
-/// Of a name; what is more is specialised. Not the name, for nvcc cannot match what has class types for arguments.
+/// Defines a name; what is more is specialised. Names are not, for nvcc cannot match what has class types for
+/// arguments.
 template <class Extent>
 struct define_extent {
   static constexpr extent_definition make(const extent_definition* self, bool&) {
@@ -473,7 +474,7 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto ceil_quotient(A, B) {
   return computed_extent<'u', A, B>{};
 }
-/// Of a quotient that is rounded the same way: `ceil(ceil(h / 2) / 2)` is `ceil(h / 4)`.
+/// A quotient of a quotient that is rounded the same way: `ceil(ceil(h / 2) / 2)` is `ceil(h / 4)`.
 template <detail::extent_like A, std::int64_t X, std::int64_t Y>
 constexpr auto floor_quotient(computed_extent<'d', A, fixed_extent<X>>, fixed_extent<Y>) {
   return computed_extent<'d', A, fixed_extent<X * Y>>{};
@@ -515,7 +516,7 @@ constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
   return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
 }
 
-/// What is only a number is one; numbers of one value are of one type.
+/// An extent that is only a number becomes one; numbers of one value are of one type.
 template <auto Value>
 constexpr auto canonical() {
   if constexpr (code(Value) < 0)
@@ -537,7 +538,7 @@ constexpr auto longer(Extent e) {
     return e + extent<More>;
 }
 
-/// Of a number, null.
+/// Returns null for a number.
 template <auto Value>
 constexpr const extent_definition* definition_of() {
   if constexpr (is_dynamic(Value))

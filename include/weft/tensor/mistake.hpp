@@ -29,7 +29,7 @@ constexpr auto find_first_mistake() {
 
 }  // namespace detail
 
-/// Of several predicates the first that was made, or the last.
+/// The first of several mistakes that was made, or the last.
 template <class... Mistakes>
 using first_mistake = decltype(detail::find_first_mistake<Mistakes...>());
 
@@ -96,7 +96,7 @@ constexpr bool assignable(const shape& from, const shape& to) {
 template <class From, class To>
 struct assigned_extents_differ : mistake<!detail::assignable(From::spec, To::spec)> {};
 
-/// What is wrong with an assignment, if anything is.
+/// The mistake in an assignment, if there is one.
 template <class FromType, class From, class ToType, class To>
 using assignment_mistake =
     std::conditional_t<assigned_extents_differ<From, To>::value, assigned_extents_differ<From, To>,

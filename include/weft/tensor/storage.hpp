@@ -32,7 +32,7 @@ class storage {
   /// Room that `borrow` needs in front of the bytes.
   static constexpr std::size_t overhead = 64;
 
-  /// Bytes in memory that belongs to somebody who outlives every handle: `overhead` for the counter, then the bytes as
+  /// Bytes in memory that belongs to an owner that outlives every handle: `overhead` for the counter, then the bytes as
   /// they are. Aligned as all storage is.
   static storage borrow(void* memory, std::size_t bytes) {
     static_assert(sizeof(header) == overhead);

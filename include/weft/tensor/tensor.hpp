@@ -32,7 +32,8 @@ namespace detail {
 /// if there cannot be so many elements.
 void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given);
 
-/// What so many elements of `element` bytes take. Throws resource_exhausted if no address space could hold them.
+/// The number of bytes that so many elements of `element` bytes take. Throws resource_exhausted if no address space
+/// could hold them.
 std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element);
 
 /// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
@@ -312,7 +313,7 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
   }
 
-  // What others write, and is not there.
+  // Constructors that others write, and that are not there.
   template <detail::Foreign X>
     requires(Dims::rank > 0)
   explicit tensor(const X&) {

@@ -31,7 +31,8 @@ class event_loop {
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
-  /// Calls handlers until stop(). What a handler throws comes out of here; called again, it goes on with the next.
+  /// Calls handlers until stop(). An exception from a handler comes out of here; called again, it goes on with the
+  /// next.
   void run() { context_.run(); }
 
   /// Any thread may call these.

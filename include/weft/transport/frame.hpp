@@ -11,12 +11,12 @@
 
 namespace weft {
 
-/// What a frame means. The numbers are part of the protocol.
+/// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,      // whoever dials: a nonce
+  hello = 1,      // the task that dials: a nonce
   challenge,      // the answer: another nonce, and the proof of knowing the secret
-  introduce,      // whoever dials: the same proof, who it is, and for which channel
-  welcome,        // the answer: who was reached
+  introduce,      // the task that dials: the same proof, which task it is, and for which channel
+  welcome,        // the answer: which task was reached
   refuse,         // the other answer: why not
   heartbeat,      // nothing but a sign of life
   notice,         // what became of a third task
@@ -93,7 +93,7 @@ Integer get_little(const std::byte* from) {
 // weight 56, header crc 60
 inline constexpr std::size_t header_crc_at = 60;
 
-/// Of the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
+/// Checks the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
 inline void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);

@@ -32,7 +32,7 @@ inline constexpr bool has_openssl = false;
 
 namespace detail {
 
-/// The frames of one direction of a connection, each with a tag that only those who have the key can make: AES-128-GMAC
+/// The frames of one direction of a connection, each with a tag that only holders of the key can make: AES-128-GMAC
 /// (NIST SP 800-38D) over header and payload. The nonce counts frames, so that one that is repeated, left out or in
 /// another order has the wrong tag.
 class frame_authenticator {

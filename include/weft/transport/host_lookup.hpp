@@ -25,10 +25,10 @@ class host_lookup {
  public:
   using address = boost::asio::ip::address;
 
-  /// The host's addresses in the system's order (RFC 6724): at once where the text is one, or localhost. What was found
-  /// is remembered for half a minute, and counts while it is looked up again.
+  /// The host's addresses in the system's order (RFC 6724): at once where the text is one, or localhost. The addresses
+  /// that were found are remembered for half a minute, and count while they are looked up again.
   /// Throws weft::error: not_found where no host has the name; unavailable where no server of names answers, or not
-  /// within `time`. The lookup then goes on, and whoever asks again gets its answer.
+  /// within `time`. The lookup then goes on, and a caller that asks again gets its answer.
   std::vector<address> find(const std::string& host, std::chrono::milliseconds time) {
     boost::system::error_code no_address;
     const address literal = boost::asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, no_address);
@@ -53,7 +53,7 @@ class host_lookup {
     return known->found;
   }
 
-  /// It did not lead to anybody: the next who asks has it looked up again.
+  /// It did not lead to anybody: the next caller that asks has it looked up again.
   void forget(const std::string& host) {
     std::lock_guard lock(mutex_);
     const auto kept = answers_.find(host);
@@ -76,7 +76,7 @@ class host_lookup {
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<result> before, now;  // that of the lookup before this one, and its own
-    bool outdated = false;              // the next who asks has it looked up again
+    bool outdated = false;              // the next caller that asks has it looked up again
     std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
     void conclude(result found) {

@@ -18,7 +18,7 @@ class owned_descriptor {
     if (const int number = release(); number >= 0) ::close(number);
   }
 
-  /// The descriptor, which is the caller's from here on; -1 for whoever asks again.
+  /// The descriptor, which is the caller's from here on; -1 for a caller that asks again.
   int release() const { return number_.exchange(-1); }
   int get() const { return number_; }
 

@@ -91,7 +91,7 @@ class sha256 {
   std::uint64_t length_ = 0;
 };
 
-/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only those who know the key can make.
+/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only holders of the key can make.
 class hmac_sha256 {
  public:
   explicit hmac_sha256(std::span<const std::byte> key) {
@@ -108,7 +108,7 @@ class hmac_sha256 {
     outer_.update(padded);
   }
 
-  /// Of the pieces, one after the other.
+  /// The HMAC of the pieces, one after the other.
   sha256_digest operator()(std::initializer_list<std::span<const std::byte>> pieces) const {
     sha256 inner = inner_, outer = outer_;
     for (const auto& piece : pieces) inner.update(piece);

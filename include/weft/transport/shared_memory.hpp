@@ -36,7 +36,7 @@
 namespace weft {
 
 /// How one process tells another of a segment: which of its descriptors it is, and random numbers that lie in it.
-/// Whoever finds those numbers there is on the same host; that the system lets it look proves the same user.
+/// A process that finds those numbers there is on the same host; that the system lets it look proves the same user.
 struct shared_offer {
   std::uint64_t process = 0, descriptor = 0, bytes = 0;
   std::array<std::uint64_t, 2> nonce{};
@@ -46,7 +46,7 @@ struct shared_offer {
 
 /// Memory that processes of one host and one user have mapped, at an address of its own in each. It has no name in any
 /// folder and cannot change its size: nothing is left behind by a process that is killed, and nothing that a peer does
-/// makes an access fail. What lies in it is as trustworthy as any bytes from outside.
+/// makes an access fail. Its contents are as trustworthy as any bytes from outside.
 ///
 /// A cheap handle: copies share the mapping, the last one unmaps it.
 class shared_segment {
@@ -68,7 +68,7 @@ class shared_segment {
   }
 
   /// Fresh memory for a segment that was made here, at the same address and with the same contents, to be offered
-  /// again. Who has mapped the old one keeps that, and shares it with nobody here. Throws as create() does.
+  /// again. A process that has mapped the old one keeps that, and shares it with nobody here. Throws as create() does.
   void renew() const {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const std::size_t size = static_cast<std::size_t>(whole(mapping_->bytes));
@@ -133,10 +133,10 @@ class shared_segment {
     return {mapping_->base + front, mapping_->bytes};
   }
 
-  /// What to tell the peers of a segment that was made here.
+  /// The offer that a segment's peers are told, where it was made here.
   const shared_offer& offer() const { return mapping_->offer; }
 
-  /// From here on nobody can open it any more; those who have keep it.
+  /// From here on nobody can open it any more; those that have keep it.
   void withdraw() const { mapping_->close(); }
 
   /// Keeps address and contents, but no longer shares them: what peers write from here on does not show.
@@ -260,7 +260,7 @@ class shared_segment {
 /// A number in shared memory that one process raises and others wait for: they poll for a bounded time, then sleep.
 class shared_counter {
  public:
-  /// Raises it to `value` and wakes who sleeps. Everything written before is visible to whoever sees the value.
+  /// Raises it to `value` and wakes the sleepers. Everything written before is visible to a thread that sees the value.
   void publish(std::uint32_t value) {
     value_.store(value, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;

@@ -33,9 +33,9 @@
 namespace weft {
 
 /// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is
-/// given a certificate. The sockets do not block, and no thread runs their io_context: whoever needs bytes asks the
-/// socket itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on an
-/// event_loop.
+/// given a certificate. The sockets do not block, and no thread runs their io_context: the thread that needs bytes asks
+/// the socket itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on
+/// an event_loop.
 class tcp {
   using protocol = boost::asio::ip::tcp;
   using failure = boost::system::error_code;
@@ -177,7 +177,7 @@ class tcp {
     const endpoint& address() const { return address_; }
     bool is_open() const { return descriptor_ >= 0; }
 
-    /// Throws weft::error (resource_exhausted) where this process may open no more: whoever knocks stays waiting.
+    /// Throws weft::error (resource_exhausted) where this process may open no more: a peer that knocks stays waiting.
     bool accept(stream& accepted) {
       failure problem;
       protocol::socket socket(*context_);
@@ -310,7 +310,7 @@ class tcp {
     fail_to_open(problem.code());
   }
 
-  /// From here on, for this handle and its copies made later, other hosts too: for those who make all peers prove a
+  /// From here on, for this handle and its copies made later, other hosts too: for callers that make all peers prove a
   /// secret, or encrypt.
   void allow_other_hosts() { other_hosts_ = true; }
 
@@ -376,7 +376,7 @@ class tcp {
                      : ""});
   }
 
-  /// Takes over a socket that listens already, as who hands ports out has opened it, and owns it from here on.
+  /// Takes over a socket that listens already, as code that hands ports out has opened it, and owns it from here on.
   /// Throws weft::error (invalid_argument) for another kind of descriptor, and as check() does.
   listener adopt(int descriptor, const endpoint& advertised) {
     check(advertised);

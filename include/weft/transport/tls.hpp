@@ -43,9 +43,9 @@ using tls_context = void;
 #endif
 }  // namespace detail
 
-/// What a task shows to others, and expects of them, where what travels is encrypted: its certificate, the
-/// certificate's key, and the authority that has signed the certificates of all tasks. Both sides of a connection show
-/// theirs (mutual TLS 1.3, RFC 8446). A certificate names its task as a URI in its subjectAltName:
+/// The credentials that a task shows to others, and expects of them, where what travels is encrypted: its certificate,
+/// the certificate's key, and the authority that has signed the certificates of all tasks. Both sides of a connection
+/// show theirs (mutual TLS 1.3, RFC 8446). A certificate names its task as a URI in its subjectAltName:
 /// weft:/job:worker/task:1, or weft:/job:worker for all tasks of that job; it may have several.
 class tls_credentials {
  public:
@@ -88,7 +88,7 @@ class tls_session {
   /// Throws weft::error: unauthenticated where one side rejects the other's certificate, failed_precondition where the
   /// other does not speak TLS, data_loss for what was changed on the way, unavailable when the other has closed.
   std::size_t read_some(std::span<const mutable_bytes> into);
-  /// What it returns less than was offered is offered again, with the same contents.
+  /// Returns how much it took; the caller offers the rest again, with the same contents.
   std::size_t write_some(std::span<const const_bytes> from);
 
   /// Whether bytes have come that the socket no longer has.
@@ -227,7 +227,7 @@ inline std::size_t tls_session::write_some(std::span<const const_bytes> from) {
       skip(n);
     }
   }
-  // Who offers nothing more does not come back, so one byte is kept from it until the last has left.
+  // A caller that offers nothing more does not come back, so one byte is kept from it until the last has left.
   held_ = !out_.empty() && accepted > 0 ? 1 : 0;
   return accepted - held_;
 }

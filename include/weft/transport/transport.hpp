@@ -86,7 +86,7 @@ bool same_host(const endpoint& one, const endpoint& other) {
 
 /// How long a thread that waits for bytes asks for them again and again before it goes to sleep. Waking a sleeping
 /// thread takes 50 to 100 microseconds on a virtual machine, a tenth of that on an idle core of a real one; but a
-/// thread that polls takes a core from whoever could do the work it waits for.
+/// thread that polls takes a core from the thread that could do the work it waits for.
 struct wait_policy {
   std::chrono::nanoseconds spin{};
   bool yield = false;  // give the core away between two questions
