@@ -231,7 +231,7 @@ class cuda_queue : public queue {
  private:
   friend class cuda_queues;
 
-  /// From here on what this queue is given is recorded. What it was given before is being done.
+  /// Work that this queue is given from here on is recorded. Work that it was given before is being done.
   void take_part(cuda_queue* recorder) {
     stream_.use();
     check(cudaEventRecord(given_, stream_), "cuda", "record an event");

@@ -139,7 +139,7 @@ inline constexpr reduce_layout reduce_layout_of = detail::make_reduce_layout<Inp
 
 namespace detail {
 
-/// What other blocks of this launch wrote: from where all multiprocessors see the same.
+/// The value that other blocks of this launch wrote, from where all multiprocessors see the same.
 template <class T>
 WEFT_HOST_DEVICE T load_shared_by_blocks(const T* p) {
   #if defined(__CUDA_ARCH__)

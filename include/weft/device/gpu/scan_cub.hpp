@@ -59,7 +59,7 @@ struct scan_by_threads : scan_arguments<T> {
   }
 };
 
-/// What each of `Lanes` threads has, summed over those before it, and over all.
+/// The sums of what `Lanes` threads have: for each over those before it, and over all.
 template <class T, unsigned Lanes>
 struct exclusive_sums {
   #if defined(__CUDACC__)

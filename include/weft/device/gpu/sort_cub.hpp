@@ -175,7 +175,7 @@ struct sort_pairs {
 };
 
   #if defined(WEFT_GPU_EMULATION)
-/// What CUB's radix sort of a device does, as one thread.
+/// Does as one thread what CUB's radix sort of a device does.
 struct emulated_sort {
   sort_pairs pairs;
   int bits;
