@@ -22,7 +22,7 @@ namespace weft::data::detail {
 /// upstream to stop and waits for functions that are running, for nothing else.
 class ahead_stream final : public stream {
  public:
-  /// What becomes of the element of this number, on any of the threads.
+  /// The function that changes the element of this number, on any of the threads.
   using change = std::function<void(std::uint64_t, element&, element&)>;
 
   /// The rows of a table, each made by a thread.

@@ -18,7 +18,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What counts steps is an integer scalar of a graph.
+/// The value that counts steps is an integer scalar of a graph.
 template <class X>
 struct step_is_not_a_node : mistake<true> {};
 template <class Expr>
