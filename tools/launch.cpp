@@ -138,7 +138,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   return s;
 }
 
-// ---- who is where ----
+// ---- the places of the tasks ----
 
 std::string name_of_this_host() {
   std::array<char, 256> name{};
@@ -263,8 +263,8 @@ struct pipe_ends {
   }
 };
 
-/// Where lines go, this process's own output. Whoever reads it slowly, or not at all, holds up the tasks' lines, and
-/// not the rest that is to be done.
+/// Where lines go, this process's own output. A reader that reads it slowly, or not at all, holds up the tasks' lines,
+/// and not the rest that is to be done.
 class line_output {
  public:
   explicit line_output(int to) : to_(to) {}
@@ -512,7 +512,7 @@ class signals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&set, number);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);  // where whoever started this process ignores it, no process could be waited for
+    ::signal(SIGCHLD, SIG_DFL);  // where the parent of this process ignores it, no process could be waited for
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor_ < 0) fail_by_system("cannot wait for signals");
   }

@@ -180,7 +180,7 @@ int inspect(const arguments& a) {
 
 struct difference {
   std::size_t count = 0;  ///< of elements that differ by more than is let pass
-  std::size_t first = 0;  ///< of these the first
+  std::size_t first = 0;  ///< the first of these
   double largest = 0;     ///< NaN if one is and the other is not
 };
 

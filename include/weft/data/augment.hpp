@@ -214,7 +214,7 @@ inline void turn_hue(std::uint8_t* bytes, std::size_t pixels, float turn) {
 
 inline void normalize_bytes(const std::uint8_t* from, std::size_t count, std::size_t channels, const float* mean,
                             const float* std, float* to) {
-  constexpr std::size_t block = 48;  // of 1, 2, 3 or 4 channels whole pixels
+  constexpr std::size_t block = 48;  // whole pixels of 1, 2, 3 or 4 channels
   float factor[block], more[block];
   for (std::size_t c = 0; c < channels; ++c)
     if (!(std[c] > 0))

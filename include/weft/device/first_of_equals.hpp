@@ -12,7 +12,7 @@ struct first_of_equals {
   const std::int32_t* order;  ///< the indices that they had
   std::int32_t* first;        ///< by these indices: that of the first
   bool* is_first;
-  std::int32_t* lengths;  ///< of the first: how many they are; null: nobody asks
+  std::int32_t* lengths;  ///< for the first, how many they are; null: nobody asks
   std::size_t n;
 
   /// Writes the results for the k-th in order.

@@ -85,7 +85,7 @@ struct exponential_moving_average {
   /// invalid_argument if decay is not in [0, 1), or if the training updates no variable.
   template <class... V>
   [[nodiscard]] moving_averages apply(const effect& training, const V&... variables) const;
-  /// An effect that averages the variables as a step finds them, whoever has updated them.
+  /// An effect that averages the variables as a step finds them, whatever has updated them.
   template <class... V>
   [[nodiscard]] moving_averages apply_to_present_values(const V&... variables) const;
 

@@ -205,7 +205,7 @@ WEFT_DECL symbol record_update(graph& g, const update_definition& how, const app
     c.attributes = words_of(update_attributes{computed, 0, false});
     return g.record(static_cast<node_def&&>(c));
   }
-  // The same of a gradient that others have summed, for who feeds it: no step runs it otherwise.
+  // The same of a gradient that others have summed, for the caller that feeds it: no step runs it otherwise.
   node_def summed = c;
   node_def touched;
   touched.op = &operation_of<placeholder_op>;

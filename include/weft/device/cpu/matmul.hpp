@@ -29,7 +29,7 @@ using best = reference;
 
 namespace detail {
 
-// Who multiplies T under a policy: the policy, or who is left where it does not know T.
+// The library that multiplies T under a policy: the policy, or the one that is left where it does not know T.
 #if defined(WEFT_HAS_CBLAS)
 using matmul_fallback = library::cblas;
 #else

@@ -109,7 +109,7 @@ class cuda_recording final : public recording {
 
 class cuda_queue;
 
-/// The queues of this process. Whoever takes memory back does not know which of them use it, so it waits for all.
+/// The queues of this process. A caller that takes memory back does not know which of them use it, so it waits for all.
 class cuda_queues {
  public:
   /// Lets the later work of a stream, which is no queue's, wait for all that queues were given until now.
@@ -135,7 +135,7 @@ class cuda_queue : public queue {
   }
   ~cuda_queue() override {
     cudaSetDevice(ordinal());
-    if (recorder_)  // of the recording nothing is done
+    if (recorder_)  // nothing of the recording is done
       cudaEventSynchronize(given_);
     else
       cudaStreamSynchronize(stream_);

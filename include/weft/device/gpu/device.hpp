@@ -202,7 +202,7 @@ class device : public allocator {
     throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
   }
   /// For as long as a session lives whose memory grows: it may hold so much, and the device keeps what is given back at
-  /// hand within that. When it closes, what nobody holds goes to whoever else uses the card.
+  /// hand within that. When it closes, what nobody holds goes to the other users of the card.
   virtual void open_share(std::size_t /*bytes*/) {}
   virtual void close_share(std::size_t /*bytes*/) noexcept {}
   /// Clears memory of this device, in no queue; waits until it is done.
@@ -210,7 +210,8 @@ class device : public allocator {
   /// Page-locked memory of the host. Null if there is no room.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;
-  /// Whether all of this memory of the host is page-locked, whoever took it: queues' copies read it where it lies.
+  /// Whether all of this memory of the host is page-locked, no matter what took it: queues' copies read it where it
+  /// lies.
   virtual bool is_page_locked(const void* at, std::size_t bytes) noexcept = 0;
   /// `workspaces`: where the queue takes memory for libraries' calls; null: from the device.
   virtual owned<queue> make_queue(allocator* workspaces = nullptr) = 0;

@@ -185,7 +185,7 @@ class emulated_device final : public device {
   }
   static std::size_t pages(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice who writes there
+    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice writes there
   }
 
   /// As owns(), for work that was given before the block was given back.
@@ -258,7 +258,7 @@ class emulated_platform final : public platform {
   void fail_allocation(std::size_t n) { allocation_ = n; }
   /// The n-th launch of a kernel is refused when it is given to a queue.
   void fail_launch(std::size_t n) { launch_ = n; }
-  /// The n-th kernel that runs fails: whoever waits for its device, then and ever after, gets `internal`.
+  /// The n-th kernel that runs fails: each call that waits for its device, then and ever after, gets `internal`.
   void fail_execution(std::size_t n) { execution_ = n; }
   /// The n-th launch while work is recorded is refused and breaks the recording, as a library's call may.
   void break_recording(std::size_t n) { recording_ = n; }

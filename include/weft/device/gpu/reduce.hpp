@@ -262,7 +262,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
       if (shared) detail::before_ticket();
     } else if constexpr (Phase == 3) {
-      // Who draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
+      // The block that draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
       if (at.thread == 0) {
         ours.last = shared && detail::take_ticket(this->tickets + at.block) == this->layout.splits - 1;
         if (ours.last) this->tickets[at.block] = 0;
