@@ -512,7 +512,7 @@ class signals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&set, number);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);  // where the parent of this process ignores it, no process could be waited for
+    ::signal(SIGCHLD, SIG_DFL);  // where the process that started this one ignores it, none could be waited for
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor_ < 0) fail_by_system("cannot wait for signals");
   }

@@ -132,7 +132,7 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   const dtype type = gradient.type();
   node_def c;
   c.op = sums;
-  c.inputs = {pair.variable.id()};  // it reads its extents
+  c.inputs = {pair.variable.id()};  // whose extents it reads
   c.inputs.append(lists.data(), lists.size());
   for (std::size_t k = 0; k < lists.size(); ++k)
     c.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});

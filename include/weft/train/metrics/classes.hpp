@@ -94,7 +94,7 @@ class confusion_matrix : public detail::class_metric<confusion_matrix> {
 
   /// The part of the examples that is right; 0 where there is none.
   double accuracy() const;
-  /// The part that is of a class of the examples taken for it; 0 where there is none, as scikit-learn's.
+  /// The part of the examples taken for a class that belongs to it; 0 where there is none, as scikit-learn's.
   double precision(std::int64_t of) const { return ratio((*this)(of, of), sum(of, false)); }
   /// The part of a class's examples that is taken for it; 0 where there is none.
   double recall(std::int64_t of) const { return ratio((*this)(of, of), sum(of, true)); }
