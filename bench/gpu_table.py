@@ -25,7 +25,7 @@ print("| what | Weft | against | ratio | wanted | |")
 print("|---|---|---|---|---|---|")
 for tf32 in ("", " tf32"):
     for model, batch, eager, graph in (("mlp", 100, 3.0, 1.0), ("lenet", 64, 1.2, 1.0), ("lenet", 1024, 1.2, 1.0)):
-        # What is wanted is wanted of steps that take their batch from the host. PyTorch's lies in pinned memory there.
+        # The wanted ratio is for steps that take their batch from the host. PyTorch's lies in pinned memory there.
         for data, wanted, of_peer in (("from the host", {"eager": eager, "graph": graph}, "from the host"),
                                       ("from pinned memory", {}, "from the host"), ("on the GPU", {}, "on the GPU")):
             ours = find("weft" + tf32, model=model, batch=batch, data=data)

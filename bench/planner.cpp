@@ -101,7 +101,7 @@ double resident_mb() {
 
 /// Extents of 1 to `sizes` in rotation: what a step takes beyond steps that are each called with one of them alone, in
 /// the same order; and, as a further figure, beyond its own second call with the same, which finds everything in the
-/// caches. Of each size the median of all rounds counts.
+/// caches. The median of all rounds counts for each size.
 template <class Prepare, class Call>
 void rotate(const char* what, int sizes, double seconds, const Prepare& prepare, const Call& call_with) {
   const auto n = static_cast<std::size_t>(sizes);

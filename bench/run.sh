@@ -59,7 +59,7 @@ rows=$folder/rows.jsonl
 mkdir -p "$folder"
 : > "$rows"
 
-# What the rows to come have passed over, where a suite says so.
+# The link that the rows to come have passed over, where a suite says so.
 over=
 
 # measure COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.

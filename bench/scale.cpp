@@ -111,7 +111,7 @@ void start(int tasks) {
               *std::max_element(seconds.begin(), seconds.end()));
 }
 
-/// What a parameter server holds for its workers.
+/// Measures the memory that a parameter server holds for its workers.
 void workers(int count) {
   const folder meeting;
   const std::vector<double> megabytes = in_processes(count + 1, [&](int rank) {

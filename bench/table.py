@@ -19,7 +19,7 @@ FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False),
 # And by these beside it, on lines of their own.
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
-# What else is measured, not what is asked for.
+# The other measured figures, which are not asked for.
 FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "test_accuracy", "final_cost", "note",
            "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms", "ratio"}
 

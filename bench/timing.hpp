@@ -1,6 +1,6 @@
 #pragma once
 
-// What the programs here share: the clock, medians, the command line.
+// The common parts of the programs here: the clock, medians, the command line.
 
 #include <algorithm>
 #include <chrono>

@@ -14,7 +14,8 @@ struct run_position {
   double cost = 0;
 };
 
-/// What runs must have in common for one to go on from another's checkpoint: the program, and flags with their values.
+/// The settings that runs must have in common for one to go on from another's checkpoint: the program, and flags with
+/// their values.
 using run_settings = std::vector<std::pair<std::string, std::string>>;
 
 /// A run's checkpoints in a folder: variables, settings and the position in the data. Without a folder there are none.

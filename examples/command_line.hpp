@@ -33,13 +33,13 @@ inline void check_range(const char* flag, std::int64_t value, std::int64_t least
            " to " + std::to_string(most));
 }
 
-/// The flags of a program, under headings. What a flag sets has its value already where the flag is not given. A wrong
-/// flag throws weft::error.
+/// The flags of a program, under headings. The variable that a flag sets has its value already where the flag is not
+/// given. A wrong flag throws weft::error.
 class command_line {
  public:
   explicit command_line(const char* purpose) : purpose_(purpose) {}
 
-  /// What is added from here on belongs under it, beside what is there.
+  /// Flags that are added from here on belong under it, beside those that are there.
   void heading(const std::string& text) {
     for (current_ = 0; current_ < groups_.size() && groups_[current_].first != text;) ++current_;
     if (current_ == groups_.size()) groups_.emplace_back(text, po::options_description(text, width, least_of_meanings));
@@ -57,7 +57,7 @@ class command_line {
     };
     flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
-  /// Of text that `check` throws at if it is wrong.
+  /// Adds a flag for text that `check` throws at if it is wrong.
   void add(const char* flag, std::string& to, void (*check)(const std::string&), const char* meaning) {
     flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
@@ -65,7 +65,7 @@ class command_line {
     const auto check = [=](std::int64_t value) { check_range(flag, value, least, most); };
     flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
   }
-  /// Of a whole number that is nothing unless given.
+  /// Adds a flag for a whole number that is nothing unless given.
   void add(const char* flag, std::optional<std::int64_t>& to, std::int64_t least, std::int64_t most,
            const char* meaning) {
     const auto take = [=, &to](std::int64_t value) {
@@ -74,14 +74,14 @@ class command_line {
     };
     flags()(flag, po::value<std::int64_t>()->notifier(take), meaning);
   }
-  /// Of a number above 0.
+  /// Adds a flag for a number above 0.
   void add(const char* flag, double& to, const char* meaning) {
     std::ostringstream shown;
     shown << to;
     const auto check = [=](double value) { check_number(flag, value, 0, 1e6); };
     flags()(flag, po::value(&to)->default_value(to, shown.str())->notifier(check), meaning);
   }
-  /// Of a number above 0 that is nothing unless given.
+  /// Adds a flag for a number above 0 that is nothing unless given.
   void add(const char* flag, std::optional<double>& to, double below, const char* meaning) {
     const auto take = [=, &to](double value) {
       check_number(flag, value, 0, below);
@@ -89,10 +89,10 @@ class command_line {
     };
     flags()(flag, po::value<double>()->notifier(take), meaning);
   }
-  /// Of what is, or is not.
+  /// Adds a flag for what is, or is not.
   void add(const char* flag, bool& to, const char* meaning) { flags()(flag, po::bool_switch(&to), meaning); }
 
-  /// Of how progress is shown: "auto" unless given.
+  /// Adds the flag for how progress is shown: "auto" unless given.
   void add(const char* flag, weft::progress_mode& to, const char* meaning) {
     const auto read = [&to](const std::string& word) { to = weft::parse_progress_mode(word); };
     flags()(flag, po::value<std::string>()->default_value("auto")->notifier(read), meaning);
@@ -144,7 +144,7 @@ class command_line {
 /// More threads than that have never made anything faster.
 inline std::int64_t max_threads() { return std::max<std::int64_t>(4 * std::thread::hardware_concurrency(), 16); }
 
-/// What every example that learns from images can be told.
+/// The flags of every example that learns from images.
 struct training_flags {
   std::string device = "cpu", data_dir = "/usr/share/datasets/fashion-mnist", json = "";
   std::string optimizer = "adam", schedule = "constant", checkpoint_dir = "", log_dir = "";
@@ -188,7 +188,7 @@ struct training_flags {
     return checkpoint_steps > 0 ? weft::every{.steps = checkpoint_steps} : weft::every{.time = std::chrono::minutes(1)};
   }
 
-  /// What the test accuracy must be: as asked for, or what is stated for the usual run, which these flags then are.
+  /// The test accuracy that must be reached: as asked for, or as stated for the usual run, which these flags then are.
   double accuracy_to_reach(const training_flags& usual, double stated) const {
     const auto recipe = [](const training_flags& f) {
       return std::tuple(f.data_dir, f.optimizer, f.schedule, f.rate(), f.batch_size, f.epochs, f.train_steps);

@@ -6,8 +6,8 @@
 
 #include <weft/weft.hpp>
 
-/// What TensorBoard shows of a run, in the folder of --log_dir; without a folder nothing is written. Compiled in
-/// event_log.cpp alone.
+/// The log that TensorBoard shows of a run, in the folder of --log_dir; without a folder nothing is written. Compiled
+/// in event_log.cpp alone.
 class event_log {
  public:
   /// Throws weft::error where the folder cannot be written.

@@ -7,8 +7,8 @@
 
 #include <weft/weft.hpp>
 
-/// What trains by --optimizer, --learning_rate and --schedule. A program that chooses at run time compiles all that may
-/// be chosen: optimizers.cpp does, once for all examples.
+/// Training by --optimizer, --learning_rate and --schedule. A program that chooses at run time compiles all that may be
+/// chosen: optimizers.cpp does, once for all examples.
 
 /// The seventeen, as their headers name them.
 std::vector<std::string> optimizer_names();

@@ -134,7 +134,7 @@ inline void compare(const problem& p, double penalty, std::uint64_t seed) {
   if (!missed.empty()) refuse("descent has not reached the coefficients of the normal equations: " + missed);
 }
 
-/// What both programs are told, and how they end.
+/// The command line of both programs, and how they end.
 template <class Run>
 int main(int argc, char** argv, const char* purpose, double penalty, bool takes_penalty, Run run) try {
   std::int64_t examples = 1000, seed = 1;

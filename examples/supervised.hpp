@@ -47,7 +47,7 @@ class follow_hook final : public weft::run_hook {
   std::optional<weft::progress> shown_;
 };
 
-/// What the log has of a run: its cost and rate, and each epoch the accuracy and the weights.
+/// The hook that logs a run: its cost and rate, and each epoch the accuracy and the weights.
 template <class Accuracy>
 weft::hook log_hook(event_log& log, weft::session& s, const training& train, double rate, weft::value cost,
                     std::int64_t steps_per_epoch, Accuracy accuracy) {
@@ -62,7 +62,7 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
   });
 }
 
-/// What the log has of a run that begins, or goes on: the graph, and some of the images.
+/// Logs a run that begins, or goes on: the graph, and some of the images.
 inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g,
                       const weft::data::labelled_images<784>& images) {
   log.begin(step, g);

@@ -48,7 +48,7 @@ std::string shortest(Number x) {
 inline double as_double(std::uint64_t bits) { return std::bit_cast<double>(bits); }
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// Reads events one by one. What a file has of a tag once, the plugin that shows it, holds for its later values.
+/// Reads events one by one. The plugin that shows a tag, which a file has once, holds for the tag's later values.
 class event_reader {
  public:
   explicit event_reader(const std::string& path) : file_(path) {}

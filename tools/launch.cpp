@@ -93,7 +93,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
       ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
       ("chdir", po::value(&s.folder), "the folder on other hosts; this one if it is not given")                   //
       ("env", po::value(&s.env), "NAME or NAME=VALUE: a variable for all tasks, on other hosts too; may be repeated");
-  // What follows -- is the program's, whatever it looks like.
+  // The words after -- are the program's, whatever they look like.
   char** const program = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   po::variables_map given;
   try {
@@ -138,7 +138,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   return s;
 }
 
-// ---- who is where ----
+// ---- the places of the tasks ----
 
 std::string name_of_this_host() {
   std::array<char, 256> name{};
@@ -227,9 +227,9 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// What a shell on another host does: reads variables, one a line up to an empty one, runs the program, and sends it
-/// the signals that are read after that. The end of its input, when this process or the connection is gone, ends the
-/// program. Signals are for all processes of the program, and none stays after it, where the host has setsid.
+/// The script of a shell on another host: it reads variables, one a line up to an empty one, runs the program, and
+/// sends it the signals that are read after that. The end of its input, when this process or the connection is gone,
+/// ends the program. Signals are for all processes of the program, and none stays after it, where the host has setsid.
 std::string remote_script(const settings& s) {
   std::string folder = s.folder;
   if (folder.empty()) {
@@ -263,8 +263,8 @@ struct pipe_ends {
   }
 };
 
-/// Where lines go, this process's own output. Whoever reads it slowly, or not at all, holds up the tasks' lines, and
-/// not the rest that is to be done.
+/// Where lines go, this process's own output. A reader that reads it slowly, or not at all, holds up the tasks' lines,
+/// and not the rest that is to be done.
 class line_output {
  public:
   explicit line_output(int to) : to_(to) {}
@@ -512,7 +512,7 @@ class signals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&set, number);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGCHLD, SIG_DFL);  // where whoever started this process ignores it, no process could be waited for
+    ::signal(SIGCHLD, SIG_DFL);  // where the process that started this one ignores it, none could be waited for
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (descriptor_ < 0) fail_by_system("cannot wait for signals");
   }

@@ -47,7 +47,7 @@ checkpoints of TensorFlow's Saver, format V2, by their prefix or the .index file
 Exit status: 0; 1 if files differ or records are damaged; 2 if something is wrong, with a message on the standard error.
 )";
 
-/// What the user has to write otherwise.
+/// Throws for what the user has to write otherwise.
 [[noreturn]] void misuse(const std::string& why) {
   throw error(error_code::invalid_argument, "weft", why + "; weft --help tells how it is used");
 }
@@ -89,7 +89,7 @@ struct statistics {
   std::size_t count = 0, nan = 0;  ///< `count`: of numbers
 };
 
-/// Of all that are not NaN; the deviation is that of the population, as NumPy's.
+/// The statistics of all elements that are not NaN; the deviation is that of the population, as NumPy's.
 statistics statistics_of(const untyped_tensor& t) {
   return with_type(t.type, [&]<class T>(T) {
     statistics s;
@@ -180,7 +180,7 @@ int inspect(const arguments& a) {
 
 struct difference {
   std::size_t count = 0;  ///< of elements that differ by more than is let pass
-  std::size_t first = 0;  ///< of these the first
+  std::size_t first = 0;  ///< the first of these
   double largest = 0;     ///< NaN if one is and the other is not
 };
 

@@ -38,7 +38,7 @@ struct flags {
 
 constexpr std::int32_t classes = 10;
 
-/// Of each class the first so many images.
+/// The first so many images of each class.
 data::labelled_images<784> some_of_each(const data::labelled_images<784>& images, std::int64_t of_each) {
   std::vector<std::int64_t> taken(classes, 0);
   std::vector<std::uint8_t> pixels;

@@ -4,7 +4,7 @@
 #
 #   qsub -l select=2:ncpus=2:mpiprocs=2 examples/jobs/pbs.sh      (Torque: -l nodes=2:ppn=2)
 #
-# The program, and ~/.config/weft for the secret, lie where all nodes see them. What travels between nodes is
+# The program, and ~/.config/weft for the secret, lie where all nodes see them. Data between nodes is
 # authenticated, and encrypted where WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA name certificates.
 #PBS -N weft
 #PBS -l walltime=00:10:00

@@ -3,7 +3,7 @@
 #
 #   sbatch --nodes=2 --ntasks=4 examples/jobs/slurm.sh [FLAGS...]
 #
-# The program, and ~/.config/weft for the secret, lie where all nodes see them. What travels between nodes is
+# The program, and ~/.config/weft for the secret, lie where all nodes see them. Data between nodes is
 # authenticated, and encrypted where WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA name certificates.
 #SBATCH --job-name=weft
 #SBATCH --nodes=2
@@ -11,7 +11,8 @@
 #SBATCH --time=00:10:00
 set -euo pipefail
 
-# What the tasks prove to know; a file that nobody else can read, not a word of the environment, which Slurm keeps.
+# The secret that the tasks prove to know; a file that nobody else can read, not a word of the environment, which Slurm
+# keeps.
 export WEFT_SECRET_FILE=${WEFT_SECRET_FILE:-$HOME/.config/weft/secret}
 if [[ ! -s $WEFT_SECRET_FILE ]]; then
   mkdir -p "$(dirname "$WEFT_SECRET_FILE")"

@@ -60,7 +60,7 @@ plan_of_run plan_run(const flags& f, std::size_t images, std::size_t workers) {
           static_cast<std::size_t>(f.task_index), workers};
 }
 
-/// What all workers must be told alike, beside the model and the seed. Their batches may differ.
+/// The settings that all workers must be given alike, beside the model and the seed. Their batches may differ.
 std::string settings_of(const flags& f, const plan_of_run& run, std::size_t images) {
   return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images" +
          (f.checkpoint_dir.empty() ? "" : ", with --checkpoint_dir");
@@ -102,7 +102,7 @@ class example_queue {
   explicit example_queue(const flags& f)
       : batch_size_(f.batch_size), used_(f.input == "queue"), threads_(static_cast<std::size_t>(f.input_threads)) {}
 
-  /// What the model is to train on; nothing where steps are fed.
+  /// The input that the model is to train on; nothing where steps are fed.
   training_input::source source() {
     if (!used_) return {};
     return [this](graph& g) {

@@ -19,7 +19,7 @@ struct training_input {
   using source = std::function<training_input(weft::graph&)>;
 };
 
-/// The model. The width of the hidden layer is an extent with a name: the compiler checks that all who share it agree,
+/// The model. The width of the hidden layer is an extent with a name: the compiler checks that all that share it agree,
 /// and the flag gives it its value before the variables are made. For GPUs its source alone is nvcc's: it has the
 /// expressions that become kernels.
 struct two_layers : classifier {

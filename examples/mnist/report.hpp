@@ -44,7 +44,7 @@ class time_table {
   std::vector<std::pair<const char*, clock::duration>> rows_;
 };
 
-/// What a run came to.
+/// The result of a run.
 struct result {
   std::string strategy;
   std::int64_t workers = 1;

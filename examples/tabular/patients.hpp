@@ -40,8 +40,8 @@ struct dense {
   auto operator()(const auto& x) const { return matmul(x, weights) + bias; }
 };
 
-/// Three layers. What normalises the measurements are variables too, though not trained: a file of the weights is all
-/// that a prediction needs.
+/// Three layers. The values that normalise the measurements are variables too, though not trained: a file of the
+/// weights is all that a prediction needs.
 struct diagnosis {
   weft::graph g;
   weft::node<float, batch_of_patients> patients = weft::placeholder<float, batch_of_patients>(g, "patients");

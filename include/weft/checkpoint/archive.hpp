@@ -34,7 +34,7 @@ std::string to_archive(const T& object) {
 }
 
 /// Throws data_loss if the bytes are no archive of such an object: of another type, or of a newer program's, which has
-/// more in it. `where` is for messages. What is read before that stays.
+/// more in it. `where` is for messages. The part that is read before that stays.
 template <class T>
 void from_archive(const std::string& bytes, T& object, const std::string& where) {
   try {

@@ -73,7 +73,7 @@ class checkpoint_reader {
   const std::vector<record>& variables() const { return variables_; }
   /// All else, each an archive of Boost.Serialization's, in the order of their names.
   const std::vector<record>& states() const { return states_; }
-  /// Of the lists, the one of this name; null if there is none.
+  /// The record of this name in one of the lists; null if there is none.
   const record* find_variable(std::string_view name) const { return find(variables_, name); }
   const record* find_state(std::string_view name) const { return find(states_, name); }
   /// Variables that had no value when it was saved.

@@ -19,7 +19,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// What the system said of a file, as an error.
+/// Throws what the system said of a file, as an error.
 [[noreturn]] inline void fail_on_file(const char* what, const std::string& path, int reason) {
   const bool full = reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
   const error_code code = reason == ENOENT || reason == ENOTDIR                    ? error_code::not_found
@@ -65,8 +65,8 @@ inline void sync_folder(const std::string& path) {
 }
 
 /// A file that is there when all of it is: written under a temporary name beside it, then synchronised with the disk
-/// and renamed. What was there before stays until then, and stays if it is not committed. A process that is killed
-/// leaves `PATH.tmp-...`.
+/// and renamed. The file that was there before stays until then, and stays if the new one is not committed. A process
+/// that is killed leaves `PATH.tmp-...`.
 ///
 /// Throws not_found, permission_denied or unavailable; resource_exhausted where the disk is full.
 class atomic_file {

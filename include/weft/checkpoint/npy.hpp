@@ -44,7 +44,7 @@ inline section_place whole_file(const input_file& file) {
 
 }  // namespace detail
 
-/// What a NumPy .npy file holds, by its header.
+/// The contents of a NumPy .npy file, by its header.
 inline tensor_info npy_info(const std::string& path) {
   const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
@@ -90,7 +90,7 @@ std::span<const std::byte> bytes_of(const tensor<T, Dims, cpu>& t) {
 }  // namespace detail
 
 /// Writes a NumPy .npy file: the bytes that numpy.save writes. A file of that name is replaced when the new one is
-/// complete. Of bfloat16 NumPy reads two bytes of type void; `array.view(ml_dtypes.bfloat16)` are the numbers.
+/// complete. NumPy reads bfloat16 as two bytes of type void; `array.view(ml_dtypes.bfloat16)` are the numbers.
 ///
 /// Throws not_found, permission_denied, resource_exhausted or unavailable where the file cannot be written.
 template <class T, class Dims>
@@ -107,7 +107,7 @@ namespace detail {
   throw error(code, "read_npy", {from.name(), " ", why});
 }
 
-/// What stands in an .npy file's header: a dictionary as Python writes it.
+/// The contents of an .npy file's header: a dictionary as Python writes it.
 class python_dictionary {
  public:
   python_dictionary(const section_reader& file, const std::string& text, std::uint64_t offset)

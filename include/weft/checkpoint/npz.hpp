@@ -25,7 +25,7 @@ namespace weft {
 class npz_reader {
  public:
   explicit npz_reader(const std::string& path) : archive_(path) {
-    // Of those of one name the last one, as NumPy reads it.
+    // The last one of those of one name counts, as NumPy reads it.
     for (const auto& entry : archive_.entries()) {
       if (!entry.name.ends_with(suffix)) continue;
       const std::string name = entry.name.substr(0, entry.name.size() - suffix.size());

@@ -44,12 +44,12 @@ class renaming {
 };
 
 struct restore_options {
-  /// What does not fit is left as it is and reported, where it is an error otherwise.
+  /// Whether what does not fit is left as it is and reported, where it is an error otherwise.
   bool partial = false;
   renaming rename{};
 };
 
-/// What became of a file's tensors and of a session's variables.
+/// The outcome for a file's tensors and for a session's variables.
 struct restore_report {
   struct difference {
     std::string name;      ///< of the variable

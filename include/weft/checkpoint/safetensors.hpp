@@ -36,7 +36,7 @@ struct named_tensor {
   std::size_t bytes() const { return extents.elements() * size_of(type); }
 };
 
-/// What a safetensors file says of one of its tensors.
+/// A tensor as its safetensors file describes it.
 struct safetensors_entry {
   std::string name;
   std::string type;                   ///< as the format spells it: "F32"
@@ -121,7 +121,7 @@ inline const safetensors_type* find_safetensors_type(std::string_view name) {
 }
 inline const char* safetensors_name(dtype type) { return safetensors_types[static_cast<std::size_t>(type)].name; }
 
-/// What the reference allows a header to be, in bytes.
+/// The bytes that the reference allows a header to have at most.
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
 /// Whether elements of this type and of these extents are what the file has.
@@ -130,7 +130,7 @@ inline bool is_of(const safetensors_entry& e, dtype type, const shape& extents) 
   return std::equal(e.extents.begin(), e.extents.end(), extents.extents);
 }
 
-/// What the bytes of a bool may be is less than what a file may hold.
+/// The bytes of a bool may have fewer values than a file may hold.
 inline void check_bools(const std::string& path, const safetensors_entry& e, const void* bytes) {
   if (e.type != "BOOL") return;
   const auto* at = static_cast<const unsigned char*>(bytes);
@@ -142,7 +142,7 @@ inline void check_bools(const std::string& path, const safetensors_entry& e, con
 }
 
 /// The header, filled up with spaces so that tensors begin at multiples of eight bytes; `order` says in which order
-/// they lie. Of what is wrong with the names it throws invalid_argument.
+/// they lie. Throws invalid_argument where something is wrong with the names.
 inline std::string safetensors_header(const std::string& path, const std::vector<named_tensor>& tensors,
                                       const std::vector<std::size_t>& order, const safetensors_metadata& metadata) {
   const auto check = [&](const std::string& text) {

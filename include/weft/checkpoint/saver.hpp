@@ -30,8 +30,7 @@ struct saver_options {
   int shards = 1;
   /// How many of the newest checkpoints stay in a folder; 0: all.
   int max_to_keep = 5;
-  /// Of those that would go, one for each such span of time stays for good; 0: none
-  /// (keep_checkpoint_every_n_hours).
+  /// One of those that would go stays for good for each such span of time; 0: none (keep_checkpoint_every_n_hours).
   std::chrono::nanoseconds keep_every{0};
   /// Whether a thread writes while training goes on: `save` returns when the values are copied.
   bool background = true;
@@ -41,7 +40,7 @@ struct saver_options {
   std::string name = "checkpoint";
 };
 
-/// What was restored: variables, and a program's objects among them by their names.
+/// The variables that were restored, and a program's objects among them by their names.
 struct restored_checkpoint : restore_report {
   std::int64_t step = 0;  ///< that the checkpoint was saved for
 };
@@ -61,7 +60,7 @@ class saver {
   saver(const saver&) = delete;
   saver& operator=(const saver&) = delete;
   /// Waits until what was saved is written, for as long as options.timeout says; then it is given up, which leaves no
-  /// checkpoint. What fails now is said on standard error: wait() throws it.
+  /// checkpoint. An error here goes to standard error: wait() throws it.
   ~saver();
 
   /// An object that is saved with each checkpoint, and restored, under this name. It must outlive the saver. Restored
@@ -116,7 +115,7 @@ class saver {
     std::vector<std::pair<std::string, std::string>> states;
   };
 
-  /// What the thread that writes has in common with the saver, which may end before it.
+  /// The state that the thread that writes shares with the saver, which may end before it.
   struct shared {
     explicit shared(saver_options how) : options(std::move(how)) {}
     const saver_options options;
@@ -144,7 +143,7 @@ class saver {
 
 namespace detail {
 
-/// What else a session is made of.
+/// The other parts of a session.
 struct session_state {
   static constexpr const char* name = "weft/session";
   std::int64_t random_step = 0, random_stream = 0;
@@ -207,7 +206,7 @@ inline saver::~saver() {
     busy = shared_->has_work;
   }
   shared_->changed.notify_all();
-  // What a disk holds up for ever must not hold up the program's end.
+  // A thread that a disk holds up for ever must not hold up the program's end.
   if (busy)
     thread_.detach();
   else

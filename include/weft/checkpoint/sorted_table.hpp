@@ -20,7 +20,7 @@ namespace weft::detail {
 /// Blocks are plain or packed by Snappy, and each has its CRC-32C.
 ///
 /// Throws invalid_argument where the file is no such table, data_loss where it is damaged, unimplemented where it is
-/// packed in another way. What is allocated is bounded by a multiple of the file's size.
+/// packed in another way. A multiple of the file's size bounds what is allocated.
 class sorted_table {
  public:
   static std::map<std::string, std::vector<std::byte>, std::less<>> read(const std::string& path) {

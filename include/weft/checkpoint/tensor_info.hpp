@@ -12,7 +12,7 @@
 
 namespace weft {
 
-/// What a file says of one of its tensors, whether Weft can hold it or not.
+/// A tensor as its file describes it, whether Weft can hold it or not.
 struct tensor_info {
   std::string name;
   std::string type_name;              ///< as the file's format calls it
@@ -50,7 +50,7 @@ inline shape checked_extents(const char* operation, const std::string& where, co
   return extents;
 }
 
-/// What the elements take. Throws data_loss where no file could hold them.
+/// The bytes that the elements take. Throws data_loss where no file could hold them.
 inline std::uint64_t checked_bytes(const char* operation, const std::string& where, const tensor_info& info) {
   std::uint64_t bytes = info.type ? size_of(*info.type) : 1;
   bool overflows = false, empty = false;
@@ -102,7 +102,8 @@ inline void check_declared(const char* operation, const std::string& where, cons
   }
 }
 
-/// A tensor of the file's extents, not yet written. What it takes is held against the file before it is made.
+/// A tensor of the file's extents, not yet written. The bytes that it takes are held against the file before it is
+/// made.
 template <class Tensor>
 Tensor tensor_for(const char* operation, const std::string& where, const tensor_info& info) {
   const shape extents = checked_extents(operation, where, info);

@@ -25,7 +25,7 @@ namespace weft {
 
 namespace detail {
 
-/// What a checkpoint's index says of a tensor, or of a slice of one (tensor_bundle.proto, BundleEntryProto).
+/// The entry of a tensor, or of a slice of one, in a checkpoint's index (tensor_bundle.proto, BundleEntryProto).
 struct bundle_entry {
   struct extent {
     std::int64_t start = 0, length = -1;  ///< -1: the whole axis

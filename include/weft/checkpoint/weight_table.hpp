@@ -18,7 +18,8 @@ WEFT_COLD_BEGIN
 namespace weft {
 
 /// How a file's tensor becomes a variable: it is seen under `viewed` extents, of which one may be -1, what is left; its
-/// axes are taken in the order `axes`; the first `merged` of them are then one. What is empty or 0 changes nothing.
+/// axes are taken in the order `axes`; the first `merged` of them are then one. A member that is empty or 0 changes
+/// nothing.
 struct weight_layout {
   std::vector<std::int64_t> viewed{};
   std::vector<std::size_t> axes{};

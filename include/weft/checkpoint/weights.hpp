@@ -6,7 +6,7 @@
 #include <weft/checkpoint/restore.hpp>
 #include <weft/checkpoint/safetensors.hpp>
 
-/// What a model has learnt, in one file that other libraries read.
+/// The values that a model has learnt, in one file that other libraries read.
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -22,7 +22,7 @@ void save_weights(const std::string& path, session& s, const safetensors_metadat
 ///     load_weights(path, s, {.partial = true, .rename = {{"fc.weight", "dense/weights"}}});
 ///
 /// Throws invalid_argument if something is missing, extra or of other extents and `partial` is not said: then no
-/// variable has changed. What safetensors_file throws is thrown too; if the disk fails on the way, some variables have
+/// variable has changed. Throws what safetensors_file throws, too; if the disk fails on the way, some variables have
 /// the file's values and others not.
 restore_report load_weights(const std::string& path, session& s, const restore_options& options = {});
 

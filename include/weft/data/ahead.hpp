@@ -18,11 +18,11 @@
 namespace weft::data::detail {
 
 /// Lets threads make elements before they are asked for, `window` of them at most; they are delivered in their order,
-/// whoever made them. An exception is delivered in its place and is the last that comes. The destructor asks everything
-/// upstream to stop and waits for functions that are running, for nothing else.
+/// whichever thread made them. An exception is delivered in its place and is the last that comes. The destructor asks
+/// everything upstream to stop and waits for functions that are running, for nothing else.
 class ahead_stream final : public stream {
  public:
-  /// What becomes of the element of this number, on any of the threads.
+  /// The function that changes the element of this number, on any of the threads.
   using change = std::function<void(std::uint64_t, element&, element&)>;
 
   /// The rows of a table, each made by a thread.

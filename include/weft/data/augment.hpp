@@ -14,8 +14,9 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
 
-// What training on ImageNet makes of images, as torchvision defines it. An image is [height, width, channels]; extents
-// that are template arguments are in the result's type. All that is random is drawn from an element_random.
+// The changes that training on ImageNet makes to images, as torchvision defines them. An image is [height, width,
+// channels]; extents that are template arguments are in the result's type. All that is random is drawn from an
+// element_random.
 namespace weft::data {
 
 // ---- parts of an image ----
@@ -38,7 +39,7 @@ image<channels_of<Image>> center_crop(const Image& from, std::size_t height, std
 template <int Height, int Width, Pixels Image>
 auto random_crop(const Image& from, element_random& random, std::size_t padding = 0);
 
-/// What share of an image's area a part has, and how much wider than high it is.
+/// The share of an image's area that a part has, and how much wider than high it is.
 struct random_part {
   double min_scale = 0.08, max_scale = 1, min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;
 };
@@ -213,7 +214,7 @@ inline void turn_hue(std::uint8_t* bytes, std::size_t pixels, float turn) {
 
 inline void normalize_bytes(const std::uint8_t* from, std::size_t count, std::size_t channels, const float* mean,
                             const float* std, float* to) {
-  constexpr std::size_t block = 48;  // of 1, 2, 3 or 4 channels whole pixels
+  constexpr std::size_t block = 48;  // whole pixels of 1, 2, 3 or 4 channels
   float factor[block], more[block];
   for (std::size_t c = 0; c < channels; ++c)
     if (!(std[c] > 0))

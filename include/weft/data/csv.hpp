@@ -31,7 +31,7 @@ namespace weft::data {
 struct csv_column {
   std::string name;
   std::optional<std::size_t> number;
-  /// What is read where the field is missing; without it a missing number is an error, a missing text empty.
+  /// The value that is read where the field is missing; without it a missing number is an error, a missing text empty.
   std::optional<std::string> missing;
 
   csv_column(const char* column, std::optional<std::string> value = {}) : name(column), missing(std::move(value)) {}
@@ -48,9 +48,9 @@ struct csv_options {
   bool header = true;
   char separator = ',';
   char quote = '"';
-  /// What says, beside an empty field, that a value is missing.
+  /// The texts that say, beside an empty field, that a value is missing.
   std::vector<std::string> missing_values = {};
-  /// Of a missing value in a column that says none itself.
+  /// The value for a missing field in a column that says none itself.
   std::optional<std::string> missing = {};
   /// A longer row is an error: one with a quote that nothing closes.
   std::size_t max_row_bytes = std::size_t{1} << 24;
@@ -80,7 +80,7 @@ dataset<Features...> csv(std::string path, csv_options options = {}) {
 
 namespace detail {
 
-/// What a feature takes of a row.
+/// The part of a row that a feature takes.
 struct csv_target {
   bool text = false;
   dtype type = dtype::float32;

@@ -196,7 +196,7 @@ class dataset {
   }
 
   /// `size` elements at a time along a new first axis, `dyn<"batch">` unless another is named; the last batch holds
-  /// what is left, or is left out. Of numbers a batch is a tensor, of texts a vector. The loop's tensors are filled
+  /// what is left, or is left out. A batch of numbers is a tensor, one of texts a vector. The loop's tensors are filled
   /// anew for each batch, not allocated, unless somebody keeps one. Throws invalid_argument, where a batch is made,
   /// unless its elements have equal extents.
   template <auto Axis = dyn<"batch">>

@@ -47,7 +47,7 @@ struct position {
 
 namespace detail {
 
-/// What a feature's type says: its extents, and how many bytes an entry has; 0 for text.
+/// A feature as its type describes it: its extents, and how many bytes an entry has; 0 for text.
 struct feature {
   shape spec;
   const char* const* names = nullptr;
@@ -101,7 +101,7 @@ struct row_dims<dims<First, Rest...>> {
 
 }  // namespace detail
 
-/// What an element of a dataset can consist of: tensors, numbers, std::string. Of texts a batch is a vector.
+/// The types that an element of a dataset can consist of: tensors, numbers, std::string. A batch of texts is a vector.
 template <class F>
 struct feature_traits {
   static constexpr bool supported = false;

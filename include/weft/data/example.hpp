@@ -27,7 +27,7 @@ namespace weft::data {
 /// A feature of tf.train.Example by its name.
 struct example_feature {
   std::string name;
-  /// What its numbers are where a record has none of that name; without it that is an error.
+  /// The value of its numbers where a record has none of that name; without it that is an error.
   std::optional<double> missing;
 
   example_feature(const char* feature, std::optional<double> value = {}) : name(feature), missing(value) {}
@@ -121,7 +121,7 @@ struct example_list {
   }
 };
 
-/// Finds the features of these names. Of several of one name the last holds, as in any map of Protocol Buffers.
+/// Finds the features of these names. The last of several of one name holds, as in any map of Protocol Buffers.
 inline std::vector<example_list> find_features(std::string_view record, const std::vector<example_feature>& wanted) {
   std::vector<example_list> found(wanted.size());
   const std::span bytes(reinterpret_cast<const std::byte*>(record.data()), record.size());

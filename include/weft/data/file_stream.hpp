@@ -12,7 +12,7 @@
 
 namespace weft::data::detail {
 
-/// What `Reader`s find in files, one file after the other. A reader is made of a path and options, and has
+/// The elements that `Reader`s find in files, one file after the other. A reader is made of a path and options, and has
 /// `bool next(element&)`.
 template <class Reader, class Options>
 class file_stream final : public stream {

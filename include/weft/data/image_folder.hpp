@@ -54,7 +54,7 @@ class image_folder {
   dataset<image<Channels>, std::int32_t> images(const image_options& how = {}) const {
     return images<Channels>(files(), how);
   }
-  /// Of these files, chosen from `files()` in an order of their own.
+  /// The images and labels of these files, chosen from `files()` in an order of their own.
   template <int Channels = 3>
   dataset<image<Channels>, std::int32_t> images(const dataset<std::string, std::int32_t>& files,
                                                 const image_options& how = {}) const {

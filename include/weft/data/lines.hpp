@@ -79,7 +79,7 @@ class fixed_record_reader {
   }
 
   bool next(element& to) {
-    // What has been read ahead may be the footer.
+    // The bytes that have been read ahead may be the footer.
     ahead_.resize(footer_ + bytes);
     const std::size_t got = file_.read(ahead_.data() + footer_, bytes);
     if (got == 0) return false;

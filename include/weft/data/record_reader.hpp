@@ -47,7 +47,7 @@ class record_reader {
   std::uint64_t damaged() const { return damaged_; }
 
  private:
-  /// Of the record at offset_: throws, or counts it.
+  /// Throws for the record at offset_, or counts it.
   void damage(const char* how) {
     if (!options_.skip_damaged) {
       failure_ = error(error_code::data_loss, "read",

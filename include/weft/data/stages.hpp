@@ -318,7 +318,7 @@ class batch_stream final : public stream {
         return *count == how_.size || (*count > 0 && !how_.drop_remainder);
       std::swap(batch_, to);
     }
-    // What has been collected stays where the deadline passes.
+    // Elements that have been collected stay where the deadline passes.
     while (!over_ && count_ < how_.size) {
       if (how_.padded && collected_.size() <= count_) collected_.emplace_back();
       element& one = how_.padded ? collected_[count_] : one_;
@@ -385,7 +385,7 @@ class batch_stage final : public further_stage {
 
 // ---- functions ----
 
-/// What a function makes of an element: of the second argument into the third.
+/// A function that makes one element of another: of the second argument the third.
 using change = std::function<void(const position&, element&, element&)>;
 
 class mapped_table final : public table {

@@ -4,7 +4,7 @@
 
 namespace weft::device {
 
-/// What the first element of a row has to be larger than to be its largest: the lowest finite number. A NaN is larger
+/// The value that the first element of a row must exceed to be its largest: the lowest finite number. A NaN is larger
 /// than nothing, so a row of NaNs has none, and its index is 0. This is what TensorFlow's kernel for CPUs does.
 template <class T>
 WEFT_HOST_DEVICE constexpr T below_all() {

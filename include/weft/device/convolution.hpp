@@ -7,13 +7,13 @@
 
 namespace weft {
 
-/// What a convolution or a pool computes, for every kind of device: all extents known, all memory contiguous.
+/// The computation of a convolution or a pool, for every kind of device: all extents known, all memory contiguous.
 ///
 /// images [batch, height, width, channels], filters [window_height, window_width, channels, filters], result
 /// [batch, out_height, out_width, filters]. A pool has no filters: its result has the channels of its images.
 ///
 /// The window of result row `y` covers the image rows `y * stride_height - pad_top + r * dilation_height` for each of
-/// its rows r. What lies outside of the image counts as 0 in a convolution, and not at all in a pool.
+/// its rows r. Pixels outside of the image count as 0 in a convolution, and not at all in a pool.
 struct convolution_shape {
   std::int64_t batch, height, width, channels;
   std::int64_t window_height, window_width, filters;
@@ -31,7 +31,7 @@ struct convolution_shape {
 /// A convolution, or the gradient of one of its operands.
 enum class convolution_kind : unsigned char { forward, input_gradient, filter_gradient };
 
-/// What a pool does with its windows.
+/// The operation of a pool on its windows.
 enum class pool_kind : unsigned char { max, max_gradient, max_choice, average, average_gradient };
 
 namespace detail {

@@ -12,10 +12,10 @@ struct first_of_equals {
   const std::int32_t* order;  ///< the indices that they had
   std::int32_t* first;        ///< by these indices: that of the first
   bool* is_first;
-  std::int32_t* lengths;  ///< of the first: how many they are; null: nobody asks
+  std::int32_t* lengths;  ///< for the first, how many they are; null: nobody asks
   std::size_t n;
 
-  /// What becomes of the k-th in order.
+  /// Writes the results for the k-th in order.
   WEFT_HOST_DEVICE void find(std::size_t k) const {
     const std::size_t begin = bound(k, 0, k, false);
     first[order[k]] = order[begin];

@@ -12,8 +12,8 @@ namespace gpu {
 class queue;
 }
 
-/// What a kernel sees when it runs: where each buffer of the step lies, and what does the work: the threads that it may
-/// use or, of a GPU's kernel, the queue that it is put into.
+/// The context in which a kernel runs: where each buffer of the step lies, and what does the work: the threads that it
+/// may use or, for a GPU's kernel, the queue that it is put into.
 struct kernel_context {
   std::byte* const* buffers;
   thread_pool* threads;
@@ -30,7 +30,7 @@ class kernel {
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
   virtual void run(const kernel_context&) = 0;
-  /// What it asks its GPU's queue for (queue::workspace) when it runs, in bytes.
+  /// The bytes that it asks its GPU's queue for (queue::workspace) when it runs.
   virtual std::size_t workspace_bytes() const { return 0; }
   /// Whether its GPU's work can be recorded: that of one which waits for the GPU cannot.
   virtual bool recordable() const { return true; }

@@ -16,7 +16,7 @@
 /// warp, compute blocks of their own and hold neighbours.
 namespace weft::device {
 
-/// What the numbers of one operation in one step are drawn with.
+/// The key and the position with which the numbers of one operation in one step are drawn.
 struct random_source {
   std::uint64_t key = 0, position = 0;
 };

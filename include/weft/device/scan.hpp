@@ -26,7 +26,7 @@ struct sum_of<T> {
 };
 }  // namespace detail
 
-/// What running sums of T are kept in: half and bfloat16 in float, integers in what wraps around.
+/// The type in which running sums of T are kept: float for half and bfloat16, one that wraps around for integers.
 template <class T>
 using scan_sum = typename detail::sum_of<T>::type;
 

@@ -29,7 +29,7 @@ inline constexpr std::uint64_t infinity_bits<double> = 0x7ff0000000000000;
 
 }  // namespace detail
 
-/// What elements are sorted by: unsigned numbers.
+/// The type of the keys that elements are sorted by: unsigned numbers.
 template <class T>
 using sort_key = unsigned_of<sizeof(T)>;
 

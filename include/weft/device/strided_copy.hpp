@@ -57,8 +57,8 @@ struct strided_region {
   }
 };
 
-/// What an operation that only moves elements does: `fill` for the results first, if they have elements that no region
-/// reaches, then the regions, which do not overlap.
+/// The work of an operation that only moves elements: `fill` for the results first, if they have elements that no
+/// region reaches, then the regions, which do not overlap.
 struct strided_copies {
   dtype type{};
   bool fills = false;

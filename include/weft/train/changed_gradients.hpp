@@ -9,7 +9,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What is changed are gradients: what compute_gradients() returns, or parts of it, in a tuple or one alone.
+/// The changed values are gradients: what compute_gradients() returns, or parts of it, in a tuple or one alone.
 template <class X>
 struct changed_value_is_not_a_gradient
     : mistake<!correct<applied_value_is_not_a_gradient<X>> || is_step_counter<X> || std::is_same_v<X, std::tuple<>>> {};
@@ -25,7 +25,7 @@ namespace detail {
 
 using symbol_gradients = sequence<variable_gradient<symbol, symbol>>;
 
-/// What gradients are changed with.
+/// The primitives that gradients are changed with.
 template <class T>
 inline constexpr primitive_set in_changes{
     primitive::add,     primitive::subtract,   primitive::multiply, primitive::divide, primitive::negate,
@@ -117,8 +117,8 @@ inline symbol replace_rows(graph& g, symbol gradient, const symbol*& next, const
 }
 
 /// The rows of a gradient that is rows (gather), each row's sum in the first place of its number, and zeros where a
-/// number comes again: so their elements are the gradient's, but for rows that nobody takes, which are zeros. Of a
-/// gradient that is no rows the gradient alone.
+/// number comes again: so their elements are the gradient's, but for rows that nobody takes, which are zeros. A
+/// gradient that is no rows is its only part.
 struct gradient_parts {
   bool rows;
   sequence<symbol> all;
@@ -132,7 +132,7 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   const dtype type = gradient.type();
   node_def c;
   c.op = sums;
-  c.inputs = {pair.variable.id()};  // of which it reads the extents
+  c.inputs = {pair.variable.id()};  // whose extents it reads
   c.inputs.append(lists.data(), lists.size());
   for (std::size_t k = 0; k < lists.size(); ++k)
     c.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});

@@ -7,12 +7,12 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/train/changed_gradients.hpp>
 
-/// What keeps variables small: penalties in the loss, the same in the gradients, and decay that is no part of these. A
-/// rate is a number or a scalar of the graph.
+/// The means that keep variables small: penalties in the loss, the same in the gradients, and decay that is no part of
+/// these. A rate is a number or a scalar of the graph.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What is penalised are variables, or other values of float or double in a graph.
+/// The penalised values are variables, or other values of float or double in a graph.
 template <class X>
 struct penalty_of_non_node : mistake<true> {};
 template <Expression X>
@@ -35,9 +35,9 @@ template <class Gradients>
 [[nodiscard]] auto add_l1(const Gradients& gradients, hyperparameter rate);
 
 /// An optimizer whose updates first take `weight_decay` times the variable of it (Loshchilov and Hutter 2019), as
-/// DecoupledWeightDecayExtension of tf.contrib.opt: not times the learning rate. Of variables that the optimizer
-/// updates by rows the rows that are taken decay. Where some variables are not to decay, biases say, they are given to
-/// the optimizer itself:
+/// DecoupledWeightDecayExtension of tf.contrib.opt: not times the learning rate. Variables that the optimizer updates
+/// by rows decay in the rows that are taken. Where some variables are not to decay, biases say, they are given to the
+/// optimizer itself:
 ///
 ///     auto train = group(decoupled_weight_decay{adam{}, 1e-5}.minimize(loss, w1, w2), adam{}.minimize(loss, b1, b2));
 ///

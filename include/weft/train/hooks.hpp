@@ -318,7 +318,7 @@ hook reduce_on_plateau(every each, std::function<double()> measure, session& s,
 }
 
 /// Records the kernels of one step every so often, and writes them to `prefix-<step>.json` for chrome://tracing
-/// (tf.train.ProfilerHook). Of a replicated session it takes local().
+/// (tf.train.ProfilerHook). It takes a replicated session's local().
 inline hook profile_every(session& s, every each, std::string prefix) {
   return std::make_shared<detail::profile_hook>(s, each, std::move(prefix));
 }

@@ -129,8 +129,8 @@ WEFT_HOST_DEVICE WEFT_INLINE auto& argument_at(First& first, Rest&... rest) {
 
 // The update itself decides whether it is made, by a number that it is given in each step: no value is multiplied by a
 // mask, where NaN would stay NaN, nothing is copied to be put back, and all that makes kernels of optimizers, by rows,
-// for many variables, on GPUs, stays as it is. Dividing by the scale costs no pass either. What loss scaling adds is
-// the pass that looks whether gradients are finite; and these wait for it, so none is given back before all are there.
+// for many variables, on GPUs, stays as it is. Dividing by the scale costs no pass either. Loss scaling adds the pass
+// that looks whether gradients are finite; and these wait for it, so none is given back before all are there.
 template <class Optimizer>
 struct with_gradient_factor {
   Optimizer base;

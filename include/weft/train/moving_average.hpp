@@ -17,7 +17,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What averages count updates by is a counter, or an integer or floating scalar of the graph.
+/// The value by which averages count updates is a counter, or an integer or floating scalar of the graph.
 template <class X>
 struct count_is_not_a_scalar_node : mistake<true> {};
 template <Expression X>
@@ -51,7 +51,7 @@ template <class X>
 struct average_does_not_name_the_training : mistake<true> {};
 template <>
 struct average_does_not_name_the_training<effect> : mistake<false> {};
-/// What is averaged are variables of float or double, one argument each.
+/// The averaged values are variables of float or double, one argument each.
 template <class X>
 struct averaged_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
@@ -85,7 +85,7 @@ struct exponential_moving_average {
   /// invalid_argument if decay is not in [0, 1), or if the training updates no variable.
   template <class... V>
   [[nodiscard]] moving_averages apply(const effect& training, const V&... variables) const;
-  /// An effect that averages the variables as a step finds them, whoever has updated them.
+  /// An effect that averages the variables as a step finds them, whatever has updated them.
   template <class... V>
   [[nodiscard]] moving_averages apply_to_present_values(const V&... variables) const;
 
@@ -112,7 +112,8 @@ class moving_averages : public effect {
   /// has put all back. Throws failed_precondition, and changes nothing, if a variable has no value or if they are
   /// exchanged already.
   [[nodiscard]] swapped swapped_in(session& s) const;
-  /// What a function without arguments returns while averages are swapped in. They are put back if it throws, too.
+  /// The value that a function without arguments returns while averages are swapped in. They are put back if it throws,
+  /// too.
   template <class F>
   auto evaluate(session& s, const F& function) const;
 
@@ -120,7 +121,7 @@ class moving_averages : public effect {
   /// zero_debias begin as 0.
   void restart(session& s) const;
 
-  /// What restores averages in place of the variables: `restore_options{.partial = true, .rename =
+  /// The renaming that restores averages in place of the variables: `restore_options{.partial = true, .rename =
   /// averages.variables_to_restore()}` (ExponentialMovingAverage.variables_to_restore).
   std::vector<std::pair<std::string, std::string>> variables_to_restore() const;
 

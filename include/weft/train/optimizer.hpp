@@ -61,8 +61,7 @@ template <class Optimizer, class... Pair>
 template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
-/// What an optimizer is given is made of `variable_gradient`s, each of a variable and an expression of its type and
-/// extents.
+/// An optimizer is given `variable_gradient`s, each of a variable and an expression of its type and extents.
 template <class X>
 struct applied_value_is_not_a_gradient : mistake<true> {};
 template <class Gradient, class V>
@@ -111,7 +110,7 @@ struct applied_gradient {
   const operation* update;
 };
 
-/// Of all trained variables that the loss depends on where none is named.
+/// Records the gradients of the variables, or of all trained ones that the loss depends on where none is named.
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
 symbol record_sum_of_squares(symbol);
@@ -206,7 +205,7 @@ WEFT_DECL symbol record_update(graph& g, const update_definition& how, const app
     c.attributes = words_of(update_attributes{computed, 0, false});
     return g.record(static_cast<node_def&&>(c));
   }
-  // The same of a gradient that others have summed, for who feeds it: no step runs it otherwise.
+  // The same of a gradient that others have summed, for the caller that feeds it: no step runs it otherwise.
   node_def summed = c;
   node_def touched;
   touched.op = &operation_of<placeholder_op>;
@@ -323,7 +322,7 @@ void append_each(sequence<hyperparameter>& all, const Member&... members) {
   };
   (all.push_back(as_hyperparameter(members)), ...);
 }
-/// Of an optimizer whose members are not all hyperparameters.
+/// Appends the members of an optimizer, which need not all be hyperparameters.
 template <class Optimizer>
 void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
 #define WEFT_MEMBERS(count, ...)                  \
@@ -355,7 +354,7 @@ void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
 #undef WEFT_MEMBERS
 }
 
-/// What `norms` and `advance` compute with where they are recorded: values of the graph, rounded to `type`.
+/// A number that `norms` and `advance` compute with where they are recorded: a value of the graph, rounded to `type`.
 class recorded_number {
  public:
   recorded_number(double number) : value_(number) {}
@@ -493,7 +492,7 @@ void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, 
   beside.push_back(assign_add(counter, 1).erased());
 }
 
-/// What is named beside a loss: a variable, or a counter that each step adds 1 to.
+/// Appends what is named beside a loss: a variable, or a counter that each step adds 1 to.
 template <class Optimizer, class V>
 void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
   if constexpr (is_step_counter<V>) {

@@ -5,17 +5,17 @@
 /// The optimizers. Each is a formula over one element of a variable; docs/optimizers.md says how to write another one.
 namespace weft {
 
-/// What is minimised is one number: `mean(...)` or `sum(...)` makes one of many.
+/// The minimised value is one number: `mean(...)` or `sum(...)` makes one of many.
 template <class Dims>
 struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 
-/// What is minimised is a value of a graph.
+/// The minimised value belongs to a graph.
 template <class X>
 struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
 template <>
 struct minimized_value_is_not_a_node<void> : mistake<true> {};
 
-/// What is trained are variables, one argument each, of the loss's element type.
+/// The trained values are variables, one argument each, of the loss's element type.
 template <class X, class T>
 struct trained_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
@@ -41,11 +41,11 @@ constexpr auto find_minimize_mistake() {
 
 }  // namespace detail
 
-/// What is wrong with a loss, and the variables that are named with it, if anything is.
+/// The mistake in a loss, or in the variables that are named with it, if there is one.
 template <class Expr, class... Variables>
 using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
 
-/// Of variables in braces.
+/// The mistake of variables in braces.
 template <class Expr>
 using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
 
@@ -58,7 +58,7 @@ template <class Optimizer, class Expr, class... V>
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
-// What minimize() says to mistakes.
+// The messages of minimize() for mistakes.
 #define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
   "follow it, one by one"

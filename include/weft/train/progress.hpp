@@ -34,7 +34,7 @@ inline progress_mode parse_progress_mode(std::string_view word) {
               "there is no mode \"" + std::string(word) + "\"; auto, bar, lines and none are the modes");
 }
 
-/// What a run will do, so that its display can say how far it is.
+/// The work that a run will do, so that its display can say how far it is.
 struct progress_options {
   std::int64_t steps = 0;            ///< in all; 0 where nobody knows
   std::int64_t steps_per_epoch = 0;  ///< 0 where there are no epochs

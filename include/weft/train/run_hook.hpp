@@ -58,8 +58,8 @@ class run_control {
   ~run_control() = default;
 };
 
-/// What is done beside the steps of a supervised run (tf.train.SessionRunHook). Hooks are called in the order in which
-/// they were given; those of before_step and after_step on the thread that makes the steps.
+/// Work that is done beside the steps of a supervised run (tf.train.SessionRunHook). Hooks are called in the order in
+/// which they were given; those of before_step and after_step on the thread that makes the steps.
 class run_hook {
  public:
   run_hook() = default;

@@ -12,7 +12,8 @@
 namespace weft {
 
 /// The checkpoints of a supervised run, which a saver keeps in a folder: the run goes on from the latest one there. The
-/// saver and the session must outlive the run. What the saver throws goes to the caller of the step, or of close().
+/// saver and the session must outlive the run. An exception from the saver goes to the caller of the step, or of
+/// close().
 ///
 ///     saver keeper;
 ///     supervised_session run(s, {.checkpoints = saved_in("training", keeper, s), .save = {.steps = 1000}}, {...});

@@ -39,7 +39,7 @@ WEFT_HOST_DEVICE constexpr std::size_t size_of_schedule(const double* numbers, s
   return 3 + 2 * static_cast<std::size_t>(boundaries);
 }
 
-/// What is wrong with a schedule, in words; nullptr where nothing is. Its numbers may come from anybody.
+/// The problem of a schedule, in words; nullptr where there is none. A schedule's numbers may come from anybody.
 inline const char* problem_of_schedule(const double* n, std::size_t count) {
   if (count > max_schedule_numbers) return "has more than 64 numbers";
   for (std::size_t i = 0; i < count; ++i)

@@ -18,14 +18,15 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What counts steps is an integer scalar of a graph.
+/// The value that counts steps is an integer scalar of a graph.
 template <class X>
 struct step_is_not_a_node : mistake<true> {};
 template <class Expr>
 struct step_is_not_an_integer : mistake<!std::is_integral_v<value_t<Expr>> || dims_t<Expr>::rank != 0> {};
 
 /// The variable that counts the graph's training steps (tf.train.get_or_create_global_step): made once, as
-/// `global_step`, of variable_kind::counter. Who is given it, as `minimize(loss, step)`, adds 1 to it in each step.
+/// `global_step`, of variable_kind::counter. A call that is given it, as `minimize(loss, step)`, adds 1 to it in each
+/// step.
 [[nodiscard]] inline variable_node<std::int64_t> global_step(graph& g) {
   for (std::uint32_t n = 0; n < g.size(); ++n)
     if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::counter &&

@@ -9,8 +9,8 @@
   #include <weft/device/cpu/convolution_dnnl.hpp>
 #endif
 
-// Who convolves: oneDNN, where it is there, knows the element type and has fast code for the shape; else Weft's own
-// kernels. half, and bfloat16 on most processors, are convolved in float.
+// The library that convolves: oneDNN, where it is there, knows the element type and has fast code for the shape; else
+// Weft's own kernels. half, and bfloat16 on most processors, are convolved in float.
 namespace weft::device {
 
 namespace detail {

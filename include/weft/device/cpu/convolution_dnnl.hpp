@@ -84,15 +84,15 @@ namespace weft::device {
 /// gradients of the filters, one for each part, are then summed in order. How the batch is cut depends on the shape
 /// alone.
 ///
-/// Of bfloat16, all is summed in float, the gradients of filters over the parts too, and rounded once; the epilogue
-/// reads what was rounded. Subnormal numbers are taken for zeros.
+/// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
+/// the rounded values. Subnormal numbers are taken for zeros.
 class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
   using kind = convolution_kind;
 
-  /// Of float or bfloat16. Null where oneDNN has no fast code, or the batch is so small that Weft's own kernels cut it
-  /// better. Slots of what is read (images or filters, then filters or what arrives at the result) and of what is
-  /// written; takes over the epilogue unless it returns null.
+  /// Makes the kernel for float or bfloat16. Null where oneDNN has no fast code, or the batch is so small that Weft's
+  /// own kernels cut it better. Slots of what is read (images or filters, then filters or what arrives at the result)
+  /// and of what is written; takes over the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue) {
     if (s.batch < 4 || (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16())) return nullptr;

@@ -42,7 +42,7 @@ struct window_runs {
   std::ptrdiff_t step[3];
 };
 
-/// A tile: rows of the left matrix, vectors of the right one. What is left over of the rows is done by tiles of half as
+/// A tile: rows of the left matrix, vectors of the right one. Rows that are left over are done by tiles of half as
 /// many, and by single rows.
 constexpr std::size_t window_rows(isa set) { return set == isa::avx512 ? 14 : 6; }
 inline constexpr std::size_t window_vectors = 2;
@@ -165,7 +165,8 @@ struct padded_image {
   std::int64_t pitch() const { return (is_plain() ? width : padded_width) * channels; }
   std::size_t elements() const { return static_cast<std::size_t>(padded_height * padded_width * channels); }
 
-  /// Writes rows [begin, begin + rows) of the padded image. What is not of the image is left as it is: zeros.
+  /// Writes rows [begin, begin + rows) of the padded image. Elements that are not the image's are left as they are:
+  /// zeros.
   template <class T>
   void copy(const T* image, T* to, std::int64_t begin, std::int64_t rows) const {
     std::int64_t first = pad_left < 0 ? (-pad_left + spread_width - 1) / spread_width : 0;

@@ -10,9 +10,9 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/sequence.hpp>
 
-// What arrives at a convolution is mostly zeros where a max pool or a relu follows it: of each window of 2x2 a max pool
-// passes the gradient to one element. These kernels multiply what is not zero only. Which elements are is found anew in
-// every run, channel by channel, and where too many are, the dense kernels run.
+// The gradient that arrives at a convolution is mostly zeros where a max pool or a relu follows it: a max pool passes
+// the gradient to one element of each window of 2x2. These kernels multiply what is not zero only. Which elements are
+// is found anew in every run, channel by channel, and where too many are, the dense kernels run.
 WEFT_QUIET_BEGIN
 namespace weft::detail {
 
@@ -196,7 +196,7 @@ class sparse_convolution_kernel final : public kernel {
     });
     std::size_t nonzero = 0;
     for (std::size_t c = 0; c < chunks_; ++c) nonzero += nonzero_[c];
-    // What an element costs more than in a dense product, turned round.
+    // The inverse of how much more an element costs than in a dense product.
     if (static_cast<double>(nonzero) > (to_images_ ? 0.22 : 0.3) * static_cast<double>(images * shape_.out_elements()))
       return dense_->run(f);
 

@@ -9,7 +9,7 @@
 //
 // Loops are written once, as ordinary lambdas over ordinary inline functions; multiversioned(f) instantiates the call
 // for each instruction set, and `flatten` pulls the whole loop into the marked function, where it is vectorised anew.
-// What is to be inlined must carry no target or optimize attribute of its own: g++ refuses to mix them.
+// Functions that are to be inlined must carry no target or optimize attribute of their own: g++ refuses to mix them.
 //
 // Rounding: where the instruction set has a fused multiply-add, a*b + c is contracted to it, so the last bit may differ
 // between instruction sets. It does not differ between a loop's vector body and its tail, hence not with where the

@@ -14,7 +14,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-// What differs between oneDNN 2.6 and 3.x: descriptions of memory are structures here and handles there.
+// The difference between oneDNN 2.6 and 3.x: descriptions of memory are structures here and handles there.
 #if DNNL_VERSION_MAJOR >= 3
 using dnnl_layout = const_dnnl_memory_desc_t;
 #else

@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// What kernels by oneDNN have in common: work that Weft's threads share in parts, each with scratch memory of its own,
+/// The common part of kernels by oneDNN: work that Weft's threads share in parts, each with scratch memory of its own,
 /// and an expression that follows.
 class dnnl_kernel : public kernel {
  public:

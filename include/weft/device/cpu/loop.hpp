@@ -288,8 +288,8 @@ void divide(double divisor, const void* from, void* to, std::size_t n) {
 
 }  // namespace detail
 
-/// What combining values of one element type takes. Reached through a pointer, so that loops are compiled once, and for
-/// the element types that a program uses.
+/// The functions for combining values of one element type. Reached through a pointer, so that loops are compiled once,
+/// and for the element types that a program uses.
 struct arithmetic {
   void (*merge_tile)(reduce_op, const void* tile, void* into, std::size_t rows, std::size_t columns,
                      std::int64_t row_stride, std::int64_t column_stride);
@@ -316,7 +316,7 @@ class cascade {
   }
 
   cascade() = default;
-  /// Of terms of so many bytes at most.
+  /// Sums terms of so many bytes at most.
   cascade(const arithmetic& of, std::size_t bytes, std::byte* memory)
       : of_(&of), count_(0), step_(step_of(bytes)), memory_(memory) {}
 
@@ -369,12 +369,12 @@ struct loop_operand : operand {
 
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
-/// Axes that every operand walks alike are merged first, so that most loops are one long run. What is left is cut into
-/// tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged in a
-/// buffer, which the first-level cache holds. The function itself sees contiguous runs only.
+/// Axes that every operand walks alike are merged first, so that most loops are one long run. The axes that are left
+/// are cut into tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged
+/// in a buffer, which the first-level cache holds. The function itself sees contiguous runs only.
 ///
-/// What is summed is summed in levels: within a tile, over the tiles that share results, over each axis outside of
-/// them, and over the pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
+/// Sums run in levels: within a tile, over the tiles that share results, over each axis outside of them, and over the
+/// pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
 ///
 /// Where the operands of a memory-bound function together exceed the caches and results are stored, all is cut into
 /// small tiles: while one is computed the next is fetched, and results are staged too, to be streamed to where they
@@ -464,7 +464,7 @@ class loop {
   std::int64_t row_stride(std::size_t k) const { return space_.rank > 1 ? operands_[k].stride[space_.rank - 2] : 0; }
   bool contiguous_inner(std::size_t k) const { return inner_stride(k) == 1 || space_[space_.rank - 1] == 1; }
 
-  /// Of all operands, each counted once.
+  /// The bytes of all operands, each counted once.
   std::size_t bytes() const {
     std::size_t all = 0;
     for (std::size_t k = 0; k < count(); ++k) {
@@ -506,7 +506,7 @@ class loop {
           down((all_rows + rows - 1) / rows),
           across(columns ? (all_columns + columns - 1) / columns : 0) {}
 
-    /// Of a sum: how many tiles in a row are terms of the same results. Not a sum: 1.
+    /// The number of tiles in a row that are terms of the same results of a sum; 1 for what is not a sum.
     std::size_t terms(const loop& l, std::size_t output) const {
       if (l.how(output) != reduce_op::sum) return 1;
       const std::size_t o = l.inputs_ + output;
@@ -759,7 +759,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   const tiling tiles(*this, rows, columns);
   const std::size_t tile_rows = tiles.rows, tile_columns = tiles.columns;
 
-  // Of each sum: how many tiles in a row are terms of the same results.
+  // `terms` says for each sum how many tiles in a row are terms of the same results.
   cascade sums[max_operands];
   std::size_t terms[max_operands];
   for (std::size_t k = 0; k < outputs_; ++k) {

@@ -12,7 +12,7 @@ namespace weft::device {
 /// A loop and its buffers: the kernel of every fused expression, reduction, and their gradients.
 class loop_kernel final : public epilogue_kernel {
  public:
-  /// Of each operand of the loop: the slot of its buffer; and of outputs how many elements they have.
+  /// The slot of the buffer of each operand of the loop, and how many elements each output has.
   struct buffers {
     const std::uint32_t *in, *out;
     const std::size_t* out_elements;
@@ -120,7 +120,7 @@ class loop_kernel final : public epilogue_kernel {
 
   void run_in_chunks(const kernel_context& f, operands& at);
 
-  /// What a piece combines goes to memory of its own.
+  /// Values that a piece combines go to memory of its own.
   struct outputs {
     void* out[max_operands];
   };
@@ -140,7 +140,7 @@ class loop_kernel final : public epilogue_kernel {
   std::byte* scratch(std::size_t piece) { return memory(piece * piece_bytes_); }
   void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + out(k).partial_offset; }
 
-  /// Of what the calls of run_part add to.
+  /// A sum that the calls of run_part add to.
   struct sum_of_calls {
     std::size_t offset = 0;
     cascade sum = {};
@@ -164,7 +164,7 @@ class loop_kernel final : public epilogue_kernel {
 
 WEFT_COLD_END
 
-// What a small step spends its time on is compiled in full.
+// The code that a small step spends its time on is compiled in full.
 WEFT_DECL void loop_kernel::run(const kernel_context& f) {
   operands at = operands_in(f);
   if (is_line_) return body_.run_line(at.in, at.out, literals_.data());

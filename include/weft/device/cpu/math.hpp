@@ -94,7 +94,7 @@ template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(T x) {
   return x == T(0);
 }
-// Of x > 0.
+// Expects x > 0.
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(T x) {
   return x < T(__builtin_inff());
@@ -125,8 +125,8 @@ WEFT_HOST_DEVICE WEFT_INLINE T polynomial(T x, T c0, Ts... c) {
 inline constexpr float round_float = 0x1.8p23f;
 inline constexpr double round_double = 0x1.8p52;
 
-// What the exponentials share: x = power * ln 2 + remainder, and e^remainder - 1. In float power + Bias lies in the low
-// bits of a word, to be shifted into an exponent; what is above them is not cleared.
+// The part that the exponentials share: x = power * ln 2 + remainder, and e^remainder - 1. In float power + Bias lies
+// in the low bits of a word, to be shifted into an exponent; what is above them is not cleared.
 struct exp_parts_float {
   std::uint32_t biased;
   float expm1;
@@ -348,7 +348,7 @@ template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
 template <class T>
 requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
-/// What is neither above nor below zero is itself: NaN, and zero.
+/// A value that is neither above nor below zero is returned as it is: NaN, and zero.
 template <class T>
 requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
   return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));

@@ -29,7 +29,7 @@ using best = reference;
 
 namespace detail {
 
-// Who multiplies T under a policy: the policy, or who is left where it does not know T.
+// The library that multiplies T under a policy: the policy, or the one that is left where it does not know T.
 #if defined(WEFT_HAS_CBLAS)
 using matmul_fallback = library::cblas;
 #else
@@ -45,7 +45,7 @@ inline constexpr std::size_t in_second_cache = std::size_t{1} << 18;
 
 // Whether a product is cut into strips of rows of C, or of columns.
 inline bool cuts_rows(const matmul_shape& s) {
-  // Of a square that no cache holds, A is packed twice in less time than B.
+  // Packing A twice takes less time than packing B where no cache holds the square.
   return s.m > s.n || (s.m == s.n && s.n * s.k <= in_second_cache);
 }
 

@@ -97,7 +97,7 @@ class matmul_kernel final : public kernel {
   std::size_t panels_ = 0, outer_ = 0;
 };
 
-/// A product of T, by who multiplies it fastest; takes over the epilogue.
+/// A product of T, by the kernel that multiplies it fastest; takes over the epilogue.
 template <class T>
 kernel* make_matmul_kernel(const matmul_batch& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
                            accumulator<T> alpha = 1, accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr) {

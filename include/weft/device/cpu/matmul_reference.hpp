@@ -121,7 +121,7 @@ WEFT_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, 
 WEFT_QUIET_END
 
 // One block of C by tiles, all two vectors wide. B is packed into panels of that width, filled up with zeros, or lies
-// as it is, with n >= the width: then the last tile is moved left to end with C. Of a last tile only the new columns
+// as it is, with n >= the width: then the last tile is moved left to end with C. Only the new columns of a last tile
 // are kept.
 template <class T>
 struct matmul_block {

@@ -235,7 +235,7 @@ class pooling_kernel final : public kernel {
  private:
   static constexpr bool reads_b = Kind == pool_kind::max_gradient || Kind == pool_kind::max_choice;
 
-  // Of one image.
+  // The elements that belong to one image.
   std::size_t a_elements() const {
     return Kind == pool_kind::average_gradient ? shape_.out_elements() : shape_.image_elements();
   }

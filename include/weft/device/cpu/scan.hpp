@@ -16,7 +16,7 @@ struct scan_direction {
   bool exclusive = false, reverse = false;
 };
 
-/// What sums run in. One that runs from end to end has no levels: in float a million equal terms are 1 % off.
+/// The type that sums run in. A sum from end to end has no levels: in float a million equal terms are 1 % off.
 template <class T>
 using running_sum = std::conditional_t<std::is_same_v<T, float>, double, scan_sum<T>>;
 

@@ -9,8 +9,8 @@
 
 namespace weft::device {
 
-/// What softmax, its logarithm and the cross-entropies share, for one row: y = x - max(x) and z = exp(y), which may be
-/// the same memory.
+/// Computes for one row what softmax, its logarithm and the cross-entropies share: y = x - max(x) and z = exp(y), which
+/// may be the same memory.
 template <class T>
 void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   T largest = n ? x[0] : T();

@@ -156,8 +156,8 @@ class thread_pool {
       take_chunks();
   }
 
-  // Whoever lowers remaining_ owns the chunk that it counted, and keeps the call alive until it has run it: only then
-  // may what describes the call be read.
+  // The thread that lowers remaining_ owns the chunk that it counted, and keeps the call alive until it has run it:
+  // only then may what describes the call be read.
   void take_chunks() noexcept {
     std::uint32_t remaining = __atomic_load_n(&remaining_, __ATOMIC_RELAXED);
     while (remaining != 0 && remaining != stopping) {
@@ -183,9 +183,9 @@ class thread_pool {
     if (__atomic_load_n(&workers_asleep_, __ATOMIC_SEQ_CST) != 0) detail::futex_wake(&remaining_, helpers);
   }
 
-  // Polls, then sleeps, while `waiting(word)`, and returns the word. Who sleeps is counted first and looks again after,
-  // and who changes the word looks at the count after: in the one order of these accesses, one of the two sees the
-  // other.
+  // Polls, then sleeps, while `waiting(word)`, and returns the word. The thread that sleeps is counted first and looks
+  // again after, and the thread that changes the word looks at the count after: in the one order of these accesses, one
+  // of the two sees the other.
   template <class Condition>
   std::uint32_t wait_while(std::uint32_t& word, std::uint32_t& asleep, Condition waiting) noexcept {
     std::uint32_t value = __atomic_load_n(&word, __ATOMIC_ACQUIRE);

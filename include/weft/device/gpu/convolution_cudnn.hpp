@@ -120,9 +120,9 @@ class cudnn_convolution_kernel final : public kernel {
     std::uint32_t a, b, out;
     std::uint32_t bias = 0;
   };
-  /// The memory that it may use at most. What comes after a forward convolution: a bias and perhaps ReLU that cuDNN may
-  /// take in, and the kernel that does the same, or anything else, where it does not. Last, what convolves where every
-  /// call of cuDNN is refused; it may be null.
+  /// The memory that it may use at most. The work after a forward convolution: a bias and perhaps ReLU that cuDNN may
+  /// take in, and the kernel that does the same, or anything else, where it does not. Last, the kernel that convolves
+  /// where every call of cuDNN is refused; it may be null.
   struct surroundings {
     std::size_t room = 0;
     bool takes_bias = false, takes_relu = false;
@@ -289,7 +289,7 @@ class cudnn_convolution_kernel final : public kernel {
   };
 
   /// Keeps, in the library's order of expected or measured times, what is deterministic and whose workspace is allowed.
-  /// What it needs is asked once more: an offer may be for other arithmetic than this convolution's.
+  /// It asks once more for the workspace that each needs: an offer may be for other arithmetic than this convolution's.
   template <class Performance, class RoomOf>
   bool keep(cudnnStatus_t s, const std::vector<Performance>& offered, int number, std::size_t most, std::string& why,
             RoomOf&& room_of) {

@@ -17,7 +17,7 @@
 /// GPUs by the CUDA runtime. Host code throughout: it compiles with or without a CUDA compiler.
 namespace weft::gpu {
 
-/// What a device holds of one library: its handle.
+/// The part of one library that a device holds: its handle.
 class library_part {
  public:
   virtual ~library_part() = default;

@@ -6,7 +6,7 @@
 
 #include <weft/error.hpp>
 
-/// What the CUDA runtime reports, as errors of Weft.
+/// The CUDA runtime's reports, as errors of Weft.
 namespace weft::gpu {
 
 /// Whether every later call fails the same way: only a new process gets the device back.
@@ -60,7 +60,8 @@ inline error cuda_error(cudaError_t e, const std::string& operation, const std::
   }
 }
 
-/// Throws the error of a failed call. What is not the end of the device is taken back, so that the next call is clean.
+/// Throws the error of a failed call. An error that is not the end of the device is taken back, so that the next call
+/// is clean.
 inline void check(cudaError_t e, const char* operation, const char* doing) {
   if (e == cudaSuccess) return;
   cudaGetLastError();

@@ -15,15 +15,15 @@ namespace weft::gpu {
 /// The memory of one device, from a stream-ordered pool of Weft's own: other libraries share the default one, and
 /// trimming that or lending it to other devices is not for Weft to decide.
 ///
-/// Who waits for what. Memory is taken and given back in one stream, which does little else. A block is taken when the
+/// The waits are these. Memory is taken and given back in one stream, which does little else. A block is taken when the
 /// host has waited for that stream: any queue of any device may use it then. A block is given back when all that the
 /// process's queues had been given by then is done, as far as it is not only being recorded; the host does not wait for
 /// that. So it is not handed out again while any of them may still read or write it, and the next wish waits for them,
 /// as cudaFree would at once. Nothing of this becomes a part of a recording: the stream takes part in none.
 ///
-/// What is given back stays in the pool as far as the shares of open sessions reach: it makes room before more is taken
-/// from the driver, so that the pool holds no more than they may, but for the driver's steps of some MiB. It goes back
-/// to the driver, and so to others, when a session closes, and when there is no room.
+/// Memory that is given back stays in the pool as far as the shares of open sessions reach: it makes room before more
+/// is taken from the driver, so that the pool holds no more than they may, but for the driver's steps of some MiB. It
+/// goes back to the driver, and so to others, when a session closes, and when there is no room.
 ///
 /// Without a pool it is cudaMalloc and cudaFree: where the device has none, and beside a GPU that cannot reach this
 /// one, for copies from a pool are only certain where that pool is open to the other GPU.
@@ -118,7 +118,7 @@ class cuda_memory {
     trim(0);
   }
 
-  /// What was given back and is still here.
+  /// The bytes that were given back and are still here.
   std::size_t kept_bytes() {
     if (!pool_) return 0;
     const std::size_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
@@ -165,7 +165,8 @@ class cuda_memory {
     cudaGetLastError();
   }
 
-  /// Gives to the driver what is not held, until it holds no more than so much. What waits for queues is waited for.
+  /// Gives to the driver what is not held, until it holds no more than so much. Waits for the blocks that wait for
+  /// queues.
   void trim(std::size_t to) noexcept {
     cudaStreamSynchronize(stream_);
     cudaMemPoolTrimTo(pool_, to);

@@ -109,7 +109,7 @@ class cuda_recording final : public recording {
 
 class cuda_queue;
 
-/// The queues of this process. Whoever takes memory back does not know which of them use it, so it waits for all.
+/// The queues of this process. A caller that takes memory back does not know which of them use it, so it waits for all.
 class cuda_queues {
  public:
   /// Lets the later work of a stream, which is no queue's, wait for all that queues were given until now.
@@ -135,7 +135,7 @@ class cuda_queue : public queue {
   }
   ~cuda_queue() override {
     cudaSetDevice(ordinal());
-    if (recorder_)  // of the recording nothing is done
+    if (recorder_)  // nothing of the recording is done
       cudaEventSynchronize(given_);
     else
       cudaStreamSynchronize(stream_);
@@ -231,7 +231,7 @@ class cuda_queue : public queue {
  private:
   friend class cuda_queues;
 
-  /// From here on what this queue is given is recorded. What it was given before is being done.
+  /// Work that this queue is given from here on is recorded. Work that it was given before is being done.
   void take_part(cuda_queue* recorder) {
     stream_.use();
     check(cudaEventRecord(given_, stream_), "cuda", "record an event");

@@ -7,8 +7,9 @@
 #include <weft/error.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// What Weft asks of GPUs. CUDA stands behind it (cuda.hpp), or a device that runs kernels on the CPU one thread after
-/// another (emulated.hpp): what is planned, captured and launched is then tested on machines without a GPU.
+/// The interface by which Weft uses GPUs. CUDA stands behind it (cuda.hpp), or a device that runs kernels on the CPU
+/// one thread after another (emulated.hpp): what is planned, captured and launched is then tested on machines without a
+/// GPU.
 namespace weft::gpu {
 
 /// Owns an object. std::unique_ptr in a header that every program includes would cost it a fifth of a second to
@@ -71,7 +72,7 @@ class allocator {
   /// Throws resource_exhausted. `owner` tells a user what the memory is for: "workspace of sum".
   virtual std::byte* allocate(std::size_t bytes, const std::string& owner) = 0;
   virtual void deallocate(std::byte*) noexcept = 0;
-  /// What can be taken now without leaving libraries too little.
+  /// The bytes that can be taken now without leaving libraries too little.
   virtual std::size_t free_bytes() = 0;
 };
 
@@ -156,7 +157,7 @@ class queue {
     }
     return workspace_.back().data();
   }
-  /// Of all blocks.
+  /// The bytes of all blocks.
   std::size_t workspace_bytes() const {
     std::size_t bytes = 0;
     for (const device_memory& b : workspace_) bytes += b.bytes();
@@ -177,7 +178,7 @@ struct device_info {
   std::size_t memory_bytes = 0;
   int multiprocessors = 1;
   int compute_major = 0, compute_minor = 0;
-  // What it can do at most, to weigh one way to compute a step against another.
+  // The most that it can do, to weigh one way to compute a step against another.
   double bytes_per_second = 1e12;          ///< of its memory
   double multiply_adds_per_second = 1e13;  ///< of floats, by its plain units
 };
@@ -194,14 +195,14 @@ class device : public allocator {
   virtual device_info info() const = 0;
   /// Any queue may use it from then on. Null if there is no room.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  /// What queues were given before may go on using it until it is done; it is handed out again after that.
+  /// Work that queues were given before may go on using it until it is done; it is handed out again after that.
   void deallocate(std::byte*) noexcept override = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {
     if (std::byte* const at = allocate(bytes)) return at;
     throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
   }
   /// For as long as a session lives whose memory grows: it may hold so much, and the device keeps what is given back at
-  /// hand within that. When it closes, what nobody holds goes to whoever else uses the card.
+  /// hand within that. When it closes, what nobody holds goes to the other users of the card.
   virtual void open_share(std::size_t /*bytes*/) {}
   virtual void close_share(std::size_t /*bytes*/) noexcept {}
   /// Clears memory of this device, in no queue; waits until it is done.
@@ -209,7 +210,8 @@ class device : public allocator {
   /// Page-locked memory of the host. Null if there is no room.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;
-  /// Whether all of this memory of the host is page-locked, whoever took it: queues' copies read it where it lies.
+  /// Whether all of this memory of the host is page-locked, no matter what took it: queues' copies read it where it
+  /// lies.
   virtual bool is_page_locked(const void* at, std::size_t bytes) noexcept = 0;
   /// `workspaces`: where the queue takes memory for libraries' calls; null: from the device.
   virtual owned<queue> make_queue(allocator* workspaces = nullptr) = 0;

@@ -5,8 +5,8 @@
 #include <weft/device/gpu/body.hpp>
 
 /// A program may have files compiled for GPUs and others that are not, and both kinds include the headers of GPU
-/// operations. What is not the same in both, because kernels stand behind it or none, lies in an inline namespace named
-/// after the kind, so that the linker does not take the one for the other.
+/// operations. Code that is not the same in both, because kernels stand behind it or none, lies in an inline namespace
+/// named after the kind, so that the linker does not take the one for the other.
 #if defined(WEFT_GPU_EMULATION)
   #define WEFT_GPU_FILE for_emulated_gpus
 #elif WEFT_COMPILES_FOR_GPU

@@ -19,11 +19,10 @@
 
 /// GPUs that are none: kernels run on the CPU, one thread of a block after another. For tests, on any machine.
 ///
-/// What is easy to get wrong with a GPU is made to fail here: work is done when somebody waits for it and not before;
-/// the host cannot touch a device's memory (a fault), new memory holds NaN, memory written past its end is noticed when
-/// it is given back, memory that is given back is taken from under whatever is given to a queue later, a copy from or
-/// to anything that is not one allocation is an error, and so is, while work is recorded, whatever CUDA refuses to
-/// record.
+/// Mistakes that are easy to make with a GPU fail here: work is done when somebody waits for it and not before; the
+/// host cannot touch a device's memory (a fault), new memory holds NaN, memory written past its end is noticed when it
+/// is given back, memory that is given back is taken from under whatever is given to a queue later, a copy from or to
+/// anything that is not one allocation is an error, and so is, while work is recorded, whatever CUDA refuses to record.
 ///
 ///     gpu::emulated_platform gpus({.devices = 2, .memory_bytes = 64 << 20});   // installed as long as it lives
 ///     ...
@@ -39,14 +38,14 @@ struct emulated_settings {
   int multiprocessors = 4;
   bool install = true;   ///< as the platform of this program, until it is destroyed
   bool deferred = true;  ///< work waits for `synchronize`; else it is done at once
-  /// Of several queues, the one that is waited for works, and the others as late as it waits for them; or, if `early`,
-  /// as soon as they need not wait. What is right on a GPU is right in both orders.
+  /// The one of several queues that is waited for works, and the others as late as it waits for them; or, if `early`,
+  /// as soon as they need not wait. A program that is right on a GPU is right in both orders.
   bool early = false;
   bool guarded = true;             ///< the host faults when it touches a device's memory
   bool changes_recordings = true;  ///< else a recorded copy goes on reading what it read
 };
 
-/// What a device was asked to do since it was opened.
+/// The counts of what a device was asked to do since it was opened.
 struct emulated_counts {
   std::size_t allocations = 0, deallocations = 0, host_allocations = 0;
   std::size_t live_bytes = 0, peak_bytes = 0, live_host_bytes = 0;
@@ -100,7 +99,8 @@ class emulated_queue final : public queue {
   friend class emulated_device;
   friend class emulated_platform;
 
-  /// What one queue put into a recording. How much of it the first one, which began to record, has waited for.
+  /// The work that one queue put into a recording, and how much of it the first one, which began to record, has waited
+  /// for.
   struct lane {
     emulated_queue* queue;
     std::vector<detail::emulated_work> work;
@@ -152,11 +152,11 @@ class emulated_device final : public device {
   owned<queue> make_queue(allocator* workspaces = nullptr) override;
 
   const emulated_counts& count() const { return counts_; }
-  /// What went wrong where nothing can be thrown: memory that was written past its end or never allocated.
+  /// The errors from places where nothing can be thrown: memory that was written past its end or never allocated.
   const std::vector<std::string>& mistakes();
   /// Whether a queue has work that nobody has waited for.
   bool is_busy() const;
-  /// What of the host's memory its copies have read, in order.
+  /// The addresses in the host's memory that its copies have read, in order.
   const std::vector<const void*>& reads_of_host() const { return reads_of_host_; }
   /// Whether all of [p, p + bytes) lies in one live allocation of this device.
   bool owns(const void* p, std::size_t bytes) const { return within(allocations_, p, bytes); }
@@ -185,7 +185,7 @@ class emulated_device final : public device {
   }
   static std::size_t pages(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice who writes there
+    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice writes there
   }
 
   /// As owns(), for work that was given before the block was given back.
@@ -258,7 +258,7 @@ class emulated_platform final : public platform {
   void fail_allocation(std::size_t n) { allocation_ = n; }
   /// The n-th launch of a kernel is refused when it is given to a queue.
   void fail_launch(std::size_t n) { launch_ = n; }
-  /// The n-th kernel that runs fails: whoever waits for its device, then and ever after, gets `internal`.
+  /// The n-th kernel that runs fails: each call that waits for its device, then and ever after, gets `internal`.
   void fail_execution(std::size_t n) { execution_ = n; }
   /// The n-th launch while work is recorded is refused and breaks the recording, as a library's call may.
   void break_recording(std::size_t n) { recording_ = n; }

@@ -116,7 +116,7 @@ struct row_shares {
   }
 };
 
-/// What kernels' 32-bit arithmetic can count.
+/// Throws unimplemented for more elements than kernels' 32-bit arithmetic can count.
 inline void check_size(const char* operation, const shape& space) {
   if (space.elements() > 0x7fffffffu)
     throw error(error_code::unimplemented, operation,

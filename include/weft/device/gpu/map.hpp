@@ -29,7 +29,7 @@ struct map_code {
   function plain, vector;
   unsigned lanes = 1, plain_unroll = 1, vector_unroll = 1;  ///< unroll: groups that a thread has in flight
   const map_layout* layout = nullptr;
-  double factor = 1;  ///< of programs that are several: which
+  double factor = 1;  ///< which one, for programs that are several
 };
 
 /// The forms that a program is compiled in. Without the vector form a kernel moves element by element; without the

@@ -9,8 +9,8 @@ namespace weft::gpu {
 /// In which layout kernels have images on a GPU: in what the planner expects to be the faster one, or always in one.
 enum class layout_policy : unsigned char { automatic, channels_last, channels_first };
 
-/// What the libraries may do for speed. Read when a step is prepared; the default is the CPU's arithmetic, and the same
-/// bits in every run.
+/// The liberties that the libraries may take for speed. Read when a step is prepared; the default is the CPU's
+/// arithmetic, and the same bits in every run.
 struct math_policy {
   /// Products and convolutions of floats may round their operands to TF32, to 10 bits of mantissa: several times faster
   /// on the cards that have it, exact to about three decimal digits.

@@ -36,8 +36,8 @@ struct cublaslt_problem {
   bool tf32 = false;
   std::size_t workspace = 0;  ///< that the algorithm may use at most, in bytes
   std::size_t batch = 1;      ///< so many products, the matrices of each operand one behind the other
-  /// What every operand's address is a multiple of: that of whole buffers, which decides alone where they are, so that
-  /// the same product has the same algorithm wherever it lies.
+  /// The alignment of every operand's address: that of whole buffers, which decides alone where they are, so that the
+  /// same product has the same algorithm wherever it lies.
   std::uint32_t alignment = weft::alignment;
 };
 

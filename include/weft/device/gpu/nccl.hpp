@@ -49,11 +49,11 @@ enum class nccl_reduction : unsigned char { sum, mean };
 /// GPU for the other's call, while that may wait on the host for all GPUs, to take memory for example. The GPUs of one
 /// process sum by `nccl_devices`.
 ///
-/// `meanwhile` is called over and over by whoever waits for other ranks. What it throws ends the wait and the group: a
-/// deadline, the news that a rank is gone.
+/// A call that waits for other ranks calls `meanwhile` over and over. An exception from `meanwhile` ends the wait and
+/// the group: a deadline, the news that a rank is gone.
 class nccl_communicator {
  public:
-  /// What rank 0 makes and all others are told, however.
+  /// The id that rank 0 makes and all others are told, however.
   static ncclUniqueId make_id() {
     ncclUniqueId id;
     detail::check_nccl(ncclGetUniqueId(&id), "start");

@@ -7,7 +7,7 @@
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// What a kernel computes for one element, apart from where elements lie: a program is a type with
+/// The computation of a kernel for one element, apart from where elements lie: a program is a type with
 ///
 ///     static constexpr int inputs, outputs, constants;
 ///     static constexpr bool reads_all;                       // else inputs may be null

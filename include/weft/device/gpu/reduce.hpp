@@ -139,7 +139,7 @@ inline constexpr reduce_layout reduce_layout_of = detail::make_reduce_layout<Inp
 
 namespace detail {
 
-/// What other blocks of this launch wrote: from where all multiprocessors see the same.
+/// The value that other blocks of this launch wrote, from where all multiprocessors see the same.
 template <class T>
 WEFT_HOST_DEVICE T load_shared_by_blocks(const T* p) {
   #if defined(__CUDA_ARCH__)
@@ -262,7 +262,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
       if (shared) detail::before_ticket();
     } else if constexpr (Phase == 3) {
-      // Who draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
+      // The block that draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
       if (at.thread == 0) {
         ours.last = shared && detail::take_ticket(this->tickets + at.block) == this->layout.splits - 1;
         if (ours.last) this->tickets[at.block] = 0;

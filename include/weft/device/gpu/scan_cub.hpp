@@ -13,7 +13,7 @@
 /// Running sums along an axis. A thread, a warp or a block sums a row, tile by tile, and carries the sum from each tile
 /// to the next. Where rows are few and long they are cut into parts: a first launch sums each, a second one the sums of
 /// those before, a third one begins with these. No block waits for another, as in CUB's scans of a whole device, where
-/// the order of a sum depends on who came first: here it depends on the extents alone.
+/// the order of a sum depends on which block came first: here it depends on the extents alone.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
@@ -59,7 +59,7 @@ struct scan_by_threads : scan_arguments<T> {
   }
 };
 
-/// What each of `Lanes` threads has, summed over those before it, and over all.
+/// The sums of what `Lanes` threads have: for each over those before it, and over all.
 template <class T, unsigned Lanes>
 struct exclusive_sums {
   #if defined(__CUDACC__)

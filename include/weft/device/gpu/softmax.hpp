@@ -7,8 +7,8 @@
 #include <weft/device/softmax.hpp>
 
 /// Softmax, its logarithm and the cross-entropies, row by row. A block holds `rows` x `lanes` threads; those of a row
-/// pass over it three times: its largest element, the sum of exponentials, the results. What they find is combined by
-/// shuffles; a row of up to 128 elements has no more than a warp.
+/// pass over it three times: its largest element, the sum of exponentials, the results. Shuffles combine what they
+/// find; a row of up to 128 elements has no more than a warp.
 namespace weft::gpu {
 
 template <class T>

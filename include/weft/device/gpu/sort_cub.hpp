@@ -175,7 +175,7 @@ struct sort_pairs {
 };
 
   #if defined(WEFT_GPU_EMULATION)
-/// What CUB's radix sort of a device does, as one thread.
+/// Does as one thread what CUB's radix sort of a device does.
 struct emulated_sort {
   sort_pairs pairs;
   int bits;
@@ -187,7 +187,7 @@ struct emulated_sort {
     std::stable_sort(all.begin(), all.end(),
                      [&](const auto& a, const auto& b) { return (a.first & mask) < (b.first & mask); });
     for (std::uint32_t i = 0; i < pairs.count; ++i) {
-      // Where CUB leaves its result is for it to say. In the other memory it is a test of who asks.
+      // Where CUB leaves its result is for it to say. In the other memory it is a test of the caller.
       pairs.other_keys[i] = all[i].first;
       pairs.other_elements[i] = all[i].second;
     }

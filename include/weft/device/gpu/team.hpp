@@ -19,7 +19,7 @@
 /// its loops above all, depends on the team alone, and every thread of it does the same.
 ///
 /// The emulation runs the same code: `each` is a loop over the threads, and where CUB's collective stands a plain loop
-/// over what each of them brings. Of a collective both are written down:
+/// over what each of them brings. Both are written down for a collective:
 ///
 ///     __device__ void device(unsigned lane, thread_memory& mine, team_memory& ours) const;
 ///     void emulated(thread_memory* threads, team_memory& ours) const;

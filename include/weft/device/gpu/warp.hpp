@@ -16,7 +16,7 @@ inline constexpr unsigned warp_lanes = 32;
   #if defined(__CUDA_ARCH__)
 namespace detail {
 
-/// Of 1, 2, 4 or 8 bytes. All threads of the warp call it.
+/// T has 1, 2, 4 or 8 bytes. All threads of the warp call it.
 template <class T>
 __device__ T shuffle_down(T x, unsigned by, unsigned width) {
   if constexpr (sizeof(T) == 8) {
@@ -49,7 +49,7 @@ WEFT_HOST_DEVICE void reduce_in_warp(T x, T* slots, unsigned lane, [[maybe_unuse
   #endif
 }
 
-/// What shuffles have done on a GPU, which need not run this phase.
+/// Does what shuffles have done on a GPU, which need not run this phase.
 template <class T, class Merge>
 WEFT_HOST_DEVICE void emulate_warps([[maybe_unused]] T* slots, [[maybe_unused]] unsigned lane,
                                     [[maybe_unused]] unsigned lanes, [[maybe_unused]] const Merge& merge) {

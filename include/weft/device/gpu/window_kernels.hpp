@@ -155,7 +155,7 @@ struct pool {
       }
     return where;
   }
-  /// What reaches a pixel from one window over it.
+  /// The value that reaches a pixel from one window over it.
   WEFT_HOST_DEVICE sum_type share(const pixel& p, std::int32_t y, std::int32_t x) const {
     const std::int32_t from = s.results.at(p.image, y, x, p.channel);
     const window w = window_at(y, x);

@@ -189,7 +189,7 @@ inline double exact_auc::value() const {
             [](const example& a, const example& b) { return a.prediction > b.prediction; });
   double positives = 0, negatives = 0, area = 0;
   for (std::size_t i = 0; i < sorted.size();) {
-    double more_positives = 0, more_negatives = 0;  // of equal predictions none comes first
+    double more_positives = 0, more_negatives = 0;  // no prediction comes first among equal ones
     for (const double here = sorted[i].prediction; i < sorted.size() && sorted[i].prediction == here; ++i)
       (sorted[i].label ? more_positives : more_negatives) += sorted[i].weight;
     positives += more_positives;

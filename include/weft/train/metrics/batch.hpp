@@ -10,7 +10,7 @@
 #include <weft/tensor/read_elements.hpp>
 #include <weft/train/metrics/mistakes.hpp>
 
-/// What all metrics share: a batch as they see it, and how it is checked before any of it is counted.
+/// The common part of all metrics: a batch as they see it, and how it is checked before any of it is counted.
 namespace weft::detail {
 
 /// Elements of any type, as doubles. Refers to them.

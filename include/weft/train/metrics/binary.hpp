@@ -36,9 +36,9 @@ class binary_counts : public detail::pair_metric<binary_counts> {
   double true_negatives() const { return counts_[0][0]; }
   double false_negatives() const { return counts_[1][0]; }
 
-  /// Of those that are taken for positive the part that is (tf.metrics.precision); 0 where there is none.
+  /// The part of those that are taken for positive that is positive (tf.metrics.precision); 0 where there is none.
   double precision() const { return ratio(true_positives(), true_positives() + false_positives()); }
-  /// Of those that are positive the part that is found (tf.metrics.recall); 0 where there is none.
+  /// The part of those that are positive that is found (tf.metrics.recall); 0 where there is none.
   double recall() const { return ratio(true_positives(), true_positives() + false_negatives()); }
   /// The harmonic mean of precision and recall; 0 where there is neither.
   double f1() const {

@@ -35,8 +35,8 @@ class accuracy : public detail::class_metric<accuracy> {
   mean mean_;
 };
 
-/// The part of the labels whose score is among the k largest (tf.nn.in_top_k); 0 where there is none yet. Of equal
-/// scores none is before another: the label counts if fewer than k are larger than its.
+/// The part of the labels whose score is among the k largest (tf.nn.in_top_k); 0 where there is none yet. Equal scores
+/// have no order: the label counts if fewer than k are larger than its.
 class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
  public:
   static constexpr const char* name = "metrics::top_k_accuracy";
@@ -94,9 +94,9 @@ class confusion_matrix : public detail::class_metric<confusion_matrix> {
 
   /// The part of the examples that is right; 0 where there is none.
   double accuracy() const;
-  /// Of the examples taken for a class the part that is of it; 0 where there is none, as scikit-learn's.
+  /// The part of the examples taken for a class that belongs to it; 0 where there is none, as scikit-learn's.
   double precision(std::int64_t of) const { return ratio((*this)(of, of), sum(of, false)); }
-  /// Of a class's examples the part that is taken for it; 0 where there is none.
+  /// The part of a class's examples that is taken for it; 0 where there is none.
   double recall(std::int64_t of) const { return ratio((*this)(of, of), sum(of, true)); }
   /// The harmonic mean of both; 0 where there is neither. Its mean over all classes is the macro F1.
   double f1(std::int64_t of) const { return ratio(2 * (*this)(of, of), sum(of, true) + sum(of, false)); }

@@ -6,7 +6,7 @@
 
 #include <weft/tensor/tensor.hpp>
 
-/// What a metric's update() does not take, by name.
+/// The operands that a metric's update() does not take, by name.
 namespace weft {
 
 /// A metric takes tensors, views of them, expressions over tensors and numbers.
