@@ -25,7 +25,7 @@ FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_
 
 
 class Wanted:
-    """What is to be reached: of a figure itself (`most`), or times as fast as a peer (`times`, `peer`; the fastest one
+    """The goal: of a figure itself (`most`), or times as fast as a peer (`times`, `peer`; the fastest one
     unless a peer is named, by the beginning of its name)."""
 
     def __init__(self, suite, case=lambda asked: True, unit=None, most=None, times=None, peer=""):
