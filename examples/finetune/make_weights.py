@@ -18,7 +18,7 @@ def idx(data, name, header):
 
 
 class lenet(torch.nn.Module):
-    """A network for 28 x 28 grey values: two convolutions with so many channels, a dense layer of so many units, and the classes."""
+    """A network for 28 x 28 grey values: two convolutions of so many channels, a dense layer, and the classes."""
 
     def __init__(self, first, second, units, classes):
         super().__init__()
