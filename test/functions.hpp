@@ -3,7 +3,7 @@
 #include <cmath>
 #include <weft/weft.hpp>
 
-/// What is right for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
+/// The reference for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
 /// not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
 /// (oracle/accuracy.cpp), of its gradients (ops/elementwise_gradients.cpp) and of its kernels for GPUs
 /// (gpu/maps_test.cpp, gpu/gradients_test.cpp).

@@ -31,7 +31,7 @@ using test::says;
 
 namespace program {
 
-/// What a program keeps beside its model.
+/// The state that a program keeps beside its model.
 struct position {
   std::int64_t epoch = 0;
   std::vector<double> history;

@@ -35,7 +35,7 @@ struct call {
   bool bias = false, relu = false;
   std::string described = {};
 
-  /// What the machine's cuDNN makes of it, in natural order; `then` and `instead` are taken over.
+  /// The values that the machine's cuDNN computes, in natural order; `then` and `instead` are taken over.
   template <class T>
   std::vector<float> run(machine& m, int times = 1, kernel* then = nullptr, kernel* instead = nullptr) {
     const bool forward = kind == convolution_kind::forward, spread = kind == convolution_kind::input_gradient;

@@ -1,5 +1,5 @@
-// What Weft asks of the CUDA runtime, and in which order: memory, queues, recordings and failures, by a stand-in for
-// the runtime. Compiled by the host's compiler; it runs anywhere.
+// Checks what Weft asks of the CUDA runtime, and in which order: memory, queues, recordings and failures, by a stand-in
+// for the runtime. Compiled by the host's compiler; it runs anywhere.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -39,7 +39,7 @@ struct machine {
   std::optional<gpu::cuda_platform> gpus;
 };
 
-/// Of one device: memory and a queue.
+/// One device, with memory and a queue.
 struct one : machine {
   gpu::cuda_device& d = device();
   gpu::owned<gpu::queue> q = d.make_queue();

@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(shards_are_disjoint_and_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(together_the_shards_batches_are_the_whole_ones) {
-  // What a synchronous step on two workers sees is what a single process sees on a batch of twice the size.
+  // A synchronous step on two workers sees what a single process sees on a batch of twice the size.
   const auto d = numbers(40).shuffled(9);
   const auto all = last_feature(d), a = last_feature(d.shard(0, 2)), b = last_feature(d.shard(1, 2));
   std::multiset<int> whole(all.begin() + 20, all.end()), halves(a.begin() + 10, a.end());

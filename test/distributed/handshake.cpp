@@ -292,7 +292,7 @@ struct home {
   ~home() { fs::remove_all(path); }
   fs::path file() const { return path / ".cache/weft/secret"; }
 
-  /// What `body` says in a process whose home this is.
+  /// The text that `body` returns in a process whose home this is.
   std::string in_process(const std::function<std::string()>& body, const char* secret = nullptr) const {
     int ends[2];
     BOOST_REQUIRE(::pipe(ends) == 0);

@@ -37,7 +37,7 @@ namespace {
 
 using byte_list = std::vector<std::byte>;
 
-/// What tasks have said on connections that they opened, for strangers to say again.
+/// The bytes that tasks have sent on connections that they opened, for strangers to send again.
 struct overheard {
   std::mutex mutex;
   std::deque<byte_list> said;
@@ -1103,7 +1103,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_names_an_element_out_of_reach_is_not_believed) 
   rank.join();
 }
 
-// What a rank says when it meets the others has an end.
+// The greeting of a rank that meets the others has an end.
 BOOST_AUTO_TEST_CASE(a_greeting_that_goes_on_behind_its_end_is_refused) {
   for (const std::size_t more : {0u, 1u, 300u}) {
     const cluster_spec cluster = make_cluster();

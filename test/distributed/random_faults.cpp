@@ -74,7 +74,7 @@ struct model {
 
 enum class strategy { synchronous, asynchronous, collective };
 
-/// What all tasks of a run have in common.
+/// The settings that all tasks of a run have in common.
 struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
@@ -83,7 +83,7 @@ struct settings {
   int tasks() const { return ps + workers; }
 };
 
-/// What one life of a worker came to.
+/// The outcome of one life of a worker.
 struct record {
   bool began = false;  // its session was made
   bool shares_memory = false;
@@ -484,7 +484,7 @@ class judge {
     return std::any_of(victims_.begin(), victims_.end(), [&](int rank) { return contains(text, name(rank)); });
   }
 
-  /// What is said of a task must be true of it.
+  /// A statement about a task must be true of it.
   verdict lies(const life& by) const {
     const std::string text = by.words();
     for (int rank = 0; rank < plan_.how.tasks(); ++rank) {
@@ -599,7 +599,7 @@ class judge {
   std::vector<milliseconds> fatal_;  // when something happened that one may not survive
 };
 
-/// What training comes to where nothing goes wrong.
+/// The values that training comes to where nothing goes wrong.
 std::vector<float> undisturbed(const settings& how) {
   static std::map<std::tuple<int, int, int>, std::vector<float>> known;
   std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers}];
@@ -680,7 +680,7 @@ BOOST_AUTO_TEST_CASE(survivors_of_random_faults_end_rightly) {
     std::printf("%llu seeds in %.1f s\n", static_cast<unsigned long long>(seed - first), test::seconds_since(begin));
 }
 
-// What the machine has found, by hand: each of these failed once.
+// Schedules that the machine has found, by hand: each of these failed once.
 namespace {
 
 schedule planned(strategy how, int ps, int workers, std::vector<milliseconds> starts, std::vector<fault> faults) {

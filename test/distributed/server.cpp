@@ -67,7 +67,7 @@ bool meet(talk_type& talk) {
   return talk.at() != talk_type::phase::talking;
 }
 
-/// What a task says of itself to the first parameter server.
+/// The introduction of a task to the first parameter server.
 detail::introduction introduction_to_ps(const cluster_spec& cluster, const task_id& from, std::uint64_t incarnation) {
   detail::introduction said;
   said.library_version = distributed_version;

@@ -133,7 +133,7 @@ namespace {
 /// Rank 1 of two: it says what it likes of its segment, and then echoes what it hears, or writes what it likes.
 class liar {
  public:
-  /// What it makes of a true offer of a segment of `bytes` bytes, and of the other's offer; empty: no offer at all.
+  /// The lie made of a true offer of a segment of `bytes` bytes, and of the other's offer; empty: no offer at all.
   using lie = std::function<void(shared_offer& mine, const shared_offer& its)>;
 
   liar(const cluster_spec& cluster, lie tells, double failures, std::size_t real_bytes = detail::shared_reduce::room())

@@ -7,7 +7,7 @@ using namespace weft;
 using compare::input;
 using compare::recorded;
 
-// What is done along an axis, by the emulation of the kernels for GPUs: by threads, by warps and by blocks, tile by
+// Operations along an axis, by the emulation of the kernels for GPUs: by threads, by warps and by blocks, tile by
 // tile.
 
 namespace {

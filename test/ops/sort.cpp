@@ -253,7 +253,7 @@ namespace {
 
 using batch = dyn_extent<"batch">;
 
-// Of the node's extents, which nvcc cannot write down here.
+// Feeds a tensor of the node's extents, which nvcc cannot write down here.
 template <class Session, class Node, class Placeholder>
 std::vector<std::vector<std::int32_t>> shuffled(Session& s, const Node& y, const Placeholder& x, std::int64_t n,
                                                 int steps) {

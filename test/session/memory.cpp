@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(results_of_extents_that_alternate_are_the_callers) {
 }
 
 // oneDNN's own are a table of arguments for each call of a primitive, and buffers of its matrix product: its interface
-// has no other way. What Weft gives it, scratch memory included, is there since the step was planned.
+// has no other way. The memory that Weft gives it, scratch included, is there since the step was planned.
 BOOST_AUTO_TEST_CASE(steps_by_a_library_allocate_nothing_of_ours) {
   if (!COUNTS_MALLOC) return;
   graph g;

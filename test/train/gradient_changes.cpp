@@ -103,7 +103,7 @@ void check_rows(std::istream& in, const std::string& name, bool repeated, bool s
   BOOST_CHECK_MESSAGE(apart <= 2e-6, "rows " << name << ": " << apart);
 }
 
-// What is done to gradients, typed and as symbols.
+// Changes of gradients, typed and as symbols.
 constexpr auto by_value = [](const auto& g) { return clip_by_value(g, -0.5, 0.75); };
 constexpr auto by_norm = [](const auto& g) { return clip_by_norm(g, 0.75); };
 constexpr auto by_global_norm = [](const auto& g) { return clip_by_global_norm(g, 1.5); };

@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(predictions_of_any_kind_and_extents) {
   accuracy.update(tensor<bool, dims<2, 2>>{true, false, true, true}, tensor<std::uint8_t, dims<2, 2>>{1, 0, 0, 1});
   BOOST_TEST(accuracy.value() == 0.75);
   accuracy.reset();
-  // Of equals the first is the class; weights of [batch, time], as a sequence's mask is.
+  // The first of equals is the class; the weights are [batch, time], as a sequence's mask is.
   const tensor<half, dims<1, 2, 2>> scores{half(1.f), half(1.f), half(-1.f), half(2.f)};
   accuracy.update(tensor<std::int32_t, dims<1, 2>>{0, 0}, scores, tensor<bool, dims<1, 2>>{true, false});
   BOOST_TEST(accuracy.value() == 1);

@@ -8,7 +8,7 @@ using namespace standin;
 
 namespace standin {
 
-/// What a stream began to record, and the streams that waited for it.
+/// The recording of a stream that began it, and of the streams that waited for it.
 struct capture {
   cudaStream_t origin;
   bool broken = false;
@@ -251,7 +251,7 @@ std::string text(cudaStream_t s) { return " stream " + std::to_string(s->number)
 std::string text(cudaEvent_t e) { return " event " + std::to_string(e->number); }
 std::string text(std::size_t n) { return " " + std::to_string(n); }
 
-/// What ends a recording that is in the making.
+/// Refuses a call that ends a recording that is in the making.
 cudaError_t broken(cudaStream_t s, cudaError_t e) {
   s->recording->broken = true;
   return current->refuse(e);

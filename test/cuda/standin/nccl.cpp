@@ -59,7 +59,7 @@ void reduce_together(const std::vector<reduction>& calls) {
         });
 }
 
-/// What outside of ncclGroupStart and ncclGroupEnd every call does.
+/// Finishes the calls that wait, as every call does outside of ncclGroupStart and ncclGroupEnd.
 ncclResult_t finish_calls() {
   while (!waiting.empty()) {
     std::vector<reduction> together, others;
