@@ -218,10 +218,10 @@ BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_within_the_shares_of_sessions_an
   std::byte* const held = m.d.allocate(2 * mega);
   once(4 * mega);
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 6 * mega);
-  BOOST_CHECK_EQUAL(m.d.free_bytes(), free - 2 * mega);  // what is kept is free
+  BOOST_CHECK_EQUAL(m.d.free_bytes(), free - 2 * mega);  // kept memory is free
   once(3 * mega);
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 9 * mega);
-  std::byte* const more = m.d.allocate(5 * mega);  // what is kept makes room first
+  std::byte* const more = m.d.allocate(5 * mega);  // kept memory makes room first
   BOOST_CHECK(m.cuda.max_reserved_bytes[0] <= 10 * mega);
   m.d.deallocate(more);
   m.d.open_share(20 * mega);

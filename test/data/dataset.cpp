@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(repeating_shuffles_anew) {
   }
   const auto without_end = last_feature(d.repeat().take(150));
   SAME(without_end, all);
-  SAME(last_feature(d.cache().repeat(2).skip(50)), last_feature(d.epoch(0)));  // what is cached stays
+  SAME(last_feature(d.cache().repeat(2).skip(50)), last_feature(d.epoch(0)));  // cached elements stay
 }
 
 BOOST_AUTO_TEST_CASE(padding_fills_up_to_the_largest) {

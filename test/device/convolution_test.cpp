@@ -106,7 +106,7 @@ struct outcome {
   std::vector<T> result, to_images, to_filters;
 };
 
-/// Who convolves half and bfloat16: whom Weft chooses, the kernels for float, or oneDNN where it can.
+/// The library that convolves half and bfloat16: whichever Weft chooses, the kernels for float, or oneDNN where it can.
 enum class library { any, floats, onednn };
 std::size_t by_onednn = 0;
 

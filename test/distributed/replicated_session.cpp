@@ -59,7 +59,7 @@ struct model {
 
 constexpr std::int64_t share = 8;
 constexpr int steps = 6;
-constexpr collective in_buckets{.bucket_bytes = 64};  // of one variable each; where workers send messages
+constexpr collective in_buckets{.bucket_bytes = 64};  // each has one variable; where workers send messages
 
 /// Worker `index`'s examples of a step; with `workers` > 1 in one call, those of all of them.
 std::pair<examples, classes> data_of(int step, int index, int workers = 1) {

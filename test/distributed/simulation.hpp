@@ -316,7 +316,7 @@ class simulation {
     next_turn();
   }
 
-  /// Whose turn it is; under the lock.
+  /// Decides whose turn it is; under the lock.
   void next_turn() {
     ++turns_;
     now_ += std::chrono::microseconds(2);

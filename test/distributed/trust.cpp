@@ -172,7 +172,7 @@ std::vector<std::string> summed_over_a_bad_link(const server_options& options, b
       for (auto& [near, far] : links) {
         if (!near.is_open()) continue;
         try {
-          pass_on(near, far, [&](mutable_bytes all) {  // of many, and so no sign of life
+          pass_on(near, far, [&](mutable_bytes all) {  // changes a byte among many, and so no sign of life
             if (all.size() == 4096 && bad.exchange(false)) all[2000] ^= std::byte{4};
           });
           pass_on(far, near, [](mutable_bytes) {});
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
     CHECK_SAYS(old_ps, "/old.pem): certificate expired");
     CHECK_SAYS(good, "certificate is rejected: certificate has expired");
   }
-  {  // of another task
+  {  // the certificate of another task
     const auto other = here.credentials("other", "URI:weft:/job:worker/task:1,DNS:worker-0");
     const auto [ps, worker] = meet(with(good_ps), with(other));
     for (const std::string& each : {ps, worker})
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(frames_of_all_sizes_arrive_encrypted) {
     bool detached = false;
     for (const deadline until = 10s; !in.complete() && !until.expired();) {
       out.advance(both.dials);
-      if (!detached && size > 1'000'000) {  // what is left lies elsewhere, and the original changes
+      if (!detached && size > 1'000'000) {  // the rest lies elsewhere, and the original changes
         BOOST_TEST(!out.idle());
         out.detach();
         const std::vector<std::byte> kept = sent;

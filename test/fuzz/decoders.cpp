@@ -291,7 +291,7 @@ void frames_with_tags(input in) {
       sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at) + 1, byte_list(chosen));
       good = at + 1;
       break;
-    default: {  // what somebody without the key sends
+    default: {  // bytes from a sender without the key
       const const_bytes forged = in.all();
       sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at), mended(forged, 63));
       if (!sent[at].empty()) good = at;

@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {
   BOOST_CHECK_EQUAL(r(0), 0);
   BOOST_CHECK_EQUAL(m(0), 0);
   BOOST_CHECK_EQUAL(pb(0), 0);
-  BOOST_CHECK_EQUAL(pb(1), 0);  // of a negative base
+  BOOST_CHECK_EQUAL(pb(1), 0);  // the base is negative
   BOOST_CHECK_CLOSE(pb(2), 8 * std::log(2.0), 1e-12);
   BOOST_CHECK_CLOSE(pa(1), 3.0, 1e-12);
   const double nan = std::nan("");

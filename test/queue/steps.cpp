@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_step_enqueues_and_another_dequeues) {
   for (std::int32_t i = 0; i < 5; ++i) put(image{float(i), 1}, i);
   last = image{7, 1};
   put(last, 9);
-  last(0) = 100;  // what is fed may change afterwards
+  last(0) = 100;  // a fed tensor may change afterwards
   for (int i = 0; i < 5; ++i) {
     const auto [s, values] = step();  // one dequeue for both
     BOOST_CHECK_EQUAL(s, float(3 * i + 2));

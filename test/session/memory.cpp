@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(buffers_are_reused) {
   auto step = s.prepare(fetch(sum(y)), feed(x));
   step(tensor<float, dims<64, 64>>());
   const auto& p = step.prepared().plan();
-  BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // of forty values
+  BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // out of forty values
   BOOST_CHECK_GE(p.kernels(), 21u);
 }
 

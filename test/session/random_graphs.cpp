@@ -302,7 +302,7 @@ verdict check_against(const random_program& p, const std::vector<double>& values
       if (i < 5) found.push_back(results[i].number(e));
       weighted += results[i].number(e) * static_cast<double>(1 + e % 7);
     }
-    if (i >= 5) found.push_back(weighted);  // of the filters' and the pictures' gradients one number
+    if (i >= 5) found.push_back(weighted);  // one number for each of the filters' and the pictures' gradients
   }
   if (found.size() != values.size())
     return std::to_string(values.size()) + " values, not " + std::to_string(found.size());

@@ -839,7 +839,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_records_for_each_run_is_told) {
   for (int i = 0; i < 1000; ++i) CHECK_SAYS(failure(error_code::resource_exhausted, assigned), "placeholder");
   BOOST_TEST(g.size() == size);
   for (int i = 0; i < 10'000; ++i) s.set(v, static_cast<float>(i));
-  BOOST_TEST(s.eval(v) == 9999);  // what is recorded can be run
+  BOOST_TEST(s.eval(v) == 9999);  // the recorded graph can be run
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_first_values_and_are_assigned) {

@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(predictions_of_any_kind_and_extents) {
   of_logits.update(tensor<float, dims<3>>{1, 1, 0}, tensor<float, dims<3>>{0.25f, -1, 3});
   BOOST_TEST(of_logits.value() == 0.5);
   BOOST_TEST(of_logits.false_positives() == 1);
-  metrics::top_k_accuracy top(1);  // of equal scores none is before another
+  metrics::top_k_accuracy top(1);  // none of equal scores is before another
   top.update(tensor<std::int32_t, dims<1>>{1}, tensor<float, dims<1, 3>>{5, 5, 5});
   BOOST_TEST(top.value() == 1);
 }

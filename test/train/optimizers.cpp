@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_hyperparameter_may_be_a_value_of_the_graph) {
   BOOST_TEST(same_bits(first, both.get(m)));
 }
 
-// Whoever keeps all variables goes on as if nothing had been.
+// A program that keeps all variables goes on as if nothing had been.
 BOOST_AUTO_TEST_CASE(training_goes_on_from_its_variables) {
   const auto run = [](session& s, const graph& g, const auto& train, const auto& x, int from, int to) {
     for (int t = from; t < to; ++t) s.run(fetch(train), with(x, gradient_of<float>(t)));

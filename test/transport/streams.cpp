@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(a_writer_may_be_moved_while_its_frame_is_leaving) {
   other.step = 2;
   frame_writer writer;
   writer.start(one, const_bytes(first));
-  writer.detach();  // what it keeps moves along
+  writer.detach();  // the bytes that it keeps move along
   frame_writer moved = std::move(writer);
   writer = frame_writer();
   writer.start(other, const_bytes(second));

@@ -37,7 +37,7 @@ bool overlap(const byte_access& a, const byte_access& b) {
 // CUDA's objects.
 struct CUstream_st {
   int number, device;
-  progress known{};  // what is done before the next piece of work
+  progress known{};  // the work that is done before the next piece
   std::shared_ptr<standin::capture> recording{};
   progress recorded_order{};  // the same within the recording
 };
@@ -60,7 +60,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   int number;
   std::vector<work> all{};
-  cudaGraph_t graph = nullptr;  // of which it was made
+  cudaGraph_t graph = nullptr;  // it was made of this graph
 };
 struct CUmemPoolHandle_st {
   int number, device;

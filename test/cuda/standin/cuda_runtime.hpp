@@ -52,7 +52,7 @@ class cuda_runtime {
  public:
   struct settings {
     int devices = 1;
-    std::size_t memory_bytes = std::size_t{4} << 30;  ///< of each; counted, and taken from the host when it is used
+    std::size_t memory_bytes = std::size_t{4} << 30;  ///< in each; counted, and taken from the host when it is used
     bool pools = true;                                ///< cudaDevAttrMemoryPoolsSupported
     bool peers = true;                                ///< whether devices can reach each other
   };

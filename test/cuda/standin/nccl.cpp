@@ -28,7 +28,7 @@ struct reduction {
   cudaStream_t stream;
 };
 std::vector<reduction> waiting;
-int depth = 0;  // of ncclGroupStart
+int depth = 0;  // the open calls of ncclGroupStart
 
 ncclResult_t mistake(const std::string& what) {
   library->mistakes.push_back(what);
