@@ -12,7 +12,7 @@
 
 namespace test {
 inline std::size_t allocations = 0;
-inline const char* library_apart = nullptr;  // what is in whose calls is not counted, by a part of its file's name
+inline const char* library_apart = nullptr;  // part of a library's file name; its calls' allocations do not count
 
 /// Counts one, unless it is made within a library that is set apart.
 inline void count_allocation() {

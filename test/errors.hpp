@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests ask of an error, and of any text.
+// Questions that tests ask of an error, and of any text.
 
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <weft/weft.hpp>
 
-/// What is right for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
+/// The reference for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
 /// not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
 /// (oracle/accuracy.cpp), of its gradients (ops/elementwise_gradients.cpp) and of its kernels for GPUs
 /// (gpu/maps_test.cpp, gpu/gradients_test.cpp).
@@ -20,7 +20,7 @@ struct row {
   derived (*gradient)(real x, real g);
   double ulp, gradient_ulp, ulp_in_double;  // that are allowed; none: not measured
   double low, high;                         // the gradient is smooth there
-  int order;                                // of the gradients that are compared with differences
+  int order;                                // how many orders of gradients are compared with differences
 };
 
 using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt, std::tanh;
@@ -48,7 +48,8 @@ inline constexpr row_is_missing<Formula> expected{};
 
 // clang-format off
 // Name, value, gradient where g arrives, its magnitude; ulp of value and gradient in float, and of value in double;
-// where the gradient is smooth, and how many orders of it are compared. (Of erf, x^2 is rounded before it is an exponent.)
+// where the gradient is smooth, and how many orders of it are compared. (In erf, x^2 is rounded before it is an
+// exponent.)
 WEFT_ROW(abs,      abs(x),      sign(x) * g,              0,                         0,    0,   none, -2,  2,   2)
 WEFT_ROW(sign,     sign(x),     0,                        0,                         0,    0,   none, -2,  2,   2)
 WEFT_ROW(floor,    floor(x),    0,                        0,                         0,    0,   none, 0.1, 0.9, 2)

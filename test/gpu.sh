@@ -79,7 +79,7 @@ if ! cmake -S . -B "$folder" "${options[@]}" > "$folder.configure.log" 2>&1; the
   exit 1
 fi
 sed -n '/^-- Weft /,/^--   tests/s/^-- //p' "$folder.configure.log"
-# What does not compile is told; the others run.
+# Programs that do not compile are told; the others run.
 go_on=(-k)
 [[ -e $folder/build.ninja ]] && go_on+=(0)
 if ! bounded 200 cmake --build "$folder" --target cuda_programs -j "$jobs" -- "${go_on[@]}" > "$folder.build.log" 2>&1

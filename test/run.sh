@@ -19,7 +19,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 under_asan=(tensor device ops graph session data summary checkpoint train queue transport distributed fuzz gpu)
 under_tsan=(session summary checkpoint train.supervised_session queue transport distributed.hostile_peers)
-# What goes through the same in every build, and lasts: --all runs it in one.
+# Tests that go through the same in every build, and last: --all runs them in one.
 not_under_asan='^session[.]random_graphs[.]'
 # Folders whose tests go through the same unoptimised, and have run under AddressSanitizer.
 not_after_asan=(data checkpoint transport distributed)

@@ -1,5 +1,5 @@
 # Several test programs as one file: their headers come first, each once, and then every test in a namespace of its own.
-# What a compiler does with the headers, and what the tests have in common, is done once.
+# A compiler does its work on the headers, and on what the tests have in common, once.
 #
 # The tests, and headers beside them, are named from the folder of this file.
 #

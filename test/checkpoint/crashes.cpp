@@ -1,5 +1,5 @@
-// Processes that save are killed at every one of their system calls: before it, and after it. What is there then is the
-// checkpoint before or the new one, whole, and the next process goes on from it.
+// Processes that save are killed at every one of their system calls: before it, and after it. The checkpoint that is
+// there then is the one before or the new one, whole, and the next process goes on from it.
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests of files from other libraries share.
+// Helpers that tests of files from other libraries share.
 
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 #include "data/files.hpp"
 
-/// What the make_*.py files write: element i, counted in row-major order, is (7 * i) % 13 - 5, its absolute value where
-/// the type has no sign, (7 * i) % 2 where it is bool.
+/// The elements that the make_*.py files write: element i, counted in row-major order, is (7 * i) % 13 - 5, its
+/// absolute value where the type has no sign, (7 * i) % 2 where it is bool.
 template <class T>
 T expected_element(std::size_t i) {
   const int value = static_cast<int>(7 * i % 13) - 5;

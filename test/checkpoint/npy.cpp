@@ -1,5 +1,5 @@
-// NumPy's files, both ways. What NumPy has written lies in npy/; what Weft has written must be the same bytes, and
-// where NumPy is installed it reads them.
+// NumPy's files, both ways. Files that NumPy has written lie in npy/; files that Weft has written must be the same
+// bytes, and where NumPy is installed it reads them.
 #include <boost/test/unit_test.hpp>
 
 #include <weft/checkpoint/npz.hpp>

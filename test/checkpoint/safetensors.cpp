@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
   BOOST_TEST((file.read<bool, dims<2>>("b")(0)));
   BOOST_TEST(std::uint64_t{file.read<std::uint64_t>("u")} == ~std::uint64_t{0});
   BOOST_TEST((file.read<double, dims<dyn<"n">, 2>>("none").elements()) == 0u);
-  // What the writer says of each is where it lies, and elements are aligned.
+  // Each tensor lies where the writer says, and elements are aligned.
   for (const safetensors_entry& e : entries) {
     const safetensors_entry* there = file.find(e.name);
     BOOST_REQUIRE(there);

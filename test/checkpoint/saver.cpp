@@ -31,7 +31,7 @@ using test::says;
 
 namespace program {
 
-/// What a program keeps beside its model.
+/// The state that a program keeps beside its model.
 struct position {
   std::int64_t epoch = 0;
   std::vector<double> history;
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_the_same_bits) {
     BOOST_TEST(path == at + "/checkpoint-8");
     BOOST_TEST((latest_checkpoint(at) == path));
     trainer second;
-    saver keeper;  // of another number of shards
+    saver keeper;  // has another number of shards
     const restored_checkpoint report = keeper.restore(second.s, path);
     BOOST_TEST(report.step == 8);
     BOOST_TEST(report.complete());

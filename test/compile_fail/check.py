@@ -26,7 +26,7 @@ faults = []
 
 # Clang closes with a count of errors. Through which files a header was reached is the program's affair.
 not_counted = re.compile(r"\d+ (?:warnings? and \d+ )?errors? generated\.|In file included from .*|\s+from .*[:,]")
-# What g++ prints before an error, to say where it is; clang says it in notes behind.
+# g++ prints these lines before an error, to say where it is; clang says it in notes behind.
 context = re.compile(r"In file included from .*|\s+from .*[:,]|(\S+: )?(In|At) .*|\S+:\d+:\d+:   (required|in ).*")
 diagnostic = re.compile(r"\S+?:\d+:\d+: (?:fatal )?(error|warning|sorry)")
 error = re.compile(r"\S+?:\d+:\d+: (?:fatal )?error")
@@ -128,7 +128,7 @@ for program in programs:
     lines = as_in_main(wrong.pop(program.label, []), program)
     by_itself = program.alone
     if not any(map(error.match, lines)):
-        # What is instantiated twice is said once: to another program, perhaps.
+        # A mistake that is instantiated twice is said once: to another program, perhaps.
         lines, by_itself = compile_alone(program, "-DWEFT_SHOULD_FAIL")[1], True
     output = "\n".join(lines)
     print(f"--- {program.label}, {len(lines)} lines ---\n{output}\n")

@@ -1,4 +1,4 @@
-// What is joined has other extents beside the axis.
+// The joined tensors have other extents beside the axis.
 // error: extents_beside_axis_differ
 // error: dims<3, 4>
 // error: dims<2, 5>

@@ -1,4 +1,4 @@
-// What is frozen is no variable.
+// The frozen value is not a variable.
 // error: frozen_value_is_not_a_variable
 // error: freeze: it takes variables, one by one
 #include <weft/weft.hpp>

@@ -1,4 +1,4 @@
-// What trains is minimised.
+// An effect that trains is minimised.
 // error: minimized_value_is_not_a_node
 // error: minimize: the loss must be a float or double scalar in a graph
 #include <weft/weft.hpp>

@@ -1,4 +1,4 @@
-// What is summarized as a number has extents.
+// The value that is summarized as a number has extents.
 // error: summarized_value_is_not_a_scalar
 // error: scalar_summary: it is of a scalar in a graph
 #include <weft/summary.hpp>

@@ -1,4 +1,4 @@
-// What is scanned together has different numbers of rows.
+// The values that are scanned together have different numbers of rows.
 // error: scanned_extents_differ
 // error: dims<5, 4>
 // error: dims<4, 4>

@@ -35,7 +35,7 @@ struct call {
   bool bias = false, relu = false;
   std::string described = {};
 
-  /// What the machine's cuDNN makes of it, in natural order; `then` and `instead` are taken over.
+  /// The values that the machine's cuDNN computes, in natural order; `then` and `instead` are taken over.
   template <class T>
   std::vector<float> run(machine& m, int times = 1, kernel* then = nullptr, kernel* instead = nullptr) {
     const bool forward = kind == convolution_kind::forward, spread = kind == convolution_kind::input_gradient;
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_bias_and_relu_are_taken_in) {
         int after = 0;
         call c{convolution_kind::forward, shapes[1], layout, true, relu};
         const auto got = c.run<float>(m, 2, new counting(after));
-        if (refuses) c.bias = c.relu = false;  // what follows would do it
+        if (refuses) c.bias = c.relu = false;  // the kernel that follows would do it
         BOOST_TEST((got == c.expected<float>()));
         BOOST_CHECK_EQUAL(after, refuses ? 2 : 0);
       }

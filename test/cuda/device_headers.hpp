@@ -1,6 +1,6 @@
 #pragma once
 
-// What tests that are written for any device include on a GPU, and on an emulated one (WEFT_GPU_EMULATION).
+// The headers that tests for any device include on a GPU, and on an emulated one (WEFT_GPU_EMULATION).
 
 #include <boost/test/unit_test.hpp>
 #if defined(WEFT_GPU_EMULATION)

@@ -1,5 +1,5 @@
-// What nvcc makes of a program of many expressions: every one has its kernels, in the slots of its skeleton, and so has
-// every other operation. This needs no GPU: nothing runs.
+// The output of nvcc for a program of many expressions: every one has its kernels, in the slots of its skeleton, and so
+// has every other operation. This needs no GPU: nothing runs.
 #include <weft/control_flow.hpp>
 #include <weft/cuda.hpp>
 #include <weft/ops/scan.hpp>

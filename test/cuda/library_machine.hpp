@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of libraries' calls share: a machine of stand-ins, and numbers in its memory.
+// The tests of libraries' calls share this: a machine of stand-ins, and numbers in its memory.
 
 #include <boost/test/unit_test.hpp>
 #include <memory>

@@ -16,7 +16,7 @@
 
 namespace weft {
 
-/// What `session` means in such a test.
+/// The class that `session` means in such a test.
 class session_on_gpu : public session {
  public:
   explicit session_on_gpu(const graph& g, session_options options = {}) : session(g, on_gpu(std::move(options))) {}

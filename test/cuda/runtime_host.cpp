@@ -1,5 +1,5 @@
-// What Weft asks of the CUDA runtime, and in which order: memory, queues, recordings and failures, by a stand-in for
-// the runtime. Compiled by the host's compiler; it runs anywhere.
+// Checks what Weft asks of the CUDA runtime, and in which order: memory, queues, recordings and failures, by a stand-in
+// for the runtime. Compiled by the host's compiler; it runs anywhere.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -39,7 +39,7 @@ struct machine {
   std::optional<gpu::cuda_platform> gpus;
 };
 
-/// Of one device: memory and a queue.
+/// One device, with memory and a queue.
 struct one : machine {
   gpu::cuda_device& d = device();
   gpu::owned<gpu::queue> q = d.make_queue();
@@ -218,10 +218,10 @@ BOOST_AUTO_TEST_CASE(what_is_given_back_is_kept_within_the_shares_of_sessions_an
   std::byte* const held = m.d.allocate(2 * mega);
   once(4 * mega);
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 6 * mega);
-  BOOST_CHECK_EQUAL(m.d.free_bytes(), free - 2 * mega);  // what is kept is free
+  BOOST_CHECK_EQUAL(m.d.free_bytes(), free - 2 * mega);  // kept memory is free
   once(3 * mega);
   BOOST_CHECK_EQUAL(m.cuda.reserved_bytes(0), 9 * mega);
-  std::byte* const more = m.d.allocate(5 * mega);  // what is kept makes room first
+  std::byte* const more = m.d.allocate(5 * mega);  // kept memory makes room first
   BOOST_CHECK(m.cuda.max_reserved_bytes[0] <= 10 * mega);
   m.d.deallocate(more);
   m.d.open_share(20 * mega);

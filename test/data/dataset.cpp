@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(shards_are_disjoint_and_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(together_the_shards_batches_are_the_whole_ones) {
-  // What a synchronous step on two workers sees is what a single process sees on a batch of twice the size.
+  // A synchronous step on two workers sees what a single process sees on a batch of twice the size.
   const auto d = numbers(40).shuffled(9);
   const auto all = last_feature(d), a = last_feature(d.shard(0, 2)), b = last_feature(d.shard(1, 2));
   std::multiset<int> whole(all.begin() + 20, all.end()), halves(a.begin() + 10, a.end());
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(repeating_shuffles_anew) {
   }
   const auto without_end = last_feature(d.repeat().take(150));
   SAME(without_end, all);
-  SAME(last_feature(d.cache().repeat(2).skip(50)), last_feature(d.epoch(0)));  // what is cached stays
+  SAME(last_feature(d.cache().repeat(2).skip(50)), last_feature(d.epoch(0)));  // cached elements stay
 }
 
 BOOST_AUTO_TEST_CASE(padding_fills_up_to_the_largest) {

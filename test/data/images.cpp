@@ -30,7 +30,7 @@ struct picture {
   bytes values;
 };
 
-/// What Pillow and torchvision have made.
+/// A picture that Pillow and torchvision have made.
 const picture& made_outside(const std::string& name) {
   static const auto all = [] {
     std::map<std::string, picture> read;
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(random_parts_are_within_their_bounds_and_depend_on_the_posi
   data::element_random random(1, {});
   BOOST_CHECK_EXCEPTION((data::random_crop<105, 150>(x, random, 2)), error,
                         says(error_code::invalid_argument, "100 x 150, padded by 2, has no part of 105 x 150"));
-  // What no part fits into: the middle.
+  // An image that no part fits into yields its middle.
   const auto narrow = data::detail::draw_part(1000, 10, random, {});
   BOOST_TEST((narrow.width == 10u && narrow.height == 13u && narrow.top == 493u && narrow.left == 0u));
 
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(a_folder_has_classes_in_the_order_of_names) {
   std::filesystem::resize_file(root.path / "bees/1.jpg", std::uintmax_t{1} << 40);
   BOOST_CHECK_EXCEPTION(data::read_image((root.path / "bees/1.jpg").string()), error,
                         says(error_code::resource_exhausted, "bees/1.jpg has 1099511627776 bytes"));
-  // What has gone is no damaged file.
+  // A file that has gone is not a damaged one.
   std::filesystem::remove(root.path / "bees/1.jpg");
   BOOST_CHECK_EXCEPTION(count(whole), error, says(error_code::not_found, "bees/1.jpg"));
 

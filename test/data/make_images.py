@@ -67,7 +67,7 @@ for name, picture, how in [("rgb.png", small, {}), ("grey.png", grey, {}), ("alp
     picture.save(here / name, **how)
     check(name)
 
-# What Pillow does not write: interlaced rows and 16-bit colours.
+# Pillow does not write these: interlaced rows and 16-bit colours.
 import struct
 import zlib
 

@@ -257,7 +257,7 @@ using pair_tensor = tensor<float, dims<2>>;
 using tokens_tensor = tensor<std::int32_t, dims<dyn<"length">>>;
 using pixels_tensor = tensor<std::uint8_t, dims<3>>;
 
-/// What make_files.py has had TensorFlow write.
+/// Checks the examples that make_files.py has had TensorFlow write.
 void check_examples(const std::string& path) {
   const auto parsed =
       data::records(path).map(data::parse_example<pair_tensor, std::int64_t, tokens_tensor, std::string,

@@ -67,7 +67,7 @@ std::string text_of(const convolution_shape& s) {
   return text;
 }
 
-/// What reaches images and filters of what arrives at the result, term by term.
+/// Computes the gradients that reach images and filters from the one that arrives at the result, term by term.
 template <class T>
 void adjoint(const convolution_shape& s, const std::vector<T>& images, const std::vector<T>& filters,
              const std::vector<T>& up, std::vector<double>& to_images, std::vector<double>& to_filters) {
@@ -106,7 +106,7 @@ struct outcome {
   std::vector<T> result, to_images, to_filters;
 };
 
-/// Who convolves half and bfloat16: whom Weft chooses, the kernels for float, or oneDNN where it can.
+/// The library that convolves half and bfloat16: whichever Weft chooses, the kernels for float, or oneDNN where it can.
 enum class library { any, floats, onednn };
 std::size_t by_onednn = 0;
 
@@ -156,7 +156,7 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Of what arrives, a share of `density` is not zero.
+/// A share of `density` of the gradient that arrives is not zero.
 template <class T>
 void check(const convolution_shape& s, draws& d, double tolerance, double density = 1) {
   auto images = d.numbers<T>(static_cast<std::size_t>(s.batch) * s.image_elements());

@@ -6,7 +6,7 @@
 #include <weft/weft.hpp>
 
 // Compiled with -ffast-math: whoever asks for it in a program of their own gets no other elementary functions from
-// Weft. What is expected comes from libm, in double, one element at a time.
+// Weft. The expected values come from libm, in double, one element at a time.
 
 using namespace weft;
 

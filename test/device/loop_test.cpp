@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_large_map_in_place) {
   BOOST_CHECK_EQUAL(wrong, 0u);
 }
 
-// What is large is computed in other pieces than what is small; the elements do not know.
+// Large tensors are computed in other pieces than small ones; the elements do not know.
 BOOST_AUTO_TEST_CASE(large_expressions) {
   const std::size_t n = beyond<float> + 77;
   const vec a = numbers(n, 0.5f), b = numbers(n, 0.25f);

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(storage_types_are_summed_in_float) {
   weft::matmul({1, 1, k}, 1, halves.data(), halves.data(), 0, &total);
   BOOST_CHECK_EQUAL(static_cast<float>(total), 4096);  // 4098 lies between 4096 and 4100: to even
   weft::matmul({1, 1, k}, 0.5f, halves.data(), halves.data(), 1, &total);
-  BOOST_CHECK_EQUAL(static_cast<float>(total), 6144);  // of 6145
+  BOOST_CHECK_EQUAL(static_cast<float>(total), 6144);  // rounded from 6145
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-// What launchers and schedulers say in a task's environment, and how tasks that know only their ranks meet.
+// Checks what launchers and schedulers say in a task's environment, and how tasks that know only their ranks meet.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(tasks_meet_in_a_folder) {
   const temporary_folder folder;
   all_the_same(meet(7, [&](const rendezvous& task) { return task.through_folder(folder.path, "job 1"); }));
   BOOST_TEST(fs::is_empty(folder.path));
-  // What an earlier run has left, complete and half done, misleads nobody.
+  // The files that an earlier run has left, complete and half done, mislead no task.
   fs::create_directory(folder.path + "/weft-job_2");
   fs::permissions(folder.path + "/weft-job_2", fs::perms::owner_all);
   folder.file("weft-job_2/0", "weft 3\naaaa complete\naaaa 127.0.0.1:1\nbbbb 127.0.0.1:2\ncccc 127.0.0.1:3\n");

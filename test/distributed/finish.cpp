@@ -33,12 +33,12 @@ struct model {
 
 struct worker {
   int steps = 0;
-  milliseconds each{1000};             // of a step
+  milliseconds each{1000};             // the time of a step
   std::optional<int> sleeps_before{};  // this step, or the end, for 100 seconds
   int finishes = 1;                    // how often finish() is called, where it runs out of time
   std::optional<milliseconds> killed_at{};
 
-  // what became of it
+  // its outcome
   float w = 0;
   std::int64_t global_step = 0;
   std::vector<std::string> said{};

@@ -57,7 +57,7 @@ class end_of_wires {
 };
 
 using talk_type = detail::handshake<end_of_wires>;
-static_assert(!std::is_move_constructible_v<talk_type>);  // what it sends lies in it
+static_assert(!std::is_move_constructible_v<talk_type>);  // the bytes that it sends lie in it
 using phase = talk_type::phase;
 
 detail::handshake_nonce nonce(int seed) {
@@ -89,7 +89,7 @@ detail::introduction ps_zero() {
 struct play {
   wire to_listener, to_dialler;
   talk_type dialler, listener_side;
-  std::string trouble;  // of either side
+  std::string trouble;  // an error of either side
 
   explicit play(std::string_view dialler_secret = "a secret of many bytes",
                 std::string_view listener_secret = "a secret of many bytes", std::size_t most = 1 << 20)
@@ -292,7 +292,7 @@ struct home {
   ~home() { fs::remove_all(path); }
   fs::path file() const { return path / ".cache/weft/secret"; }
 
-  /// What `body` says in a process whose home this is.
+  /// The text that `body` returns in a process whose home this is.
   std::string in_process(const std::function<std::string()>& body, const char* secret = nullptr) const {
     int ends[2];
     BOOST_REQUIRE(::pipe(ends) == 0);

@@ -37,7 +37,7 @@ namespace {
 
 using byte_list = std::vector<std::byte>;
 
-/// What tasks have said on connections that they opened, for strangers to say again.
+/// The bytes that tasks have sent on connections that they opened, for strangers to send again.
 struct overheard {
   std::mutex mutex;
   std::deque<byte_list> said;
@@ -153,7 +153,7 @@ constexpr auto patience = 60s;
 struct outcome {
   values of_first, of_second;
   std::vector<float> mean;
-  std::string trouble;  // of any task
+  std::string trouble;  // an error of any task
   join_report report;
 };
 
@@ -372,7 +372,7 @@ struct hostile {
   moments& when;
   tally& count;
   std::mt19937 random;
-  std::deque<rude_socket> held = {};  // what is kept open without a word
+  std::deque<rude_socket> held = {};  // connections that are kept open without a word
 
   task_id any_task() {
     const int which = static_cast<int>(random() % 3);
@@ -521,7 +521,7 @@ struct hostile {
       ++(talk.refusal() ? count.refused : count.welcomed);
   }
 
-  /// Who knows the secret and is wrong about one thing is refused.
+  /// A task that knows the secret and is wrong about one thing is refused.
   void lie_to(const task_id& whom) {
     detail::introduction said = introduction_to(whom);
     switch (random() % 8) {
@@ -555,7 +555,7 @@ struct hostile {
 
   /// A member of the cluster that has no part in the training, and no manners.
   void visit(const task_id& whom) {
-    if (when.here < 3) return;  // what it says of those who have not come would be believed
+    if (when.here < 3) return;  // its words about tasks that have not come would be believed
     talk_type talk = talk_type::dialling(tcp().connect(address(whom)), true_secret().proof(), nonce_of(random));
     ++count.connections;
     if (!meet(talk, when, count) || talk.at() != phase::challenged) return;
@@ -823,7 +823,7 @@ void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, ta
               payload = random_bytes(random, 40);
             }
             break;
-          case 8:  // what is not finite in every segment that was shared, and is refused in others
+          case 8:  // a gradient that is not finite in every segment that was shared, and is refused in others
             header.kind = frame_kind::push_pull;
             header.flags = in_segment;
             break;
@@ -1103,7 +1103,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_names_an_element_out_of_reach_is_not_believed) 
   rank.join();
 }
 
-// What a rank says when it meets the others has an end.
+// The greeting of a rank that meets the others has an end.
 BOOST_AUTO_TEST_CASE(a_greeting_that_goes_on_behind_its_end_is_refused) {
   for (const std::size_t more : {0u, 1u, 300u}) {
     const cluster_spec cluster = make_cluster();

@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_refuses_shared_memory_is_sent_everything) {
   BOOST_TEST(well == 2);
 }
 
-// What a worker that is broken, or no worker at all, may say about shared memory.
+// A worker that is broken, or no worker at all, may say this about shared memory.
 BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
   const auto cluster = test::local_cluster(1, 2);
   std::thread ps([&] {

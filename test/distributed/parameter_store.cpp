@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded) {
                                         {"w", element_type::float32, 100, 0, {"momentum", {0.1, 0.9}}}};
   BOOST_CHECK_EXCEPTION(parameter_store(two, 0, 1599), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(two, 0, 1600));
-  // Of rows it is remembered which have changed: as much again, at most.
+  // The store remembers which rows have changed: as much again, at most.
   const std::vector<parameter_spec> rows{{"w", element_type::float32, 100, 0, {"gradient_descent", {0.1}}, 10}};
   BOOST_CHECK_EXCEPTION(parameter_store(rows, 0, 799), error, test::says(error_code::resource_exhausted));
   BOOST_CHECK_NO_THROW(parameter_store(rows, 0, 800));
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
   store.apply(message().floats({0, 0}).count(1).numbers(3).floats({0, 2}).bytes);  // row 1 has no gradient, and rests
   const std::vector<float> now{0, 0, -0.5f, -1, 0, 0, -2.25f, -4, -0.75f};
   BOOST_TEST((floats_of(store) == now));
-  // What has changed since.
+  // The rows that have changed since.
   std::vector<std::byte> changed;
   BOOST_TEST(store.changed_since(known, changed));
   BOOST_TEST((changed == message().count(1).numbers(3).floats({-2.25f, -4}).bytes));
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
   BOOST_TEST(found->element == 5u);
 }
 
-// What has been changed is forgotten in time; then all values are sent.
+// The store forgets in time which rows have changed; then all values are sent.
 BOOST_AUTO_TEST_CASE(changed_rows_are_those_since_an_answer) {
   const std::vector<parameter_spec> variables{{"w", element_type::float64, 300, 0, {"gradient_descent", {1.0}}, 3}};
   parameter_store store(variables, 0, 1 << 20);

@@ -1,7 +1,7 @@
 // Faults at random: tasks of every strategy are killed, cut off, stopped and continued, terminated and started again at
-// moments that follow from a seed, in virtual time (see simulation.hpp). Who survives ends with the right result, or in
-// time with an error that names a task which really failed, and nothing stays. A seed that fails is printed with those
-// of its faults that are needed for it.
+// moments that follow from a seed, in virtual time (see simulation.hpp). A task that survives ends with the right
+// result, or in time with an error that names a task which really failed, and nothing stays. A seed that fails is
+// printed with those of its faults that are needed for it.
 //
 //   WEFT_RANDOM_SECONDS=3600 WEFT_RANDOM_FROM=1000000 test_distributed_random_faults      goes on with other seeds
 //   WEFT_RANDOM_FROM=1234 WEFT_RANDOM_COUNT=1 test_distributed_random_faults              tells of one
@@ -74,7 +74,7 @@ struct model {
 
 enum class strategy { synchronous, asynchronous, collective };
 
-/// What all tasks of a run have in common.
+/// The settings that all tasks of a run have in common.
 struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
@@ -83,7 +83,7 @@ struct settings {
   int tasks() const { return ps + workers; }
 };
 
-/// What one life of a worker came to.
+/// The outcome of one life of a worker.
 struct record {
   bool began = false;  // its session was made
   bool shares_memory = false;
@@ -163,7 +163,7 @@ enum class kind { kill, cut_off, stop, terminate, fail };
 struct fault {
   kind what{};
   int rank = 0;
-  milliseconds at{}, lasts{};             // of a stop
+  milliseconds at{}, lasts{};             // how long a stop lasts
   std::optional<milliseconds> restart{};  // so long after it
 
   friend std::string to_string(const fault& f) {
@@ -183,7 +183,7 @@ struct schedule {
   std::chrono::microseconds latency{};
   std::size_t capacity = 0;
   std::vector<fault> faults;
-  milliseconds reaction = 3000ms;  // of who trains to another's end, at most
+  milliseconds reaction = 3000ms;  // how late a task that trains reacts to another's end, at most
 
   schedule() = default;
   explicit schedule(std::uint64_t s) : seed(s) {
@@ -234,7 +234,7 @@ struct life {
   bool was_killed = false, was_cut_off = false, was_terminated = false, is_first = true;
   std::vector<std::pair<milliseconds, milliseconds>> stops;
   record of;
-  std::string said;  // what it threw
+  std::string said;  // the text of the error that it threw
   std::optional<join_report> report;
 
   bool ended_by_force() const { return was_killed || was_cut_off; }
@@ -484,7 +484,7 @@ class judge {
     return std::any_of(victims_.begin(), victims_.end(), [&](int rank) { return contains(text, name(rank)); });
   }
 
-  /// What is said of a task must be true of it.
+  /// A statement about a task must be true of it.
   verdict lies(const life& by) const {
     const std::string text = by.words();
     for (int rank = 0; rank < plan_.how.tasks(); ++rank) {
@@ -502,7 +502,7 @@ class judge {
         return name(rank) + " is said to be started again and was not";
       if (says("has left the cluster") && !left) return name(rank) + " is said to have left and has not";
     }
-    // Who is waited for is not there, or does not move.
+    // A task that is waited for is not there, or does not move.
     const std::string waits = "still waits for ";
     for (std::size_t at = text.find(waits); at != std::string::npos; at = text.find(waits, at + 1)) {
       const std::string whom = text.substr(at, text.find(';', at) - at);
@@ -537,7 +537,7 @@ class judge {
     return {};
   }
 
-  /// Who ends with an error has a reason, and names it.
+  /// A task that ends with an error has a reason, and names it.
   verdict unfounded(const life& of) const {
     if (of.said.empty()) return {};
     const bool own = of.was_terminated || of.said == "no images" || of.longest_stop() > noticed_surely_not;
@@ -599,7 +599,7 @@ class judge {
   std::vector<milliseconds> fatal_;  // when something happened that one may not survive
 };
 
-/// What training comes to where nothing goes wrong.
+/// The values that training comes to where nothing goes wrong.
 std::vector<float> undisturbed(const settings& how) {
   static std::map<std::tuple<int, int, int>, std::vector<float>> known;
   std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers}];
@@ -661,7 +661,7 @@ BOOST_AUTO_TEST_CASE(survivors_of_random_faults_end_rightly) {
   const auto most = static_cast<std::uint64_t>(count ? std::atoll(count) : sanitized ? 60 : 800);
   std::uint64_t seed = first;
   int failures = 0;
-  std::size_t settled = 0, threads = 0;  // what is in use after the first hundred
+  std::size_t settled = 0, threads = 0;  // those in use after the first hundred
   for (; seed - first < most || (seconds && test::seconds_since(begin) < std::atof(seconds)); ++seed) {
     const schedule plan(seed);
     std::string all;
@@ -680,7 +680,7 @@ BOOST_AUTO_TEST_CASE(survivors_of_random_faults_end_rightly) {
     std::printf("%llu seeds in %.1f s\n", static_cast<unsigned long long>(seed - first), test::seconds_since(begin));
 }
 
-// What the machine has found, by hand: each of these failed once.
+// Schedules that the machine has found, by hand: each of these failed once.
 namespace {
 
 schedule planned(strategy how, int ps, int workers, std::vector<milliseconds> starts, std::vector<fault> faults) {
@@ -702,7 +702,7 @@ void hold(schedule plan) {
 
 }  // namespace
 
-// Who leaves since it could not begin says why: those who come later learn of a task that they have never met.
+// A task that leaves since it could not begin says why: those that come later learn of a task that they have never met.
 BOOST_AUTO_TEST_CASE(a_goodbye_of_who_waited_in_vain_says_why) {
   hold(planned(strategy::synchronous, 1, 3, {80ms, 18ms, 78ms, 1400ms}, {{kind::kill, 2, 253ms, 0ms, 254ms}}));
 }
@@ -929,7 +929,7 @@ outcome with_processes(const schedule& plan) {
 schedule for_processes(std::uint64_t seed) {
   schedule plan(seed);
   if (plan.how.ps == 0) {
-    plan.how.workers = 2;  // of which the bits are known
+    plan.how.workers = 2;  // the bits of two are known
     plan.starts.resize(2);
   }
   std::erase_if(plan.faults, [&](const fault& each) { return each.rank >= plan.how.tasks(); });

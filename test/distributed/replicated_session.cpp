@@ -59,7 +59,7 @@ struct model {
 
 constexpr std::int64_t share = 8;
 constexpr int steps = 6;
-constexpr collective in_buckets{.bucket_bytes = 64};  // of one variable each; where workers send messages
+constexpr collective in_buckets{.bucket_bytes = 64};  // each has one variable; where workers send messages
 
 /// Worker `index`'s examples of a step; with `workers` > 1 in one call, those of all of them.
 std::pair<examples, classes> data_of(int step, int index, int workers = 1) {
@@ -428,7 +428,7 @@ BOOST_AUTO_TEST_CASE(workers_with_unequal_batches_count_as_they_have_examples) {
 
 namespace {
 
-/// What batch normalisation keeps, a count of updates, and what is nobody else's, beside one weight.
+/// The values that batch normalisation keeps, a count of updates, and a value that is nobody else's, beside one weight.
 struct model_with_state {
   using rows = dims<dyn<"batch">, 12>;
   graph g;
@@ -531,8 +531,8 @@ BOOST_AUTO_TEST_CASE(averages_and_counters_are_those_of_all_workers) {
   check(train_with_state(in_buckets, in_process{}));
   check(train_with_state(collective{}, tcp{}));
 
-  // In turn or at once: whatever each has added has arrived, and nothing twice. Of v = v / 2 + x that is between what
-  // one worker and what two in turn make of it.
+  // In turn or at once: whatever each has added has arrived, and nothing twice. For v = v / 2 + x the value is between
+  // what one worker and what two in turn make of it.
   const auto raced = train_with_state(parameter_server<asynchronous>{}, tcp{});
   const auto& last = raced[0]->updates > raced[1]->updates ? *raced[0] : *raced[1];
   BOOST_TEST(last.updates == 100 + 2 * steps);
@@ -570,7 +570,7 @@ BOOST_AUTO_TEST_CASE(a_rate_that_goes_by_a_counter_is_the_same_for_all) {
   }));
 }
 
-// What travels is the gradient as it was changed: each worker clips its own, by hand here.
+// The gradient travels as it was changed: each worker clips its own, by hand here.
 BOOST_AUTO_TEST_CASE(changed_gradients_travel) {
   const auto check = [](auto strategy, int ps) {
     std::vector<float> values[2];
@@ -643,7 +643,7 @@ const momentum slow{.learning_rate = 0.05};
 }  // namespace
 
 // Each worker adds up its own micro-batches, which brings nobody anything; an update has the mean of the workers'
-// means, clipped by each. What is frozen is what the first worker has.
+// means, clipped by each. Frozen variables have the values of the first worker.
 BOOST_AUTO_TEST_CASE(workers_accumulate_gradients_of_their_own) {
   const auto change = [](const auto& gradients) { return clip_by_norm(gradients, 100); };
   accumulating m(cpu{0}, 0.25f);
@@ -742,7 +742,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
                       "a counter must be one std::int64_t or std::int32_t"));
   const session_options shared{.variables = {"", [](const auto&...) { return storage(); }}};
   BOOST_TEST(contains(refused([](graph&) {}, shared), "leave out session_options::variables"));
-  // What each worker would make of its own gradients.
+  // Each worker would make these of its own gradients.
   BOOST_TEST(contains(refused([](graph& g) {
                         const auto v = variable<float>(g, "v", 1.0f);
                         const auto train = gradient_descent{}.minimize(let(v * v));

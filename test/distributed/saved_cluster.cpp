@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(one_worker_with_scheduled_rates_has_the_bits_of_one_process
     live_alone(mixed.path, make, 13);
     all_well(live(mixed.path, parameter_server<asynchronous>{}, make, 1, 1, 17));
     live_alone(mixed.path, make, last_step);
-    // What a worker has added to an average is not what it has become.
+    // The value that a worker has added to an average is not what it has become.
     const std::vector<std::string> expected = without("average", content(alone.path));
     BOOST_TEST((without("average", content(served.path)) == expected));
     BOOST_TEST((without("average", content(reduced.path)) == expected));
@@ -224,7 +224,7 @@ struct counted {
   effect train = gradient_descent{.learning_rate = 1}.minimize(sum(first) + sum(second));
 };
 
-/// What the checkpoint says of the first server's variable and of the other's.
+/// The counts that the checkpoint has of the first server's variable and of the other's.
 std::pair<float, float> counts_of(const std::string& path, std::int64_t& step) {
   counted m;
   session s(m.g);

@@ -67,7 +67,7 @@ bool meet(talk_type& talk) {
   return talk.at() != talk_type::phase::talking;
 }
 
-/// What a task says of itself to the first parameter server.
+/// The introduction of a task to the first parameter server.
 detail::introduction introduction_to_ps(const cluster_spec& cluster, const task_id& from, std::uint64_t incarnation) {
   detail::introduction said;
   said.library_version = distributed_version;
@@ -598,14 +598,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(channels_that_nobody_takes_up_are_few_and_do_not_s
   CHECK_SAYS(text, "/job:worker/task:0 has 16 channels that nobody has accepted; at most 16 may wait");
   BOOST_CHECK_NO_THROW(ps.accept_channel(1, "channel 3", 1s));
   BOOST_CHECK_NO_THROW(worker.open_channel(0, "one more", 300ms));
-  // Whoever opened it waits no longer.
+  // The task that opened it waits no longer.
   std::this_thread::sleep_for(700ms);
   BOOST_CHECK_NO_THROW(worker.open_channel(0, "in its place", 10s));
   failure(error_code::deadline_exceeded, [&] { ps.accept_channel(1, "one more", 100ms); });
   BOOST_CHECK_NO_THROW(ps.accept_channel(1, "in its place", 1s));
 }
 
-// Whoever knows the secret, and begins again and again.
+// A peer knows the secret, and begins again and again.
 BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);

@@ -1,6 +1,6 @@
 // Ranks that sum in shared memory: processes that are killed at moments that follow from a seed, and a rank that lies
-// about its segment or writes what it likes into the memory of all. Who survives ends in time with an error that names
-// who has failed, sums nothing wrong before, and nothing stays in /dev/shm.
+// about its segment or writes what it likes into the memory of all. A rank that survives ends in time with an error
+// that names the rank that has failed, sums nothing wrong before, and nothing stays in /dev/shm.
 //
 //   WEFT_RANDOM_SECONDS=3600 WEFT_RANDOM_FROM=1000000 test_distributed_shared_memory_faults    goes on with other seeds
 #include <signal.h>
@@ -133,7 +133,7 @@ namespace {
 /// Rank 1 of two: it says what it likes of its segment, and then echoes what it hears, or writes what it likes.
 class liar {
  public:
-  /// What it makes of a true offer of a segment of `bytes` bytes, and of the other's offer; empty: no offer at all.
+  /// The lie made of a true offer of a segment of `bytes` bytes, and of the other's offer; empty: no offer at all.
   using lie = std::function<void(shared_offer& mine, const shared_offer& its)>;
 
   liar(const cluster_spec& cluster, lie tells, double failures, std::size_t real_bytes = detail::shared_reduce::room())

@@ -1,9 +1,9 @@
 #pragma once
 
 // A cluster in one process, in virtual time: real threads of which one runs at a time, a network that keeps what is
-// sent for a while, and tasks that can be killed, stopped and continued. What happens follows from a seed alone: who
-// runs next, how long bytes travel, which random numbers the tasks draw. Time goes on only when everybody waits, and a
-// little with each turn.
+// sent for a while, and tasks that can be killed, stopped and continued. All events follow from a seed alone: which
+// thread runs next, how long bytes travel, which random numbers the tasks draw. Time goes on only when everybody waits,
+// and a little with each turn.
 //
 // A thread gives its turn away where it waits by the clock or for the network, and now and then where it reads, writes
 // or connects: nothing else may block it. So a server is stopped by simulation::stop().
@@ -30,7 +30,7 @@ namespace test {
 
 class simulation;
 
-/// Of the simulation that this thread belongs to.
+/// The clock of the simulation that this thread belongs to.
 struct virtual_clock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -48,12 +48,12 @@ class simulation {
   using time_point = virtual_clock::time_point;
   using duration = virtual_clock::duration;
 
-  /// What ends a killed process, wherever it is.
+  /// The exception that ends a killed process, wherever it is.
   struct killed {};
 
   struct process;
 
-  /// What a wait can look at.
+  /// An object that a wait can look at.
   class source {
    public:
     virtual ~source() = default;
@@ -316,7 +316,7 @@ class simulation {
     next_turn();
   }
 
-  /// Whose turn it is; under the lock.
+  /// Decides whose turn it is; under the lock.
   void next_turn() {
     ++turns_;
     now_ += std::chrono::microseconds(2);
@@ -361,7 +361,7 @@ class simulation {
   std::uint16_t next_port_ = 40000;
 
  public:
-  /// What is left of the network: ports, and directions of streams.
+  /// The number of ports, and of directions of streams, that are left of the network.
   std::size_t remains() const {
     return ports_.size() + static_cast<std::size_t>(std::count_if(pipes_.begin(), pipes_.end(),
                                                                   [](const auto& each) { return !each.expired(); }));

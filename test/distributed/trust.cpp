@@ -83,7 +83,7 @@ std::vector<float> sums_and_copies(const server_options& options) {
   return results[0];
 }
 
-/// What the parameter server and the worker say who wait for each other.
+/// The texts of the parameter server and of the worker that wait for each other: errors, or "met".
 std::pair<std::string, std::string> meet(server_options ps, server_options worker) {
   const auto cluster = test::local_cluster(1, 1);
   std::pair<std::string, std::string> said;
@@ -149,7 +149,7 @@ std::size_t pass_on(tcp::stream& from, tcp::stream& to, Change change) {
   return n;
 }
 
-/// What two ranks say of a sum on whose way to rank 0 a byte is changed; without it they sum well.
+/// The errors of two ranks in a sum on whose way to rank 0 a byte is changed; without the change they sum well.
 std::vector<std::string> summed_over_a_bad_link(const server_options& options, bool changes) {
   const std::string addresses = test::free_addresses(tcp{}, 3);
   const std::size_t first = addresses.find(','), second = addresses.find(',', first + 1);
@@ -172,7 +172,7 @@ std::vector<std::string> summed_over_a_bad_link(const server_options& options, b
       for (auto& [near, far] : links) {
         if (!near.is_open()) continue;
         try {
-          pass_on(near, far, [&](mutable_bytes all) {  // of many, and so no sign of life
+          pass_on(near, far, [&](mutable_bytes all) {  // changes a byte among many, and so no sign of life
             if (all.size() == 4096 && bad.exchange(false)) all[2000] ^= std::byte{4};
           });
           pass_on(far, near, [](mutable_bytes) {});
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
     CHECK_SAYS(old_ps, "/old.pem): certificate expired");
     CHECK_SAYS(good, "certificate is rejected: certificate has expired");
   }
-  {  // of another task
+  {  // the certificate of another task
     const auto other = here.credentials("other", "URI:weft:/job:worker/task:1,DNS:worker-0");
     const auto [ps, worker] = meet(with(good_ps), with(other));
     for (const std::string& each : {ps, worker})
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(frames_of_all_sizes_arrive_encrypted) {
     bool detached = false;
     for (const deadline until = 10s; !in.complete() && !until.expired();) {
       out.advance(both.dials);
-      if (!detached && size > 1'000'000) {  // what is left lies elsewhere, and the original changes
+      if (!detached && size > 1'000'000) {  // the rest lies elsewhere, and the original changes
         BOOST_TEST(!out.idle());
         out.detach();
         const std::vector<std::byte> kept = sent;
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(frames_of_all_sizes_arrive_encrypted) {
   }
 }
 
-// What OpenSSL has taken from the socket no poll() knows of.
+// No poll() knows of the bytes that OpenSSL has taken from the socket.
 BOOST_AUTO_TEST_CASE(a_wait_knows_what_is_decrypted) {
   const test::authority here;
   const auto mine = here.credentials("all", everyone);

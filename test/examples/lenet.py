@@ -53,7 +53,7 @@ with tempfile.TemporaryDirectory() as folder:
     if os.path.exists(result):
         faults.append("a run that failed has left a result")
 
-    # What is not right for the images that it is tested with is an error, and the result is written all the same.
+    # A model that is not right for its test images is an error, and the result is written all the same.
     images(folder, "t10k", labels[:200], [(n + 1) % 10 for n in labels[:200]])
     refused(["the test accuracy is 0.", "below 0.91"], *flags, "--json", result, seconds=60)
     if not os.path.exists(result):

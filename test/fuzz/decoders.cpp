@@ -291,7 +291,7 @@ void frames_with_tags(input in) {
       sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at) + 1, byte_list(chosen));
       good = at + 1;
       break;
-    default: {  // what somebody without the key sends
+    default: {  // bytes from a sender without the key
       const const_bytes forged = in.all();
       sent.insert(sent.begin() + static_cast<std::ptrdiff_t>(at), mended(forged, 63));
       if (!sent[at].empty()) good = at;
@@ -307,8 +307,8 @@ void frames_with_tags(input in) {
 
 // ---- messages ----
 
-/// What is read and written is a fixed point: a task can pass on whatever it has taken. And a message ends where it
-/// says: neither more nor less is taken for one.
+/// A message that is read and written is a fixed point: a task can pass on whatever it has taken. And a message ends
+/// where it says: neither more nor less is taken for one.
 template <typename Read, typename Write>
 void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
   byte_list once;
@@ -673,7 +673,7 @@ void cluster(input in) {
   const error_code code = code_of([&] { where = parse_endpoint(text); });
   MUST(is_one_of(code, {ok, error_code::invalid_argument}));
   if (code == ok) MUST(parse_endpoint(to_string(where)) == where);
-  // What is let pass as loopback is that to the system.
+  // An address that is let pass as loopback is that to the system.
   static const tcp network;
   if (code == ok && code_of([&] { network.check(where); }) == ok && where.host != "localhost") {
     boost::system::error_code bad;
@@ -733,7 +733,7 @@ constexpr const char* environment_words[] = {"{\"cluster\": {",
                                              ":",
                                              "gpu-[1-2]"};
 
-/// What launchers and schedulers write.
+/// The environment that launchers and schedulers write.
 void environment(input in) {
   const detail::environment_variable text{"VARIABLE", in.text(environment_words)};
   const auto refused_or = [](error_code code) { return is_one_of(code, {ok, error_code::invalid_argument}); };
@@ -1332,7 +1332,7 @@ void example(input in) {
   MUST(is_one_of(code, {ok, error_code::data_loss, error_code::not_found, error_code::invalid_argument}));
 }
 
-/// What the command weft shows of an event file.
+/// The lines that the command weft shows of an event file.
 void events(input in) {
   std::string all;
   while (!in.empty()) {

@@ -28,11 +28,11 @@ using namespace weft;
 
 struct options {
   double tolerance = 4e-6;      ///< relative to the larger of 1 and the value; for doubles a millionth of it
-  double low = -2, high = 2;    ///< of random inputs
+  double low = -2, high = 2;    ///< bounds of random inputs
   std::set<std::string> exact;  ///< operations whose bits must be the same
   std::size_t offset = 0;       ///< by which buffers are moved off their alignment, in bytes
-  std::map<std::string, std::vector<double>> values;       ///< of leaves, by name
-  std::vector<std::vector<std::byte>>* written = nullptr;  ///< what the GPU wrote is added to it, node by node
+  std::map<std::string, std::vector<double>> values;       ///< those of leaves, by name
+  std::vector<std::vector<std::byte>>* written = nullptr;  ///< takes what the GPU wrote, node by node
 };
 
 struct value_key {

@@ -203,13 +203,13 @@ BOOST_FIXTURE_TEST_CASE(memory_that_is_given_back_is_not_handed_out_while_a_queu
   host[0] = 5, host[1] = 0;
   std::byte* const p = d.allocate(sizeof(float));
   q->copy(p, host, sizeof(float));
-  const auto reader = gpus.at(1).make_queue();  // of another GPU
+  const auto reader = gpus.at(1).make_queue();  // belongs to another GPU
   reader->wait_for(*q);
   reader->copy(host + 1, p, sizeof(float));
   d.deallocate(p);
   BOOST_TEST(gpus.device(0).is_busy());  // the host has waited for nothing
   BOOST_TEST(host[1] == 0);
-  BOOST_CHECK_EXCEPTION(q->copy(p, host, sizeof(float)), error, is_internal);  // what comes later has lost it
+  BOOST_CHECK_EXCEPTION(q->copy(p, host, sizeof(float)), error, is_internal);  // work that comes later has lost it
   std::byte* const next = d.allocate(sizeof(float));
   BOOST_TEST((next == p));
   BOOST_TEST(host[1] == 5);
@@ -232,8 +232,8 @@ BOOST_FIXTURE_TEST_CASE(memory_that_is_given_back_is_kept_within_the_shares_of_s
   BOOST_TEST(n.reuses == 1u);
   once(1500);
   BOOST_TEST(n.kept_bytes == 2500u);
-  BOOST_TEST(d.free_bytes() == 1u << 20);  // what is kept is free
-  once(2000);                              // what is kept makes room first
+  BOOST_TEST(d.free_bytes() == 1u << 20);  // kept memory is free
+  once(2000);                              // kept memory makes room first
   BOOST_TEST(n.peak_reserved_bytes <= 3000u);
   BOOST_TEST(n.kept_bytes >= 2000u);
   d.open_share(100);

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
   recorded(gradients(sum(square(let(c * row))), row));
   recorded(gradients(sum(square(let(row * column))), row, column));
   recorded(gradients(sum(square(let(x * row + column * one))), x, row, column, one));
-  // Of reductions.
+  // Gradients of reductions.
   recorded(gradients(mean(square(x + row)), x, row));
   recorded(gradients(sum(square(mean<0>(x * row))), x, row));
   recorded(gradients(sum(square(mean<1>(x * column))), x, column));
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(gradients_stored_summed_and_dropped) {
   compare::run(g, o);
 }
 
-// What is not read is not waited for: a thread may have more of the rest on its way.
+// A kernel does not wait for inputs that it does not read: a thread may have more of the rest on its way.
 BOOST_AUTO_TEST_CASE(a_gradient_s_kernel_is_made_for_the_inputs_that_it_reads) {
   using skeleton::apply, skeleton::argument;
   using x = argument<0, float>;

@@ -137,7 +137,7 @@ void updates() {
     recorded(gradient_descent{.learning_rate = 0.37f}.minimize(sum(square(w) * x), w));
     recorded(momentum{.learning_rate = 0.37f, .momentum = 0.9f}.minimize(sum(square(v) * x), v));
     recorded(adam{.learning_rate = 0.37f}.minimize(sum(square(w) * x), w));
-    // Of what is computed, too.
+    // Hyperparameters that are computed, too.
     recorded(adam{.learning_rate = input<double>(g, "rate"), .beta2 = input<float>(g, "beta2")}.minimize(
         sum(square(w) * x), w));
     compare::options o;

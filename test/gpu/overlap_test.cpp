@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_leaves_page_locked_memory_to_the_caller) 
 
 BOOST_AUTO_TEST_CASE(a_launch_that_fails_among_copies_leaves_the_session_usable) {
   model m;
-  for (std::size_t launch = 1; launch < 16; ++launch)  // of the first run, or of the recording in the second one
+  for (std::size_t launch = 1; launch < 16; ++launch)  // in the first run, or in the recording of the second one
     in_each_order(1, [&](gpu::emulated_platform& gpus, session_options o) {
       session host{m.g, {.threads = 1}};
       o.device = cuda{0};

@@ -137,8 +137,8 @@ struct call {
   }
 };
 
-// What is recognised in the last node of an expression, as a plan would put it: the product in slot 7, other operands
-// from 8 on.
+// The epilogue that is recognised in the last node of an expression, as a plan would put it: the product in slot 7,
+// other operands from 8 on.
 template <class T, class Product, class E>
 gpu::known_epilogue recognised_in(const graph& g, const Product& product, const E& e) {
   const auto n = let(e);

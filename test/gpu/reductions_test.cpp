@@ -30,7 +30,7 @@ void check_the_same_bits_elsewhere(const graph& g) {
   o.high = 1;
   o.written = &aligned;
   compare::run(g, o);
-  o.offset = 8;  // of doubles one element, of floats two
+  o.offset = 8;  // one element of doubles, two of floats
   o.written = &elsewhere;
   compare::run(g, o);
   BOOST_TEST((aligned == elsewhere));

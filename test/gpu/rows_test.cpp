@@ -7,7 +7,7 @@ using namespace weft;
 using compare::input;
 using compare::recorded;
 
-// What is done along an axis, by the emulation of the kernels for GPUs: by threads, by warps and by blocks, tile by
+// Operations along an axis, by the emulation of the kernels for GPUs: by threads, by warps and by blocks, tile by
 // tile.
 
 namespace {
@@ -23,7 +23,7 @@ void sums(const X& x) {
 
 compare::options options() {
   compare::options o;
-  o.tolerance = 1e-4;  // of sums of thousands
+  o.tolerance = 1e-4;  // for sums of thousands
   o.low = -1;
   o.high = 1;
   return o;
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(running_sums_of_long_rows_by_many_blocks) {
   q->synchronize();
   BOOST_TEST(gpus.device(0).count().launches == 3u);
   for (std::byte* b : buffers) gpus.device(0).deallocate(b);
-  gpus.fail_allocation(1);  // of the workspace
+  gpus.fail_allocation(1);  // that of the workspace
   BOOST_CHECK_THROW(prepare(), error);
 }
 

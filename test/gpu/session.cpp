@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_recorded_is_launched_one_by_one) {
   check_costs(m, step, host, 3, four);
   BOOST_TEST(gpus.device(0).count().recordings == 0u);
   CHECK_SAYS(step.explain(), "launched one by one");
-  for (int i = 0; i < 2; ++i) step(classifier::images(5), classifier::classes(5));  // of other extents: recorded
+  for (int i = 0; i < 2; ++i) step(classifier::images(5), classifier::classes(5));  // other extents: recorded
   BOOST_TEST(gpus.device(0).count().recordings == 1u);
 }
 

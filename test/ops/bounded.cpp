@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_the_real_rows) {
   check_elements(some, {1});
   check_elements(all, {1, 0, 0});
 
-  // Of integers, where nothing is as low as minus infinity.
+  // Checks integers, where nothing is as low as minus infinity.
   const auto ids = placeholder<std::int32_t, dims<batch{}>>(g, "ids");
   const auto different = unique(ids).values;
   const auto fed = tensor<std::int32_t, dims<4>>{-7, -3, -7, -3};
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(reductions_of_the_real_rows) {
   BOOST_CHECK_EQUAL(s.eval(sum(different), with(ids, fed)), -10);
 }
 
-// What is computed of padding, which is not 0, takes no part in the loss or in its gradients.
+// Values that are computed of padding, and are not 0, take no part in the loss or in its gradients.
 BOOST_AUTO_TEST_CASE(the_loss_of_the_examples_that_a_mask_keeps) {
   graph g;
   const auto x = placeholder<double, dims<batch{}, 2>>(g, "x");
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(a_count_that_is_not_in_its_bound) {
   check_elements(std::get<0>(step(a, std::int64_t{0})), {});
 }
 
-// What is fetched stays as it was while the next steps run.
+// A fetched value stays as it was while the next steps run.
 BOOST_AUTO_TEST_CASE(fetched_rows_are_the_callers) {
   graph g;
   const auto x = placeholder<float, dims<batch{}>>(g, "x");

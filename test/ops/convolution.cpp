@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   static_assert(has_dims<decltype(dilated), dims<dyn<"batch">, 20, 24, 16>>);
   const auto padded = conv2d<conv2d_options{.stride = 2, .pad = padding::of(3)}>(x, w);
   static_assert(has_dims<decltype(padded), dims<dyn<"batch">, 15, 16, 16>>);
-  // Of any height and width, where the result has the same.
+  // Images have any height and width, and the result has the same.
   const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
   const auto of_any = conv2d(any, w);
   static_assert(has_dims<decltype(of_any), dims<4, dyn<"height">, dyn<"width">, 16>>);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   const auto valid_strided = conv2d<conv2d_options{.stride = {3, 2}, .pad = padding::valid}>(any, w);
   BOOST_CHECK_EQUAL(text(valid_strided, 1) + ", " + text(valid_strided, 2),
                     "floor((height + 1) / 3) - 1, ceil(width / 2) - 1");
-  // Of one value, whichever options lead there.
+  // Both results have extents of one value, whichever options lead there.
   const auto padded_any = conv2d<conv2d_options{.stride = {3, 2}, .pad = padding::of(2, 2, 1, 1)}>(any, w);
   static_assert(has_dims<decltype(strided_any + padded_any), dims_t<decltype(strided_any)>>);
   const auto twice = conv2d<conv2d_options{.stride = 2}>(conv2d<conv2d_options{.stride = 2}>(any, w),

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_condition_broadcasts_too) {
   check("select", select(p, a * a, b * b));
 }
 
-// What is computed in floats is compared with the formula: differences of floats are too coarse.
+// A value that is computed in floats is compared with the formula: differences of floats are too coarse.
 BOOST_AUTO_TEST_CASE(a_cast_converts_the_gradient_back) {
   graph g;
   const auto x = placeholder<double, dims<3>>(g);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_cast_converts_the_gradient_back) {
 BOOST_AUTO_TEST_CASE(powers_of_zero_have_gradients_of_any_order) {
   graph g;
   const auto x = placeholder<double>(g, "x");
-  // Of x^n at 0: n! for the n-th derivative, 0 for all others.
+  // The derivatives of x^n at 0: n! for the n-th, 0 for all others.
   const auto check = [&](double n, double first, double second, double third, double fourth) {
     const auto [d1] = gradients(pow(x, n), x);
     const auto [d2] = gradients(d1, x);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {
   BOOST_CHECK_EQUAL(r(0), 0);
   BOOST_CHECK_EQUAL(m(0), 0);
   BOOST_CHECK_EQUAL(pb(0), 0);
-  BOOST_CHECK_EQUAL(pb(1), 0);  // of a negative base
+  BOOST_CHECK_EQUAL(pb(1), 0);  // the base is negative
   BOOST_CHECK_CLOSE(pb(2), 8 * std::log(2.0), 1e-12);
   BOOST_CHECK_CLOSE(pa(1), 3.0, 1e-12);
   const double nan = std::nan("");

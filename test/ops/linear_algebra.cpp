@@ -31,7 +31,7 @@ tensor<T, D> filled(const shape& extents, std::size_t seed) {
   return x;
 }
 
-/// What a product is by definition; `then` is done to each element.
+/// Checks a product by its definition; `then` is done to each element.
 template <class A, class B, class C, class Then>
 void check_product(const A& a, const B& b, const C& c, bool ta, bool tb, Then then) {
   const auto last = [](const auto& x, bool second) {
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(an_expression_follows_products_of_many_matrices) {
 #endif
   check_product(a, b, found, false, false, each);
   check_product(a, w, found_one, false, false, each);
-  // What arrives at the products, and what they and the sums make of it.
+  // The gradients that arrive at the products, and what the products and the sums make of them.
   tensor<float, dims<batch{}, rows{}, 64>> up(found.extents()), up_one(found.extents());
   std::vector<double> sums(64);
   for (std::size_t i = 0; i < up.elements(); ++i) {
@@ -276,7 +276,7 @@ std::vector<T> random_numbers(std::size_t n, std::uint64_t seed) {
   return v;
 }
 
-/// What is left of a right side, over the largest error that rounding explains.
+/// Checks the residual of a right side, over the largest error that rounding explains.
 template <class Library, class T>
 void check_factorization(std::size_t n, std::size_t m) {
   thread_pool one(1), three(3);

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   BOOST_CHECK_EQUAL(text(max_pool2d<2>(halved_any), 2), "floor(width / 4)");
   BOOST_CHECK_EQUAL((text(avg_pool2d<3, size2d(1, 2)>(any), 1)), "height - 2");
   BOOST_CHECK_EQUAL((text(avg_pool2d<3, size2d(1, 2)>(any), 2)), "ceil(width / 2) - 1");
-  // What is doubled and halved is what it was.
+  // An extent that is doubled and halved is what it was.
   const auto doubled = let(concat<1>(any, any));
   static_assert(has_dims<decltype(max_pool2d<2>(doubled) + max_pool2d<size2d(1, 2)>(any)),
                          dims_t<decltype(max_pool2d<2>(doubled))>>);

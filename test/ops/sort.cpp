@@ -253,7 +253,7 @@ namespace {
 
 using batch = dyn_extent<"batch">;
 
-// Of the node's extents, which nvcc cannot write down here.
+// Feeds a tensor of the node's extents, which nvcc cannot write down here.
 template <class Session, class Node, class Placeholder>
 std::vector<std::vector<std::int32_t>> shuffled(Session& s, const Node& y, const Placeholder& x, std::int64_t n,
                                                 int steps) {
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(every_order_is_as_likely) {
   double chi = 0;
   for (const int n : counts) chi += n == 0 ? 0 : (n - steps / 24.0) * (n - steps / 24.0) / (steps / 24.0);
   BOOST_CHECK_EQUAL(std::count_if(counts.begin(), counts.end(), [](int n) { return n > 0; }), 24);
-  BOOST_CHECK_LT(chi, 45);  // of 23 degrees of freedom; larger once in 250 times, and the seed is fixed
+  BOOST_CHECK_LT(chi, 45);  // there are 23 degrees of freedom; larger once in 250 times, and the seed is fixed
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_keeps_rows_together_and_gradients_find_them) {

@@ -73,7 +73,7 @@ void check_second_order() {
   }
 }
 
-// What follows a product runs with it, on the rounded result: the values are those of the parts.
+// The operations that follow a product run with it, on the rounded result: the values are those of the parts.
 template <class T>
 void check_epilogue(int rows) {
   graph g;

@@ -16,7 +16,7 @@ namespace {
 const std::pair<int, int> matrices[] = {{0, 5},  {7, 0},   {1, 1},   {1, 2},    {2, 1},    {3, 5},
                                         {1, 64}, {13, 17}, {31, 33}, {1, 4099}, {4099, 1}, {97, 101}};
 
-/// Of whatever bits, of moderate size, near 0, 1 and the multiples of ln 2 / 2, and the edges.
+/// An argument of whatever bits, of moderate size, near 0, 1 and the multiples of ln 2 / 2, and the edges.
 template <class T>
 T argument(source& s, const std::vector<T>& edge, std::size_t i) {
   if (i < edge.size()) return edge[i];
@@ -41,7 +41,7 @@ bool moderate(real x) { return x == 0 || x != x || std::isinf(x) || (std::abs(x)
 
 using functions::derived;
 
-// What depends on the operation's type is small, so that the rest is compiled once.
+// The code that depends on the operation's type is small, so that the rest is compiled once.
 
 template <class T>
 using at_once_of_one = numbers (*)(const data<T>&);

@@ -15,18 +15,19 @@
 #include <vector>
 #include <weft/weft.hpp>
 
-/// What accuracy.cpp measures with: errors in units in the last place, a table of the worst of them, values at random.
+/// Tools that accuracy.cpp measures with: errors in units in the last place, a table of the worst of them, values at
+/// random.
 namespace accuracy {
 
 using weft::shape;
 using real = long double;
 using numbers = std::vector<double>;  // which holds what float, double, int and bool hold
 
-/// What an error is counted in units in the last place of.
+/// The number in whose units in the last place an error is counted.
 enum class unit { result, magnitudes };
 
-/// |found - expected| in units in the last place (of a T) of `magnitude`. Of numbers that T has no room for the result
-/// is infinite; an infinity counts as the power of two behind the largest number where the right one is finite.
+/// |found - expected| in units in the last place (of a T) of `magnitude`. The result is infinite for numbers that T has
+/// no room for; an infinity counts as the power of two behind the largest number where the right one is finite.
 template <class T>
 double ulps(double found, real expected, real magnitude) {
   using limits = std::numeric_limits<T>;
@@ -93,8 +94,8 @@ std::string with_two_digits(double x) {
   return words;
 }
 
-/// All rows, in the order of their making; written as a table at the program's end. What a table at the same place has
-/// of other instruction sets and other programs stays, and so does the text around it.
+/// All rows, in the order of their making; written as a table at the program's end. The rows that a table at the same
+/// place has of other instruction sets and other programs stay, and so does the text around it.
 struct table {
   std::vector<std::unique_ptr<row>> rows;
 
@@ -213,7 +214,7 @@ struct source {
     for (T& x : d.v) x = below(2) ? x : -x;
     return d;
   }
-  /// Of whatever bits.
+  /// A number of whatever bits.
   template <class T>
   T any() {
     using bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -264,7 +265,7 @@ std::vector<T> edges() {
 
 // ---- steps ----
 
-/// What a session yields, as doubles.
+/// A value that a session yields, as doubles.
 struct result {
   shape extents;
   numbers v;

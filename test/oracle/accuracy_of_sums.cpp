@@ -284,7 +284,8 @@ struct softmax_row {
   }
   real logarithm(std::size_t i) const { return shifted[i] - log_sum; }
   real operator[](std::size_t i) const { return std::exp(logarithm(i)); }
-  /// Of the logarithm. The sum of exponentials, from 1 on, is rounded: its logarithm is off by as much, if it were 0.
+  /// The magnitude of the logarithm. The sum of exponentials, from 1 on, is rounded: its logarithm is off by as much,
+  /// if it were 0.
   real magnitude(std::size_t i) const { return std::abs(shifted[i]) + log_sum + 1; }
   /// A difference of logits is rounded before it is an exponent: of size |x - max(x)|, so many times more counts.
   real condition(std::size_t i) const { return 1 + std::abs(shifted[i]); }

@@ -28,7 +28,7 @@ weft::tensor<float, D> as_tensor(const numbers& values, std::size_t from = 0) {
   return t;
 }
 
-/// What the sum is weighted by whose gradients are compared.
+/// The weights of the sum whose gradients are compared.
 template <class Y>
 weft::tensor<float, weft::dims_t<Y>> weight_of(const Y&) {
   weft::tensor<float, weft::dims_t<Y>> t;

@@ -14,7 +14,7 @@ using namespace weft;
 
 namespace {
 
-/// What mixed_values.txt has under a name: a line each, the name and its numbers.
+/// The numbers that mixed_values.txt has under a name: a line each, the name and its numbers.
 template <class Number>
 const std::vector<Number>& expected(const std::string& name) {
   static const std::map<std::string, std::vector<Number>> all = [] {

@@ -1,4 +1,4 @@
-// What a newcomer has after copying the headers: no macro, no library. The reference kernels carry it, for training too.
+// A newcomer has no macro and no library after copying the headers. The reference kernels carry it, for training too.
 #include <weft/weft.hpp>
 
 using namespace weft;

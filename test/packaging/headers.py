@@ -22,7 +22,7 @@ root, how, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 
-# What many headers include. Of two the later one includes more.
+# Headers that many include. The later one of two includes more.
 PRECOMPILED = ["weft/device/kernel.hpp", "weft/ops/operation.hpp", "weft/ops/lowering.hpp", "weft/graph/graph.hpp",
                "weft/distributed/messages.hpp", "weft/transport/tcp.hpp", "weft/distributed/parameter_client.hpp"]
 SYNTAX = ["-fsyntax-only", "-x", "c++"]

@@ -158,7 +158,7 @@ ENDS = {
     # Those are cancelled, and what went in stays.
     "cancelled": ["enqueue_many 1 2", "later a enqueue_many 3 4 5 6", "later b enqueue 7", "size", "close_and_cancel",
                   "await a", "await b", "size", "dequeue_many 4", "dequeue"],
-    # What a call has taken that waits for more comes back to the front.
+    # Elements that a call has taken while it waits for more come back to the front.
     "come back": ["later a dequeue_many 6", "later b dequeue_many 2", "later c dequeue_up_to 4", "enqueue_many 1 2 3", "size",
                   "close", "await a", "await b", "await c", "dequeue"],
     "up to": ["later a dequeue_up_to 6", "enqueue_many 1 2 3", "close", "await a", "size"],
@@ -175,7 +175,7 @@ play(("priority", 4, 0, 0), ["later a dequeue_many 3", "enqueue 9", "size", "enq
                              "await a", "size", "enqueue 2", "await b"])
 play(("priority", 4, 0, 0), ["later a dequeue_many 3", "enqueue 9", "later b dequeue", "enqueue 5", "close", "await a",
                              "await b", "size", "dequeue"])
-# What stays behind for the shuffle.
+# Elements that stay behind for the shuffle.
 play(("shuffle", 9, 3, 5), ["enqueue_many 1 2 3", "later a dequeue", "enqueue 4", "await a", "size", "later b dequeue_many 2",
                             "enqueue 5", "size", "close", "await b", "size", "dequeue_many 2"])
 play(("padding", 9, 0, 0), ["enqueue 1,2", "enqueue 3", "enqueue 4,5,6", "enqueue -", "enqueue 7,8", "dequeue_many 2",

@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(elements_are_tensors_and_numbers_and_share_their_storage) {
 
   tensor<float, dims<3>> mine = x;
   q.enqueue(long_, mine, 9);
-  mine(0) = 100;  // what is in the queue stays
+  mine(0) = 100;  // the tensor in the queue stays
   BOOST_CHECK_EQUAL(std::get<0>(q.dequeue(long_))(0), 1);
 
   fifo_queue<bool, half, std::uint8_t> numbers;

@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_step_enqueues_and_another_dequeues) {
   for (std::int32_t i = 0; i < 5; ++i) put(image{float(i), 1}, i);
   last = image{7, 1};
   put(last, 9);
-  last(0) = 100;  // what is fed may change afterwards
+  last(0) = 100;  // a fed tensor may change afterwards
   for (int i = 0; i < 5; ++i) {
     const auto [s, values] = step();  // one dequeue for both
     BOOST_CHECK_EQUAL(s, float(3 * i + 2));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(control_dependencies_hold_for_dequeues) {
   }
   BOOST_CHECK_EQUAL(s.get(w), 3);
 
-  // What is enqueued of a variable that the step writes is what it was before.
+  // A value that is enqueued of a variable that the step writes is the value from before.
   auto put = q.enqueue(0s, w * 10);
   s.run(fetch(assign(w, 50.0f), put));
   BOOST_CHECK_EQUAL(q.dequeue(0s), 30);
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(sessions_of_a_container_have_the_same_variables) {
   trainer.set(bias, 4.0f);
   BOOST_CHECK_EQUAL(tester.get(same), 4);
 
-  // What cannot be one is refused, each time that it is asked for.
+  // Resources that cannot be one are refused, each time that they are asked for.
   graph other;
   (void)variable<float, dims<2>>(other, "w", init::zeros{});
   BOOST_CHECK(contains(failure(error_code::invalid_argument, [&] { session s(other, jobs); }), "float[3]"));

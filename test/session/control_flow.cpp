@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(branches_share_their_memory) {
   BOOST_CHECK_LE(bytes, stored + 4096);
 }
 
-// What a loop keeps for a gradient is not kept where none is asked for.
+// A loop keeps values for a gradient only where one is asked for.
 BOOST_AUTO_TEST_CASE(a_loop_keeps_what_a_gradient_reads) {
   constexpr int size = 10'000;
   const auto bytes = [](bool with_gradient) {
@@ -583,7 +583,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
                            sum(x) > 0., [](auto, auto y) { return y; }, [](auto x, auto) { return x; }, x, of_other));
                      }),
              "different graphs");
-  // What was refused leaves nothing behind.
+  // A call that was refused leaves nothing behind.
   session s{g};
   const auto y = cond(
       sum(x) > 0., same, [](auto x) { return -x; }, x);

@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(scans_of_fixed_and_of_no_carries) {
   BOOST_CHECK_EQUAL(t, 31);
 }
 
-// What PyTorch's layers do, as make_control_flow_scan_values.py has it.
+// The values are those of PyTorch's layers, as make_control_flow_scan_values.py has them.
 BOOST_AUTO_TEST_CASE(recurrent_layers_are_pytorchs) {
   std::ifstream in(TEST_DATA "/session/control_flow_scan_values.txt");
   BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/session/control_flow_scan_values.txt" << " cannot be read");

@@ -48,7 +48,7 @@ std::vector<float> train(session_options options, int first = 0, int second = 0,
   return seen;
 }
 
-/// What another process, with WEFT_ISA in its environment, computes.
+/// The values that another process, with WEFT_ISA in its environment, computes.
 std::vector<float> train_with_isa(const char* isa) {
   char self[4096];
   const auto length = ::readlink("/proc/self/exe", self, sizeof self - 1);

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(results_of_extents_that_alternate_are_the_callers) {
 }
 
 // oneDNN's own are a table of arguments for each call of a primitive, and buffers of its matrix product: its interface
-// has no other way. What Weft gives it, scratch memory included, is there since the step was planned.
+// has no other way. The memory that Weft gives it, scratch included, is there since the step was planned.
 BOOST_AUTO_TEST_CASE(steps_by_a_library_allocate_nothing_of_ours) {
   if (!COUNTS_MALLOC) return;
   graph g;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(buffers_are_reused) {
   auto step = s.prepare(fetch(sum(y)), feed(x));
   step(tensor<float, dims<64, 64>>());
   const auto& p = step.prepared().plan();
-  BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // of forty values
+  BOOST_CHECK_LE(p.arena_bytes(), 3u * 64 * 64 * sizeof(float));  // out of forty values
   BOOST_CHECK_GE(p.kernels(), 21u);
 }
 

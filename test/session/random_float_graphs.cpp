@@ -75,7 +75,7 @@ struct model {
   }
 };
 
-/// Of all elements that were compared, how many had a bound below a ten-thousandth of their tensor's largest element.
+/// The number of compared elements, and of those with a bound below a ten-thousandth of their tensor's largest element.
 struct {
   std::size_t elements = 0, sharp = 0;
   double worst = 0;  // distance over the moved references' distance
@@ -96,7 +96,7 @@ void mutate(std::vector<value_of>& found, std::size_t from) {
   }
 }
 
-/// What all steps yield, and then the variables; moved where there is noise.
+/// The values that all steps yield, and then the variables; moved where there is noise.
 std::vector<value_of> run(interpreter& right, const model<doubles>& m, int steps, unsigned noise) {
   right.begin(m.variables);
   if (noise) right.disturb(noise);

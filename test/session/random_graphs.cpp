@@ -28,8 +28,8 @@ using namespace weft;
 // and many are run. Each is run by a plan that reuses buffers and fuses kernels, on one device, on several, and with
 // two lanes, for several steps that write variables, and on a GPU (test/cuda/on_gpu.hpp); against an interpreter of the
 // same graph that does one node at a time on the CPU, each in a plan of its own where every value is fed and fetched
-// and nothing can be reused; and its gradients against differences. What fails is made smaller and printed; what
-// crashes is printed too.
+// and nothing can be reused; and its gradients against differences. A program that fails is made smaller and
+// printed; one that crashes is printed too.
 //
 // With a GPU, one program in twenty thousand compares values there that are equal on a CPU, and finds them apart by a
 // rounding: a report whose graph has a comparison and no other difference is of that kind.
@@ -167,8 +167,8 @@ verdict check_feeds(const random_program& p) {
                      one_device);
 }
 
-/// Along a direction, by differences: where two widths agree, for there are kinks. What `fetched` yields first is the
-/// value, and the others its gradients with respect to `inputs`.
+/// Along a direction, by differences: where two widths agree, for there are kinks. The first of `fetches` is the value,
+/// and the others its gradients with respect to `inputs`.
 verdict check_differences(const random_program& p, built& b, const sequence<value>& fetches,
                           const sequence<value>& inputs) {
   planned f(b.w.g, fetches, {}, b.fed, one_device);
@@ -250,7 +250,7 @@ verdict check_third_gradients(const random_program& p) {
   return {};
 }
 
-/// What arrives at the last operation is one number: a product's gradient of it does not read the product.
+/// The gradient that arrives at the last operation is one number: a product's gradient of it does not read the product.
 verdict check_gradients_of_sums(const random_program& p) {
   built b(p);
   const auto m = b.w.last<doubles::M>();
@@ -276,7 +276,7 @@ verdict check_several_devices(const random_program& p) {
   return check_steps(b, {b.w.last<doubles::M>().id(), dm.id(), dw.id()}, three_devices);
 }
 
-/// What PyTorch has too.
+/// A program of operations that PyTorch has too.
 random_program program_without_draws(unsigned seed) {
   std::mt19937 random(seed);
   random_program p{seed, seed % 4 == 0 ? 1 : seed % 4 == 1 ? 4 : 3, {}};
@@ -284,7 +284,7 @@ random_program program_without_draws(unsigned seed) {
   return p;
 }
 
-/// What random_program_values.txt has of a program, in its order.
+/// Compares a program with the values that random_program_values.txt has of it, in its order.
 verdict check_against(const random_program& p, const std::vector<double>& values) {
   built b(p);
   const auto loss = b.w.loss();
@@ -302,7 +302,7 @@ verdict check_against(const random_program& p, const std::vector<double>& values
       if (i < 5) found.push_back(results[i].number(e));
       weighted += results[i].number(e) * static_cast<double>(1 + e % 7);
     }
-    if (i >= 5) found.push_back(weighted);  // of the filters' and the pictures' gradients one number
+    if (i >= 5) found.push_back(weighted);  // one number for each of the filters' and the pictures' gradients
   }
   if (found.size() != values.size())
     return std::to_string(values.size()) + " values, not " + std::to_string(found.size());
@@ -313,7 +313,7 @@ verdict check_against(const random_program& p, const std::vector<double>& values
   return {};
 }
 
-/// What a process writes to standard error that ends in the middle of the program.
+/// The text that a process writes to standard error that ends in the middle of the program.
 std::string last_words(check by, const random_program& p) {
   int ends[2];
   BOOST_REQUIRE_EQUAL(pipe(ends), 0);

@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(extents_that_are_computed) {
     BOOST_CHECK_EQUAL(step(ones(p), ones(q), ones(p + q), ones((p + q + 1) / 2)), 2 * (p + q) + (p + q + 1) / 2);
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { step(ones(2), ones(3), ones(6), ones(3)); }),
              "a + b: the extent is 6 but comes out as 5");
-  // Of the names alone what is computed is known; a quotient must be whole.
+  // A computed extent is known from its names alone; a quotient must be whole.
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { variable<float, dims<a * b>>(g, "v", init::ones{}); }),
              "the extent a * b has no value yet: g.set(dyn<\"...\">, n) of the names in it comes before the variable");
   g.set(a, 4);
@@ -579,7 +579,7 @@ BOOST_AUTO_TEST_CASE(more_extents_in_rotation_than_are_kept) {
         return kernels_made;
       };
       BOOST_TEST(round() == sizes);
-      // What is dropped is given back; where kernels hold much memory, all but sixteen are dropped.
+      // The plan gives back what it drops; where kernels hold much memory, all but sixteen are dropped.
       const std::size_t kept = bytes == 0 ? most : 16;
       BOOST_TEST(step.prepared().plan().bindings() == kept);
       BOOST_TEST(kernels_alive == kept);
@@ -839,7 +839,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_records_for_each_run_is_told) {
   for (int i = 0; i < 1000; ++i) CHECK_SAYS(failure(error_code::resource_exhausted, assigned), "placeholder");
   BOOST_TEST(g.size() == size);
   for (int i = 0; i < 10'000; ++i) s.set(v, static_cast<float>(i));
-  BOOST_TEST(s.eval(v) == 9999);  // what is recorded can be run
+  BOOST_TEST(s.eval(v) == 9999);  // the recorded graph can be run
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_first_values_and_are_assigned) {

@@ -1,4 +1,4 @@
-// What a trace records, and that others can read it.
+// Checks what a trace records, and that others can read it.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>

@@ -17,7 +17,7 @@ struct softsign {
 };
 auto soft(const weft::Expression auto& x) { return weft::elementwise<softsign>(x); }
 
-// Of two operands, with a condition and numbers in its gradients.
+// Has two operands, and a condition and numbers in its gradients.
 struct clipped_product {
   static constexpr const char* name = "clipped_product";
   template <class V>
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_writes_yields_other_values_too) {
   BOOST_CHECK_EQUAL(s.get(a)(2), 30);
   BOOST_CHECK_EQUAL(s.get(b)(2), 3);
 
-  // Of all variables that it writes a session then knows that they have values.
+  // A session then knows that all variables that the operation writes have values.
   graph h;
   const auto p = variable<float, vec>(h, "p", init::none{}), q = variable<float, vec>(h, "q", init::none{});
   node_def d;

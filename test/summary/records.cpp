@@ -17,7 +17,7 @@ namespace {
 
 bytes as_bytes(const std::string& s) { return {s.begin(), s.end()}; }
 
-/// What tf.io.TFRecordWriter of TensorFlow 2.21 writes for the records b"", b"weft", b"\x00" * 3.
+/// The bytes that tf.io.TFRecordWriter of TensorFlow 2.21 writes for the records b"", b"weft", b"\x00" * 3.
 const std::string of_tensorflow = [] {
   const unsigned char all[] = {
 #include "summary/tfrecord_bytes.inc"
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(every_changed_bit_is_noticed) {
       first = e.what();
       return e.code() == error_code::data_loss;
     });
-    // What follows is not read from the wrong place.
+    // The records that follow are not read from the wrong place.
     BOOST_CHECK_EXCEPTION(file.next(record), error, [&](const error& e) { return e.what() == first; });
   }
 }

@@ -5,7 +5,7 @@
 
 using namespace weft;
 
-// What the compiler decides, the compiler tests.
+// The compiler tests what the compiler decides.
 
 namespace {
 

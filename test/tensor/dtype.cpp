@@ -61,7 +61,7 @@ void check_all() {
       continue;
     }
     BOOST_REQUIRE_EQUAL(back.bits, h.bits);
-    // What lies just beside it, and just beside the middle to the next.
+    // The numbers just beside it, and just beside the middle to the next.
     if (std::isinf(f)) continue;
     for (const float to : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})
       check_rounding<H>(std::nextafter(f, to));

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(more_elements_than_memory_holds) {
   BOOST_CHECK_EXCEPTION((matrix(shape(side, side), uninitialized{})), error, too_many);
   BOOST_CHECK_EXCEPTION((tensor<float, dims<side, side>>()), error, too_many);
   BOOST_CHECK_EXCEPTION((tensor_view<float, dims<dyn<"a">, dyn<"b">>>(nullptr, shape(side, side))), error, too_many);
-  BOOST_CHECK_EXCEPTION(matrix(shape(side / 4, side)), error, says(error_code::resource_exhausted));  // of bytes
+  BOOST_CHECK_EXCEPTION(matrix(shape(side / 4, side)), error, says(error_code::resource_exhausted));  // too many bytes
   BOOST_CHECK_EQUAL(matrix(shape(side, 0)).elements(), 0u);
   BOOST_CHECK_EQUAL((tensor<float, dims<side, side, 0>>()).elements(), 0u);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the program

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(rates_in_proportion_to_norms) {
   BOOST_CHECK_SMALL(first_step_of_zero<double>(lamb{.learning_rate = 0.5}) + 0.5, 1e-5);
 }
 
-// What is 0 by l1 is 0 exactly, and a gradient that is not a number is not made one.
+// An element that l1 makes 0 is 0 exactly, and a gradient that is not a number is not made one.
 BOOST_AUTO_TEST_CASE(the_pull_of_l1) {
   graph g;
   const auto w = variable(g, "w", tensor<float, dims<4>>{0.25, -0.25, 2, -2});

@@ -10,7 +10,7 @@
 #include <string>
 #include <weft/tensor/tensor.hpp>
 
-// What the scripts make_*.py beside this file compute too, and how their results are read.
+// Values that the scripts make_*.py beside this file compute too, and how their results are read.
 namespace test {
 
 /// The gradients that make_adam_values.py, make_norm_values.py and make_optimizer_values.py have: of several sizes,

@@ -103,7 +103,7 @@ void check_rows(std::istream& in, const std::string& name, bool repeated, bool s
   BOOST_CHECK_MESSAGE(apart <= 2e-6, "rows " << name << ": " << apart);
 }
 
-// What is done to gradients, typed and as symbols.
+// Changes of gradients, typed and as symbols.
 constexpr auto by_value = [](const auto& g) { return clip_by_value(g, -0.5, 0.75); };
 constexpr auto by_norm = [](const auto& g) { return clip_by_norm(g, 0.75); };
 constexpr auto by_global_norm = [](const auto& g) { return clip_by_global_norm(g, 1.5); };
@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(sums_begin_anew_and_are_of_what_is_trained) {
   const auto sums = accumulate_gradients(compute_gradients(sum(w * x), w));
   const auto train = apply_gradients(gradient_descent{.learning_rate = 1}, sums.mean);
   session s(g);
-  s.run(fetch(train));  // of none: nothing moves
+  s.run(fetch(train));  // the mean of none: nothing moves
   BOOST_TEST((s.get(w)(0) == 1 && s.get(w)(1) == 2));
   const auto add = [&](float a, float b) { s.run(fetch(sums.add), with(x, tensor<float, dims<2>>{a, b})); };
   add(1, 0), add(2, 8), add(3, 1);

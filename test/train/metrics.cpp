@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(predictions_of_any_kind_and_extents) {
   accuracy.update(tensor<bool, dims<2, 2>>{true, false, true, true}, tensor<std::uint8_t, dims<2, 2>>{1, 0, 0, 1});
   BOOST_TEST(accuracy.value() == 0.75);
   accuracy.reset();
-  // Of equals the first is the class; weights of [batch, time], as a sequence's mask is.
+  // The first of equals is the class; the weights are [batch, time], as a sequence's mask is.
   const tensor<half, dims<1, 2, 2>> scores{half(1.f), half(1.f), half(-1.f), half(2.f)};
   accuracy.update(tensor<std::int32_t, dims<1, 2>>{0, 0}, scores, tensor<bool, dims<1, 2>>{true, false});
   BOOST_TEST(accuracy.value() == 1);
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(predictions_of_any_kind_and_extents) {
   of_logits.update(tensor<float, dims<3>>{1, 1, 0}, tensor<float, dims<3>>{0.25f, -1, 3});
   BOOST_TEST(of_logits.value() == 0.5);
   BOOST_TEST(of_logits.false_positives() == 1);
-  metrics::top_k_accuracy top(1);  // of equal scores none is before another
+  metrics::top_k_accuracy top(1);  // none of equal scores is before another
   top.update(tensor<std::int32_t, dims<1>>{1}, tensor<float, dims<1, 3>>{5, 5, 5});
   BOOST_TEST(top.value() == 1);
 }

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(reductions) {
   check("product", [](graph&, const auto& w) { return sum(square(prod<1>(w + 2.0))); });
 }
 
-// What arrives at the product is one number, and its gradient does not read the product itself.
+// The gradient that arrives at the product is one number, and its own gradient does not read the product itself.
 BOOST_AUTO_TEST_CASE(sums_of_products) {
   const tensor<double, dims<4, 2>> right = {0.5, -1.5, 2.0, 0.25, -0.75, 1.0, 0.125, -2.0};
   const tensor<double, dims<2, 2, 1, 3>> filters = {0.5, -1.5, 2.0, 0.25, -0.75, 1.0, 0.125, -2.0, 0.1, 0.7, 0.3, 1.1};

@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_hyperparameter_may_be_a_value_of_the_graph) {
   BOOST_TEST(same_bits(first, both.get(m)));
 }
 
-// Whoever keeps all variables goes on as if nothing had been.
+// A program that keeps all variables goes on as if nothing had been.
 BOOST_AUTO_TEST_CASE(training_goes_on_from_its_variables) {
   const auto run = [](session& s, const graph& g, const auto& train, const auto& x, int from, int to) {
     for (int t = from; t < to; ++t) s.run(fetch(train), with(x, gradient_of<float>(t)));
@@ -372,7 +372,7 @@ double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gather
 
 }  // namespace
 
-// Of gradients that are rows: a row that a step does not take is left alone, with its slots, by all but Adam.
+// Gradients are rows here: all optimizers but Adam leave a row that a step does not take alone, with its slots.
 BOOST_AUTO_TEST_CASE(rows_are_trained_as_tensorflow_does) {
   std::ifstream in(TEST_DATA "/train/row_values.txt");
   BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt"
@@ -669,7 +669,7 @@ struct by_norms {
 
 constexpr int kernels_apart = 0, kernel_of_all = 1;
 
-/// What three steps make of variables of many sizes, from one kernel for each or from one for all.
+/// The values of variables of many sizes after three steps, from one kernel for each or from one for all.
 template <class T, class Session, class MakeOptimizer>
 std::vector<T> trained(const MakeOptimizer& make, int how, int threads) {
   graph g;

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(modes_have_names) {
   BOOST_CHECK_THROW(parse_progress_mode("loud"), error);
 }
 
-// What the examples write at the end of a run.
+// The output of the examples at the end of a run.
 BOOST_AUTO_TEST_CASE(json_stays_json_and_a_cost_that_is_no_number_ends_a_run) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   BOOST_TEST(json_number("%.4f", 0.5) == "0.5000");

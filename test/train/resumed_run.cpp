@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(metrics_are_kept_by_a_saver) {
   with(metrics::exact_auc());
   metrics::exact_auc more;
   more.update(labels, predictions);
-  survives(metrics::exact_auc(), more, value);  // what it had is gone
+  survives(metrics::exact_auc(), more, value);  // its earlier content is gone
 
   const tensor<std::int32_t, dims<2>> classes{0, 2};
   const tensor<float, dims<2, 3>> scores{1, 2, 3, 4, 5, 6};

@@ -27,7 +27,7 @@ struct line {
   effect train = gradient_descent{.learning_rate = 0.25}.minimize(loss);
 };
 
-/// What a run asks of its checkpoints, and a checkpoint of the weight.
+/// The record of what a run asks of its checkpoints, and a checkpoint of the weight.
 struct memory {
   std::vector<std::int64_t> saved;
   std::int64_t kept = -1;

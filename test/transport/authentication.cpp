@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(other_keys_and_none) {
     receiver.bytes = sender.bytes;
     BOOST_CHECK_EXCEPTION(receive(receiver), error, test::says(error_code::data_loss, "tag"));
   }
-  // What this task has sent itself is no answer: each direction has its key.
+  // A message that this task has sent itself is no answer: each direction has its key.
   wire mirror = with_keys(1, 2);
   send(mirror, text(50, 1), 1, 1);
   BOOST_CHECK_EXCEPTION(receive(mirror), error, test::says(error_code::data_loss, "tag does not match"));

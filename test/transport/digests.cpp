@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(text_from_outside_may_be_shown) {
   BOOST_TEST(printable(std::string_view("a\0b", 3)) == "a\\x00b");
   BOOST_TEST(printable(std::string(100, 'x'), 10) == "xxxxxxx...");
   BOOST_TEST(printable(std::string(10, 'x'), 10) == "xxxxxxxxxx");
-  for (std::size_t longest = 0; longest < 20; ++longest)  // what was cut once is not cut again
+  for (std::size_t longest = 0; longest < 20; ++longest)  // a text that was cut once is not cut again
     for (const char* text : {"größer 東京 als alles", "\x1b\x1b\x1b\x1b\x1b\x1b\x1b"}) {
       const std::string shown = printable(text, longest);
       BOOST_TEST(shown.size() <= longest);

@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_side_keeps_its_place_and_is_shared_anew) {
   BOOST_CHECK(there.bytes()[7] == std::byte{0});
 }
 
-// Whoever learns of an offer and is another user: the system does not let it look.
+// A process of another user learns of an offer: the system does not let it look.
 BOOST_AUTO_TEST_CASE(another_user_cannot_attach) {
   if (::geteuid() != 0) return;  // nobody else may become another user
   const auto segment = shared_segment::create(5'000);

@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_detached_payload_may_change, T, transports) {
   BOOST_REQUIRE(!out.idle());
   out.detach();
   std::fill(sent.begin(), sent.end(), std::byte{0});
-  // What the kernel has taken was copied then; the rest was copied by detach().
+  // The bytes that the kernel has taken were copied then; the rest was copied by detach().
   frame_reader in;
   in.expect(std::uint64_t{16'000'000});
   std::vector<std::byte> received;
@@ -411,7 +411,7 @@ BOOST_AUTO_TEST_CASE(a_writer_may_be_moved_while_its_frame_is_leaving) {
   other.step = 2;
   frame_writer writer;
   writer.start(one, const_bytes(first));
-  writer.detach();  // what it keeps moves along
+  writer.detach();  // the bytes that it keeps move along
   frame_writer moved = std::move(writer);
   writer = frame_writer();
   writer.start(other, const_bytes(second));

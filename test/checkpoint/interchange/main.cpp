@@ -1,4 +1,4 @@
-// What test/checkpoint/safetensors.py runs.
+// The program that test/checkpoint/safetensors.py runs.
 //
 //   interchange write FILE     writes the tensors that the script knows too
 //   interchange read FILE      reads them, and says what differs

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the files of the program `separate` have in common: a model that each of them writes down for itself, with one
+// The files of the program `separate` have this in common: a model that each of them writes down for itself, with one
 // operation that is its own and has the name and the type's name of the others' own.
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct node_kernels {
   bool operator==(const node_kernels&) const = default;
 };
 
-/// What one file of the program sees.
+/// The layouts and kernels that one file of the program sees.
 struct unit {
   all_layouts layouts;
   bool separate = false;       ///< whether its device code is linked with that of others

@@ -13,7 +13,7 @@ namespace {
 
 standin::cublaslt_library* library = nullptr;
 
-// What stands in the library's opaque structures, of which nothing else knows.
+// The contents of the library's opaque structures, of which nothing else knows.
 struct __attribute__((may_alias)) product {
   cublasComputeType_t compute;
   cudaDataType_t scale, bias_type;

@@ -8,7 +8,7 @@ using namespace standin;
 
 namespace standin {
 
-/// What a stream began to record, and the streams that waited for it.
+/// The recording of a stream that began it, and of the streams that waited for it.
 struct capture {
   cudaStream_t origin;
   bool broken = false;
@@ -37,7 +37,7 @@ bool overlap(const byte_access& a, const byte_access& b) {
 // CUDA's objects.
 struct CUstream_st {
   int number, device;
-  progress known{};  // what is done before the next piece of work
+  progress known{};  // the work that is done before the next piece
   std::shared_ptr<standin::capture> recording{};
   progress recorded_order{};  // the same within the recording
 };
@@ -60,7 +60,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   int number;
   std::vector<work> all{};
-  cudaGraph_t graph = nullptr;  // of which it was made
+  cudaGraph_t graph = nullptr;  // it was made of this graph
 };
 struct CUmemPoolHandle_st {
   int number, device;
@@ -251,7 +251,7 @@ std::string text(cudaStream_t s) { return " stream " + std::to_string(s->number)
 std::string text(cudaEvent_t e) { return " event " + std::to_string(e->number); }
 std::string text(std::size_t n) { return " " + std::to_string(n); }
 
-/// What ends a recording that is in the making.
+/// Refuses a call that ends a recording that is in the making.
 cudaError_t broken(cudaStream_t s, cudaError_t e) {
   s->recording->broken = true;
   return current->refuse(e);

@@ -14,9 +14,9 @@
 /// A CUDA runtime that a test links in NVIDIA's place: it runs on any machine with the toolkit's headers, logs what it
 /// is asked, refuses what CUDA refuses, and fails where a test wants it to.
 ///
-/// Work is done at once, in the order in which it is given. What a GPU would make of it is found by vector clocks: of
-/// two accesses to the same bytes, one of them a write, one must be ordered before the other, by their stream, by
-/// events or by a wait of the host; and so must an allocation before its uses, and these before its release.
+/// Work is done at once, in the order in which it is given. Vector clocks find what a GPU would make of it: of two
+/// accesses to the same bytes, one of them a write, one must be ordered before the other, by their stream, by events or
+/// by a wait of the host; and so must an allocation before its uses, and these before its release.
 namespace standin {
 
 /// How far each stream has come, as far as somebody knows.
@@ -52,7 +52,7 @@ class cuda_runtime {
  public:
   struct settings {
     int devices = 1;
-    std::size_t memory_bytes = std::size_t{4} << 30;  ///< of each; counted, and taken from the host when it is used
+    std::size_t memory_bytes = std::size_t{4} << 30;  ///< in each; counted, and taken from the host when it is used
     bool pools = true;                                ///< cudaDevAttrMemoryPoolsSupported
     bool peers = true;                                ///< whether devices can reach each other
   };
@@ -74,13 +74,13 @@ class cuda_runtime {
   std::vector<std::size_t> find(const std::string& beginning) const;
   std::size_t count(const std::string& beginning) const { return find(beginning).size(); }
 
-  /// What CUDA would not have noticed.
+  /// Mistakes that CUDA would not have noticed.
   std::vector<std::string> mistakes;
   cudaError_t last_error = cudaSuccess;
 
-  /// What exists: "stream 1", "event 2", "graph 3", "recorded 4", "pool 5", "block of 100", "host block of 100".
+  /// All that exists: "stream 1", "event 2", "graph 3", "recorded 4", "pool 5", "block of 100", "host block of 100".
   std::vector<std::string> left() const;
-  /// Of a device: in pools, given back or not, and by cudaMalloc.
+  /// The reserved bytes of a device: in pools, given back or not, and by cudaMalloc.
   std::size_t reserved_bytes(int device) const;
   std::map<int, std::size_t> max_reserved_bytes;
   float milliseconds = 0;  ///< that calls of libraries have taken
@@ -108,7 +108,7 @@ class cuda_runtime {
 
   cudaError_t take(std::size_t bytes, int device, cudaMemPool_t pool, cudaStream_t stream, void** data);
   void release(std::map<const std::byte*, block>::iterator at);
-  /// Of a pool, of what the host knows to be released, until it has no more than so much.
+  /// Frees blocks of a pool that the host knows to be released, until it has no more than so much.
   void trim(cudaMemPool_t pool, std::size_t keep);
   void forget_accesses(const std::byte* at, std::size_t bytes);
   /// Gives work to a stream: records it or does it.

@@ -326,7 +326,7 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(cudnnHandle_t h, const void*
                                                     const void* bias, cudnnActivationDescriptor_t a,
                                                     cudnnTensorDescriptor_t y, void* ys) {
   if (const cudnnStatus_t s = scaled(alpha, beta); s != CUDNN_STATUS_SUCCESS) return s;
-  // What cuDNN says of itself: without an activation this algorithm alone.
+  // As cuDNN says of itself, it takes this algorithm alone without an activation.
   const bool relu = a->mode == CUDNN_ACTIVATION_RELU;
   if (!relu && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) return CUDNN_STATUS_NOT_SUPPORTED;
   if (library->refuses_bias) return CUDNN_STATUS_NOT_SUPPORTED;

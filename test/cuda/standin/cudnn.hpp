@@ -25,7 +25,7 @@ class cudnn_library {
   std::set<int> refused;
   /// Whether convolutions refuse to take in a bias.
   bool refuses_bias = false;
-  /// Of cudnnFind...: the milliseconds that one takes with channels last, and first.
+  /// The milliseconds that an algorithm takes by cudnnFind..., with channels last, and first.
   float channels_last_time = 1, channels_first_time = 2;
   /// The algorithms that were called, with the layout: "1 NHWC".
   std::vector<std::string> convolved;

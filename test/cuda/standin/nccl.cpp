@@ -28,7 +28,7 @@ struct reduction {
   cudaStream_t stream;
 };
 std::vector<reduction> waiting;
-int depth = 0;  // of ncclGroupStart
+int depth = 0;  // the open calls of ncclGroupStart
 
 ncclResult_t mistake(const std::string& what) {
   library->mistakes.push_back(what);
@@ -59,7 +59,7 @@ void reduce_together(const std::vector<reduction>& calls) {
         });
 }
 
-/// What outside of ncclGroupStart and ncclGroupEnd every call does.
+/// Finishes the calls that wait, as every call does outside of ncclGroupStart and ncclGroupEnd.
 ncclResult_t finish_calls() {
   while (!waiting.empty()) {
     std::vector<reduction> together, others;

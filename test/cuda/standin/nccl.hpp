@@ -9,7 +9,7 @@
 #include "cuda_runtime.hpp"
 
 /// An NCCL that a test links in NVIDIA's place, beside the stand-in for the runtime: groups of GPUs of one process, and
-/// of a process alone. What NCCL would wait for without end is a mistake here.
+/// of a process alone. A wait of NCCL that would not end is a mistake here.
 namespace standin {
 
 class nccl_library {

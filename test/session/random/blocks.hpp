@@ -192,7 +192,7 @@ struct world {
   static M sigmoid_mul(R a, M b) { return let(sigmoid(a * b)); }
   static M dense(M a, W b, R c) { return let(tanh(matmul(a, b) + c)); }
   static M matmul_half(M a, W b) { return let(matmul(a, b) * 0.5); }
-  static M dense_mean(M a, M b, W c) {  // what follows the product needs what is computed after it
+  static M dense_mean(M a, M b, W c) {  // the node that follows the product needs one that is computed after it
     const auto p = matmul(a, c);
     return let(tanh(p + mean<0>(a * b)));
   }

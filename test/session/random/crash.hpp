@@ -9,7 +9,7 @@
 
 extern "C" void __sanitizer_set_death_callback(void (*)()) __attribute__((weak));
 
-/// What ends the process in the middle of a program says first which program that was.
+/// A crash that ends the process in the middle of a program prints first which program that was.
 namespace random_programs {
 
 namespace crash {

@@ -61,7 +61,7 @@ struct value_of {
 
 using values = std::map<std::pair<std::uint32_t, std::uint32_t>, value_of>;
 
-/// What a leaf or a variable of the program holds at first.
+/// The value that a leaf or a variable of the program holds at first.
 template <class World>
 value_of first_value(const random_program& p, char kind, std::size_t number_of_value, dtype type) {
   value_of v{World::extents_of_kind(kind, p.rows), type, {}};
@@ -77,7 +77,7 @@ value_of first_value(const random_program& p, char kind, std::size_t number_of_v
   return v;
 }
 
-/// What the leaves are fed, and the variables that the program itself has.
+/// Sets the values that the leaves are fed, and the variables that the program itself has.
 template <class World>
 void set_first_values(const World& at, const random_program& p, values& fed, values& variables) {
   for (std::size_t v = 0; v < at.kinds.size(); ++v) {
@@ -88,7 +88,7 @@ void set_first_values(const World& at, const random_program& p, values& fed, val
   }
 }
 
-/// One node at a time. Of a variable every node sees the value from before the step, except for those that read what a
+/// One node at a time. Every node sees a variable's value from before the step, except for those that read what a
 /// write yields; writers of one variable come one after the other, in the order of their numbers.
 class interpreter {
  public:

@@ -12,7 +12,7 @@
 /// blocks are compiled (random/blocks.hpp), so a program is written, read, made smaller and run without a compiler.
 namespace random_programs {
 
-/// What a block has besides its operands and its result.
+/// Properties that a block has besides its operands and its result.
 enum block_flags : unsigned {
   smooth = 1,   ///< differences tell all of its gradients
   draws = 2,    ///< random numbers
@@ -33,7 +33,7 @@ struct block_description {
 
 using blocks_known = std::vector<block_description>;
 
-/// What every program begins with.
+/// The kinds of the values that every program begins with.
 inline const char* const leaves = "MMRCWPKLLBSrw";
 
 struct instruction {
@@ -68,7 +68,7 @@ inline void extend(const blocks_known& known, random_program& p, std::mt19937& r
       std::vector<std::size_t> from;
       for (std::size_t v = 0; v < std::strlen(leaves) + p.steps.size(); ++v)
         if (accepts(wanted, kind_of(known, p, v))) from.push_back(v);
-      // What is new more often than what is old.
+      // New values are taken more often than old ones.
       const std::size_t n = from.size(), k = random() % n;
       step.operands.push_back(from[random() % 3 == 0 ? k : n - 1 - (n - 1 - k) / 2]);
     }
