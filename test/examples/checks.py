@@ -120,7 +120,7 @@ def result_of(path):
 
 def kept_runs(*flags, each, other):
     """A run that SIGTERM ends, and then SIGKILL, and that goes on each time, comes to the bits of one that nobody has
-    disturbed. What is not its own is refused. `each`: steps between checkpoints; `other`: flags of other models."""
+    disturbed. A checkpoint of another run is refused. `each`: steps between checkpoints; `other`: flags of other models."""
     with tempfile.TemporaryDirectory() as folder:
         there = lambda name: os.path.join(folder, name)
         checked = lambda *more: run(*flags, *more, seconds=180)[0]

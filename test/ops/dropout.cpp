@@ -461,7 +461,7 @@ BOOST_AUTO_TEST_CASE(uniform_and_normal_numbers_of_a_step) {
 }
 
 BOOST_AUTO_TEST_CASE(uniform_numbers_stay_below_the_end) {
-  // Most of 1e6 numbers in [1, 1 + 2 steps) of half would round to the end.
+  // About a quarter of the numbers in [1, 1 + 2 steps) of half would round to the end.
   graph g(2);
   const auto h = random_uniform<weft::half, dims<100000>>(g, 1, 1 + 0x1p-9);
   const auto f = random_uniform<float, dims<100000>>(g, 1, 1 + 0x1p-22);

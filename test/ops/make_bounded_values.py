@@ -1,7 +1,7 @@
 """Writes what TensorFlow makes of masks and of repeated values: bounded_values.txt, beside this file.
 
-Of each mask: "mask", the ranks of x and of the mask, x's extents; then x, the mask, the rows that are kept, the gradient of
-the sum of their squares with respect to x, and the mean of their squares, a line each. Of each list: "unique", how many;
+For each mask: "mask", the ranks of x and of the mask, x's extents; then x, the mask, the rows that are kept, the gradient of
+the sum of their squares with respect to x, and the mean of their squares, a line each. For each list: "unique", how many;
 then the elements, the values, their indices and the counts. The numbers are exact.
 """
 import pathlib

@@ -3,8 +3,8 @@
 What a header forgets to include is the same whichever compiler says so: one is asked about each header alone, which takes
 minutes, the others about all together. A header that another one includes before anything else is alone there.
 Clang reads what many headers include in precompiled form, where that is all the same: a header that includes another one,
-by itself or through others, sees no more of it that way, and the precompiled one was alone when it was compiled. What such
-a header includes first is not alone there.
+by itself or through others, sees no more of it that way, and the precompiled one was alone when it was compiled. The
+header that such a one includes first is not alone there.
 
 Headers that need CUDA's are passed over unless a flag is -DWEFT_HAS_CUDA=1.
 

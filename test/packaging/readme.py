@@ -8,8 +8,8 @@ A ```cpp block with `int main` is a program. Any other is marked on the line bef
   <!-- compiled: file -->             a whole file without main
   <!-- compiled: file with MPI -->   the same, where there is an MPI library
   <!-- compiled: for a GPU -->        placed before main of the last program before it, where GPUs are emulated
-  <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. What g++ says
-                                      to it may follow in a ```text block, and is then held against this compiler.
+  <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. The words of
+                                      g++ may follow in a ```text block, and is then held against this compiler.
 """
 import os
 import pathlib
