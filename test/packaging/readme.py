@@ -9,7 +9,7 @@ A ```cpp block with `int main` is a program. Any other is marked on the line bef
   <!-- compiled: file with MPI -->   the same, where there is an MPI library
   <!-- compiled: for a GPU -->        placed before main of the last program before it, where GPUs are emulated
   <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. The words of
-                                      g++ may follow in a ```text block, and is then held against this compiler.
+                                      g++ may follow in a ```text block, and are then held against this compiler.
 """
 import os
 import pathlib
