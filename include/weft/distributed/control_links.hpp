@@ -111,11 +111,19 @@ class control_links {
       link.out.start(header, const_bytes(why));
       send(link);
     }
+    // A connection that is closed over unread bytes is reset, and a goodbye that has not left by then is lost. Peers
+    // answer it by their end of the connection, or leave at the same time.
+    std::chrono::microseconds pause{20};
+    for (; !links_.empty() && !until.expired(); pause = std::min<std::chrono::microseconds>(2 * pause, longest_pause)) {
+      links_.remove_if([](control_link& link) { return link.closed || has_ended(link); });
+      if (!links_.empty()) sleep<Clock>(pause);
+    }
     links_.clear();
   }
 
  private:
   static constexpr int max_read = 64;  // frames of one peer in one turn
+  static constexpr std::chrono::microseconds longest_pause{1000};
 
   /// Whether every task that is there hears this one's goodbye itself: there is nobody to be told then, which would
   /// take n^3 frames where n tasks leave together.
@@ -219,6 +227,27 @@ class control_links {
       mark_lost(link, problem.code() == error_code::unavailable
                           ? "has closed its connection without a goodbye: the process ended or was killed"
                           : str_cat({"broke the protocol: ", problem.what()}));
+    }
+  }
+
+  /// Passes over what has come; whether the peer has closed the connection, or said goodbye too.
+  static bool has_ended(control_link& link) {
+    try {
+      for (int frames = 0; frames < max_read; ++frames) {
+        link.in.advance(link.stream);
+        if (link.in.needs_destination()) {
+          link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
+          link.in.payload_to(mutable_bytes(link.message));
+          link.in.advance(link.stream);
+        }
+        if (!link.in.complete()) return false;
+        if (link.in.header().kind == frame_kind::goodbye) return true;
+        link.message.clear();
+        link.in.expect(max_control_bytes);
+      }
+      return false;
+    } catch (const std::exception&) {
+      return true;
     }
   }
 
