@@ -87,6 +87,13 @@ peer() {
   if [[ -n $environments && -n $programs && -x $python && -e $program ]]; then measure "$python" "$program" "$@"; fi
 }
 
+# own_peer ENVIRONMENT PROGRAM ARGUMENT...: the same of a program that stands here, under bench/.
+own_peer() {
+  local python=$environments/$1/bin/python program=bench/$2
+  shift 2
+  if [[ -n $environments && -x $python ]]; then measure "$python" "$program" "$@"; fi
+}
+
 # compiled NAME COMPILER...: makes $folder/NAME_peer of a peer's C++ program, where both are there.
 compiled() {
   local source=$programs/$1.cpp program=$folder/$1_peer
@@ -158,9 +165,7 @@ suite_overhead() { weft ${quick:+--seconds 0.2}; }
 
 suite_queues() {
   weft ${quick:+--seconds 0.2}
-  if [[ -n $environments && -x $environments/tf/bin/python ]]; then
-    measure "$environments/tf/bin/python" bench/queues_tf.py ${quick:+--seconds 0.2}
-  fi
+  own_peer tf queues_tf.py ${quick:+--seconds 0.2}
 }
 
 # The price of tags and of TLS between tasks.
@@ -246,9 +251,7 @@ suite_parameter_server() {
 # The program takes turns with iperf3 by itself.
 suite_transfer() {
   weft ${quick:+--rounds 3}
-  if [[ -n $environments && -x $environments/tf/bin/python ]]; then
-    measure "$environments/tf/bin/python" bench/transfer_tf.py --port "$(free_ports 2)" ${quick:+--rounds 3}
-  fi
+  own_peer tf transfer_tf.py --ports $(free_ports 2) ${quick:+--rounds 3}
 }
 
 suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }

@@ -1,7 +1,7 @@
 """Times parameters of 100 MB between a worker and a parameter server of TensorFlow 1: the peer of bench/transfer.cpp. Two
 processes over gRPC on loopback; the graph's optimizer is off, so that all values travel.
 
-usage: python transfer_tf.py --port P [--rounds N] [--megabytes N]      (P: the first of two free ports, or both: P,Q)
+usage: python transfer_tf.py --ports P Q [--rounds N] [--megabytes N]      (two free ports)
 """
 import argparse
 import json
@@ -11,7 +11,7 @@ import statistics
 import time
 
 p = argparse.ArgumentParser()
-p.add_argument("--port", required=True)
+p.add_argument("--ports", type=int, nargs=2, required=True)
 p.add_argument("--rounds", type=int, default=9)
 p.add_argument("--megabytes", type=int, default=100)
 
@@ -33,10 +33,7 @@ def serve(cluster, ready):
 
 def main():
     a = p.parse_args()
-    ports = [int(each) for each in a.port.replace(" ", ",").split(",")]
-    if len(ports) == 1:
-        ports.append(ports[0] + 1)
-    cluster = {job: [f"127.0.0.1:{port}"] for job, port in zip(("ps", "worker"), ports)}
+    cluster = {job: [f"127.0.0.1:{port}"] for job, port in zip(("ps", "worker"), a.ports)}
     ready = mp.get_context("spawn").Event()
     ps = mp.get_context("spawn").Process(target=serve, args=(cluster, ready), daemon=True)
     ps.start()

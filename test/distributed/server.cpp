@@ -637,15 +637,26 @@ BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
 namespace {
 
 detail::introduction worker_zero(const cluster_spec& cluster, const std::string& channel = {}) {
-  detail::introduction said;
-  said.library_version = distributed_version;
-  said.cluster_hash = cluster.hash();
-  said.cluster = to_string(cluster);
-  said.from = {"worker", 0};
-  said.to = {"ps", 0};
-  said.incarnation = 4711;
+  detail::introduction said = introduction_to_ps(cluster, {"worker", 0}, 4711);
   said.channel = channel;
   return said;
+}
+
+talk_type dial(const server& at) { return talk_type::dialling(tcp().connect(at.address()), secret().proof(), nonce()); }
+
+/// To a task that welcomes it.
+void introduce(talk_type& talk, const detail::introduction& said) {
+  talk.introduce(said);
+  BOOST_REQUIRE(meet(talk));
+  BOOST_REQUIRE(talk.other());
+}
+
+void send_heartbeat(tcp::stream& to) {
+  frame_header header;
+  header.kind = frame_kind::heartbeat;
+  frame_writer out;
+  out.start(header);
+  while (!out.idle()) out.advance(to);
 }
 
 }  // namespace
@@ -654,27 +665,17 @@ detail::introduction worker_zero(const cluster_spec& cluster, const std::string&
 BOOST_AUTO_TEST_CASE(the_channel_that_was_opened_last_counts) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);
-  const auto open = [&] { return talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce()); };
-  const auto introduce = [&](talk_type& talk, const std::string& channel) {
-    talk.introduce(worker_zero(cluster, channel));
-    BOOST_REQUIRE(meet(talk));
-    BOOST_REQUIRE(talk.other());
-  };
-  talk_type control = open();
+  talk_type control = dial(ps);
   BOOST_REQUIRE(meet(control));
-  introduce(control, "");
-  frame_header header;
-  header.kind = frame_kind::heartbeat;
-  frame_writer out;
-  out.start(header);
-  out.advance(control.stream());
+  introduce(control, worker_zero(cluster));
+  send_heartbeat(control.stream());
   ps.wait_ready(10s);
-  talk_type before = open();
+  talk_type before = dial(ps);
   BOOST_REQUIRE(meet(before));
-  talk_type last = open();
+  talk_type last = dial(ps);
   BOOST_REQUIRE(meet(last));
-  introduce(last, "values");
-  introduce(before, "values");
+  introduce(last, worker_zero(cluster, "values"));
+  introduce(before, worker_zero(cluster, "values"));
   auto taken = ps.accept_channel(1, "values", 10s);
   const const_bytes word = std::as_bytes(std::span("here", 4));
   last.stream().write_some({&word, 1});
@@ -695,22 +696,15 @@ BOOST_AUTO_TEST_CASE(the_control_connection_that_was_opened_last_counts) {
   server_options options;
   options.heartbeat_interval = 50ms;
   server ps(cluster, "ps", 0, options);
-  const auto open = [&] { return talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce()); };
-  talk_type before = open();
+  talk_type before = dial(ps);
   BOOST_REQUIRE(meet(before));
-  talk_type last = open();
+  talk_type last = dial(ps);
   BOOST_REQUIRE(meet(last));
-  for (talk_type* each : {&last, &before}) {
-    each->introduce(worker_zero(cluster));
-    BOOST_REQUIRE(meet(*each));
-    BOOST_REQUIRE(each->other());
-  }
-  frame_header header;
-  header.kind = frame_kind::heartbeat;
-  frame_writer out;
-  out.start(header);
-  out.advance(last.stream());
+  introduce(last, worker_zero(cluster));
+  introduce(before, worker_zero(cluster));
+  send_heartbeat(last.stream());
   ps.wait_ready(10s);
+  frame_header header;
   for (int heard = 0; heard < 4; ++heard) {
     BOOST_REQUIRE_NO_THROW(receive(last.stream(), header));
     BOOST_TEST((header.kind == frame_kind::heartbeat));
@@ -723,11 +717,9 @@ BOOST_AUTO_TEST_CASE(who_says_nothing_after_the_handshake_is_told_why_it_is_drop
   server_options options;
   options.heartbeat_timeout = 200ms;  // less than what a server sleeps between two looks
   server ps(cluster, "ps", 0, options);
-  talk_type silent = talk_type::dialling(tcp().connect(ps.address()), secret().proof(), nonce());
+  talk_type silent = dial(ps);
   BOOST_REQUIRE(meet(silent));
-  silent.introduce(worker_zero(cluster));
-  BOOST_REQUIRE(meet(silent));
-  BOOST_REQUIRE(silent.other());
+  introduce(silent, worker_zero(cluster));
   frame_reader in;
   std::vector<std::byte> words;
   in.expect(detail::max_control_bytes);
@@ -799,18 +791,12 @@ BOOST_AUTO_TEST_CASE(a_goodbye_is_told_to_those_who_do_not_hear_it) {
     if (have_met) options.device_filters = {"/job:ps", "/job:worker"};
     auto zero = std::make_unique<server>(cluster, "worker", 0, options);
     const auto meet_as_one = [&](const server& at, const task_id& to) {
-      talk_type talk = talk_type::dialling(tcp().connect(at.address()), secret().proof(), nonce());
+      talk_type talk = dial(at);
       BOOST_REQUIRE(meet(talk));
       detail::introduction said = introduction_to_ps(cluster, {"worker", 1}, 4711);
       said.to = to;
-      talk.introduce(said);
-      BOOST_REQUIRE(meet(talk));
-      BOOST_REQUIRE(talk.other());
-      frame_header header;
-      header.kind = frame_kind::heartbeat;
-      frame_writer out;
-      out.start(header);
-      while (!out.idle()) out.advance(talk.stream());
+      introduce(talk, said);
+      send_heartbeat(talk.stream());
       return std::move(talk.stream());
     };
     tcp::stream from_ps = meet_as_one(ps, {"ps", 0});

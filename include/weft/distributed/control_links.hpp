@@ -208,20 +208,11 @@ class control_links {
     if (link.closed) return;
     send(link);
     try {
-      for (int frames = 0; frames < max_read;) {
-        link.in.advance(link.stream);
-        if (link.in.needs_destination()) {
-          link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
-          link.in.payload_to(mutable_bytes(link.message));
-          continue;
-        }
-        if (!link.in.complete()) break;
+      for (int frames = 0; frames < max_read && receive(link); ++frames) {
         link.last_heard = now;
-        ++frames;
         if (!link.met) meet(link);
         if (!on_frame(link)) return;
-        link.message.clear();
-        link.in.expect(max_control_bytes);
+        expect_next(link);
       }
     } catch (const error& problem) {
       mark_lost(link, problem.code() == error_code::unavailable
@@ -230,20 +221,27 @@ class control_links {
     }
   }
 
+  /// Reads what is there of one frame; whether it is complete.
+  static bool receive(control_link& link) {
+    link.in.advance(link.stream);
+    if (link.in.needs_destination()) {
+      link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
+      link.in.payload_to(mutable_bytes(link.message));
+      link.in.advance(link.stream);
+    }
+    return link.in.complete();
+  }
+  static void expect_next(control_link& link) {
+    link.message.clear();
+    link.in.expect(max_control_bytes);
+  }
+
   /// Passes over what has come; whether the peer has closed the connection, or said goodbye too.
   static bool has_ended(control_link& link) {
     try {
-      for (int frames = 0; frames < max_read; ++frames) {
-        link.in.advance(link.stream);
-        if (link.in.needs_destination()) {
-          link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
-          link.in.payload_to(mutable_bytes(link.message));
-          link.in.advance(link.stream);
-        }
-        if (!link.in.complete()) return false;
+      for (int frames = 0; frames < max_read && receive(link); ++frames) {
         if (link.in.header().kind == frame_kind::goodbye) return true;
-        link.message.clear();
-        link.in.expect(max_control_bytes);
+        expect_next(link);
       }
       return false;
     } catch (const std::exception&) {

@@ -143,7 +143,7 @@ class door {
 
   void go_on(position it) {
     const bool had_settled = it->is_settled;
-    if (!advance(*it, Clock::now())) {
+    if (!advance(it, Clock::now())) {
       (had_settled ? settled_ : strangers_).erase(it);
       return;
     }
@@ -155,7 +155,8 @@ class door {
   }
 
   /// Returns whether there is more to do for it.
-  bool advance(arrival_type& each, moment now) {
+  bool advance(position it, moment now) {
+    arrival_type& each = *it;
     try {
       if (each.talk.at() != phase::over) each.talk.advance();
       if (each.talk.at() == phase::introduced) each.is_settled ? each.talk.expect_nothing() : decides_.judge(each);
@@ -166,30 +167,27 @@ class door {
       }
       return each.talk.at() != phase::over && (each.is_settled || now < each.until);
     } catch (const error& problem) {
-      return reject(each, problem, now);
+      return reject(it, problem, now);
     } catch (const std::exception&) {
       return false;  // no memory for it
     }
   }
 
-  bool reject(arrival_type& each, const error& problem, moment now) {
+  bool reject(position it, const error& problem, moment now) {
     try {
-      if (!decides_.fail(each, problem)) return false;
+      if (!decides_.fail(*it, problem) || it->is_settled) return false;
       // It reads that, and goes.
-      each.until = std::min<moment>(each.until, now + std::chrono::milliseconds(250));
-      const position it = find(each, strangers_);
-      if (it == strangers_.end()) return false;
-      each.expiry.start(each.until - now, [this, it] { go_on(it); });
+      it->until = std::min<moment>(it->until, now + std::chrono::milliseconds(250));
+      it->expiry.start(it->until - now, [this, it] { go_on(it); });
       return true;
     } catch (const std::exception&) {
       return false;
     }
   }
 
-  position find(const arrival_type& each, std::list<arrival_type>& among) {
-    return std::find_if(among.begin(), among.end(), [&](const arrival_type& other) { return &other == &each; });
+  position find(const arrival_type& settled) {
+    return std::find_if(settled_.begin(), settled_.end(), [&](const arrival_type& each) { return &each == &settled; });
   }
-  position find(const arrival_type& settled) { return find(settled, settled_); }
 
   typename T::event_loop& loop_;
   typename T::listener listener_;

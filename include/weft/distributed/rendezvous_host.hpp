@@ -115,14 +115,15 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
                      seats_.size(), "; start them as one run"});
     if (its.from.job != rendezvous_job || rank < 1 || static_cast<std::size_t>(rank) >= seats_.size())
       return refuse({"there is no rank ", rank, " of ", seats_.size(), " that comes to rank 0"});
-    const endpoint address = parse_endpoint(its.cluster);
-    arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
+    endpoint address = parse_endpoint(its.cluster);
     if (is_telling_) return refuse({"rank ", rank, " comes after all tasks have met; start them as one run"});
+    arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
+    loop_.post([this] { tell_all(); });  // if it is the last one
     if (seat) displace(*seat, rank);
+    // Nothing throws any more: a seat belongs to an arrival that stays.
     seat = &each;
-    tasks_[static_cast<std::size_t>(rank)] = address;
+    tasks_[static_cast<std::size_t>(rank)] = std::move(address);
     each.is_settled = true;
-    if (missing().empty()) loop_.post([this] { tell_all(); });
   }
 
   /// Another has come with the same rank.
@@ -152,10 +153,10 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   }
 
   bool fail(arrival_type& each, const error& problem) override {
-    for (std::size_t rank = 1; rank < seats_.size(); ++rank) {
-      if (seats_[rank] != &each) continue;
-      if (is_telling_) lost(static_cast<int>(rank), problem);
-      seats_[rank] = nullptr;
+    if (each.is_settled) {
+      const int rank = each.talk.other()->from.index;
+      if (is_telling_) lost(rank, problem);
+      seats_[static_cast<std::size_t>(rank)] = nullptr;
       if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
     }
     if (problem.code() != error_code::unauthenticated) return false;
@@ -166,7 +167,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
 
   void cannot_accept(const error& problem) override { note_ = problem.what(); }
 
-  /// Unless one of them is gone meanwhile.
+  /// Once all have come, and none of them is gone meanwhile.
   void tell_all() {
     if (is_telling_ || !missing().empty()) return;
     is_telling_ = true;
