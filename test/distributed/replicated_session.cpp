@@ -1108,6 +1108,36 @@ BOOST_AUTO_TEST_CASE(workers_with_empty_batches_add_nothing) {
   BOOST_TEST(same_bits(sync, train_by(collective{}, tcp{})));
 }
 
+// Also where the one that says it has no examples, and has no weight to say it with; no bit changes for it.
+BOOST_AUTO_TEST_CASE(a_worker_stops_all_after_the_step_in_which_it_says_so) {
+  const auto train_by = [](auto strategy, auto network, bool asks, bool has_examples) {
+    std::vector<std::vector<float>> results(2);
+    all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+      auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+      for (int i = 0; i < 3; ++i) {
+        if (asks && here.index() == 1 && i == 2) s.request_stop();
+        const auto [x, y] = rows_of(i, here.index() * 8, here.index() == 0 || has_examples || i < 2 ? 14 : 8);
+        test::require_in_task(!s.all_stop(), "nobody has asked yet");
+        step(x, y, 20s);
+      }
+      test::require_in_task(s.all_stop() == asks, "all know of it after the same step");
+      results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+      s.finish(20s);
+    }));
+    BOOST_TEST(same_bits(results[0], results[1]));
+    return results[0];
+  };
+  const auto check = [&](auto strategy, auto network) {
+    for (const bool has_examples : {true, false})
+      BOOST_TEST(
+          same_bits(train_by(strategy, network, true, has_examples), train_by(strategy, network, false, has_examples)));
+  };
+  check(parameter_server<synchronous>{}, in_process{});
+  check(collective{}, in_process{});
+  check(in_buckets, in_process{});
+  check(collective{}, tcp{});
+}
+
 BOOST_AUTO_TEST_CASE(an_asynchronous_step_with_an_empty_batch_updates_nothing) {
   model_of_rows m(cpu{0}, false);
   session s(m.g, {.threads = 1});
