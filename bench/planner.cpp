@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <vector>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "networks.hpp"
