@@ -15,6 +15,7 @@ struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, hosts, strategy = "local", input = "feed";
   std::string secret_file, tls_cert, tls_key, tls_ca;
   std::optional<std::int64_t> ps, index;  // as given
+  std::optional<double> heartbeat_timeout;  // seconds
   std::int64_t task_index = 0, hidden_units = 100, input_threads = 1;
 
   std::optional<weft::task_environment> environment;  // where that, or --hosts, tells what the other flags did not
@@ -117,6 +118,7 @@ inline void check_cluster(const flags& f) {
       refuse(
           "--strategy local takes no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
           "--worker_hosts, or choose async, sync, allreduce or mpi");
+    if (f.heartbeat_timeout) refuse("--strategy local talks to nobody: leave out --heartbeat_timeout");
     return;
   }
   if (f.job_name != "worker" && f.job_name != "ps")
@@ -163,6 +165,8 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("job_name", f.job_name, "in place of --hosts, as TensorFlow's programs have it: ps or worker");
   line.add("ps_hosts", f.ps_hosts, "and the parameter servers' addresses: host:port,host:port,...");
   line.add("worker_hosts", f.worker_hosts, "and the workers' addresses");
+  line.add("heartbeat_timeout", f.heartbeat_timeout, 1e5,
+           "seconds of silence after which another task is lost; 1.75 on one host and 10 between hosts unless given");
   line.heading("Trust between hosts");
   line.add("secret_file", f.secret_file, "file of mode 0600 whose first line all tasks know and nobody else does");
   line.add("tls_cert", f.tls_cert, "PEM file of this task's certificate, which encrypts all that travels");

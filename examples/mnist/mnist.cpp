@@ -245,6 +245,8 @@ server_options options_of(const flags& f) {
   server_options options = f.environment ? f.environment->complete() : server_options();
   options.secret = f.secret;
   options.tls = f.tls;
+  if (f.heartbeat_timeout)
+    options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
   if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
   return options;
 }

@@ -535,7 +535,7 @@ class parameter_service {
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
     if (!each.refused.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
-    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout());
+    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
 
   error why_gone(const worker& each) const {
