@@ -788,6 +788,7 @@ class parameter_service {
   }
 
   bool have_all_come(const moment& until) {
+    if (const std::optional<error> why = members_.refusal()) fail_everyone(*why);
     std::string missing;
     for (const worker& each : workers_)
       if (!each.connection && members_.state(each.rank) == task_state::awaited) {

@@ -51,6 +51,9 @@ struct server_options {
   // none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
   std::vector<std::string> device_filters = {};
   std::function<void(const error&)> on_lost = {};  // a peer was lost; called from the server's own thread
+  // A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
+  // the server's own thread. The task goes on waiting. Nothing: a line on stderr.
+  std::function<void(const error&)> on_rejected = {};
 };
 
 }  // namespace weft
