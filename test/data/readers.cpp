@@ -141,6 +141,9 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   };
   using list = std::vector<std::string>;
   SAME(rows("a,b\r\n\r\nc,d"), (list{"a|b", "c|d"}));
+  SAME(rows("a,b\r\r\n\r\r\nc,d\r\r\n"), (list{"a|b", "c|d"}));  // \r\n that was written in text mode
+  SAME(rows("p,q\r\r\n1,\"2\"\r\r\n", {}), list{"1|2"});
+  SAME(rows("\"a\r\",\"b\r\"\r\r\n"), list{"a\r|b\r"});
   SAME(rows("\xef\xbb\xbfp,q\n1,2\n", {}), list{"1|2"});
   SAME(rows("\"a\",\"\"\"\"\n\"\",\"x\ny\"\r\n"), (list{"a|\"", "|x\ny"}));
   SAME(rows("a\"b\"\"c,d\"\n"), list{"a\"b\"\"c|d\""});  // quotes within are letters
@@ -156,6 +159,7 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   for (const auto& [content, words] : std::vector<std::pair<std::string, std::string>>{
            {"a,b\nc\n", "t.csv:2 has 1 fields where 2 are expected"},
            {"a,b\nc,d,e\n", "t.csv:2 has 3 fields where 2 are expected"},
+           {"a,b\nc,d\re,f\n", "t.csv:2 has a carriage return in a field without quotes"},
            {"a\n", "t.csv:1 has 1 columns where the features take 2"},
            {"\"a\nb\",c\n\"d,e\nf,g\n", "t.csv:3 has a quote that is not closed"},
            {"\"a\"b,c\n", "t.csv:1 has something between a closing quote"}}) {
@@ -165,7 +169,7 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   REFUSED((data::csv<std::string, std::string>(f("\"" + large), {.header = false, .max_row_bytes = 1000})),
           invalid_argument, "t.csv:1 is longer than 1000 bytes");
   REFUSED(data::csv<float>(f("")), invalid_argument, "has no header");
-  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end them in newlines");
+  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end lines in newlines");
   const std::string table = f("a,b\n1,\n,2\n");
   REFUSED(data::csv<float>(table, {.columns = {"c"}}), not_found, "has no column \"c\"");
   REFUSED(data::csv<float>(table, {.columns = {7}}), not_found, "has no column 7");
@@ -186,6 +190,14 @@ BOOST_AUTO_TEST_CASE(rows_of_several_files) {
   SAME(first_feature(d), (std::vector<int>{1, 3, 5}));
   for (const auto& [x] : d.batches(3)) SAME(std::vector<int>(x.begin(), x.end()), (std::vector<int>{1, 3, 5}));
   SAME(first_feature(d.repeat(2).skip(2)), (std::vector<int>{5, 1, 3, 5}));
+  for (const auto& [x] : d.batches(1'000'000'000'000))
+    SAME(std::vector<int>(x.begin(), x.end()), (std::vector<int>{1, 3, 5}));
+  std::string many = "a,text\n";
+  for (int i = 0; i < 1000; ++i) many += std::to_string(i) + ",t" + std::to_string(i) + '\n';
+  for (const auto& [x, t] : data::csv<int, std::string>(f.file("4.csv", as_bytes(many))).batches(1'000'000'000'000)) {
+    BOOST_TEST((x.extent(0) == 1000 && t.size() == 1000u));
+    for (int i = 0; i < 1000; ++i) BOOST_TEST((x(i) == i && t[std::size_t(i)] == "t" + std::to_string(i)));
+  }
   // A file without the column stays an error, and gives no rows.
   const auto other = data::csv<int>({one, f.file("3.csv", as_bytes("b,c\n7,8\n"))}, {.columns = {"a"}});
   auto i = other.from({0, 1}).begin();
@@ -206,6 +218,7 @@ BOOST_AUTO_TEST_CASE(lines_without_their_ends) {
   SAME(first_feature(data::lines(path)), (list{"title", "a", "", "\"b", "c"}));
   SAME(first_feature(data::lines({path, path}, {.skip = 3})), (list{"\"b", "c", "\"b", "c"}));
   SAME(first_feature(data::lines(path, {.skip = 9})), list());
+  SAME(first_feature(data::lines(f("a\r\r\nb\r\r\n"))), (list{"a", "b"}));
   REFUSED(data::lines(path, {.max_line_bytes = 2}), invalid_argument, "t.csv:1 is longer than 2 bytes");
 }
 
