@@ -431,7 +431,9 @@ class mapped_stream final : public stream {
 class mapped_stage final : public further_stage {
  public:
   mapped_stage(stage_ptr upstream, std::vector<feature> features, change f, int threads)
-      : further_stage(std::move(upstream), std::move(features)), f_(std::move(f)), threads_(checked_threads("map", threads)) {}
+      : further_stage(std::move(upstream), std::move(features)),
+        f_(std::move(f)),
+        threads_(checked_threads("map", threads)) {}
 
   int threads() const override { return std::max(threads_, upstream().threads()); }
   std::shared_ptr<const table> rows(std::uint64_t epoch, std::stop_token stop) const override {
