@@ -77,8 +77,7 @@ BOOST_AUTO_TEST_CASE(types_are_spelt_in_all_ways_that_numpy_reads) {
     const std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
     for (const int count : {8, 4, 2, 1}) {  // of elements of 1, 2, 4 or 8 bytes
       const std::string path = f.file("a.npy", npy(header + std::to_string(count) + ",)}", elements));
-      if (descr.find("b1") != std::string::npos || descr.find('?') != std::string::npos ||
-          descr.rfind("bool", 0) == 0)
+      if (descr.find("b1") != std::string::npos || descr.find('?') != std::string::npos || descr.rfind("bool", 0) == 0)
         return std::pair(npy_info(path).type, std::vector<std::byte>());  // not all of these bytes are one
       try {
         const auto value = read_npy<untyped_tensor>(path);

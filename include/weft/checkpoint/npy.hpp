@@ -52,13 +52,13 @@ inline tensor_info npy_info(const std::string& path) {
 }
 
 /// Reads a NumPy .npy file of one array, of format 1.0, 2.0 or 3.0, of any byte order, row-major or column-major, as a
-/// tensor of the file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">, 784>>>(path)`. NumPy has no bfloat16;
-/// two bytes of type void, as which other programs write them, are read as such.
+/// tensor of the file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">, 784>>>(path)`. NumPy has
+/// no bfloat16; two bytes of type void, as which other programs write them, are read as such.
 ///
 /// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
-/// invalid_argument where it is no .npy file, holds several arrays, or has another element type or other extents, data_loss where it is
-/// damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or unavailable where the
-/// file cannot be read.
+/// invalid_argument where it is no .npy file, holds several arrays, or has another element type or other extents,
+/// data_loss where it is damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or
+/// unavailable where the file cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
   static_assert(correct<file_is_not_read_as<Tensor>>,
@@ -269,8 +269,8 @@ class python_dictionary {
             str_cat({"holds several arrays, the second from byte ", end,
                      " on: save each to a file of its own, or all of them by numpy.savez"}));
   bad_npy(error_code::data_loss, from,
-          str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ", bytes,
-                   " bytes, where ", bytes + more, " follow its header; fetch the file again"}));
+          str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
+                   bytes, " bytes, where ", bytes + more, " follow its header; fetch the file again"}));
 }
 
 inline npy_header read_npy_header(section_reader& from) {
