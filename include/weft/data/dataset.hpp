@@ -360,10 +360,15 @@ class dataset<Features...>::iterator {
   bool operator==(std::default_sentinel_t) const { return !value_.has_value(); }
 
   /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
-  /// time: there is no element then, and another call goes on.
+  /// time: there is no element then, and another call goes on; out_of_range where the iteration begins beyond the end
+  /// of an epoch whose size is known, as from a position that was saved when the data had more elements.
   bool advance(const deadline& within) {
     value_.reset();
-    if (!elements_->next(element_, within)) return false;
+    if (!elements_->next(element_, within)) {
+      if (!delivered_) check_begin();
+      return false;
+    }
+    delivered_ = true;
     ++at_.element;
     value_.emplace(typed(element_));
     return true;
@@ -373,11 +378,20 @@ class dataset<Features...>::iterator {
   const data::position& position() const { return at_; }
 
  private:
+  void check_begin() const {
+    const auto size = stage_->size();
+    if (size && at_.element > *size)
+      throw error(error_code::out_of_range, "dataset",
+                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
+                   " elements: the data or the size of batches has changed since the position was saved"});
+  }
+
   detail::stage_ptr stage_;
   std::unique_ptr<detail::stream> elements_;
   detail::element element_;
   std::optional<value_type> value_;
   data::position at_;
+  bool delivered_ = false;
 };
 
 // ---- sources ----
