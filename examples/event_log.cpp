@@ -43,6 +43,11 @@ void event_log::weights(session& s, std::int64_t step) {
   }
 }
 
+void event_log::flush() try {
+  if (writer_) writer_->to.flush();
+} catch (const error&) {
+}
+
 void event_log::close() {
   if (writer_) writer_->to.close();
 }
