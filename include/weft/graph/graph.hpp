@@ -31,6 +31,54 @@ struct graph_owned {
   virtual ~graph_owned() = default;
 };
 
+namespace detail {
+
+/// Names that are taken, found by a hash.
+struct taken_name {
+  std::string name;
+  int next = 1;  ///< the number to try first behind the name
+  std::uint32_t node = graph_node::no_node;
+  bool is_shared = false;  ///< it is a variable's that scopes may reuse
+  std::string scope = {};  ///< in which that variable was made
+};
+class taken_names {
+ public:
+  taken_name& take(const std::string& name) {
+    all_.push_back({name});
+    by_hash_.insert(hash_of(name), static_cast<std::uint32_t>(all_.size() - 1));
+    return all_.back();
+  }
+  taken_name& last() { return all_.back(); }
+  const taken_name* find(const std::string& name) const {
+    const std::uint32_t i = index_of(name);
+    return i == index_set::none ? nullptr : &all_[i];
+  }
+  /// The name, with _1, _2, ... behind it if it is taken.
+  std::string free(const std::string& name) {
+    const std::uint32_t first = index_of(name);
+    if (first == index_set::none) return name;
+    for (;; ++all_[first].next) {
+      std::string candidate = str_cat({name, "_", all_[first].next});
+      if (index_of(candidate) == index_set::none) return candidate;
+    }
+  }
+
+ private:
+  std::uint32_t index_of(const std::string& name) const {
+    return by_hash_.find(hash_of(name), [&](std::uint32_t i) { return all_[i].name == name; });
+  }
+  static std::uint64_t hash_of(const std::string& name) {
+    hasher h;
+    h.add(name);
+    return h.result();
+  }
+
+  index_set by_hash_;
+  sequence<taken_name> all_;
+};
+
+}  // namespace detail
+
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
 class graph final : public op_builder {
@@ -93,6 +141,8 @@ class graph final : public op_builder {
 
   // ---- recording ----
 
+  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
+
   WEFT_DECL symbol record(node_def def) override;
 
   WEFT_DECL symbol record_constant(const void* data, const value_info& declared, const shape& extents) override;
@@ -107,6 +157,11 @@ class graph final : public op_builder {
 
   /// A variable, of a name that no other one has.
   std::uint32_t add_variable(node_def def, std::string_view name);
+
+  /// The node of this name, scopes included; no_node if there is none.
+  std::uint32_t find(std::string_view name) const;
+  /// The nodes by which optimizers, sums and averages update variables.
+  const sequence<std::uint32_t>& optimizer_updates() const { return optimizer_updates_; }
 
   /// The definition of a node, for code that rewrites a subgraph: of values that were made before it.
   node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
@@ -126,7 +181,6 @@ class graph final : public op_builder {
 
   WEFT_DECL std::uint64_t random_key(const std::uint64_t* seed) override;
 
-  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
   WEFT_DECL value with_name(value v, const char* name) override;
 
   /// Takes over what nodes refer to, and keeps it for as long as it lives.
@@ -167,18 +221,12 @@ class graph final : public op_builder {
   struct variable_names {
     reuse mode = reuse::no;
     std::string prefix;
-    sequence<std::string> entered;  // name scopes, since they are reused
+    detail::taken_names entered = {};  // name scopes, since they are reused
 
     std::string enter(const std::string& name) {
-      std::string full = prefix + name;
-      for (int i = 1; is_entered(full); ++i) full = str_cat({prefix, name, "_", i});
-      entered.push_back(full);
+      const std::string full = entered.free(prefix + name);
+      entered.take(full);
       return full + "/";
-    }
-    bool is_entered(const std::string& full) const {
-      for (const std::string& e : entered)
-        if (e == full) return true;
-      return false;
     }
   };
   struct place {
@@ -200,26 +248,16 @@ class graph final : public op_builder {
 
   /// The name in this scope, with _1, _2, ... behind it if it is taken.
   std::string free_name(const std::string& name);
-  std::uint32_t find_name(const std::string& full) const;
-  void take_name(const std::string& full);
-  static std::uint64_t hash_of(const std::string& name);
-
-  struct taken_name {
-    std::string name;
-    int next;
-    std::uint32_t variable = graph_node::no_node;  // that has it, made in this scope
-    std::string scope = {};
-  };
 
   std::uint64_t seed_ = 87654321, random_operations_ = 0;
   mutable std::size_t planned_size_ = 0, growing_runs_ = 0;
   sequence<graph_node> nodes_;
-  detail::index_set shared_, taken_;
-  sequence<taken_name> names_;
+  detail::index_set shared_;
+  detail::taken_names names_;
   std::string prefix_;
   variable_names variables_;
   sequence<place> places_;
-  sequence<std::uint32_t> colocated_, control_, updates_;
+  sequence<std::uint32_t> colocated_, control_, updates_, optimizer_updates_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
@@ -346,9 +384,15 @@ WEFT_DECL std::uint32_t graph::add_variable(node_def def, std::string_view name)
     ~restore() { to = from; }
   } after{prefix_, prefix};
   const std::uint32_t node = add(std::move(def), std::string(name));
-  names_.back().variable = node;
-  names_.back().scope = variables_.prefix;
+  names_.last().is_shared = true;
+  names_.last().scope = variables_.prefix;
   return node;
+}
+
+WEFT_DECL std::uint32_t graph::find(std::string_view name) const {
+  const detail::taken_name* const taken = names_.find(std::string(name));
+  const bool has_it = taken && taken->node != graph_node::no_node && nodes_[taken->node].name == name;
+  return has_it ? taken->node : graph_node::no_node;
 }
 
 WEFT_DECL std::uint64_t graph::random_key(const std::uint64_t* seed) {
@@ -413,7 +457,7 @@ WEFT_DECL void graph::refuse_growth(const std::string& name) {
 
 WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const location& here, bool named) {
   if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
-  take_name(name);
+  names_.take(name).node = static_cast<std::uint32_t>(nodes_.size());
   graph_node n;
   n.def = std::move(def);
   n.name = std::move(name);
@@ -425,6 +469,7 @@ WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const loca
   nodes_.push_back(std::move(n));
   const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
   if (here.beside != graph_node::no_node) colocated_.push_back(made);
+  if (nodes_[made].def.op->update) optimizer_updates_.push_back(made);
   return made;
 }
 
@@ -449,30 +494,7 @@ WEFT_DECL graph::location graph::current_location(const node_def& def, const std
   return here;
 }
 
-WEFT_DECL std::string graph::free_name(const std::string& name) {
-  const std::string full = prefix_ + name;
-  const std::uint32_t first = find_name(full);
-  if (first == detail::index_set::none) return full;
-  for (;; ++names_[first].next) {
-    std::string candidate = str_cat({full, "_", names_[first].next});
-    if (find_name(candidate) == detail::index_set::none) return candidate;
-  }
-}
-
-WEFT_DECL std::uint32_t graph::find_name(const std::string& full) const {
-  return taken_.find(hash_of(full), [&](std::uint32_t i) { return names_[i].name == full; });
-}
-
-WEFT_DECL void graph::take_name(const std::string& full) {
-  names_.push_back({full, 1, graph_node::no_node, {}});
-  taken_.insert(hash_of(full), static_cast<std::uint32_t>(names_.size() - 1));
-}
-
-WEFT_DECL std::uint64_t graph::hash_of(const std::string& name) {
-  detail::hasher h;
-  h.add(name);
-  return h.result();
-}
+WEFT_DECL std::string graph::free_name(const std::string& name) { return names_.free(prefix_ + name); }
 
 
 WEFT_DECL graph::~graph() {
@@ -501,16 +523,16 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
     return prefix.empty() ? "outside any scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
   };
   const std::string here = scope(variables_.prefix);
-  const std::uint32_t taken = find_name(full);
-  const std::uint32_t known = taken == detail::index_set::none ? graph_node::no_node : names_[taken].variable;
-  if (known == graph_node::no_node) {
-    if (variables_.mode != reuse::yes) return known;
+  const detail::taken_name* const taken = names_.find(full);
+  if (!taken || !taken->is_shared) {
+    if (variables_.mode != reuse::yes) return graph_node::no_node;
     throw error(error_code::not_found, full,
                 {"reuse::yes asks for a variable of this name, and there is none ", here,
                  ": create it before, in a scope of the same name, or write reuse::automatic, which creates it"});
   }
+  const std::uint32_t known = taken->node;
   const value_info& there = nodes_[known].def.outputs[0];
-  const std::string first = scope(names_[taken].scope);
+  const std::string first = scope(taken->scope);
   if (variables_.mode == reuse::no)
     throw error(error_code::invalid_argument, full,
                 {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,

@@ -323,7 +323,7 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   }
   tensor(std::initializer_list<T>) requires(!Dims::is_static) {
     static_assert(correct<values_need_extents<Dims>>,
-                  "tensor: extents known at run time are said: tensor<...>(shape(...)), or (shape(...), {values})");
+                  "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
   }
   template <class Char>
   requires(std::is_same_v<Char, char>) tensor(std::initializer_list<const Char*>) {
