@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/graph/leaves.hpp>
 #include <weft/ops/random_position.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/gpu_support.hpp>
@@ -16,12 +18,15 @@ namespace weft::plan {
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
 /// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
-/// choice. Under soft placement, and for the session's own choice always, an operation without a kernel for a GPU runs
-/// on the CPU, and what is colocated with it too.
+/// choice. A graph runs in one task, `self`: a node that names another one is an error, unless it is a variable, whose
+/// value a parameter server may have; the session's copy of it is where the session chooses. Under soft placement, and
+/// for the session's own choice always, an operation without a kernel for a GPU runs on the CPU, and what is colocated
+/// with it too.
 class placement {
  public:
-  placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft)
-      : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), soft_(soft) {
+  placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft,
+            const device_spec& self = {})
+      : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), self_(self), soft_(soft) {
     if (is_of_kind(preferred, cuda::name) && !soft && count() == 0)
       throw error(error_code::failed_precondition, "session",
                   {"there is no GPU for session_options::device: ", no_gpu_reason()});
@@ -36,15 +41,19 @@ class placement {
   bool moved(std::uint32_t n) const {
     const device_spec& asked = graph_[n].device;
     const device_number d = of(n);
-    return !graph_[n].def.op->writes && asked.has_kind() &&
-           !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
+    if (graph_[n].def.op->writes) return false;
+    if (is_elsewhere(asked)) return !is_variable(n);
+    return asked.has_kind() && !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
   }
 
   /// "on /device:GPU:0: the node names it"
   std::string explain(std::uint32_t n) const {
     const char* rule;
     const device_number d = decide(n, rule);
-    return str_cat({"on ", to_string(d), ": ", rule});
+    std::string text = str_cat({"on ", to_string(d), ": ", rule});
+    if (is_variable(n) && is_elsewhere(graph_[n].device))
+      append(text, {"; this is a copy of the variable on ", to_string(graph_[n].device)});
+    return text;
   }
 
  private:
@@ -53,6 +62,23 @@ class placement {
   static std::uint32_t number_of(const device_spec& d) {
     return d.ordinal < 0 ? 0 : static_cast<std::uint32_t>(d.ordinal);
   }
+  bool is_variable(std::uint32_t n) const { return graph_[n].def.op == &operation_of<variable_op>; }
+
+  /// Whether it names another task than this session's, which is /job:localhost/task:0 where there is no cluster.
+  bool is_elsewhere(const device_spec& d) const {
+    const std::string_view own = self_.has_job() ? self_.job : "localhost";
+    return (d.has_job() && d.job != own) || (d.task >= 0 && d.task != std::max(self_.task, 0));
+  }
+
+  [[noreturn]] void refuse_task(std::uint32_t n) const {
+    const std::size_t gpus = count();
+    throw error(error_code::invalid_argument, graph_[n].name,
+                {"is placed on ", to_string(graph_[n].device), ", and a graph runs in one task; this is ",
+                 self_.has_job() ? to_string(self_) : std::string("a session without a cluster"), ", which has ", cpus_,
+                 " CPU device(s) and ", gpus,
+                 " GPU(s): name \"/device:CPU:0\", say, or place variables alone on parameter servers"});
+  }
+
   std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
 
   device_number decide(std::uint32_t n, const char*& rule) const {
@@ -70,9 +96,13 @@ class placement {
       return d;
     }
     const device_spec& asked = graph_[n].device;
-    const bool own = !asked.has_kind();
+    const bool elsewhere = is_elsewhere(asked);
+    if (elsewhere && !soft_ && !is_variable(n)) refuse_task(n);
+    const bool own = elsewhere || !asked.has_kind();
     const device_spec& want = own ? preferred_ : asked;
-    rule = own ? "the session's own choice, since the node names no device" : "the node names it";
+    rule = elsewhere ? "the session's own choice, since the node names another task"
+           : own     ? "the session's own choice, since the node names no device"
+                     : "the node names it";
     if (is_of_kind(want, cuda::name)) {
       const std::uint32_t ordinal = number_of(want);
       const std::size_t gpus = count();
@@ -138,7 +168,7 @@ class placement {
   const graph& graph_;
   std::size_t cpus_;
   const gpu_support* gpus_;  // asked only for nodes that want one: others leave the GPUs alone
-  device_spec preferred_;
+  device_spec preferred_, self_;
   bool soft_;
 };
 

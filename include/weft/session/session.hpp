@@ -48,6 +48,9 @@ struct session_options {
   /// equal types, extents and a first value, and lie on CPUs. One thread at a time may use sessions that share
   /// variables.
   variable_sharing variables = {};
+  /// The task of a cluster that this session is, /job:worker/task:1 say, as nodes may name it. A replicated session
+  /// says so itself.
+  device_spec task = {};
 };
 
 /// Variables are what a session reads and writes by itself.
@@ -352,8 +355,8 @@ WEFT_DECL session::session(const graph& g, session_options options, const memory
       options_(std::move(options)),
       memory_(memory),
       gpus_(plan::new_gpu_support ? plan::new_gpu_support(options_.gpu) : nullptr),
-      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
-             options_.allow_soft_placement),
+      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device, options_.allow_soft_placement,
+             options_.task),
       resources_{{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.devices),
                   static_cast<std::size_t>(options_.inter_op_threads), random_},
                  pools_,
