@@ -163,10 +163,10 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   if (all.log)
     hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.cost.id(), plan.steps_per_epoch,
                              [&] { return test_accuracy(local, model, all.test_images, 1000); }));
+  hooks.push_back(before_each_save([&](auto&) { all.log.flush(); }));
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
-  if (f.is_chief()) tell_resumed(run, f);
   // An error ends the run, and its checkpoint is there all the same.
   struct tell_at_end {
     supervised_session<Session>* run;
@@ -181,6 +181,8 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
         run.restored_step() / (f.strategy == "async" ? static_cast<std::int64_t>(plan.workers) : 1);
     all.at.epoch = made / batches, all.at.batch = made % batches;
   }
+  check_position(all.at, batches);
+  if (f.is_chief()) tell_resumed(run, f);
   begin_log(all.log, run.global_step(), model.g, all.images);
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
   auto start = time_table::clock::now();
@@ -256,12 +258,21 @@ void tell_change(const worker_change& change) {
   std::fprintf(stderr, "%s%s\n", over_the_bar, to_string(change).c_str());
 }
 
+/// Says at once that a process was rejected that may be a task of this run, with another secret or certificate.
+void tell_rejected(const error& why) {
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%srejected: %s\n", over_the_bar, why.sentence());
+}
+
 server_options options_of(const flags& f) {
   server_options options = f.environment ? f.environment->complete() : server_options();
   options.secret = f.secret;
   options.tls = f.tls;
   options.on_worker_change = tell_change;
   if (f.min_workers) options.min_workers = static_cast<int>(*f.min_workers);
+  if (f.heartbeat_timeout)
+    options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
+  options.on_rejected = tell_rejected;
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"

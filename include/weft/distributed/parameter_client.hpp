@@ -92,7 +92,11 @@ class basic_parameter_client {
   void initialise(std::span<const const_bytes> values, deadline_type until = std::chrono::seconds(60)) {
     if (!here_.is_chief()) return initialise(until);
     check("initialise", values);
-    ask("initialise", frame_kind::initialise, 0, until, [&](link& to) { gather(to, values); });
+    ask("initialise", frame_kind::initialise, 0, until, [&](link& to) {
+      if (!to.segment) return gather(to, values);
+      to.flags = in_segment;
+      for (std::size_t k = 0; k < to.order.size(); ++k) move(values[to.order[k]], value_place(to, k));
+    });
   }
 
   /// Waits until the chief has uploaded the first values.

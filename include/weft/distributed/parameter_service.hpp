@@ -68,7 +68,7 @@ class parameter_service {
     std::optional<moment> expires;   // of a parked request
     std::vector<std::byte> message;  // payload of a small request
     std::vector<std::byte> reply;    // payload of a small answer
-    aligned_bytes gradients;         // payload of initialise and push_pull, which may be shorter
+    aligned_bytes gradients;         // payload of push_pull and restore, which may be shorter
     std::vector<row_list> rows;      // in it
     parameter_store::knowledge has;  // as of the last answer
     shared_segment segment;          // where gradients and values lie instead, once both have mapped it
@@ -243,11 +243,14 @@ class parameter_service {
         to.message.resize(static_cast<std::size_t>(asked.payload_length));
         to.in.payload_to(to.message);
         break;
-      case frame_kind::initialise:
-        uses_segment(to, asked);
-        exactly(store_.bytes());
-        take_payload(to);
+      case frame_kind::initialise: {
+        exactly(uses_segment(to, asked) ? 0 : store_.bytes());
+        // Nobody reads the store before the whole of it has come.
+        const bool is_first = is_chief(from) && !store_.initialised();
+        is_first ? to.in.payload_to(store_.values().first(static_cast<std::size_t>(asked.payload_length)))
+                 : take_payload(to);
         break;
+      }
       case frame_kind::restore:
         uses_segment(to, asked);
         if (asked.payload_length != 0) exactly(checkpoint_bytes());
@@ -358,7 +361,7 @@ class parameter_service {
 
   static bool uses_segment(const link& to, const frame_header& asked) {
     if ((asked.flags & in_segment) == 0) return false;
-    if (!to.segment || asked.kind == frame_kind::initialise || asked.kind == frame_kind::restore)
+    if (!to.segment || asked.kind == frame_kind::restore)
       throw error(error_code::invalid_argument, "parameter_server",
                   "the worker's request names a segment that it has not shared");
     return true;
@@ -375,13 +378,20 @@ class parameter_service {
     return {to.segment.bytes().data(), store_.shared_layout().values};
   }
 
+  bool is_chief(const worker& each) const { return &each == &workers_.front(); }
+
   void initialise(worker& from) {
-    if (store_.initialised()) return acknowledge(from, duplicate);  // a chief that came back: the training goes on
-    const mutable_bytes values = store_.values();
-    std::copy_n(from.connection->gradients.data(), values.size(), values.data());
+    const std::uint32_t where = from.connection->asked.flags & in_segment;
+    if (!is_chief(from))
+      throw error(error_code::invalid_argument, "initialise",
+                  {name(from), " is not the chief, which alone gives the variables their first values"});
+    if (store_.initialised()) {  // a chief that came back: the training goes on
+      from.connection->gradients = {};
+      return acknowledge(from, where | duplicate);
+    }
+    if (where) store_.copy_from(copy_for(*from.connection));
     store_.set_initialised();
-    from.connection->gradients = {};  // most workers never need it again
-    acknowledge(from);
+    acknowledge(from, where);
     answer_who_waits_for_values();
   }
 
@@ -427,7 +437,7 @@ class parameter_service {
   /// Takes a checkpoint over, or hears that there is none, before anything has been trained. A chief that comes back
   /// changes nothing: the training goes on.
   void restore(worker& from) {
-    if (&from != &workers_.front())
+    if (!is_chief(from))
       throw error(error_code::invalid_argument, "restore",
                   {name(from), " is not the chief, which alone restores a checkpoint"});
     if (settled_) return acknowledge(from, duplicate);
@@ -565,7 +575,7 @@ class parameter_service {
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
     if (!each.refused.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
-    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout());
+    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
 
   error why_gone(const worker& each) const {
@@ -855,6 +865,7 @@ class parameter_service {
   }
 
   bool have_all_come(const moment& until) {
+    if (const std::optional<error> why = members_.refusal()) fail_everyone(*why);
     std::string missing;
     for (const worker& each : workers_)
       if (!each.connection && members_.state(each.rank) == task_state::awaited) {

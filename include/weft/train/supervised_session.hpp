@@ -29,6 +29,8 @@ struct run_checkpoints {
   std::function<void(std::int64_t step)> save;
   /// Waits until all of them are on the disk.
   std::function<void(deadline)> flush;
+  /// Keeps other runs from writing where this one does. Is called first of all, where this run is the one that writes.
+  std::function<void()> lock{};
 };
 
 struct run_options {
@@ -73,6 +75,7 @@ class supervised_session final : private run_control {
         throw error(error_code::invalid_argument, "supervised_session",
                     "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
     if (options_.handle_signals) signals_.emplace();
+    if (is_chief() && options_.checkpoints.lock) options_.checkpoints.lock();
     const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
     first_step_ = restored;
     if (restored >= 0) steps_ = last_saved_ = restored;
@@ -102,6 +105,10 @@ class supervised_session final : private run_control {
     stopped_ = true;
     reason_ = reason;
   }
+  void stop_without_saving(const std::string& reason) override {
+    saves_ = false;
+    request_stop(reason);
+  }
   /// Why the run ends, in words; empty while it does not.
   const std::string& stop_reason() const { return reason_; }
   /// The step of the last checkpoint that is known to be on the disk, as it is after close(); -1 where there is none,
@@ -114,8 +121,8 @@ class supervised_session final : private run_control {
   coordinator& threads() { return coordinator_; }
 
   void save_checkpoint() override {
-    if (torn_) return;  // what was added to the saver may be a step ahead
-    if (!is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    if (!saves_ || !is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    for (const hook& h : hooks_) h->before_save(*this);
     options_.checkpoints.save(global_step());
     last_saved_ = global_step();  // others may have made updates meanwhile
     saved_.begin(last_saved_);
@@ -138,15 +145,29 @@ class supervised_session final : private run_control {
   /// that they have finished. After a signal no worker of a cluster says so or waits: it leaves, which ends the
   /// training of the others unless they can do without it (server_options::min_workers), and its server is stopped. All
   /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
-  /// another worker's, and the first exception of a thread. A second call does what the first has left.
+  /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
+  /// does what the first has left.
   void close(deadline until = std::chrono::seconds(120)) {
     if (closed_) return;
     if (!stopped_) look_for_signals();
     request_stop("close()");
     coordinator_.request_stop();
-    coordinator_.join(until);
+    std::exception_ptr why;
+    const auto attempt = [&](auto part) {
+      try {
+        part();
+      } catch (...) {
+        if (!why) why = std::current_exception();
+      }
+    };
+    attempt([&] { coordinator_.join(until); });
     if (!std::exchange(ended_, true))
-      for (const hook& h : hooks_) h->end(*this);
+      for (const hook& h : hooks_) attempt([&] { h->end(*this); });
+    if (why) {
+      attempt([&] { save_checkpoint(); });
+      attempt([&] { flush(until); });
+      std::rethrow_exception(why);
+    }
     save_checkpoint();
     if constexpr (is_replicated) leave_cluster(until);
     flush(until);
@@ -220,7 +241,7 @@ class supervised_session final : private run_control {
   bool ends_after(const error& problem) {
     if (problem.code() != error_code::unavailable) return false;
     if constexpr (Session::keeps_in_step) {
-      torn_ = true;
+      saves_ = false;  // what was added to the saver may be a step ahead
     } else {
       try {
         save_checkpoint();
@@ -254,8 +275,7 @@ class supervised_session final : private run_control {
   std::optional<stop_signals> signals_;
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1, on_disk_ = -1;
-  bool stopped_ = false, ended_ = false, closed_ = false;
-  bool torn_ = false;  // a step has failed that others may count
+  bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false;
   std::string reason_;
 };
 
