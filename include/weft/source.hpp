@@ -8,5 +8,7 @@
 #endif
 #define WEFT_SOURCE
 
+#include <weft/data/cifar10.hpp>
+#include <weft/data/csv.hpp>
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/weft.hpp>

@@ -1,26 +1,13 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <weft/data/dataset.hpp>
-#include <weft/data/file_reader.hpp>
-#include <weft/data/text_buffer.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -106,6 +93,42 @@ struct csv_feature<std::string> {
   static constexpr bool supported = true;
   static csv_target target() { return {true, dtype::uint8, {}, 1}; }
 };
+
+stage_ptr new_csv_stage(sequence<feature> features, std::vector<csv_target> targets, std::vector<std::string> paths,
+                        csv_options options);
+
+}  // namespace detail
+
+template <class... Features>
+struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::supported && ...)> {};
+
+template <class... Features>
+dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
+  static_assert(correct<csv_features_are_not_valid<Features...>>,
+                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
+  return dataset<Features...>(detail::new_csv_stage(
+      dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
+      std::move(paths), std::move(options)));
+}
+
+}  // namespace weft::data
+
+#if WEFT_DEFINITIONS
+
+  #include <algorithm>
+  #include <bit>
+  #include <charconv>
+  #include <cmath>
+  #include <cstring>
+  #include <limits>
+  #include <memory>
+  #include <string_view>
+  #include <system_error>
+  #include <type_traits>
+
+  #include <weft/data/text_buffer.hpp>
+
+namespace weft::data::detail {
 
 /// Takes up to eight digits, which are added behind those of `digits`; returns how many. Reads eight bytes.
 WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
@@ -624,18 +647,10 @@ class csv_stage final : public stage {
   csv_options options_;
 };
 
-}  // namespace detail
-
-template <class... Features>
-struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::supported && ...)> {};
-
-template <class... Features>
-dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
-  static_assert(correct<csv_features_are_not_valid<Features...>>,
-                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
-  return dataset<Features...>(detail::stage_ptr(new detail::csv_stage(
-      dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
-      std::move(paths), std::move(options))));
+WEFT_DECL stage_ptr new_csv_stage(sequence<feature> features, std::vector<csv_target> targets,
+                                  std::vector<std::string> paths, csv_options options) {
+  return stage_ptr(new csv_stage(std::move(features), std::move(targets), std::move(paths), std::move(options)));
 }
 
-}  // namespace weft::data
+}  // namespace weft::data::detail
+#endif

@@ -268,7 +268,8 @@ class dataset {
   auto padded_batches(element_count size, Padding... padding) const {
     static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
                   "padded_batches: a number for each feature, or none");
-    detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)), .padded = true};
+    detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)),
+                         .pad = detail::pad_batch};
     if constexpr (sizeof...(Padding) > 0) how.padding = {entry<Features>(padding)...};
     return batched<Axis>(std::move(how));
   }

@@ -27,9 +27,14 @@ struct entry_bytes {
 struct batching {
   std::size_t size = 1;
   bool drop_remainder = false;
-  bool padded = false;
+  /// Null, or what fills elements up: `pad_batch`, which programs without padded batches do not compile.
+  void (*pad)(const batching&, const sequence<feature>&, sequence<element>&, std::size_t, element&) = nullptr;
   sequence<entry_bytes> padding = {};  ///< for each feature the entry that fills up; none: zeros
 };
+
+/// A batch of `count` elements of different extents, each filled up to the largest along every axis.
+void pad_batch(const batching& how, const sequence<feature>& features, sequence<element>& elements, std::size_t count,
+               element& batch);
 
 /// A function that chooses elements.
 class predicate : public ref_counted {
@@ -269,9 +274,8 @@ inline void copy_box(const std::byte* from, const shape& extents, std::byte* to,
     copy_box(from + k * step, extents, to + k * room_step, room, axis + 1, entry);
 }
 
-/// A batch of elements of different extents, each filled up to the largest along every axis.
-inline void pad(const batching& how, const sequence<feature>& features, sequence<element>& elements, std::size_t count,
-                element& batch) {
+WEFT_DECL void pad_batch(const batching& how, const sequence<feature>& features, sequence<element>& elements,
+                         std::size_t count, element& batch) {
   batch.resize(features.size());
   for (std::size_t i = 0; i < features.size(); ++i) {
     if (features[i].is_text()) {
@@ -304,10 +308,10 @@ class batch_table final : public table {
   std::size_t size() const override { return size_; }
   void read(std::size_t index, element& to) const override {
     const std::size_t first = index * how_.size, count = smaller(how_.size, rows_->size() - first);
-    if (how_.padded) {
+    if (how_.pad) {
       sequence<element> elements(count);
       for (std::size_t i = 0; i < count; ++i) rows_->read(first + i, elements[i]);
-      pad(how_, rows_->features(), elements, count, to);
+      how_.pad(how_, rows_->features(), elements, count, to);
       return;
     }
     sequence<std::size_t> indices(count);
@@ -327,25 +331,25 @@ class batch_stream final : public stream {
       : features_(features), elements_(std::move(elements)), how_(how) {}
 
   bool next(element& to, const time_limit& within) override {
-    if (count_ == 0 && !how_.padded) {
+    if (count_ == 0 && !how_.pad) {
       if (const auto count = elements_->next_batch(how_.size, to))
         return *count == how_.size || (*count > 0 && !how_.drop_remainder);
       batch_.swap(to);
     }
     // Elements that have been collected stay where the deadline passes.
     while (!over_ && count_ < how_.size) {
-      if (how_.padded && collected_.size() <= count_) collected_.push_back({});
-      element& one = how_.padded ? collected_[count_] : one_;
+      if (how_.pad && collected_.size() <= count_) collected_.push_back({});
+      element& one = how_.pad ? collected_[count_] : one_;
       if (!elements_->next(one, within)) {
         over_ = true;
         break;
       }
-      if (!how_.padded) stacked_.add(features_, one, how_.size, batch_);
+      if (!how_.pad) stacked_.add(features_, one, how_.size, batch_);
       ++count_;
     }
     if (count_ == 0 || (count_ < how_.size && how_.drop_remainder)) return false;
-    if (how_.padded) {
-      pad(how_, features_, collected_, count_, to);
+    if (how_.pad) {
+      how_.pad(how_, features_, collected_, count_, to);
     } else {
       stacked_.finish(features_, batch_);
       batch_.swap(to);
