@@ -368,6 +368,18 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
   check(stream.filter([](int i) { return i % 2 == 0; }).repeat(2), 0);
   check(zip(rows, stream).shard(1, 2).repeat(3), 0);
   check(stream.cache().shuffled(1).take(7), 3);
+  // Beyond the end, where that is known: the data has shrunk since the position was saved.
+  const auto beyond = [](const auto& d, std::uint64_t size) {
+    for (const auto& e [[maybe_unused]] : d.from({2, size})) BOOST_ERROR("an element beyond the end");
+    BOOST_CHECK_EXCEPTION(
+        d.from({2, size + 1}).begin(), error,
+        says(error_code::out_of_range,
+             "element " + std::to_string(size + 1) + " of epoch 2, which has " + std::to_string(size) + " elements"));
+  };
+  beyond(rows, 11);
+  beyond(rows.shuffled(1).batches(4), 3);
+  beyond(stream.cache().map([](int i) { return i; }, 2), 11);
+  beyond(rows.repeat(3).prefetch(2), 33);
   // A position may come from anywhere, and far behind the end there is nothing.
   const data::position far{0, std::uint64_t{1} << 63};
   SAME(last_feature(stream.batches(2).map(first).from(far)), iota(0));

@@ -7,13 +7,20 @@
 #include <weft/data/records.hpp>
 #include <weft/deadline.hpp>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#ifdef WEFT_HAS_ZLIB
+  #include <zlib.h>
+#endif
 
 #include "data/files.hpp"
 #include "errors.hpp"
@@ -389,8 +396,11 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over_where_that_is_asked_for) {
   const std::string path = f.file("damaged", as_bytes(all));
   REFUSED(data::records(path), data_loss, "damaged: record 1 at offset");
   std::size_t whole = 0;
-  for (const auto& e [[maybe_unused]] : data::records(path, {.skip_damaged = true})) ++whole;
-  BOOST_TEST(whole == 4u);
+  const auto damaged = std::make_shared<std::atomic<std::uint64_t>>(0);
+  for (const auto& e [[maybe_unused]] : data::records({path, path}, {.skip_damaged = true, .damaged = damaged}))
+    ++whole;
+  BOOST_TEST(whole == 8u);
+  BOOST_TEST(damaged->load() == 2u);
 #ifdef WEFT_HAS_ZLIB
   std::ifstream in(here + "examples.tfrecord.zlib", std::ios::binary);
   const bytes packed{std::istreambuf_iterator<char>(in), {}};
@@ -398,3 +408,117 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over_where_that_is_asked_for) {
     REFUSED(data::records(f.file("cut", cut(packed, size))), data_loss, "cut");
 #endif
 }
+
+#ifdef WEFT_HAS_ZLIB
+namespace {
+
+/// How many bytes zlib itself unpacks from the beginning of a gzip or zlib file.
+std::size_t unpackable(const bytes& packed) {
+  z_stream z{};
+  BOOST_REQUIRE(::inflateInit2(&z, 15 + 32) == Z_OK);
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(packed.data())));
+  z.avail_in = static_cast<unsigned>(packed.size());
+  std::vector<Bytef> out(1u << 22);
+  z.next_out = out.data();
+  z.avail_out = static_cast<unsigned>(out.size());
+  ::inflate(&z, Z_NO_FLUSH);
+  ::inflateEnd(&z);
+  return z.total_out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_records_before_the_damage_of_a_packed_file_are_read) {
+  folder f;
+  std::mt19937 random(1);
+  for (const auto packing : {data::compression::gzip, data::compression::zlib})
+    for (const auto& [count, size] : {std::pair(50, 300), std::pair(2000, 1000)}) {
+      const std::string path = (f.path / "whole").string();
+      {
+        data::record_writer out(path, packing);
+        std::string record(static_cast<std::size_t>(size), '\0');
+        for (int i = 0; i < count; ++i) {
+          for (char& c : record) c = static_cast<char>(random());
+          out.add(record);
+        }
+        out.close();
+      }
+      std::ifstream in(path, std::ios::binary);
+      const bytes whole{std::istreambuf_iterator<char>(in), {}};
+      std::vector<bytes> damaged{cut(whole, whole.size() / 2), cut(whole, whole.size() - 9),
+                                 cut(whole, whole.size() - 2), whole, whole};
+      damaged[3][whole.size() - (packing == data::compression::gzip ? 5 : 2)] ^= 1;  // in its checksum
+      damaged[4][whole.size() * 2 / 3] ^= 64;
+      for (const bytes& content : damaged) {
+        const std::string at = f.file("damaged", content);
+        std::size_t intact = 0;
+        std::string said;
+        data::record_reader file(at);
+        const auto read = [&] {
+          for (std::string record; file.next(record);) ++intact;
+        };
+        BOOST_TEST((test::code_of(read, &said) == error_code::data_loss));
+        if (&content != &damaged[4]) {
+          BOOST_TEST(intact == unpackable(content) / static_cast<std::size_t>(size + 16));
+          CHECK_SAYS(said, " of " + std::to_string(content.size()));  // the byte of the file
+        }
+        BOOST_TEST(intact >= static_cast<std::size_t>(count) / 3);
+        CHECK_SAYS(said, at + ": record " + std::to_string(intact) + " at offset " +
+                             std::to_string(intact * static_cast<std::size_t>(size + 16)));
+        BOOST_TEST((test::code_of(read) == error_code::data_loss));  // and no more
+
+        const auto places = std::make_shared<std::atomic<std::uint64_t>>(0);
+        std::size_t kept = 0;
+        for (const auto& e [[maybe_unused]] : data::records(at, {.skip_damaged = true, .damaged = places})) ++kept;
+        BOOST_TEST(kept >= intact);
+        BOOST_TEST(places->load() >= 1u);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gzip_file_may_have_several_members_and_padding) {
+  folder f;
+  const auto read = [&](const std::string& name) {
+    std::ifstream in(name, std::ios::binary);
+    return bytes{std::istreambuf_iterator<char>(in), {}};
+  };
+  bytes all = read(f.packed("1.gz", as_bytes("a\nb")));
+  const bytes second = read(f.packed("2.gz", as_bytes("c\nd\n"))), empty = read(f.packed("3.gz", as_bytes("")));
+  all.insert(all.end(), empty.begin(), empty.end());
+  all.insert(all.end(), second.begin(), second.end());
+  using list = std::vector<std::string>;
+  SAME(first_feature(data::lines(f.file("all.gz", all))), (list{"a", "bc", "d"}));
+  bytes padded = all;
+  padded.insert(padded.end(), 1000, decltype(padded)::value_type(0));
+  SAME(first_feature(data::lines(f.file("padded.gz", padded))), (list{"a", "bc", "d"}));
+  // What is whole comes out of text too.
+  const auto broken = data::lines(f.file("cut.gz", cut(all, all.size() - 3)));
+  auto i = broken.begin();
+  BOOST_TEST(std::get<0>(*i) == "a");
+  ++i;
+  BOOST_TEST(std::get<0>(*i) == "bc");
+  ++i;
+  BOOST_TEST(std::get<0>(*i) == "d");
+  BOOST_CHECK_EXCEPTION(++i, error, says(error_code::data_loss, "in the middle of its compressed data at byte "));
+}
+
+// A record of zeros packs to a thousandth.
+BOOST_AUTO_TEST_CASE(a_record_takes_no_more_memory_than_allowed) {
+  folder f;
+  const std::string path = (f.path / "large.gz").string();
+  {
+    data::record_writer out(path, data::compression::gzip);
+    out.add("small");
+    out.add(std::string(1'000'000, '\0'));
+    out.close();
+  }
+  data::record_reader file(path, {.max_record_bytes = 999'999});
+  std::string record;
+  BOOST_TEST(file.next(record));
+  BOOST_CHECK_EXCEPTION(file.next(record), error,
+                        says(error_code::resource_exhausted, "record 1 at offset 21 has 1000000 bytes, more than"));
+  BOOST_TEST(record.capacity() < 100'000u);
+  data::record_reader enough(path, {.max_record_bytes = 1'000'000});
+  BOOST_TEST((enough.next(record) && enough.next(record) && record.size() == 1'000'000u && !enough.next(record)));
+}
+#endif

@@ -399,7 +399,8 @@ class dataset<Features...>::iterator {
   bool operator==(std::default_sentinel_t) const { return !has_value_; }
 
   /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
-  /// time: there is no element then, and another call goes on.
+  /// time: there is no element then, and another call goes on; out_of_range where the iteration begins beyond the end
+  /// of an epoch whose size is known, as from a position that was saved when the data had more elements.
   bool advance(const time_limit& within) {
     drop_value();
     if (!cursor_.advance(within)) return false;

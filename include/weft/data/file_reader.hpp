@@ -7,9 +7,12 @@
 
 #include <weft/config.hpp>
 #include <weft/error.hpp>
+#include <weft/text.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::data {
+
+class file_reader;
 
 namespace detail {
 
@@ -19,18 +22,14 @@ enum class packing { gzip, zlib };
 class unpacker {
  public:
   virtual ~unpacker() = default;
-  /// Reads up to `count` bytes, at least one unless the content ends. Throws data_loss where the file is damaged.
-  virtual std::size_t read(unsigned char* to, std::size_t count) = 0;
+  /// Reads up to `count` bytes, at least one unless the content ends or cannot be unpacked.
+  virtual std::size_t read(file_reader& from, unsigned char* to, std::size_t count) = 0;
 };
 
-/// Null unless a file of the program was compiled with zlib: what else the program consists of, weft::compiled say,
-/// need not know. Takes the file over, which is at its beginning.
-inline unpacker* (*new_unpacker)(const std::string& path, std::FILE* file, packing) = nullptr;
+/// Null unless a file of the program was compiled with zlib: the others, that of weft::compiled say, need not know.
+inline unpacker* (*new_unpacker)(packing) = nullptr;
 
-/// What has been read from the file; 0 at its end.
-std::size_t read_file(std::FILE* file, const std::string& path, unsigned char* to, std::size_t count);
-[[noreturn]] void damaged_file(const std::string& path, const char* how);
-[[noreturn]] void cannot_open(const std::string& path, int reason);
+class inflater;
 
 }  // namespace detail
 
@@ -62,15 +61,28 @@ class file_reader {
   /// Reads up to `count` bytes, fewer only where the content ends.
   std::size_t read(void* destination, std::size_t count);
 
+  /// The same, and fewer too where the rest cannot be unpacked; `check` tells the difference.
+  std::size_t read_available(void* destination, std::size_t count);
+
+  /// Why no more can be unpacked, with the byte of the file; empty where nothing is wrong.
+  const std::string& failure() const { return failure_; }
+  /// Throws data_loss where no more can be unpacked.
+  void check() const;
+
  private:
+  friend class detail::inflater;
+
   // Deflate's own limit is 1032: 258 bytes from two bits.
   static constexpr std::uint64_t max_expansion = 1032;
 
   void unpack(detail::packing);
+  std::size_t read_plain(unsigned char* at, std::size_t count);
+  void fail_to_unpack(const char* how, std::uint64_t at);
+  [[noreturn]] void fail_to_open(int reason);
   void close();
 
-  std::string path_;
-  std::FILE* file_ = nullptr;  ///< the unpacker's once there is one
+  std::string path_, failure_;
+  std::FILE* file_ = nullptr;
   detail::unpacker* unpacker_ = nullptr;
   std::uint64_t bytes_ = 0;
 };
@@ -95,19 +107,19 @@ WEFT_DECL file_reader::file_reader(std::string path) : path_(std::move(path)) {
   struct stat status {};
   // Not std::fopen: of a pipe it would wait for a writer.
   const int opened = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (opened < 0) detail::cannot_open(path_, errno);
+  if (opened < 0) fail_to_open(errno);
   const bool known = ::fstat(opened, &status) == 0;
   if (!known || !S_ISREG(status.st_mode) || !(file_ = ::fdopen(opened, "rb"))) {
     const int reason = errno;
     ::close(opened);
     if (known && !S_ISREG(status.st_mode))
       throw error(error_code::invalid_argument, "open", {path_, " is not a regular file"});
-    detail::cannot_open(path_, reason);
+    fail_to_open(reason);
   }
   bytes_ = static_cast<std::uint64_t>(status.st_size);
-  const bool packed = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
+  const bool is_gzip = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
   std::rewind(file_);
-  if (packed) unpack(detail::packing::gzip);
+  if (is_gzip) unpack(detail::packing::gzip);
 }
 
 WEFT_DECL file_reader::~file_reader() { close(); }
@@ -115,11 +127,18 @@ WEFT_DECL file_reader::~file_reader() { close(); }
 WEFT_DECL void file_reader::unpack_zlib() { unpack(detail::packing::zlib); }
 
 WEFT_DECL std::size_t file_reader::read(void* destination, std::size_t count) {
+  const std::size_t got = read_available(destination, count);
+  if (got < count) check();
+  return got;
+}
+
+WEFT_DECL std::size_t file_reader::read_available(void* destination, std::size_t count) {
   auto* at = static_cast<unsigned char*>(destination);
   std::size_t done = 0;
   while (done < count) {
     const std::size_t got =
-        unpacker_ ? unpacker_->read(at + done, count - done) : detail::read_file(file_, path_, at + done, count - done);
+
+        unpacker_ ? unpacker_->read(*this, at + done, count - done) : read_plain(at + done, count - done);
     if (got == 0) break;
     done += got;
   }
@@ -135,36 +154,37 @@ WEFT_DECL void file_reader::unpack(detail::packing how) {
                  "link weft::data"});
   }
   std::rewind(file_);
-  unpacker_ = detail::new_unpacker(path_, file_, how);
-  file_ = nullptr;
+  delete std::exchange(unpacker_, nullptr);
+  unpacker_ = detail::new_unpacker(how);
+}
+
+WEFT_DECL std::size_t file_reader::read_plain(unsigned char* at, std::size_t count) {
+  const std::size_t got = std::fread(at, 1, count, file_);
+  if (got == 0 && std::ferror(file_))
+    throw error(error_code::unavailable, "read", {path_, " cannot be read: ", std::strerror(errno)});
+  return got;
+}
+
+WEFT_DECL void file_reader::check() const {
+  if (!failure_.empty()) throw error(error_code::data_loss, "read", {path_, " ", failure_, "; fetch the file again"});
+}
+
+WEFT_DECL void file_reader::fail_to_unpack(const char* how, std::uint64_t at) {
+  failure_ = str_cat({how, " at byte ", at, " of ", bytes_});
+}
+
+WEFT_DECL void file_reader::fail_to_open(int reason) {
+  close();
+  const auto code = reason == ENOENT || reason == ENOTDIR ? error_code::not_found
+                    : reason == EACCES                    ? error_code::permission_denied
+                                                          : error_code::unavailable;
+  throw error(code, "open", {path_, " cannot be opened: ", std::strerror(reason)});
 }
 
 WEFT_DECL void file_reader::close() {
   if (file_) std::fclose(std::exchange(file_, nullptr));
   delete std::exchange(unpacker_, nullptr);
 }
-
-namespace detail {
-
-WEFT_DECL std::size_t read_file(std::FILE* file, const std::string& path, unsigned char* to, std::size_t count) {
-  const std::size_t got = std::fread(to, 1, count, file);
-  if (got == 0 && std::ferror(file))
-    throw error(error_code::unavailable, "read", {path, " cannot be read: ", std::strerror(errno)});
-  return got;
-}
-
-WEFT_DECL void damaged_file(const std::string& path, const char* how) {
-  throw error(error_code::data_loss, "read", {path, " ", how, "; fetch the file again"});
-}
-
-WEFT_DECL void cannot_open(const std::string& path, int reason) {
-  const auto code = reason == ENOENT || reason == ENOTDIR ? error_code::not_found
-                    : reason == EACCES                    ? error_code::permission_denied
-                                                          : error_code::unavailable;
-  throw error(code, "open", {path, " cannot be opened: ", std::strerror(reason)});
-}
-
-}  // namespace detail
 
 }  // namespace weft::data
 WEFT_COLD_END

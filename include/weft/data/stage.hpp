@@ -120,7 +120,7 @@ class cursor {
  public:
   cursor(stage_ptr stage, const position& from);
 
-  /// Goes on to the next element; false at the end.
+  /// Goes on to the next element; false at the end. Throws out_of_range where the iteration begins beyond it.
   bool advance(const time_limit& within);
   detail::element& element() { return element_; }
   const data::position& position() const { return at_; }
@@ -130,6 +130,7 @@ class cursor {
   intrusive_ptr<stream> elements_;
   detail::element element_;
   data::position at_;
+  bool delivered_ = false;
 };
 
 }  // namespace weft::data::detail
@@ -316,7 +317,15 @@ WEFT_DECL cursor::cursor(stage_ptr stage, const data::position& from)
 }
 
 WEFT_DECL bool cursor::advance(const time_limit& within) {
-  if (!elements_->next(element_, within)) return false;
+  if (!elements_->next(element_, within)) {
+    const auto size = delivered_ ? optional_count() : stage_->size();
+    if (size && at_.element > *size)
+      throw error(error_code::out_of_range, "dataset",
+                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
+                   " elements: the data or the size of batches has changed since the position was saved"});
+    return false;
+  }
+  delivered_ = true;
   ++at_.element;
   return true;
 }
