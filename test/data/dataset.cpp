@@ -524,4 +524,11 @@ BOOST_AUTO_TEST_CASE(an_iterator_can_be_moved) {
   ++first, ++first;
   second = std::move(first);
   BOOST_TEST((second == d.end()));
+  // The threads of an iteration end before its dataset does.
+  const auto alive = std::make_shared<int>(0);
+  const auto working = [&] { return counted(1000).map([alive](int i) { return i + *alive; }, 2).prefetch(2); };
+  auto replaced = working().begin();
+  replaced = working().begin();
+  BOOST_TEST(std::get<0>(*replaced) == 0);
+  BOOST_TEST(alive.use_count() == 2);
 }

@@ -190,6 +190,4 @@ WEFT_DECL void file_reader::close() {
 WEFT_COLD_END
 #endif
 
-#ifdef WEFT_HAS_ZLIB
-  #include <weft/data/unpacker.hpp>
-#endif
+#include <weft/data/unpacker.hpp>

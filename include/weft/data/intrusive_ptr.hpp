@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/config.hpp>
+
 namespace weft::data::detail {
 
 /// The base of objects that intrusive_ptr counts.

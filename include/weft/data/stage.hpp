@@ -119,6 +119,8 @@ stage_ptr new_memory_stage(sequence<feature> features, sequence<column> columns,
 class cursor {
  public:
   cursor(stage_ptr stage, const position& from);
+  cursor(cursor&&) = default;
+  cursor& operator=(cursor&& other);
 
   /// Goes on to the next element; false at the end. Throws out_of_range where the iteration begins beyond it.
   bool advance(const time_limit& within);
@@ -137,6 +139,17 @@ class cursor {
 WEFT_COLD_END
 
 #if WEFT_DEFINITIONS
+
+// Not among cold code, not even their declarations: g++ optimises a function as its first declaration says.
+namespace weft::data::detail {
+
+/// Copies `count` rows from anywhere to one place.
+void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
+               std::byte* to);
+/// The same, of bytes as floats from 0 to 1.
+void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count, float* to);
+
+}  // namespace weft::data::detail
 
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
@@ -226,12 +239,6 @@ class table_stream final : public stream {
 
 // ---- elements in memory ----
 
-/// Copies `count` rows from anywhere to one place.
-void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
-               std::byte* to);
-/// The same, of bytes as floats from 0 to 1.
-void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count, float* to);
-
 class memory_table final : public table {
  public:
   memory_table(const sequence<feature>& features, sequence<column> columns, std::size_t size)
@@ -316,6 +323,15 @@ WEFT_DECL cursor::cursor(stage_ptr stage, const data::position& from)
   if (from.element > 0) elements_->skip(from.element);
 }
 
+WEFT_DECL cursor& cursor::operator=(cursor&& other) {
+  elements_ = std::move(other.elements_);  // first, since the threads of a stream use its stage
+  stage_ = std::move(other.stage_);
+  element_ = std::move(other.element_);
+  at_ = other.at_;
+  delivered_ = other.delivered_;
+  return *this;
+}
+
 WEFT_DECL bool cursor::advance(const time_limit& within) {
   if (!elements_->next(element_, within)) {
     const auto size = delivered_ ? optional_count() : stage_->size();
@@ -333,7 +349,6 @@ WEFT_DECL bool cursor::advance(const time_limit& within) {
 }  // namespace weft::data::detail
 WEFT_COLD_END
 
-// What follows is the work itself.
 namespace weft::data::detail {
 
 WEFT_DECL void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,

@@ -1,15 +1,16 @@
 #pragma once
 
-// Included by file_reader.hpp in programs with zlib.
-
-#include <zlib.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
 #include <weft/data/file_reader.hpp>
-#include <weft/error.hpp>
+
+#ifdef WEFT_HAS_ZLIB
+
+  #include <zlib.h>
+
+  #include <cstddef>
+  #include <cstdint>
+  #include <cstring>
+
+  #include <weft/error.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
@@ -84,3 +85,4 @@ inline const bool has_zlib = [] {
 
 }  // namespace weft::data::detail
 WEFT_COLD_END
+#endif
