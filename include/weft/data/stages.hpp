@@ -66,6 +66,12 @@ inline std::uint64_t sum_of_counts(std::uint64_t a, std::uint64_t b) { return a 
 
 // ---- order ----
 
+}  // namespace weft::data::detail
+WEFT_COLD_END
+
+// Loops over elements are compiled for speed.
+namespace weft::data::detail {
+
 /// Random words from a seed and an epoch: SplitMix64, the same bits everywhere; the standard's shuffle and
 /// distributions differ between libraries.
 class order_random {
@@ -89,6 +95,20 @@ class order_random {
   std::uint64_t state_;
 };
 
+inline void shuffle(std::uint32_t* order, std::size_t count, order_random random) {
+  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+}
+
+inline void look_up(const std::uint32_t* order, const std::size_t* indices, std::size_t count, std::size_t* found) {
+  for (std::size_t i = 0; i < count; ++i) found[i] = order[indices[i]];
+}
+
+}  // namespace weft::data::detail
+
+WEFT_COLD_BEGIN
+namespace weft::data::detail {
+
 /// Rows of another table: those that a permutation names, or every `step`-th.
 class selected_table final : public table {
  public:
@@ -101,7 +121,10 @@ class selected_table final : public table {
   void read(std::size_t index, element& to) const override { rows_->read(at(index), to); }
   void gather(const std::size_t* indices, std::size_t count, element& batch) const override {
     sequence<std::size_t> chosen(count);
-    for (std::size_t i = 0; i < count; ++i) chosen[i] = at(indices[i]);
+    if (step_ == 0)
+      look_up(order_.data(), indices, count, chosen.data());
+    else
+      for (std::size_t i = 0; i < count; ++i) chosen[i] = at(indices[i]);
     rows_->gather(chosen.data(), count, batch);
   }
 
@@ -142,9 +165,7 @@ class shuffled_stage final : public further_stage {
       throw error(error_code::unimplemented, "shuffled",
                   {all->size(), " elements are too many to shuffle at once: shuffle within a buffer"});
     sequence<std::uint32_t> order(all->size());
-    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    order_random random(seed_, first_epoch_ + epoch);
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    shuffle(order.data(), order.size(), order_random(seed_, first_epoch_ + epoch));
     return intrusive_ptr<const table>(new selected_table(std::move(all), std::move(order)));
   }
 
