@@ -3,6 +3,7 @@
 #include <weft/data/augment.hpp>
 #include <weft/data/image_folder.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
