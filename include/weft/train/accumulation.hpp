@@ -168,6 +168,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
   check_trained(g, "accumulate_gradients", variables);
   if (const symbol batch = find_batch(g, all); !batch.is_number()) {
     const value_info number{dtype::float64, shape()};
+    const graph::device_scope there(g, cpu{});  // whatever the scope of the caller: it has no kernel for a GPU
     const symbol first = record_sum_variable(g, all[0].variable, "first_micro_batch", number);
     const symbol operands[] = {batch, first};
     const symbol rate = record_call(operation_of<micro_batch_op>, operands, 2, {number, number}, {});
