@@ -69,17 +69,20 @@ constexpr const char* usage =
 
 usage:
   weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3] -- ./program arguments
+  weft_launch --make_secret FILE
 
 Every task runs the program and learns its place from TF_CONFIG, as cluster_spec::from_environment() reads it. Lines of
 their output are merged and begin with the task's name. When a task fails, all are ended: by SIGTERM, then by SIGKILL.
 SIGINT, SIGTERM and SIGHUP go to all tasks, and end them likewise; SIGUSR1 and SIGUSR2 only go to them.
+
+The second form writes a random secret to a new file of mode 0600, for tasks that are started by hand on several hosts.
 
 )";
 
 std::optional<settings> read_command_line(int argc, char** argv) {
   namespace po = boost::program_options;
   settings s;
-  std::string hosts, ssh;
+  std::string hosts, ssh, secret_file;
   int port = 0;
   po::options_description options("options");
   options.add_options()("help,h", "prints this")                                                                      //
@@ -92,7 +95,9 @@ std::optional<settings> read_command_line(int argc, char** argv) {
       ("grace", po::value(&s.grace)->default_value(5.0), "seconds between SIGTERM and SIGKILL")                   //
       ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
       ("chdir", po::value(&s.folder), "the folder on other hosts; this one if it is not given")                   //
-      ("env", po::value(&s.env), "NAME or NAME=VALUE: a variable for all tasks, on other hosts too; may be repeated");
+      ("env", po::value(&s.env),
+       "NAME or NAME=VALUE: a variable for all tasks, on other hosts too; may be repeated")  //
+      ("make_secret", po::value(&secret_file), "writes a random secret to this new file, and ends");
   // The words after -- are the program's, whatever they look like.
   char** const program = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   po::variables_map given;
@@ -106,6 +111,11 @@ std::optional<settings> read_command_line(int argc, char** argv) {
     std::ostringstream text;
     text << options;
     std::printf("%s%s", usage, text.str().c_str());
+    return {};
+  }
+  if (given.count("make_secret")) {
+    if (given.count("tasks") || program != argv + argc) fail({"--make_secret starts no tasks; give it alone"});
+    cluster_secret::make_file(given["make_secret"].as<std::string>());
     return {};
   }
   po::notify(given);
@@ -613,7 +623,7 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
 
 std::string secret_of_run() {
   if (const char* const given = std::getenv("WEFT_SECRET"); given && *given) {
-    cluster_secret{given};  // long enough?
+    cluster_secret::from_environment();  // throws for one that tasks would reject
     if (std::strchr(given, '\n')) fail({"WEFT_SECRET must be one line"});
     return given;
   }

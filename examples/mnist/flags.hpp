@@ -15,6 +15,7 @@ struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, hosts, strategy = "local", input = "feed";
   std::string secret_file, tls_cert, tls_key, tls_ca;
   std::optional<std::int64_t> ps, index;  // as given
+  std::optional<double> heartbeat_timeout;  // seconds
   std::int64_t task_index = 0, hidden_units = 100, input_threads = 1;
 
   std::optional<weft::task_environment> environment;  // where that, or --hosts, tells what the other flags did not
@@ -63,6 +64,39 @@ inline void take_trust(flags& f) {
   if (has_tls) f.tls = weft::tls_credentials::from_files(f.tls_cert, f.tls_key, f.tls_ca);
 }
 
+/// Says what the environment lacks, too: under a launcher or a scheduler that is what went wrong.
+[[noreturn]] inline void refuse_without_cluster(const flags& f) {
+  std::string why;
+  try {
+    weft::cluster_spec::from_environment();
+  } catch (const weft::error& lack) {
+    why = std::string("; ") + lack.sentence();
+  }
+  refuse("--strategy " + f.strategy + " needs --hosts, or --job_name worker" + (has_servers(f) ? " or ps" : "") + why);
+}
+
+/// A cluster that the environment names must suit the strategy.
+inline void check_environment(const flags& f) {
+  const weft::task_environment& told = *f.environment;
+  const int servers = told.cluster.num_tasks("ps");
+  const bool by_tf_config = told.source == "TF_CONFIG";  // weft_launch sets it
+  if (has_servers(f) && servers == 0)
+    refuse("--strategy " + f.strategy + " needs parameter servers, and " + told.source +
+           " names none: " + (by_tf_config ? "start it by weft_launch with --ps 1" : "give --ps 1") +
+           ", or choose allreduce, which needs none");
+  if (!has_servers(f) && servers > 0)
+    refuse("--strategy " + f.strategy + " has no parameter servers, and " + told.source + " names " +
+           std::to_string(servers) + ": start it by weft_launch without --ps, or choose async or sync");
+  if (told.cluster.num_tasks("worker") == 0)
+    refuse(told.source + " names no task of job 'worker': " + to_string(told.cluster));
+  if (told.job != "ps" && told.job != "worker")
+    refuse(told.source + " makes this process a task of job '" + told.job + "'; this program has ps and worker");
+  for (const char* job : {"ps", "worker"})
+    if (told.cluster.num_tasks(job) > 0 && !told.cluster.is_dense(job))
+      refuse(told.source + " numbers the tasks of job '" + job + "' with holes, and these divide the work by their " +
+             "numbers: number them from 0 on; the cluster is " + to_string(told.cluster));
+}
+
 /// The cluster of --hosts, or the one that a launcher or a scheduler has told, where no flag names any; one parameter
 /// server where neither says how many.
 inline void take_cluster(flags& f) {
@@ -75,6 +109,7 @@ inline void take_cluster(flags& f) {
   const bool told = f.hosts.empty() && !named && weft::has_cluster_environment();
   if (f.hosts.empty() && !told) {
     if (f.ps) refuse("--ps is of --hosts, or of a launcher's tasks; here --ps_hosts says how many there are");
+    if (!named) refuse_without_cluster(f);
     return;
   }
   weft::environment_options options;
@@ -93,6 +128,7 @@ inline void take_cluster(flags& f) {
     }
   }
   const weft::cluster_spec& cluster = f.environment->cluster;
+  check_environment(f);
   if (f.ps && cluster.num_tasks("ps") != *f.ps)
     refuse("--ps is " + std::to_string(*f.ps) + ", and " + f.environment->source + " names " +
            std::to_string(cluster.num_tasks("ps")) + " parameter servers");
@@ -117,20 +153,28 @@ inline void check_cluster(const flags& f) {
       refuse(
           "--strategy local takes no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
           "--worker_hosts, or choose async, sync, allreduce or mpi");
+    if (f.heartbeat_timeout) refuse("--strategy local talks to nobody: leave out --heartbeat_timeout");
     return;
   }
-  if (f.job_name != "worker" && f.job_name != "ps")
-    refuse("--strategy " + f.strategy + " needs --hosts, or --job_name worker" + (has_servers(f) ? " or ps" : ""));
-  if (!has_servers(f) && (f.job_name == "ps" || !f.ps_hosts.empty()))
-    refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps_hosts and --job_name ps");
-  if (has_servers(f) && f.ps_hosts.empty()) refuse("--strategy " + f.strategy + " needs --ps_hosts host:port,...");
-  if (f.worker_hosts.empty()) refuse("--strategy " + f.strategy + " needs --worker_hosts host:port,...");
 #if !defined(WEFT_HAS_MPI)
   if (f.strategy == "mpi")
     refuse(
         "this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
         "allreduce");
 #endif
+  if (f.environment) return;  // check_environment() has looked at it
+  const auto needs = [&](const std::string& flag) {
+    refuse("--strategy " + f.strategy + " needs " + flag +
+           (weft::has_cluster_environment()
+                ? "; or leave out --job_name, --ps_hosts and --worker_hosts, for a launcher has named a cluster"
+                : ""));
+  };
+  if (f.job_name != "worker" && f.job_name != "ps")
+    needs(std::string("--hosts, or --job_name worker") + (has_servers(f) ? " or ps" : ""));
+  if (!has_servers(f) && (f.job_name == "ps" || !f.ps_hosts.empty()))
+    refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps_hosts and --job_name ps");
+  if (has_servers(f) && f.ps_hosts.empty()) needs("--ps_hosts host:port,...");
+  if (f.worker_hosts.empty()) needs("--worker_hosts host:port,...");
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
   check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
@@ -163,6 +207,8 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("job_name", f.job_name, "in place of --hosts, as TensorFlow's programs have it: ps or worker");
   line.add("ps_hosts", f.ps_hosts, "and the parameter servers' addresses: host:port,host:port,...");
   line.add("worker_hosts", f.worker_hosts, "and the workers' addresses");
+  line.add("heartbeat_timeout", f.heartbeat_timeout, 1e5,
+           "seconds of silence after which another task is lost; 1.75 on one host and 10 between hosts unless given");
   line.heading("Trust between hosts");
   line.add("secret_file", f.secret_file, "file of mode 0600 whose first line all tasks know and nobody else does");
   line.add("tls_cert", f.tls_cert, "PEM file of this task's certificate, which encrypts all that travels");

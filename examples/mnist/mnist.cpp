@@ -243,11 +243,20 @@ void tell_lost(const error& lost) {
   std::fprintf(stderr, "%slost: %s\n", over_the_bar, lost.sentence());
 }
 
+/// Says at once that a process was rejected that may be a task of this run, with another secret or certificate.
+void tell_rejected(const error& why) {
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%srejected: %s\n", over_the_bar, why.sentence());
+}
+
 server_options options_of(const flags& f) {
   server_options options = f.environment ? f.environment->complete() : server_options();
   options.secret = f.secret;
   options.tls = f.tls;
+  if (f.heartbeat_timeout)
+    options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
   if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
+  options.on_rejected = tell_rejected;
   return options;
 }
 

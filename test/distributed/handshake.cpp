@@ -355,6 +355,71 @@ BOOST_AUTO_TEST_CASE(the_tasks_of_a_user_share_a_secret_by_themselves) {
   CHECK_SAYS(here.in_process(own_proof, "short"), "that of WEFT_SECRET) needs at least 16 bytes and has 5");
 }
 
+// As editors, shells and other systems leave a file: the tasks of all hosts have one secret.
+BOOST_AUTO_TEST_CASE(a_secret_is_the_first_line_of_a_file_without_what_editors_add) {
+  const home here;
+  const auto from_file = [&](const std::string& text) {
+    const fs::path file = here.path / "given";
+    std::ofstream(file, std::ios::binary) << text;
+    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+    return cluster_secret::from_file(file);
+  };
+  const std::string words = "the first line, 16 bytes or more", expected = proof_of(cluster_secret(words));
+  for (const char* const end : {"", "\n", "\r\n", "\r", " \t\r\n", "\n\n", "\nanother line", "\r\nanother line\r\n"}) {
+    BOOST_CHECK(proof_of(from_file(words + end)) == expected);
+    BOOST_CHECK(here.in_process(own_proof, (words + end).c_str()) == expected);
+  }
+  BOOST_CHECK(proof_of(from_file("\xef\xbb\xbf" + words + "\r\n")) == expected);
+  BOOST_CHECK(proof_of(from_file(" " + words)) != expected);
+  // 16 bytes are enough, 15 are not, wherever they come from.
+  from_file("0123456789abcdef\r\n");
+  const auto short_one = [](auto make) { return test::failure(error_code::invalid_argument, make); };
+  const std::string remedy = "needs at least 16 bytes and has 15; weft_launch --make_secret FILE writes a random one";
+  CHECK_SAYS(short_one([&] { from_file("0123456789abcde\r\n"); }), remedy);
+  CHECK_SAYS(short_one([&] { from_file("0123456789abcde            "); }), remedy);
+  CHECK_SAYS(short_one([&] { cluster_secret("0123456789abcde"); }), remedy);
+  CHECK_SAYS(here.in_process(own_proof, "0123456789abcde  "), remedy);
+  CHECK_SAYS(short_one([&] { from_file(""); }), "needs at least 16 bytes and has 0");
+  CHECK_SAYS(short_one([&] { from_file("\nthe first line, 16 bytes or more\n"); }), "has 0");
+  CHECK_SAYS(short_one([&] { from_file(std::string(5000, 'x')); }), "has more than 4095 bytes");
+  CHECK_SAYS(here.in_process([&] {
+    ::setenv("WEFT_SECRET_FILE", (here.path / "given").c_str(), 1);
+    from_file("too short\n");
+    return own_proof();
+  }),
+             "needs at least 16 bytes and has 9");
+}
+
+BOOST_AUTO_TEST_CASE(a_secret_file_is_made_once_and_for_its_owner_alone) {
+  const home here;
+  const std::string path = here.path / "made";
+  const mode_t before = ::umask(0);
+  cluster_secret::make_file(path);
+  ::umask(0777);
+  cluster_secret::make_file(path + "2");
+  ::umask(before);
+  struct stat status {};
+  for (const std::string& each : {path, path + "2"}) {
+    BOOST_REQUIRE(::stat(each.c_str(), &status) == 0);
+    BOOST_TEST((status.st_mode & 07777u) == 0600u);
+    BOOST_TEST(status.st_size == 65);
+  }
+  const std::string made = proof_of(cluster_secret::from_file(path));
+  BOOST_CHECK(made != proof_of(cluster_secret::from_file(path + "2")));
+  const auto refused = [](error_code code, const std::string& file) {
+    return test::failure(code, [&] { cluster_secret::make_file(file); });
+  };
+  CHECK_SAYS(refused(error_code::already_exists, path), path + " exists");
+  BOOST_CHECK(proof_of(cluster_secret::from_file(path)) == made);
+  fs::create_symlink(here.path / "nowhere", here.path / "dangling");
+  refused(error_code::already_exists, here.path / "dangling");
+  BOOST_TEST(!fs::exists(here.path / "nowhere"));
+  refused(error_code::already_exists, here.path);
+  CHECK_SAYS(refused(error_code::unavailable, here.path / "none/secret"), "No such file or directory");
+  refused(error_code::unavailable, "");
+  BOOST_TEST(std::distance(fs::directory_iterator(here.path), fs::directory_iterator()) == 3);
+}
+
 BOOST_AUTO_TEST_CASE(tasks_that_need_a_secret_at_the_same_time_get_the_same) {
   for (int round = 0; round < 5; ++round) {
     const home here;

@@ -853,6 +853,62 @@ void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, ta
 
 }  // namespace
 
+// Through the connection and through shared memory: another worker's are refused, and the chief's then count.
+BOOST_AUTO_TEST_CASE(first_values_come_from_the_chief_alone) {
+  for (const unsigned seed : {1u, 2u}) {
+    const cluster_spec cluster = test::local_cluster(1, 2);
+    server_options options = options_of(seed);
+    options.device_filters = {};
+    server ps(cluster, "ps", 0, options), chief(cluster, "worker", 0, options), other(cluster, "worker", 1, options);
+    std::thread serves([&] { ps.join(patience, patience); });
+    {
+      tcp::stream to = other.open_channel(0, "parameters", 10s).stream;
+      const auto ask = [&](frame_kind kind, const_bytes payload, std::uint32_t flags = 0) {
+        frame_header header;
+        header.kind = kind;
+        header.flags = flags;
+        frame_writer out;
+        frame_reader in;
+        byte_list answer;
+        out.start(header, payload);
+        in.expect(detail::max_control_bytes);
+        for (const deadline until = 10s; !in.complete() && !until.expired();) {
+          if (out.advance(to) + in.advance(to) == 0) std::this_thread::sleep_for(1ms);
+          if (!in.needs_destination()) continue;
+          answer.resize(static_cast<std::size_t>(in.header().payload_length));
+          in.payload_to(mutable_bytes(answer));
+        }
+        BOOST_REQUIRE(in.complete());
+        return in.header().kind == frame_kind::failure ? detail::read_error(answer, "").sentence() : std::string();
+      };
+      const byte_list ones(bytes_of_all(), std::byte{1});
+      BOOST_TEST(ask(frame_kind::enroll, detail::enroll_message{consistency::asynchronous, 7, variables()}.bytes()) ==
+                 "");
+      if (options.shared_memory) {
+        const detail::segment_layout layout(variables(), detail::wire_order(variables(), 0));
+        const shared_segment made = shared_segment::create(layout.bytes);
+        BOOST_TEST(ask(frame_kind::share, detail::offer_bytes(made.offer())) == "");
+        CHECK_SAYS(ask(frame_kind::initialise, {}, in_segment), "/job:worker/task:1 is not the chief");
+      }
+      CHECK_SAYS(ask(frame_kind::initialise, ones), "/job:worker/task:1 is not the chief");
+      CHECK_SAYS(ask(frame_kind::push_pull, ones), "the variables have no values yet");
+    }
+    values first, now;
+    for (std::size_t i = 0; i < first.w.size(); ++i) first.w[i] = static_cast<float>(i) - 7;
+    for (std::size_t i = 0; i < first.b.size(); ++i) first.b[i] = 0.25 * static_cast<double>(i);
+    parameter_client client(chief, variables(), consistency::asynchronous, 7, patience);
+    client.initialise(first.in(), patience);
+    client.pull(now.out(), patience);
+    BOOST_CHECK(now == first);
+    client.initialise(values().in(), patience);  // as a chief that came back: nothing changes
+    BOOST_TEST(client.was_duplicate());
+    client.pull(now.out(), patience);
+    BOOST_CHECK(now == first);
+    ps.stop();
+    serves.join();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_changes_nothing_for_another) {
   values alone;
   {

@@ -715,7 +715,7 @@ BOOST_AUTO_TEST_CASE(the_control_connection_that_was_opened_last_counts) {
 BOOST_AUTO_TEST_CASE(who_says_nothing_after_the_handshake_is_told_why_it_is_dropped) {
   const auto cluster = test::local_cluster(1, 1);
   server_options options;
-  options.heartbeat_timeout = 200ms;  // less than what a server sleeps between two looks
+  options.heartbeat_timeout = 300ms;
   server ps(cluster, "ps", 0, options);
   talk_type silent = dial(ps);
   BOOST_REQUIRE(meet(silent));
@@ -884,11 +884,28 @@ BOOST_AUTO_TEST_CASE(signs_of_life_become_fewer_where_a_host_has_many_tasks) {
   const auto timeout = [](int tasks, server_options options = {}) {
     std::string addresses;
     for (int i = 0; i < tasks; ++i) addresses += (i ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(i + 1);
-    return basic_server<in_process>({{"worker", addresses}}, "worker", 0, options).heartbeat_timeout();
+    return basic_server<in_process>({{"worker", addresses}}, "worker", 0, options).heartbeat_timeout(1);
   };
   BOOST_TEST((timeout(8) == 1750ms));
   BOOST_TEST((timeout(200) == 7 * 4000ms));
   server_options asked;
   asked.heartbeat_interval = 100ms;
   BOOST_TEST((timeout(200, asked) == 700ms));
+}
+
+// A link may be down for seconds between hosts, and TCP needs as long again to resume.
+BOOST_AUTO_TEST_CASE(a_task_of_another_host_may_be_silent_for_longer) {
+  const std::string own = test::free_addresses(tcp(), 1);
+  const auto timeouts = [&](server_options options) {
+    options.secret = cluster_secret("between hosts a secret");
+    const server here({{"worker", own + ",127.0.0.2:1,192.0.2.1:1"}}, "worker", 0, options);
+    return std::pair(here.heartbeat_timeout(1), here.heartbeat_timeout(2));
+  };
+  BOOST_TEST((timeouts({}) == std::pair(1750ms, 10'000ms)));
+  server_options asked;
+  asked.heartbeat_timeout = 3s;
+  BOOST_TEST((timeouts(asked) == std::pair(3000ms, 3000ms)));
+  asked.heartbeat_timeout = 250ms;
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { timeouts(asked); }),
+             "server_options::heartbeat_timeout is 250 ms and must exceed the 250 ms between two heartbeats");
 }

@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
                "until ");
     CHECK_SAYS(worker, "/old.pem): certificate expired");
     const auto [old_ps, good] = meet(with(old), with(good_worker));
-    CHECK_SAYS(old_ps, "/old.pem): certificate expired");
+    CHECK_SAYS(old_ps, "/old.pem) is rejected by others: it has expired, valid until ");
     CHECK_SAYS(good, "certificate is rejected: certificate has expired");
   }
   {  // the certificate of another task
@@ -337,6 +337,69 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
     CHECK_SAYS(plain_ps, "the peer speaks TLS, and this task has no certificate");
     CHECK_SAYS(good, "the peer does not speak TLS, and this task has a certificate (");
   }
+}
+
+namespace {
+
+/// What a parameter server that joins and a worker that gets ready say, and after how many seconds; and what the server
+/// has reported by then.
+struct reports {
+  std::string ps, worker;
+  double ps_after = 0, worker_after = 0;
+  std::vector<std::string> reported;
+};
+
+/// The parameter server ends with the worker where nothing ends it before.
+reports rejections(server_options ps, const server_options& worker) {
+  const auto cluster = test::local_cluster(1, 1);
+  reports all;
+  ps.on_rejected = [&](const error& why) { all.reported.push_back(why.what()); };
+  server serves(cluster, "ps", 0, ps);
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<bool> ended{false};
+  std::thread joins([&] {
+    test::code_of([&] { serves.join(20s); }, &all.ps);
+    all.ps_after = test::seconds_since(start);
+    ended = true;
+  });
+  server works(cluster, "worker", 0, worker);
+  test::code_of([&] { works.wait_ready(20s); }, &all.worker);
+  all.worker_after = test::seconds_since(start);
+  for (const deadline until = 2s; !ended && !until.expired();) std::this_thread::sleep_for(10ms);
+  serves.stop();
+  joins.join();
+  return all;
+}
+
+}  // namespace
+
+// A stranger can do no more than have it reported; nothing ends a task that could still be met.
+BOOST_AUTO_TEST_CASE(rejections_are_reported_on_both_sides_at_once) {
+  server_options one, other;
+  one.secret = cluster_secret("the secret of the first");
+  other.secret = cluster_secret("the secret of the other");
+  const reports secrets = rejections(one, other);
+  CHECK_SAYS(secrets.worker, "does not know this task's secret");
+  BOOST_TEST(secrets.worker_after < 5);
+  BOOST_REQUIRE(secrets.reported.size() == 1u);
+  BOOST_TEST(secrets.reported[0] ==
+             "/job:ps/task:0: a task with another secret than its own was rejected; it came from 127.0.0.1");
+  BOOST_TEST(secrets.ps == "");
+
+  const test::authority here;
+  const auto good = here.credentials("good", everyone), old = here.credentials("old", everyone, -1);
+  const reports of_dialler = rejections(with(good), with(old));
+  CHECK_SAYS(of_dialler.worker, "/old.pem): certificate expired");
+  BOOST_TEST(of_dialler.worker_after < 5);
+  BOOST_REQUIRE(of_dialler.reported.size() == 1u);
+  CHECK_SAYS(of_dialler.reported[0], "certificate is rejected: certificate has expired");
+  BOOST_TEST(of_dialler.ps == "");
+  // Nobody will ever accept the parameter server's own: it ends.
+  const reports of_listener = rejections(with(old), with(good));
+  CHECK_SAYS(of_listener.worker, "certificate is rejected: certificate has expired");
+  CHECK_SAYS(of_listener.ps, "/old.pem) is rejected by others: it has expired, valid until ");
+  BOOST_TEST(of_listener.worker_after < 5);
+  BOOST_TEST(of_listener.ps_after < 5);
 }
 
 // Both ends read and write as it comes; pieces of all sizes, and one side that reads slowly for some time.

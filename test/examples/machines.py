@@ -90,8 +90,15 @@ class machines:
 
     def plug(self, name, there):
         """Puts the cable in, or pulls it out."""
-        at_switch = self.enter("switch") if "switch" in self.keepers else []
-        self.check(*at_switch, "ip", "link", "set", self.port(name), "up" if there else "down")
+        self.at_switch("ip", "link", "set", self.port(name), "up" if there else "down")
+
+    def pass_on(self, name, passes):
+        """Has the switch pass on the machine's frames, or drop them: unlike without a cable, its own interface stays up, as
+        where a link fails behind the next switch."""
+        self.at_switch("ip", "link", "set", self.port(name), *(["master", self.bridge] if passes else ["nomaster"]))
+
+    def at_switch(self, *command):
+        self.check(*(self.enter("switch") if "switch" in self.keepers else []), *command)
 
     def close(self):
         for each in self.keepers.values():

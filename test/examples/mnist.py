@@ -21,7 +21,7 @@ from checks import (data, faults, finish, idx, kept_runs, latest, program, refus
 
 # ---- flags ----
 training_flags("job_name", "task_index", "ps_hosts", "worker_hosts", "strategy", "hidden_units", "train_steps", "hosts", "ps",
-               "secret_file", "tls_cert", "tls_key", "tls_ca")
+               "secret_file", "tls_cert", "tls_key", "tls_ca", "heartbeat_timeout")
 help_text = run("--help")[0].stdout
 for heading in ("Training", "Data", "Checkpoints", "Output", "Cluster", "Trust between hosts"):
     if f"\n{heading}:\n" not in help_text:
@@ -58,6 +58,42 @@ refused(["hosts='a,,b'", "character 3", "host name"], "--strategy", "sync", "--h
 refused(["'b'", "port is missing"], "--strategy", "sync", "--hosts", "a:1,b")
 refused(["--tls_cert", "give --tls_key and --tls_ca too"], "--strategy", "sync", "--hosts", "a,b", "--tls_cert", "a.pem")
 refused(["/no/such/secret"], "--strategy", "sync", "--hosts", "localhost,localhost", "--secret_file", "/no/such/secret")
+refused(["local", "--heartbeat_timeout"], "--heartbeat_timeout", "3")
+refused(["--heartbeat_timeout", "above 0"], "--strategy", "allreduce", "--hosts", "localhost", "--heartbeat_timeout", "0")
+refused(["heartbeat_timeout is 100 ms", "exceed the 250 ms"], "--strategy", "allreduce", "--hosts", "localhost",
+        "--heartbeat_timeout", "0.1")
+
+# ---- what launchers and schedulers say, and what is missing there ----
+ps, workers = '"ps": ["127.0.0.1:1"]', '"worker": ["127.0.0.1:2", "127.0.0.1:3"]'
+
+
+def tf_config(*jobs, task=("worker", 0)):
+    return {"TF_CONFIG": f'{{"cluster": {{{", ".join(jobs)}}}, "task": {{"type": "{task[0]}", "index": {task[1]}}}}}'}
+
+
+rank = {"RANK": "0", "WORLD_SIZE": "2"}
+for variables, strategy, words in (
+        ({}, "sync", ["needs --hosts", "neither TF_CONFIG nor ranks", "weft_launch"]),
+        ({"TF_CONFIG": "{}"}, "sync", ["needs --hosts", "TF_CONFIG='{}' names none"]),
+        ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "3"}, "sync", ["needs --hosts", "job of Slurm", "write srun"]),
+        ({"PBS_NODEFILE": "/dev/null"}, "sync", ["needs --hosts", "job of PBS", "pbsdsh"]),
+        (tf_config(workers), "sync", ["needs parameter servers", "TF_CONFIG names none", "weft_launch with --ps 1"]),
+        (tf_config(ps, workers), "allreduce", ["has no parameter servers", "TF_CONFIG names 1", "without --ps"]),
+        (tf_config(ps, '"worker": {"1": "127.0.0.1:2"}', task=("worker", 1)), "sync",
+         ["TF_CONFIG numbers the tasks of job 'worker' with holes", "1@127.0.0.1:2"]),
+        (tf_config('"ps": {"1": "127.0.0.1:1"}', workers), "async", ["TF_CONFIG numbers the tasks of job 'ps' with holes"]),
+        (tf_config(ps, task=("ps", 0)), "sync", ["TF_CONFIG names no task of job 'worker'"]),
+        (tf_config(ps, workers, '"other": ["127.0.0.1:4"]', task=("other", 0)), "sync", ["a task of job 'other'"]),
+        ({**rank, "MASTER_ADDR": "127.0.0.1:1", "MASTER_PORT": "1"}, "sync", ["MASTER_ADDR='127.0.0.1:1' has a port"]),
+        ({**rank, "WORLD_SIZE": "1"}, "sync", ["1 task", "start at least one more for a worker"])):
+    os.environ.update(variables)
+    refused(words, "--strategy", strategy)
+    for name in variables:
+        del os.environ[name]
+os.environ.update(rank)
+refused(["needs --ps_hosts", "or leave out --job_name", "a launcher has named a cluster"], "--strategy", "sync", "--job_name", "worker")
+for name in rank:
+    del os.environ[name]
 refused(["/no/such/a.pem"], "--strategy", "sync", "--hosts", "localhost,localhost", "--tls_cert", "/no/such/a.pem",
         "--tls_key", "/no/such/a.key", "--tls_ca", "/no/such/ca.pem")
 

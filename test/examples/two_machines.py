@@ -18,7 +18,8 @@ import machines
 
 program, launch, page = (os.path.abspath(each) for each in sys.argv[1:4])
 faults = checks.faults
-bound = 1.75 + 4  # a peer's silence of 7 heartbeats, and some time for a machine that others use too
+between_hosts = 10  # seconds of silence after which a task is lost, unless a flag says otherwise
+slack = 4  # for a machine that others use too
 
 
 def blocks_of_page():
@@ -124,23 +125,40 @@ def begin(strategy, steps, *more):
     return tasks
 
 
-def short_interruption():
-    """Shorter than the silence after which a task is lost: it only costs time."""
-    tasks = begin("sync", 1500)
-    net.plug("b", False)
-    time.sleep(0.4)
-    before, running = net.received("b"), all(each.shell.poll() is None for each in tasks.values())
-    net.plug("b", True)
+def short_interruptions():
+    """Shorter than the silence after which a task is lost: they only cost time. TCP repeats what was lost at intervals that
+    double, and so may need as long again after a link is back."""
+    steps = 4000
+    undisturbed = result(begin("sync", steps), "an undisturbed run")
+    tasks = begin("sync", steps)
+    for seconds, cut in ((1, net.plug), (2, net.pass_on), (3, net.plug), (3, net.pass_on)):
+        cut("b", False)
+        time.sleep(seconds)
+        before, running = net.received("b"), all(each.shell.poll() is None for each in tasks.values())
+        cut("b", True)
+        back = time.monotonic()
+        while net.received("b") < before + 1_000_000 and time.monotonic() < back + between_hosts:
+            time.sleep(0.02)
+        print(f"sync, a link is down for {seconds} s: trains again {time.monotonic() - back:.1f} s later")
+        if not running or net.received("b") < before + 1_000_000:
+            faults.append(f"a link is down for {seconds} s: {running}, {[each.said() for each in tasks.values()]}")
+    disturbed = result(tasks, "short interruptions")
+    if disturbed != undisturbed:
+        faults.append(f"short interruptions change the result: {undisturbed} becomes {disturbed}")
+
+
+def result(tasks, what):
+    """What the chief reports at the end of a run in which nothing is lost."""
     codes = {name: each.wait() for name, each in tasks.items()}
     said = {name: each.said() for name, each in tasks.items()}
-    came = net.received("b") - before
-    if not running or any(codes.values()) or any("lost" in each for each in said.values()) or came < 1_000_000:
-        faults.append(f"a short interruption: {running}, {came} bytes after it, {codes}, {said}")
+    if any(codes.values()) or any("lost" in each for each in said.values()):
+        faults.append(f"{what}: {codes}, {said}")
+    return re.findall(r"test accuracy .*", said["worker0"])
 
 
-def long_interruption(strategy):
+def long_interruption(strategy, *more, silence=between_hosts):
     """Each side names the tasks that it no longer hears. Asynchronous training goes on where the server is."""
-    tasks = begin(strategy, 1_000_000_000)
+    tasks, bound = begin(strategy, 1_000_000_000, *more), silence + slack
     try:
         out = time.monotonic()
         net.plug("b", False)
@@ -149,7 +167,7 @@ def long_interruption(strategy):
         seen = {name: tasks[name].when(words, limit + 1) for name, (words, limit) in others.items()}
         late = {name: at and round(at - out, 2) for name, at in seen.items()}
         print(f"{strategy}, the cable is out: named after {late} s")
-        if any(after is None or after > others[name][1] for name, after in late.items()):
+        if any(after is None or not silence - 1 < after < others[name][1] for name, after in late.items()):
             faults.append(f"{strategy}: {late}, {[each.said() for each in tasks.values()]}")
         net.plug("b", True)
         ending = ("worker1",) if strategy == "async" else tuple(tasks)
@@ -193,8 +211,8 @@ while [ $# -gt 1 ]; do cp -p "$1" "{folder}/${{to%:}}/" || exit 1; shift; done""
             out.write(str(net.keepers[name].pid))
     for each in blocks_of_page():
         follow(each)
-    short_interruption()
-    long_interruption("async")
+    short_interruptions()
+    long_interruption("async", "--heartbeat_timeout 2", silence=2)
     long_interruption("sync")
 finally:
     net.close()

@@ -215,7 +215,25 @@ for options in ((), over_ssh):
     finish(started, 143, f"{options}: SIGTERM")
 done = run(shell='echo "$WEFT_SECRET"', WEFT_SECRET="given by the user")
 check(done.stdout.count("given by the user") == 3, f"a secret that was given: {done.stdout}")
-run(shell="exit 0", WEFT_SECRET="short", code=2)
+for short in ("short", "short" + 11 * " "):
+    run(shell="exit 0", WEFT_SECRET=short, code=2)
+
+
+def make_secret(*words):
+    return subprocess.run([launch, "--make_secret", *words], capture_output=True, text=True, timeout=30, env=environment)
+
+
+secret_file = folder / "secret"
+done = make_secret(str(secret_file))
+check(done.returncode == 0 and re.fullmatch("[0-9a-f]{64}\n", secret_file.read_text())
+      and secret_file.stat().st_mode & 0o7777 == 0o600, f"--make_secret: {done}, {secret_file.stat()}")
+before = secret_file.read_text()
+done = make_secret(str(secret_file))
+check(done.returncode == 2 and "exists" in done.stderr and secret_file.read_text() == before, f"--make_secret again: {done}")
+for wrong in ((), (str(folder / "other"), "-n", "2"), (str(folder / "other"), "--", "true"), (str(folder / "none" / "secret"),)):
+    done = make_secret(*wrong)
+    check(done.returncode == 2 and done.stderr.startswith("error: ") and not (folder / "other").exists(),
+          f"--make_secret {wrong}: {done}")
 
 quoting = """it's "so" $HOME `id` \\n"""
 done = subprocess.run([launch, "-n", "2", *over_ssh, "--env", "A=1 2", "--env", "GIVEN", "--chdir", str(folder), "--", "printf",

@@ -11,6 +11,7 @@
 #include <weft/distributed/channel_inbox.hpp>
 #include <weft/distributed/door.hpp>
 #include <weft/distributed/membership.hpp>
+#include <weft/distributed/rejection_log.hpp>
 #include <weft/distributed/server_options.hpp>
 #include <weft/distributed/task_identity.hpp>
 #include <weft/error.hpp>
@@ -35,6 +36,7 @@ class admission : door<T, Clock>::owner {
         options_(options),
         admits_(std::move(admits)),
         opened_(std::move(opened)),
+        rejections_(identity.name(), options.on_rejected),
         door_(loop, std::move(listener), max_strangers, options.handshake_timeout, *this) {}
 
   /// Where it listens, with the port that was really bound.
@@ -53,8 +55,13 @@ class admission : door<T, Clock>::owner {
 
   void judge(arrival_type& each) override {
     const introduction& its = *each.talk.other();
-    if (const auto problem = identity_.objection_to(its, each.talk.stream(), address()))
-      return each.talk.refuse(*problem);
+    if (const auto problem = identity_.objection_to(its, each.talk.stream(), address())) {
+      each.talk.refuse(*problem);
+      const error_code code = problem->code();
+      if (code == error_code::failed_precondition || code == error_code::permission_denied)
+        rejections_.report(code, problem->sentence());
+      return;
+    }
     const std::size_t rank = *identity_.find(its.from);
     if (!its.channel.empty())
       if (const std::size_t waiting = inbox_.count_others(rank, its.channel); waiting >= options_.max_channels)
@@ -83,12 +90,15 @@ class admission : door<T, Clock>::owner {
   /// to learn. Others are gone, or speak no language of this one.
   bool fail(arrival_type& each, const error& problem) override {
     const error_code code = problem.code();
-    if (options_.tls && code != error_code::unavailable)
-      members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
+    const std::string from = coming_from(each.talk.stream());
+    if ((options_.tls && code != error_code::unavailable) || code == error_code::failed_precondition)
+      note(code, str_cat({"a task that came", from, " was rejected: ", problem.sentence()}));
     else if (code == error_code::unauthenticated)
-      members_.set_note(str_cat({"a task with another secret than ", identity_.secret().origin(), " was rejected"}));
-    else if (code == error_code::failed_precondition)
-      members_.set_note(str_cat({"a task that came was rejected: ", problem.sentence()}));
+      note(code, str_cat({"a task with another secret than ", identity_.secret().origin(), " was rejected; it came",
+                          from.empty() ? " to " + to_string(address()) : from}));
+    if (options_.tls && code == error_code::unauthenticated)
+      if (const std::string why = options_.tls->date_problem(); !why.empty())
+        members_.refuse_all(error(code, identity_.name(), why));
     if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
     each.talk.reject(code);
     return true;
@@ -99,12 +109,18 @@ class admission : door<T, Clock>::owner {
       members_.set_note(rank, problem.what());
   }
 
+  void note(error_code code, const std::string& why) {
+    members_.set_note(why);
+    rejections_.report(code, why);
+  }
+
   task_identity<T>& identity_;
   membership& members_;
   channel_inbox<T, Clock>& inbox_;
   const server_options& options_;
   admit_control admits_;
   on_channel opened_;
+  rejection_log rejections_;
   door<T, Clock> door_;
 };
 

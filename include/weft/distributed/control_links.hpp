@@ -34,13 +34,13 @@ class control_links {
 
   control_links(typename T::event_loop& loop, const task_identity<T>& identity, membership& members,
                 const server_options& options, std::chrono::milliseconds heartbeat_interval,
-                std::chrono::milliseconds heartbeat_timeout, std::function<void()> on_change)
+                const std::vector<std::chrono::milliseconds>& heartbeat_timeouts, std::function<void()> on_change)
       : loop_(loop),
         identity_(identity),
         members_(members),
         options_(options),
         heartbeat_interval_(heartbeat_interval),
-        heartbeat_timeout_(heartbeat_timeout),
+        heartbeat_timeouts_(heartbeat_timeouts),
         on_change_(std::move(on_change)),
         due_(Clock::now()),
         next_beat_(due_) {}
@@ -187,8 +187,8 @@ class control_links {
     if (now <= due_) return;
     held_up_ = now - due_;
     due_ = now;
-    if (held_up_ > heartbeat_timeout_ / 2)
-      for (control_link& link : links_) link.last_heard += held_up_;
+    for (control_link& link : links_)
+      if (held_up_ > heartbeat_timeouts_[link.rank] / 2) link.last_heard += held_up_;
   }
 
   /// From here on the two know of each other.
@@ -250,7 +250,7 @@ class control_links {
   }
 
   void look_for_silence(control_link& link, moment now) {
-    if (!link.closed && now - link.last_heard > heartbeat_timeout_)
+    if (!link.closed && now - link.last_heard > heartbeat_timeouts_[link.rank])
       mark_lost(link, str_cat({"has given no sign of life for ", milliseconds(now - link.last_heard),
                                ": it is stopped, overloaded or cut off"}));
   }
@@ -345,7 +345,7 @@ class control_links {
     if (!link.met) return;  // it has not come yet, and may try again
     link.watch.reset();
     link.stream.close();
-    if (held_up_ > heartbeat_timeout_)
+    if (held_up_ > heartbeat_timeouts_[link.rank])
       append(why, {" (", identity_.name(), " itself was held up for ", milliseconds(held_up_), ")"});
     const std::string sentence = members_.set_lost(link.rank, why);
     tell_others(link.rank);
@@ -373,7 +373,8 @@ class control_links {
   const task_identity<T>& identity_;
   membership& members_;
   const server_options& options_;
-  std::chrono::milliseconds heartbeat_interval_, heartbeat_timeout_;
+  std::chrono::milliseconds heartbeat_interval_;
+  const std::vector<std::chrono::milliseconds>& heartbeat_timeouts_;  // by rank
   std::function<void()> on_change_;
   std::list<control_link> links_;
   moment due_, next_beat_;              // due_: the next beat()

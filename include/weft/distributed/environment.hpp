@@ -84,6 +84,31 @@ inline environment_variable needed_variable(std::initializer_list<const char*> n
   return needed_variable(*names.begin(), because);
 }
 
+/// The host alone, a name or an address, brackets around an IPv6 address or not. `remedy`: where a port belongs.
+inline std::string host_in(const environment_variable& from, const char* remedy) {
+  const std::string_view host = from.value;
+  const bool is_bare_ipv6 = is_ipv6_address(host);
+  if (const std::size_t colon = host.rfind(':'); colon != std::string_view::npos && !is_bare_ipv6) {
+    const std::string_view before = host.substr(0, colon), port = host.substr(colon + 1);
+    const bool is_port = !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
+    if (is_port && (before.find(':') == std::string_view::npos || before.ends_with(']')))
+      from.fail({"has a port; write the host alone", remedy});
+  }
+  try {
+    return parse_endpoint(str_cat({is_bare_ipv6 ? "[" : "", from.value, is_bare_ipv6 ? "]" : "", ":0"})).host;
+  } catch (const error&) {
+    from.fail({"is not the name or the address of a host"});
+  }
+}
+
+/// By which others reach this task, where somebody has said it; or else empty.
+inline std::string given_host(const std::string& option = {}) {
+  constexpr const char* remedy = "; tasks find free ports themselves";
+  if (!option.empty()) return host_in({"environment_options::host", option}, remedy);
+  if (const auto host = variable_of("WEFT_HOST")) return host_in(*host, remedy);
+  return {};
+}
+
 // ---- TF_CONFIG ----
 
 /// The contents of TF_CONFIG, before jobs are named as Weft names them.
@@ -92,16 +117,17 @@ struct tf_config {
   std::string type;
   std::optional<int> index;
 
-  static tf_config read(const environment_variable& text) {
+  /// Nothing where it names no cluster, as TensorFlow takes a TF_CONFIG of {}: it trains in this process alone.
+  static std::optional<tf_config> read(const environment_variable& text) {
     static constexpr std::size_t max_bytes = std::size_t{8} << 20;
     if (text.value.size() > max_bytes) text.fail({"is longer than ", max_bytes, " bytes"});
     tf_config config;
-    bool has_cluster = false, has_task = false;
+    bool has_task = false;
     try {
       json_reader in(text.value, text.name, 0);
       in.object([&](const std::string& key) {
         if (key == "cluster")
-          has_cluster = true, config.read_cluster(in);
+          config.read_cluster(in);
         else if (key == "task")
           has_task = true, config.read_task(in);
         else
@@ -111,7 +137,12 @@ struct tf_config {
     } catch (const error& problem) {
       text.fail({"is not what TensorFlow takes: ", problem.sentence()});
     }
-    if (!has_cluster) text.fail({"has no \"cluster\"; TensorFlow needs {\"cluster\": {...}, \"task\": {...}}"});
+    if (config.cluster.empty()) {
+      const bool is_alone =
+          config.type.empty() || config.type == "worker" || config.type == "chief" || config.type == "master";
+      if (is_alone && config.index.value_or(0) == 0) return {};
+      text.fail({"has a \"task\" and no \"cluster\"; TensorFlow needs {\"cluster\": {...}, \"task\": {...}}"});
+    }
     if (!has_task) text.fail({"has no \"task\"; TensorFlow needs {\"type\": \"worker\", \"index\": 0}"});
     if (config.type.empty()) text.fail({"has no \"type\" in its \"task\""});
     return config;
@@ -163,8 +194,8 @@ struct tf_config {
 
 /// TensorFlow's estimators have a job "chief", or "master", which trains like worker 0: it becomes that, and the
 /// workers behind it move up by one.
-inline task_environment from_tf_config(const environment_variable& text, const environment_options& options) {
-  tf_config config = tf_config::read(text);
+inline task_environment from_tf_config(const environment_variable& text, tf_config config,
+                                       const environment_options& options) {
   task_environment here;
   here.source = text.name;
   here.job = config.type;
@@ -416,16 +447,14 @@ inline std::string own_folder() {
 
 /// By which others know this host.
 inline std::string name_of_host() {
-  if (const auto host = variable_of("WEFT_HOST")) return host->value;
+  if (std::string given = given_host(); !given.empty()) return given;
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 inline rendezvous::result meet(const place_among_ranks& place, const environment_options& options) {
-  rendezvous meeting{place.rank, place.size, options.host, options.secret ? *options.secret : cluster_secret::of_user(),
-                     options.patience};
-  if (meeting.host.empty())
-    if (const auto host = variable_of("WEFT_HOST")) meeting.host = host->value;
+  rendezvous meeting{place.rank, place.size, given_host(options.host),
+                     options.secret ? *options.secret : cluster_secret::of_user(), options.patience};
   std::string folder = options.folder;
   if (folder.empty())
     if (const auto given = variable_of("WEFT_RENDEZVOUS")) folder = given->value;
@@ -435,13 +464,8 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
       // torchrun itself listens there.
       const auto taken = variable_of("TORCHELASTIC_USE_AGENT_STORE");
       const std::uint64_t at = port.number(65'534) + (taken && taken->value == "True" ? 1 : 0);
-      endpoint where;
-      try {
-        where = parse_endpoint(first->value.find(':') == std::string::npos ? str_cat({first->value, ":", at})
-                                                                           : str_cat({"[", first->value, "]:", at}));
-      } catch (const error&) {
-        first->fail({"is not the name or the address of a host"});
-      }
+      if (at == 0) port.fail({"is no port that others could know; choose one from 1 to 65534"});
+      endpoint where{host_in(*first, ", and the port in MASTER_PORT"), static_cast<std::uint16_t>(at)};
       if (place.one_host) where.host = meeting.host = "127.0.0.1";
       return meeting.through_first(where);
     }
@@ -550,15 +574,31 @@ inline int rank_of_this_host(const environment_variable& list, const std::vector
   return *found;
 }
 
+inline std::string why_no_cluster(const std::optional<environment_variable>& config) {
+  if (variable_of("SLURM_JOB_ID"))
+    return "this process is in a job of Slurm and not started by srun; write srun before the program";
+  if (variable_of("PBS_NODEFILE"))
+    return "this process is in a job of PBS, and nothing says which of its tasks it is; start one for each line of "
+           "PBS_NODEFILE, by pbsdsh say, and set RANK to the line's number from 0";
+  const std::string names_none =
+      config ? str_cat({"TF_CONFIG='", printable(config->value, 200), "' names none, and there are no"})
+             : "neither TF_CONFIG nor";
+  return str_cat({"the environment has no cluster: ", names_none,
+                  " ranks of torchrun, MPI, Slurm or PBS; start the program with weft_launch, or with one of them"});
+}
+
 }  // namespace detail
 
 /// Whether the environment tells this process that it is a task of a cluster.
 /// Throws weft::error (invalid_argument) for a variable that cannot be read.
-inline bool has_cluster_environment() { return detail::variable_of("TF_CONFIG") || detail::ranks_of_environment(); }
+inline bool has_cluster_environment() {
+  const auto config = detail::variable_of("TF_CONFIG");
+  return (config && detail::tf_config::read(*config)) || detail::ranks_of_environment();
+}
 
 /// The cluster and this process's place in it, from its environment. The first of these that is there counts:
 ///
-///   TF_CONFIG                   TensorFlow's, dense or sparse; weft_launch sets it
+///   TF_CONFIG                   TensorFlow's, dense or sparse, where it names a cluster; weft_launch sets it
 ///   RANK, WORLD_SIZE            torchrun's, or your own
 ///   OMPI_COMM_WORLD_RANK, ...   Open MPI
 ///   SLURM_PROCID, ...           a task of srun; its addresses are the nodes' names and a port
@@ -572,20 +612,13 @@ inline bool has_cluster_environment() { return detail::variable_of("TF_CONFIG") 
 /// wrong with it, failed_precondition where tasks cannot find each other, and as rendezvous does.
 inline task_environment cluster_spec::from_environment(const environment_options& options) {
   task_environment here;
-  if (const auto config = detail::variable_of("TF_CONFIG"))
-    here = detail::from_tf_config(*config, options);
+  const auto config = detail::variable_of("TF_CONFIG");
+  if (auto contents = config ? detail::tf_config::read(*config) : std::nullopt)
+    here = detail::from_tf_config(*config, std::move(*contents), options);
   else if (const auto place = detail::ranks_of_environment())
     here = detail::from_ranks(*place, options);
   else
-    throw error(
-        error_code::not_found, "environment",
-        detail::variable_of("SLURM_JOB_ID")
-            ? "this process is in a job of Slurm and not started by srun; write srun before the program"
-        : detail::variable_of("PBS_NODEFILE")
-            ? "this process is in a job of PBS, and nothing says which of its tasks it is; start one for each line of "
-              "PBS_NODEFILE, by pbsdsh say, and set RANK to the line's number from 0"
-            : "the environment has no cluster: neither TF_CONFIG nor ranks of torchrun, MPI, Slurm or PBS; start "
-              "the program with weft_launch, or with one of them");
+    throw error(error_code::not_found, "environment", detail::why_no_cluster(config));
   here.secret = options.secret;
   return here;
 }

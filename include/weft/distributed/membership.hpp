@@ -124,6 +124,18 @@ class membership {
     }
     changed_.notify_all();
   }
+  /// No task that is still to come can work with this one.
+  void refuse_all(const error& why) {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (state(rank) == task_state::awaited) refuse(rank, why);
+  }
+  /// Why a task that is still to come cannot work with this one, if one cannot.
+  std::optional<error> refusal() const {
+    std::lock_guard lock(mutex_);
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (state(rank) == task_state::awaited && connects_to(rank) && known_[rank].refusal) return known_[rank].refusal;
+    return {};
+  }
   void stop() {
     {
       std::lock_guard lock(mutex_);

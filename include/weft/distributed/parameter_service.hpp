@@ -66,7 +66,7 @@ class parameter_service {
     std::optional<moment> expires;   // of a parked request
     std::vector<std::byte> message;  // payload of a small request
     std::vector<std::byte> reply;    // payload of a small answer
-    aligned_bytes gradients;         // payload of initialise and push_pull, which may be shorter
+    aligned_bytes gradients;         // payload of push_pull and restore, which may be shorter
     std::vector<row_list> rows;      // in it
     parameter_store::knowledge has;  // as of the last answer
     shared_segment segment;          // where gradients and values lie instead, once both have mapped it
@@ -233,11 +233,14 @@ class parameter_service {
         to.message.resize(static_cast<std::size_t>(asked.payload_length));
         to.in.payload_to(to.message);
         break;
-      case frame_kind::initialise:
-        uses_segment(to, asked);
-        exactly(store_.bytes());
-        take_payload(to);
+      case frame_kind::initialise: {
+        exactly(uses_segment(to, asked) ? 0 : store_.bytes());
+        // Nobody reads the store before the whole of it has come.
+        const bool is_first = is_chief(from) && !store_.initialised();
+        is_first ? to.in.payload_to(store_.values().first(static_cast<std::size_t>(asked.payload_length)))
+                 : take_payload(to);
         break;
+      }
       case frame_kind::restore:
         uses_segment(to, asked);
         if (asked.payload_length != 0) exactly(checkpoint_bytes());
@@ -348,7 +351,7 @@ class parameter_service {
 
   static bool uses_segment(const link& to, const frame_header& asked) {
     if ((asked.flags & in_segment) == 0) return false;
-    if (!to.segment || asked.kind == frame_kind::initialise || asked.kind == frame_kind::restore)
+    if (!to.segment || asked.kind == frame_kind::restore)
       throw error(error_code::invalid_argument, "parameter_server",
                   "the worker's request names a segment that it has not shared");
     return true;
@@ -365,13 +368,20 @@ class parameter_service {
     return {to.segment.bytes().data(), store_.shared_layout().values};
   }
 
+  bool is_chief(const worker& each) const { return &each == &workers_.front(); }
+
   void initialise(worker& from) {
-    if (store_.initialised()) return acknowledge(from, duplicate);  // a chief that came back: the training goes on
-    const mutable_bytes values = store_.values();
-    std::copy_n(from.connection->gradients.data(), values.size(), values.data());
+    const std::uint32_t where = from.connection->asked.flags & in_segment;
+    if (!is_chief(from))
+      throw error(error_code::invalid_argument, "initialise",
+                  {name(from), " is not the chief, which alone gives the variables their first values"});
+    if (store_.initialised()) {  // a chief that came back: the training goes on
+      from.connection->gradients = {};
+      return acknowledge(from, where | duplicate);
+    }
+    if (where) store_.copy_from(copy_for(*from.connection));
     store_.set_initialised();
-    from.connection->gradients = {};  // most workers never need it again
-    acknowledge(from);
+    acknowledge(from, where);
     answer_who_waits_for_values();
   }
 
@@ -417,7 +427,7 @@ class parameter_service {
   /// Takes a checkpoint over, or hears that there is none, before anything has been trained. A chief that comes back
   /// changes nothing: the training goes on.
   void restore(worker& from) {
-    if (&from != &workers_.front())
+    if (!is_chief(from))
       throw error(error_code::invalid_argument, "restore",
                   {name(from), " is not the chief, which alone restores a checkpoint"});
     if (settled_) return acknowledge(from, duplicate);
@@ -477,6 +487,10 @@ class parameter_service {
     store_.read_rows({to.gradients.data(), static_cast<std::size_t>(asked.payload_length)},
                      (asked.flags & in_segment) != 0, to.rows);
     if (synchronous()) return contribute(from);
+    if (asked.weight == 0) {  // an empty batch
+      from.applied.insert(from.incarnation, asked.step);
+      return answer_values(from);
+    }
     if (refuses_nonfinite())
       if (const auto found = store_.find_nonfinite(gradients_of(*from.connection))) throw not_finite(from, *found);
     keep_answers_in_flight();
@@ -535,7 +549,7 @@ class parameter_service {
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
     if (!each.refused.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
-    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout());
+    return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
 
   error why_gone(const worker& each) const {
@@ -564,30 +578,36 @@ class parameter_service {
     if (!synchronous()) return;
     contributions_.clear();
     copies_.clear();
+    bool any = false;
     for (worker& each : workers_) {
-      if (contributes(each))
-        contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
-      else if (!each.done)
-        return;
+      if (!contributes(each) && !each.done) return;
+      any = any || contributes(each);
+      if (has_examples(each)) contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
     }
-    if (contributions_.empty()) return;
-    keep_answers_in_flight();
-    for (worker& each : workers_)
-      if (contributes(each) && (each.connection->asked.flags & in_segment))
-        copies_.push_back(copy_for(*each.connection));
-    if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
+    if (!any) return;
+    const bool update = !contributions_.empty();
+    if (update) {
+      keep_answers_in_flight();
+      for (worker& each : workers_)
+        if (contributes(each) && (each.connection->asked.flags & in_segment))
+          copies_.push_back(copy_for(*each.connection));
+      if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
+    }
     for (worker& each : workers_) {
       if (!contributes(each)) continue;
       last_step_ = std::max(last_step_, each.connection->asked.step);
       each.applied.insert(each.incarnation, each.connection->asked.step);
-      answer_values(each, 0, true);
+      answer_values(each, 0, update);
     }
   }
 
-  /// By how many examples its gradients are the mean of, beside those of the first worker in the first step: a worker
-  /// with half as many counts half. In an all-reduce it is the same.
+  /// Whether a worker brings gradients to a step that are the mean of something.
+  bool has_examples(const worker& each) const { return contributes(each) && each.connection->asked.weight != 0; }
+
+  /// By how many examples its gradients are the mean of, beside those of the first worker in the first step that has
+  /// any: a worker with half as many counts half. In an all-reduce it is the same.
   double weight_of(const worker& each) {
-    const std::uint32_t weight = std::max(each.connection->asked.weight, 1u);
+    const std::uint32_t weight = each.connection->asked.weight;
     if (unit_weight_ == 0) unit_weight_ = weight;
     return static_cast<double>(weight) / unit_weight_;
   }
@@ -596,7 +616,7 @@ class parameter_service {
   void refuse_nonfinite() {
     bool found = false;
     for (worker& each : workers_)
-      if (contributes(each))
+      if (has_examples(each))
         if (const auto at = store_.find_nonfinite(gradients_of(*each.connection))) {
           answer_failure(each, not_finite(each, *at));
           found = true;
@@ -788,6 +808,7 @@ class parameter_service {
   }
 
   bool have_all_come(const moment& until) {
+    if (const std::optional<error> why = members_.refusal()) fail_everyone(*why);
     std::string missing;
     for (const worker& each : workers_)
       if (!each.connection && members_.state(each.rank) == task_state::awaited) {

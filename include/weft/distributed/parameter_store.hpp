@@ -324,6 +324,13 @@ class parameter_store {
                   ranges_[i].elements * size_of(ranges_[i].type));
   }
 
+  /// Takes the values from there.
+  void copy_from(placed_bytes<std::byte> source) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      std::memcpy(values_.data() + ranges_[i].offset, source.base + source.offsets[i],
+                  ranges_[i].elements * size_of(ranges_[i].type));
+  }
+
   /// How far somebody knows the values: for each variable that travels by rows, how many rows had been changed. Empty:
   /// not at all.
   using knowledge = std::vector<std::uint64_t>;

@@ -14,6 +14,7 @@
 #include <weft/distributed/cluster_spec.hpp>
 #include <weft/distributed/door.hpp>
 #include <weft/distributed/handshake.hpp>
+#include <weft/distributed/rejection_log.hpp>
 #include <weft/distributed/secret.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
@@ -108,6 +109,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     const auto refuse = [&](std::initializer_list<piece> why) {
       note_ = str_cat(why);
       each.talk.refuse(error(error_code::failed_precondition, "rendezvous", note_));
+      rejections_.report(error_code::failed_precondition, note_);
     };
     const int rank = its.from.index;
     if (its.cluster_hash != seats_.size())
@@ -160,7 +162,9 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
       if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
     }
     if (problem.code() != error_code::unauthenticated) return false;
-    note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected"});
+    note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected; it came",
+                     coming_from(each.talk.stream())});
+    rejections_.report(problem.code(), note_);
     each.talk.reject(problem.code());
     return true;
   }
@@ -250,6 +254,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   std::vector<arrival_type*> seats_;  // of those that have come, by rank, until the list is on its way to them
   std::vector<endpoint> tasks_;
   std::string note_, list_;
+  rejection_log rejections_{"rendezvous", {}};
   bool is_telling_ = false;
   std::optional<error> failure_;
   event_loop loop_;

@@ -50,9 +50,19 @@ class cluster_secret {
   /// Throws weft::error (invalid_argument) for fewer than least_bytes.
   explicit cluster_secret(std::string_view bytes) : cluster_secret(bytes, "its own") {}
 
-  /// The secret in the first line of a file. Throws weft::error: permission_denied where another user owns the file,
-  /// may read or change it; not_found where there is none.
+  /// The secret in the first line of a file, without the blanks, the carriage return and the byte order mark that
+  /// editors add. Throws weft::error: permission_denied where another user owns the file, may read or change it;
+  /// not_found where it is missing; invalid_argument for a secret that is too short or longer than 4095 bytes.
   static cluster_secret from_file(const std::string& path) { return read(AT_FDCWD, path, path, 0); }
+
+  /// Writes 32 random bytes, as 64 digits, to a new file that this user alone may read (mode 0600).
+  /// Throws weft::error: already_exists for a file that exists, which stays as it is; unavailable where the file cannot
+  /// be written.
+  static void make_file(const std::string& path) {
+    if (make(AT_FDCWD, path, path, "give another file")) return;
+    throw error(error_code::already_exists, "secret",
+                {path, " exists, and tasks may use the secret in it; give another file, or remove this one"});
+  }
 
   /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
   /// WEFT_SECRET_FILE names, which whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made
@@ -74,18 +84,18 @@ class cluster_secret {
         } catch (const error& problem) {
           if (problem.code() != error_code::not_found) throw;
         }
-        make(at.number, path);
+        make(at.number, file_name, path, set_for_all);
       }
     }
-    throw error(error_code::unavailable, "secret",
-                {"the secret that this user's tasks share needs a folder, and none will do (", why,
-                 "); set WEFT_SECRET, or server_options::secret, to the same text for every task"});
+    throw error(
+        error_code::unavailable, "secret",
+        {"the secret that this user's tasks share needs a folder, and none will do (", why, "); ", set_for_all});
   }
 
   /// That of WEFT_SECRET or WEFT_SECRET_FILE, nothing where neither is set. Throws as of_user().
   static std::optional<cluster_secret> from_environment() {
     if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
-      return cluster_secret(given, "that of WEFT_SECRET");
+      return cluster_secret(first_line(given), "that of WEFT_SECRET");
     if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
     return {};
   }
@@ -102,6 +112,8 @@ class cluster_secret {
 
  private:
   static constexpr const char* file_name = "secret";
+  static constexpr const char* set_for_all =
+      "set WEFT_SECRET, or server_options::secret, to the same text for every task";
   static constexpr std::size_t max_bytes = 4096;
 
   struct descriptor {
@@ -118,7 +130,16 @@ class cluster_secret {
       : origin_(std::move(origin)), proof_(std::as_bytes(std::span(bytes))) {
     if (bytes.size() < least_bytes)
       throw error(error_code::invalid_argument, "secret",
-                  {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size()});
+                  {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size(),
+                   "; weft_launch --make_secret FILE writes a random one"});
+  }
+
+  /// What editors and shells add at the ends is not part of the secret: tasks on other hosts may have it without.
+  static std::string_view first_line(std::string_view text) {
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+    text = text.substr(0, text.find('\n'));
+    return text.substr(0, text.find_last_not_of(" \t\r") + 1);
   }
 
   static std::string because(const std::string& path, int reason) {
@@ -170,18 +191,18 @@ class cluster_secret {
     return at;
   }
 
-  /// Writes a file that is complete when it gets its name, unless another task was first.
-  static void make(int folder, const std::string& path) {
+  /// Writes a file that is complete when it gets its name. Returns false where that name is taken.
+  static bool make(int folder, const std::string& name, const std::string& path, const char* remedy) {
     const auto fail = [&](int reason) {
       check_exhausted(path, reason);
       throw error(error_code::unavailable, "secret",
-                  {"the secret that this user's tasks share cannot be written to ", because(path, reason),
-                   "; set WEFT_SECRET, or server_options::secret, to the same text for every task"});
+                  {"the secret cannot be written to ", because(path, reason), "; ", remedy});
     };
     std::array<std::byte, 40> random;
     fill_random(random);
     const std::string text = str_cat({detail::hexadecimal(std::span(random).first(32)), "\n"});
-    const std::string unfinished = str_cat({".", detail::hexadecimal(std::span(random).last(8))});
+    const std::string unfinished =
+        str_cat({name.substr(0, name.rfind('/') + 1), ".", detail::hexadecimal(std::span(random).last(8))});
     {
       const descriptor out(::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                     S_IRUSR | S_IWUSR));
@@ -194,13 +215,14 @@ class cluster_secret {
         fail(reason);
       }
     }
-    int reason = ::linkat(folder, unfinished.c_str(), folder, file_name, 0) == 0 ? 0 : errno;
+    int reason = ::linkat(folder, unfinished.c_str(), folder, name.c_str(), 0) == 0 ? 0 : errno;
 #if defined(RENAME_NOREPLACE)
     if (reason != 0 && reason != EEXIST)  // a file system without links
-      reason = ::renameat2(folder, unfinished.c_str(), folder, file_name, RENAME_NOREPLACE) == 0 ? 0 : errno;
+      reason = ::renameat2(folder, unfinished.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
 #endif
     ::unlinkat(folder, unfinished.c_str(), 0);
     if (reason != 0 && reason != EEXIST) fail(reason);
+    return reason == 0;
   }
 
   static cluster_secret read(int folder, const std::string& name, const std::string& path, int follow) {
@@ -220,10 +242,17 @@ class cluster_secret {
                    " must be a file of this user's alone (mode 0600), for a reader of it could take part; remove it, "
                    "or change its mode"});
     std::array<char, max_bytes> room;
-    const ssize_t size = ::read(in.number, room.data(), room.size());
-    std::string_view text(room.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-    text = text.substr(0, text.find('\n'));
-    return cluster_secret(text, str_cat({"that of the file ", path}));
+    std::size_t size = 0;
+    for (ssize_t n; size < room.size() && (n = ::read(in.number, room.data() + size, room.size() - size)) != 0;) {
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw error(error_code::unavailable, "secret", {"the secret cannot be read: ", because(path, errno)});
+      size += static_cast<std::size_t>(n);
+    }
+    const std::string_view text(room.data(), size);
+    if (size == room.size() && text.find('\n') == std::string_view::npos)
+      throw error(error_code::invalid_argument, "secret",
+                  {"the first line of ", path, " has more than ", max_bytes - 1, " bytes, which no secret needs"});
+    return cluster_secret(first_line(text), str_cat({"that of the file ", path}));
   }
 
   std::string origin_;

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <weft/distributed/admission.hpp>
 #include <weft/distributed/channel_inbox.hpp>
@@ -35,7 +36,7 @@ namespace weft {
 
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with each task
 /// that it works with (the task of higher rank dials; see server_options::device_filters), and notices at once when a
-/// peer's process ends and within heartbeat_timeout() when it falls silent; what it sees it tells the others.
+/// peer's process ends and within heartbeat_timeout(rank) when it falls silent; what it sees it tells the others.
 /// Strategies open further connections through it, and do their own input and output on their own threads.
 ///
 /// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
@@ -55,7 +56,8 @@ class basic_server {
   /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
   /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
   /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
-  /// must know the port or a device filter that names no task; and what tls_credentials::from_environment() throws.
+  /// must know the port, a device filter that names no task or a heartbeat_timeout that does not exceed the interval;
+  /// and what tls_credentials::from_environment() throws.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
       : network_(std::move(network)),
         cluster_(std::move(cluster)),
@@ -63,12 +65,12 @@ class basic_server {
         members_(cluster_, cluster_.rank({job, index})),
         identity_(cluster_, {std::move(job), index}, members_, options_, network_),
         heartbeat_interval_(options_.heartbeat_interval.value_or(usual_heartbeat(cluster_))),
-        heartbeat_timeout_(options_.heartbeat_timeout.value_or(7 * heartbeat_interval_)),
+        heartbeat_timeouts_(timeouts()),
         waiting_(options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(identity_.self())))),
         service_bell_(network_),
         inbox_(members_),
         beat_(loop_),
-        links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeout_, [this] { wake(); }),
+        links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
         dialer_(network_, loop_, identity_, members_, options_,
                 [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
                   links_.meet(rank, incarnation, std::move(stream));
@@ -167,7 +169,8 @@ class basic_server {
   membership& members() { return members_; }
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
-  std::chrono::milliseconds heartbeat_timeout() const { return heartbeat_timeout_; }
+  /// How long the task with this rank may be silent before it is lost.
+  std::chrono::milliseconds heartbeat_timeout(std::size_t rank) const { return heartbeat_timeouts_[rank]; }
   /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.
@@ -306,6 +309,25 @@ class basic_server {
     return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
   }
 
+  /// By rank. On one host silence means that a process is stopped; between hosts it may be a link that comes back.
+  std::vector<std::chrono::milliseconds> timeouts() const {
+    constexpr std::chrono::milliseconds least_between_hosts{10'000};
+    constexpr bool within_process = requires { T::within_process; };
+    if (options_.heartbeat_timeout && *options_.heartbeat_timeout <= heartbeat_interval_)
+      throw error(
+          error_code::invalid_argument, name(),
+          {"server_options::heartbeat_timeout is ", options_.heartbeat_timeout->count(), " ms and must exceed the ",
+           heartbeat_interval_.count(),
+           " ms between two heartbeats; choose a longer timeout, or a shorter heartbeat_interval for all tasks"});
+    std::vector<std::chrono::milliseconds> by_rank;
+    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+      const bool is_near = within_process || identity_.is_on_this_host(rank);
+      const std::chrono::milliseconds usual = 7 * heartbeat_interval_;
+      by_rank.push_back(options_.heartbeat_timeout.value_or(is_near ? usual : std::max(usual, least_between_hosts)));
+    }
+    return by_rank;
+  }
+
   /// Strangers leave most of what a process may open to those that belong here.
   static std::size_t few_of_the_descriptors() {
     rlimit limit;
@@ -410,7 +432,8 @@ class basic_server {
   server_options options_;
   membership members_;
   detail::task_identity<T> identity_;
-  std::chrono::milliseconds heartbeat_interval_, heartbeat_timeout_;
+  std::chrono::milliseconds heartbeat_interval_;
+  std::vector<std::chrono::milliseconds> heartbeat_timeouts_;  // by rank
   wait_policy waiting_;
   typename T::signal service_bell_;
 

@@ -22,8 +22,9 @@ namespace weft {
 struct server_options {
   // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
-  std::optional<std::chrono::milliseconds> heartbeat_timeout = {};  // a peer silent for so long is lost; nothing: 7
-                                                                    // intervals
+  // A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP may
+  // need 6.2 s to resume after a link was down for 3 s. Must exceed the interval of all tasks.
+  std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   std::chrono::milliseconds handshake_timeout{5000};                // a connection must name its task within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
@@ -50,6 +51,9 @@ struct server_options {
   // none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
   std::vector<std::string> device_filters = {};
   std::function<void(const error&)> on_lost = {};  // a peer was lost; called from the server's own thread
+  // A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
+  // the server's own thread. The task goes on waiting. Nothing: a line on stderr.
+  std::function<void(const error&)> on_rejected = {};
 };
 
 }  // namespace weft

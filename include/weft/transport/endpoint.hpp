@@ -1,5 +1,8 @@
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -18,6 +21,12 @@ struct endpoint {
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
+/// Whether it is an IPv6 address in numbers, with or without a zone: "::1", "fe80::1%eth0".
+inline bool is_ipv6_address(std::string_view host) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET6, std::string(host.substr(0, host.find('%'))).c_str(), &address) == 1;
+}
+
 /// "host:port", with brackets around an IPv6 host.
 inline std::string to_string(const endpoint& where) {
   const bool ipv6 = where.host.find(':') != std::string::npos;
@@ -34,10 +43,12 @@ inline endpoint parse_endpoint(std::string_view text) {
   if (colon == std::string_view::npos) fail("the port is missing");
   std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']'))
+  if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
-  else if (host.find(':') != std::string_view::npos)
+    if (!is_ipv6_address(host)) fail("brackets are for IPv6 addresses alone");
+  } else if (host.find(':') != std::string_view::npos) {
     fail("write an IPv6 host in brackets");
+  }
   if (host.empty()) fail("the host is missing");
   const auto acceptable = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||

@@ -82,6 +82,12 @@ class tcp {
     ~stream() { close(); }
 
     bool is_open() const { return descriptor_ >= 0; }
+    /// The address of the other side, for messages; empty where the connection has ended.
+    std::string remote_host() const {
+      failure ended;
+      const protocol::endpoint remote = is_open() ? socket_->remote_endpoint(ended) : protocol::endpoint();
+      return is_open() && !ended ? remote.address().to_string() : std::string();
+    }
 
     std::size_t read_some(std::span<const mutable_bytes> into) {
       if (session_) return session_->read_some(into);

@@ -60,6 +60,9 @@ class tls_credentials {
   /// Throws weft::error: invalid_argument where only some are set, and as from_files().
   static std::optional<tls_credentials> from_environment();
 
+  /// Why others reject the certificate because of its dates; empty where this machine's clock is between them.
+  std::string date_problem() const;
+
   /// The certificate's file, for messages.
   const std::string& origin() const { return certificate_; }
   /// The authority's.
@@ -114,6 +117,7 @@ class tls_session {
 
   static std::vector<std::string> names_of(X509* certificate);
   static std::string joined(const std::vector<std::string>& names);
+  static std::string date_of(const X509* certificate, bool last);
   static BIO_METHOD* socket_method();
   static int read_socket(BIO* from, char* to, int size);
   static int write_socket(BIO* to, const char* from, int size);
@@ -275,6 +279,17 @@ inline std::string tls_session::joined(const std::vector<std::string>& names) {
   return text.empty() ? "no task" : text;
 }
 
+/// ", valid until Nov 26 14:19:25 2026 GMT", or ", valid from ...".
+inline std::string tls_session::date_of(const X509* certificate, bool last) {
+  const std::unique_ptr<BIO, release> text(BIO_new(BIO_s_mem()));
+  if (!text) return {};
+  ASN1_TIME_print(text.get(), last ? X509_get0_notAfter(certificate) : X509_get0_notBefore(certificate));
+  const char* words = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &words);
+  return str_cat(
+      {last ? ", valid until " : ", valid from ", std::string(words, static_cast<std::size_t>(std::max(size, 0l)))});
+}
+
 /// Sends what the socket takes of what is encrypted.
 inline void tls_session::flush() {
   std::size_t sent = 0;
@@ -396,14 +411,8 @@ inline int tls_session::verify(int verdict, X509_STORE_CTX* chain) try {
   X509* const certificate = X509_STORE_CTX_get_current_cert(chain);
   if (!certificate) return 0;
   append(here.rejection_, {" (it is for ", joined(names_of(certificate))});
-  const std::unique_ptr<BIO, release> text(BIO_new(BIO_s_mem()));
-  const char* words = nullptr;
-  if (text && (reason == X509_V_ERR_CERT_HAS_EXPIRED || reason == X509_V_ERR_CERT_NOT_YET_VALID)) {
-    const bool is_over = reason == X509_V_ERR_CERT_HAS_EXPIRED;
-    ASN1_TIME_print(text.get(), is_over ? X509_get0_notAfter(certificate) : X509_get0_notBefore(certificate));
-    const long size = BIO_get_mem_data(text.get(), &words);
-    append(here.rejection_, {is_over ? ", valid until " : ", valid from ",
-                             std::string(words, static_cast<std::size_t>(std::max(size, 0l)))});
+  if (reason == X509_V_ERR_CERT_HAS_EXPIRED || reason == X509_V_ERR_CERT_NOT_YET_VALID) {
+    here.rejection_ += date_of(certificate, reason == X509_V_ERR_CERT_HAS_EXPIRED);
   } else {
     append(here.rejection_, {"; the authority is that of ", here.mine_.authority()});
   }
@@ -495,7 +504,19 @@ inline tls_credentials tls_credentials::from_files(const std::string& certificat
   return made;
 }
 
+inline std::string tls_credentials::date_problem() const {
+  const X509* const certificate = SSL_CTX_get0_certificate(context_.get());
+  if (!certificate) return {};
+  const bool is_over = X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+  if (!is_over && X509_cmp_current_time(X509_get0_notBefore(certificate)) <= 0) return {};
+  return str_cat({"this task's certificate (", certificate_, ") is rejected by others: it ",
+                  is_over ? "has expired" : "is not valid yet", detail::tls_session::date_of(certificate, is_over),
+                  "; make a new one"});
+}
+
 #else
+
+inline std::string tls_credentials::date_problem() const { return {}; }
 
 inline tls_credentials tls_credentials::from_files(const std::string&, const std::string&, const std::string&) {
   throw error(error_code::failed_precondition, "TLS",

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/error.hpp>
+
+namespace weft::detail {
+
+/// Reports at once, to a handler or to stderr, why connections are rejected: the task itself goes on waiting, for a
+/// stranger must not end it. Reports each reason once, and few of them, since strangers choose how often they come.
+class rejection_log {
+ public:
+  using handler = std::function<void(const error&)>;
+
+  /// `name`: of the task, as the operation of the errors.
+  rejection_log(std::string name, handler to) : name_(std::move(name)), to_(std::move(to)) {}
+
+  void report(error_code code, const std::string& why) {
+    if (reported_.size() >= max_reports || std::find(reported_.begin(), reported_.end(), why) != reported_.end())
+      return;
+    reported_.push_back(why);
+    const error rejected(code, name_, why);
+    if (to_)
+      to_(rejected);
+    else
+      std::fprintf(stderr, "weft: %s\n", rejected.what());
+  }
+
+ private:
+  static constexpr std::size_t max_reports = 16;
+
+  std::string name_;
+  handler to_;
+  std::vector<std::string> reported_;
+};
+
+/// " from 10.0.0.2" where the transport knows the host of the other side.
+template <class Stream>
+std::string coming_from(const Stream& stream) {
+  if constexpr (requires { stream.remote_host(); })
+    if (const std::string host = stream.remote_host(); !host.empty()) return " from " + host;
+  return {};
+}
+
+}  // namespace weft::detail
