@@ -110,6 +110,7 @@ namespace detail {
 inline constexpr gradient_descent adding{-1.0};
 
 inline symbol record_sum_variable(graph& g, symbol beside, const char* name, const value_info& info) {
+  const graph::device_scope there(g, place_of_variable{g[beside.id().node].device});
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {info};
@@ -178,7 +179,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
   }
   const update_definition how{adding.name, nullptr, 0, &weighted.learning_rate, 1, true, &weighted, 0, nullptr};
   const auto sum_up = [&](symbol beside, const char* name, symbol gradient, const operation* add) {
-    const graph::device_scope there(g, g[beside.id().node].device);
+    const graph::device_scope there(g, place_of_variable{g[beside.id().node].device});
     const symbol sum = record_sum_variable(g, beside, name, gradient.info());
     members.push_back(record_update(g, how, {{gradient, sum}, add}));
     resets.push_back(record_call(operation_of<assign_op>, {sum, fill(g, sum.info(), 0)}, sum.info()));
