@@ -461,7 +461,7 @@ void enroll(input in) {
   MUST(printable(said.difference(said), std::size_t{1} << 20) == said.difference(said));
   constexpr std::uint64_t most = std::uint64_t{1} << 20;
   const error_code made = code_of([&] {
-    parameter_store store(said.variables, 0, most, said.mode == consistency::synchronous);
+    parameter_store store(said.variables, 0, most);
     MUST(store.bytes() <= most);
     MUST(store.shared_layout().bytes >= store.bytes() + store.gradient_bytes());
     MUST(store.gradient_payload(false).least <= store.gradient_payload(false).most);
@@ -477,7 +477,7 @@ void rows(input in) {
       {"whole", element_type::float32, 3, 0, {"gradient_descent", {1.0}}},
       {"narrow", element_type::float32, 9, 0, {"momentum", {1.0, 0.5}}, 1},
   };
-  parameter_store store(variables, 0, 1 << 20, true);
+  parameter_store store(variables, 0, 1 << 20);
   std::memset(store.values().data(), 0, store.bytes());
   byte_list bytes(16);  // "whole", and up to a multiple of 8
   if (in.byte() % 2) {
