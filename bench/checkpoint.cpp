@@ -74,7 +74,7 @@ void stall(const std::string& folder, int times) {
   auto train = minimize(adam{}, mean(square(tanh(matmul(x, w)))));
   session s{g, {.threads = 2}};
   auto step = s.prepare(fetch(train), feed(x));
-  tensor<float, dims<dyn<"batch">, 5000>> batch(shape(64, 5000));
+  tensor<float, dims<dyn<"batch">, 5000>> batch{shape(64, 5000)};
   bench::fill(batch.data(), batch.elements(), -1, 1);
   const bench::timing plain = bench::time({.seconds = 5, .warm_up = 3}, [&] { step(batch); });
   saver keeper({.max_to_keep = 1});

@@ -40,8 +40,8 @@ float train(const float* pixels, const std::int32_t* classes) {
   auto train = gradient_descent{.learning_rate = 0.5f}.minimize(loss);
   session s{g};
   auto step = s.prepare(fetch(loss, train), feed(images, labels));
-  tensor<float, dims<dyn<"batch">, 784>> x(shape(100, 784));
-  tensor<std::int32_t, dims<dyn<"batch">>> y(shape(100));
+  tensor<float, dims<dyn<"batch">, 784>> x{shape(100, 784)};
+  tensor<std::int32_t, dims<dyn<"batch">>> y{shape(100)};
   for (int i = 0; i < 100 * 784; ++i) x.data()[i] = pixels[i];
   for (int i = 0; i < 100; ++i) y.data()[i] = classes[i];
   auto [cost, _] = step(x, y);
@@ -73,8 +73,8 @@ float train(const float* pixels, const std::int32_t* classes) {
   auto train = momentum{.learning_rate = 0.02f}.minimize(loss);
   session s{g};
   auto step = s.prepare(fetch(loss, train), feed(images, labels));
-  tensor<float, dims<dyn<"batch">, 28, 28, 1>> x(shape(64, 28, 28, 1));
-  tensor<std::int32_t, dims<dyn<"batch">>> y(shape(64));
+  tensor<float, dims<dyn<"batch">, 28, 28, 1>> x{shape(64, 28, 28, 1)};
+  tensor<std::int32_t, dims<dyn<"batch">>> y{shape(64)};
   for (int i = 0; i < 64 * 784; ++i) x.data()[i] = pixels[i];
   for (int i = 0; i < 64; ++i) y.data()[i] = classes[i];
   auto [cost, _] = step(x, y);

@@ -56,11 +56,11 @@ void lstm(const asked& a) {
 
   session s{g, {.threads = a.threads}};
   auto step = s.prepare(fetch(loss, train), feed(x, labels, start));
-  tensor<float, dims<batch, steps, inputs>> in(shape(a.batch, steps, inputs));
+  tensor<float, dims<batch, steps, inputs>> in{shape(a.batch, steps, inputs)};
   bench::fill(in.data(), in.elements(), 0, 1);
-  tensor<std::int32_t, dims<batch>> right(shape(a.batch));
+  tensor<std::int32_t, dims<batch>> right{shape(a.batch)};
   for (int k = 0; k < a.batch; ++k) right(k) = k * 7 % classes;
-  const tensor<float, dims<batch, hidden>> zeros(shape(a.batch, hidden));
+  const tensor<float, dims<batch, hidden>> zeros{shape(a.batch, hidden)};
   print("lstm", a, bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] {
           return step(in, right, zeros);
         }));

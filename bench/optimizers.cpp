@@ -77,7 +77,7 @@ void chain(const char* name, const Optimizer& optimizer, int layers, int threads
   auto train = minimize(optimizer, mean(square(value)));
   session s{g, {.threads = threads}};
   auto step = s.prepare(fetch(train), feed(x));
-  tensor<float, inputs> one(shape(1, 8));
+  tensor<float, inputs> one{shape(1, 8)};
   bench::fill(one.data(), one.elements(), 0, 1);
   const bench::timing t = bench::time({.seconds = seconds}, [&] { step(one); });
   const std::string text = step.explain();

@@ -68,12 +68,12 @@ int main(int argc, char** argv) {
   row("fetch a fed scalar", seconds, [step = s.prepare(fetch(x), feed(x))]() mutable { return step(1.0f); });
   row("fetch a variable of 10", seconds, [step = s.prepare(fetch(state))]() mutable { return step(); });
   row("add two scalars", seconds, [step = s.prepare(fetch(x + y), feed(x, y))]() mutable { return step(1.0f, 2.0f); });
-  const tensor<float, dims<dyn<"batch">, 10>> rows(shape(1, 10));
+  const tensor<float, dims<dyn<"batch">, 10>> rows{shape(1, 10)};
   row("add 10 and a variable of 10", seconds,
       [&, step = s.prepare(fetch(row_of + state), feed(row_of))]() mutable { return step(rows); });
   // Not without arithmetic: it is here to show that training asks for no memory either.
-  const tensor<float, dims<dyn<"batch">, 784>> image(shape(10, 784));
-  const tensor<std::int32_t, dims<dyn<"batch">>> label(shape(10));
+  const tensor<float, dims<dyn<"batch">, 784>> image{shape(10, 784)};
+  const tensor<std::int32_t, dims<dyn<"batch">>> label{shape(10)};
   row("train 784-10, batch 10", seconds,
       [&, step = s.prepare(fetch(train), feed(images, labels))]() mutable { return step(image, label); });
 }

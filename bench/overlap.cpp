@@ -43,7 +43,7 @@ times measure(server& here, std::int64_t examples, std::size_t bucket_bytes) {
   const auto train = gradient_descent{.learning_rate = 0.01f}.minimize(loss);
   replicated_session s(g, here, collective{.bucket_bytes = bucket_bytes}, {.threads = 1});
   auto step = s.prepare(fetch(loss, train), feed(x));
-  tensor<float, batch> in(shape(examples, width));
+  tensor<float, batch> in{shape(examples, width)};
   for (std::int64_t i = 0; i < examples; ++i)
     for (int j = 0; j < width; ++j) in(i, j) = static_cast<float>((i * 7 + j * 3) % 11) / 11.0f;
   std::vector<double> whole, first;

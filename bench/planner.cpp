@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <vector>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "networks.hpp"
@@ -70,7 +71,7 @@ void deep_network(int layers, int lanes, bool infer, double seconds) {
   auto loss = mean(square(values.back()));
   session s{g, {.threads = 1, .inter_op_threads = lanes}};
   planning p;
-  const tensor<float, inputs> two(shape(2, 8));
+  const tensor<float, inputs> two{shape(2, 8)};
   const auto call_with = [&](auto& step, int batch) {
     return call(step, tensor_view<const float, inputs>(two.data(), shape(batch, 8)));
   };

@@ -130,7 +130,7 @@ void workers(int count) {
     auto train = gradient_descent{.learning_rate = 0.01f}.minimize(loss);
     replicated_session s(g, here, parameter_server<synchronous>{}, {.threads = 1}, 120s);
     auto step = s.prepare(fetch(loss, train), feed(x));
-    tensor<float, dims<dyn<"batch">, 784>> batch(shape(1, 784));
+    tensor<float, dims<dyn<"batch">, 784>> batch{shape(1, 784)};
     for (int i = 0; i < 5; ++i) step(batch);
     s.finish(120s);
     return 0.0;

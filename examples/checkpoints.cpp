@@ -42,13 +42,15 @@ void check_folder(const std::string& folder) {
 }
 
 /// Looks at the settings alone: what a run of other settings would get of the variables is never asked for.
-void check_settings(const std::string& path, const run_settings& now) {
+void check_settings(const std::string& folder, const run_settings& now) {
   run_settings then;
   graph nothing;
   session s(nothing);
-  saver reader;
+  saver reader({.on_damaged = [](const damaged_checkpoint&) {}});  // the run tells of them
   reader.add(settings_name, then);
-  reader.restore(s, path, {.partial = true});
+  const auto latest = reader.restore_latest(s, folder, {.partial = true});
+  if (!latest) return;
+  const std::string& path = latest->path;
   if (then.empty() || then.front() != now.front())
     refuse(path + " is a checkpoint of another program: give --checkpoint_dir another folder");
   for (const auto& [flag, value] : now)
@@ -73,13 +75,15 @@ kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_p
   }
   if (is_chief) {
     check_folder(folder);
-    if (const auto latest = latest_checkpoint(folder)) {
-      if (!resume)
-        refuse(*latest + " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
-      check_settings(*latest, settings);
-    }
+    std::vector<damaged_checkpoint> damaged;
+    const std::vector<checkpoint_info> all = list_checkpoints(folder, "checkpoint", &damaged);
+    if (!resume && !(all.empty() && damaged.empty()))
+      refuse((all.empty() ? damaged.back().path : all.back().path) +
+             " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
+    check_settings(folder, settings);
   }
   state_ = std::make_unique<state>();
+  if (is_chief) state_->keeper.lock(folder);
   state_->folder = std::move(folder);
   state_->settings = std::move(settings);
   state_->keeper.add(settings_name, state_->settings);

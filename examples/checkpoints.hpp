@@ -24,7 +24,8 @@ class kept_run {
  public:
   /// `is_chief`: whether the folder is of this process; the chief of a cluster keeps what all have made. Throws
   /// weft::error, before anything changes: where the folder cannot be written; where it has checkpoints and the run is
-  /// not to go on from them; where it is, and the latest is damaged or of other settings.
+  /// not to go on from them; where it is, and all are damaged or the latest whole one is of other settings; where
+  /// another process writes its checkpoints there.
   kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief = true);
   ~kept_run();
   kept_run(const kept_run&) = delete;

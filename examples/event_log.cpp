@@ -27,7 +27,7 @@ void event_log::scalar(const char* tag, double value, std::int64_t step) {
 
 void event_log::images(const char* tag, const tensor<float, dims<dyn<"batch">, 784>>& batch, std::int64_t step) {
   if (!writer_) return;
-  tensor<float, dims<dyn<"batch">, 28, 28, 1>> shown(shape(batch.extents()[0], 28, 28, 1));
+  tensor<float, dims<dyn<"batch">, 28, 28, 1>> shown{shape(batch.extents()[0], 28, 28, 1)};
   std::copy(batch.data(), batch.data() + batch.elements(), shown.data());
   writer_->to.add_image(tag, shown, step);
 }
@@ -37,10 +37,15 @@ void event_log::weights(session& s, std::int64_t step) {
   const graph& g = s.of();
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     if (g[n].def.op != &operation_of<variable_op> || kind_of(g[n].def) != variable_kind::trained) continue;
-    tensor<float, dims<dyn<"elements">>> values(shape(s.variable_info(n).extents.elements()));
+    tensor<float, dims<dyn<"elements">>> values{shape(s.variable_info(n).extents.elements())};
     s.read_variable(n, values.data());
     writer_->to.add_histogram(g[n].name, values, step);
   }
+}
+
+void event_log::flush() try {
+  if (writer_) writer_->to.flush();
+} catch (const error&) {
 }
 
 void event_log::close() {

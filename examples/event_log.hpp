@@ -26,6 +26,9 @@ class event_log {
               std::int64_t step);
   /// A histogram of each variable that is trained.
   void weights(weft::session& s, std::int64_t step);
+  /// Waits until what was logged is in the file, so that it has what a checkpoint has if the run is killed. Events that
+  /// cannot be written are kept: close() says why.
+  void flush();
   /// Throws weft::error for what could not be written.
   void close();
 

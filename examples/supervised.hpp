@@ -62,6 +62,14 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
   });
 }
 
+/// Refuses to go on from a position that these data do not have: `batches` of them make an epoch.
+inline void check_position(const run_position& at, std::int64_t batches) {
+  if (at.batch >= 0 && at.batch < batches && at.epoch >= 0) return;
+  refuse("the checkpoint goes on from batch " + std::to_string(at.batch) + " of epoch " + std::to_string(at.epoch) +
+         ", and an epoch has " + std::to_string(batches) +
+         " batches, counted from 0: give the images that the run has begun with, or another --checkpoint_dir");
+}
+
 /// Logs a run that begins, or goes on: the graph, and some of the images.
 inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g,
                       const weft::data::labelled_images<784>& images) {
@@ -82,12 +90,14 @@ void make_steps(Run& run, const run_position& at, const Batches& batches, Step&&
   }
 }
 
-/// Says from where a run goes on.
+/// Says from where a run goes on, or that --resume has found nothing to go on from.
 template <class Run>
 void tell_resumed(const Run& run, const training_flags& f) {
   if (run.restored_step() >= 0)
     std::fprintf(stderr, "goes on from step %lld, in %s\n", static_cast<long long>(run.restored_step()),
                  f.checkpoint_dir.c_str());
+  else if (f.resume)
+    std::fprintf(stderr, "--resume: %s has no checkpoint, so training begins at step 0\n", f.checkpoint_dir.c_str());
 }
 
 /// A program that a signal has ended says so to its parent, as if it had handled none.

@@ -39,15 +39,33 @@ install_missing() {
     command -v sudo > /dev/null || { echo "error: run as root or install sudo to install: ${missing_packages[*]}" >&2; return 1; }
     sudo=(sudo)
   fi
-  local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
+  local apt=("${sudo[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q)
+  local install=("${apt[@]}" install -y --no-install-recommends "${missing_packages[@]}")
+  local said status=0
+  said=$(mktemp)
   echo "installing: ${missing_packages[*]}"
   # The lists of packages may be absent or old: they are fetched only where the first attempt fails.
-  if ! "${install[@]}" "${missing_packages[@]}" > /dev/null 2>&1; then
-    if ! { "${sudo[@]}" apt-get update -q && "${install[@]}" "${missing_packages[@]}"; } > /dev/null; then
-      echo "error: apt-get could not install ${missing_packages[*]}: is there a network?" >&2
-      return 1
-    fi
+  when_unlocked "$said" "${install[@]}" ||
+    { when_unlocked "$said" "${apt[@]}" update && when_unlocked "$said" "${install[@]}"; } || status=1
+  if [ $status -ne 0 ]; then
+    echo "error: apt-get could not install ${missing_packages[*]}; it says:" >&2
+    tail -n 15 "$said" | sed 's/^/  /' >&2
   fi
+  rm -f "$said"
+  return $status
+}
+
+# when_unlocked LOG APT-GET...: runs apt-get while no other program has its locks, and waits for at most ten minutes: a
+# fresh Ubuntu upgrades itself at boot. (DPkg::Lock::Timeout is for one lock of several, and not of apt-get update.)
+when_unlocked() {
+  local said=$1 end=$((SECONDS + ${WEFT_APT_WAIT:-600})) told=
+  shift
+  until "$@" > "$said" 2>&1; do
+    grep -q "get lock" "$said" && [ $SECONDS -lt $end ] || return 1
+    [ -n "$told" ] || echo "waiting for another program that installs packages: $(grep -m 1 "get lock" "$said")"
+    told=yes
+    sleep 3
+  done
 }
 
 need_build_tools() {

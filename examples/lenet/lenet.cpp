@@ -65,7 +65,9 @@ result run(const training_flags& f) {
   if (log)
     hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), per_epoch,
                              [&] { return test_accuracy(s, model, test_images, 200); }));
+  hooks.push_back(before_each_save([&](auto&) { log.flush(); }));
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
+  check_position(at, per_epoch);
   tell_resumed(run, f);
   begin_log(log, run.global_step(), model.g, images);
   auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));

@@ -160,16 +160,18 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   if (all.log)
     hooks.push_back(log_hook(all.log, local, model.train, f.rate(), model.cost.id(), plan.steps_per_epoch,
                              [&] { return test_accuracy(local, model, all.test_images, 1000); }));
+  hooks.push_back(before_each_save([&](auto&) { all.log.flush(); }));
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
-  if (f.is_chief()) tell_resumed(run, f);
   // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
   if (!alone && run.restored_step() >= 0) {
     const std::int64_t made =
         run.restored_step() / (f.strategy == "async" ? static_cast<std::int64_t>(plan.workers) : 1);
     all.at.epoch = made / batches, all.at.batch = made % batches;
   }
+  check_position(all.at, batches);
+  if (f.is_chief()) tell_resumed(run, f);
   begin_log(all.log, run.global_step(), model.g, all.images);
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
   auto start = time_table::clock::now();

@@ -55,14 +55,8 @@ constexpr const char* name(error_code code) {
 class error : public std::exception {
  public:
   // Not inlined: errors are thrown in many places, and made nearly never.
-  __attribute__((noinline)) error(error_code code, piece operation, std::initializer_list<piece> sentence)
-      : code_(code) {
-    operation.append_to(operation_);
-    if (!operation_.empty()) append(message_, {operation, ": "});
-    append(message_, sentence);
-  }
-  __attribute__((noinline)) error(error_code code, piece operation, piece sentence)
-      : error(code, operation, {sentence}) {}
+  error(error_code code, piece operation, std::initializer_list<piece> sentence);
+  error(error_code code, piece operation, piece sentence);
 
   error_code code() const noexcept { return code_; }
 
@@ -93,5 +87,20 @@ class error : public std::exception {
   std::string operation_;
   std::string message_;
 };
+
+#if WEFT_DEFINITIONS
+
+WEFT_COLD_BEGIN
+
+__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation, std::initializer_list<piece> sentence) : code_(code) {
+  operation.append_to(operation_);
+  if (!operation_.empty()) append(message_, {operation, ": "});
+  append(message_, sentence);
+}
+__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation, piece sentence) : error(code, operation, {sentence}) {}
+
+WEFT_COLD_END
+
+#endif
 
 }  // namespace weft

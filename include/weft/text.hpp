@@ -19,16 +19,7 @@ class piece {
       : negative_(number < T(1) && number != T(0)),
         number_(negative_ ? 0 - static_cast<unsigned long long>(number) : static_cast<unsigned long long>(number)) {}
 
-  void append_to(std::string& s) const {
-    if (words_) return static_cast<void>(s.append(words_, size_));
-    char digits[21];
-    char* first = digits + sizeof digits;
-    unsigned long long n = number_;
-    do *--first = static_cast<char>('0' + n % 10);
-    while (n /= 10);
-    if (negative_) *--first = '-';
-    s.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
-  }
+  void append_to(std::string& s) const;
 
  private:
   const char* words_ = nullptr;
@@ -38,15 +29,38 @@ class piece {
 };
 
 // One function that is called, where a chain of operator+ is compiled anew each time it is written.
-__attribute__((noinline)) inline void append(std::string& to, std::initializer_list<piece> pieces) {
+void append(std::string& to, std::initializer_list<piece> pieces);
+
+/// The pieces, one after the other.
+std::string str_cat(std::initializer_list<piece> pieces);
+
+#if WEFT_DEFINITIONS
+
+WEFT_COLD_BEGIN
+
+WEFT_DECL void piece::append_to(std::string& s) const {
+  if (words_) return static_cast<void>(s.append(words_, size_));
+  char digits[21];
+  char* first = digits + sizeof digits;
+  unsigned long long n = number_;
+  do *--first = static_cast<char>('0' + n % 10);
+  while (n /= 10);
+  if (negative_) *--first = '-';
+  s.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
+}
+
+__attribute__((noinline)) WEFT_DECL void append(std::string& to, std::initializer_list<piece> pieces) {
   for (const piece& p : pieces) p.append_to(to);
 }
 
-/// The pieces, one after the other.
-__attribute__((noinline)) inline std::string str_cat(std::initializer_list<piece> pieces) {
+__attribute__((noinline)) WEFT_DECL std::string str_cat(std::initializer_list<piece> pieces) {
   std::string s;
   append(s, pieces);
   return s;
 }
+
+WEFT_COLD_END
+
+#endif
 
 }  // namespace weft

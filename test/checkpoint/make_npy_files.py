@@ -42,6 +42,20 @@ def main():
     np.save(folder / "text.npy", np.array(["a", "bc"]))
     np.save(folder / "nine_axes.npy", array("f4", *[1] * 9))
 
+    # Spellings of types that numpy.dtype() takes, and writers other than NumPy's use; and what NumPy reads them as.
+    spelt = ["?", "b", "h", "i", "l", "q", "n", "p", "B", "H", "I", "L", "Q", "N", "P", "e", "f", "d"]
+    spelt = [order + code for code in spelt for order in ("", "<", ">", "|", "=")]
+    spelt += [n for n, t in np._core.numerictypes.sctypeDict.items() if isinstance(n, str) and np.dtype(t).kind in "biuf"
+              and np.dtype(t).itemsize <= 8]
+    with open(folder / "spellings.txt", "w") as out:
+        for word in sorted(spelt):
+            print(word, np.dtype(word).str, file=out)
+
+    # Two arrays in one file.
+    with open(folder / "two.npy", "wb") as file:
+        np.save(file, array("f4", 2, 3))
+        np.save(file, array("i8", 5))
+
     arrays = {f"{'b1' if t == '?' else t}": array(t, 3, 4) for t in TYPES}
     np.savez(folder / "stored.npz", **arrays)
     np.savez_compressed(folder / "deflated.npz", **arrays, **{"layer/big": array("f4", 100, 30)})

@@ -5,8 +5,12 @@
 #include <weft/checkpoint/npz.hpp>
 
 #include <cstdint>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/files.hpp"
 #include "errors.hpp"
@@ -63,6 +67,41 @@ BOOST_AUTO_TEST_CASE(numpys_formats_byte_orders_and_orders_of_elements) {
   BOOST_TEST(has_expected_elements(read_npy<tensor<std::int64_t, dims<5>>>(numpy + "vector.npy")));
   BOOST_TEST(read_npy<tensor<double>>(numpy + "scalar.npy") == -5.0);
   BOOST_TEST((read_npy<tensor<float, dims<dyn<"n">, 5>>>(numpy + "empty.npy").extents() == shape(0, 5)));
+}
+
+BOOST_AUTO_TEST_CASE(types_are_spelt_in_all_ways_that_numpy_reads) {
+  folder f;
+  const auto read = [&](const std::string& descr) {
+    bytes elements(8);
+    for (unsigned char i = 0; i < 8; ++i) elements[i] = i;
+    const std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
+    for (const int count : {8, 4, 2, 1}) {  // of elements of 1, 2, 4 or 8 bytes
+      const std::string path = f.file("a.npy", npy(header + std::to_string(count) + ",)}", elements));
+      if (descr.find("b1") != std::string::npos || descr.find('?') != std::string::npos || descr.rfind("bool", 0) == 0)
+        return std::pair(npy_info(path).type, std::vector<std::byte>());  // not all of these bytes are one
+      try {
+        const auto value = read_npy<untyped_tensor>(path);
+        return std::pair(std::optional(value.type), std::vector(value.bytes.begin(), value.bytes.end()));
+      } catch (const error& e) {
+        if (e.code() != error_code::data_loss) throw;
+      }
+    }
+    throw std::runtime_error(descr + " is not read");
+  };
+  std::ifstream spellings(numpy + "spellings.txt");
+  int count = 0;
+  for (std::string word, meaning; spellings >> word >> meaning; ++count)
+    BOOST_TEST((read(word) == read(meaning)), word << " is not read as " << meaning);
+  BOOST_TEST(count == 122);
+  // numpy.dtype() does not take these, or they are no numbers that Weft has.
+  for (const char* word : {"<float32", "<F", "g", "float128", "x", "<", "object", "float32 "})
+    BOOST_CHECK_EXCEPTION(read(word), error, test::says(error_code::unimplemented));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_two_arrays_is_refused) {
+  CHECK_SAYS(refusal(error_code::invalid_argument, numpy + "two.npy"),
+             "two.npy holds several arrays, the second from byte 152 on");
+  BOOST_CHECK_THROW(npy_info(numpy + "two.npy"), error);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_what_numpy_writes) {

@@ -6,11 +6,15 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
@@ -383,10 +387,141 @@ BOOST_AUTO_TEST_CASE(damage_is_found_wherever_it_is) {
   flip(path + "/index.json", 40);
   BOOST_CHECK_EXCEPTION(latest_checkpoint(f.path), error,
                         says(error_code::data_loss, "remove the checkpoint's folder"));
+  BOOST_CHECK_EXCEPTION(keeper.restore_latest(s, f.path), error,
+                        says(error_code::data_loss, "each of the 1 checkpoints in"));
   keeper.save(s, f.path, 2);  // goes on beside a damaged one
   std::filesystem::remove_all(path);
   BOOST_TEST((latest_checkpoint(f.path) == (f.path / "checkpoint-2").string()));
   BOOST_CHECK_EXCEPTION(keeper.restore(s, f.path), error, says(error_code::not_found, "latest_checkpoint(folder)"));
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_whole_one) {
+  const auto shard_of = [](const std::string& checkpoint) {
+    for (const std::string& file : files_of(checkpoint))
+      if (test::contains(file, "-00000-of-")) return file;
+    throw std::runtime_error("no shard");
+  };
+  const auto reads = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  struct damage {
+    std::string words;
+    bool found_by_headers, of_index;
+    std::function<void(const std::string& checkpoint)> make;
+  };
+  const std::vector<damage> kinds{
+      {"checksum is not that of what it says", true, true, [](const std::string& at) { flip(at + "/index.json", 60); }},
+      {"it is no checkpoint's index", true, true,
+       [](const std::string& at) { std::filesystem::resize_file(at + "/index.json", 0); }},
+      {"is of version 2", true, true,
+       [&](const std::string& at) {
+         std::string text = reads(at + "/index.json");
+         text.replace(text.find("\"version\":1"), 11, "\"version\":2");
+         const std::string body = text.substr(0, text.rfind(",\"crc32c\":\""));
+         std::ofstream(at + "/index.json", std::ios::binary)
+             << body << ",\"crc32c\":\"" << weft::detail::eight_digits(weft::detail::crc_of_text(body)) << "\"}\n";
+       }},
+      {"cut off", true, false,
+       [&](const std::string& at) {
+         const std::string file = shard_of(at);
+         std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+       }},
+      {"No such file", true, false, [&](const std::string& at) { std::filesystem::remove(shard_of(at)); }},
+      {"checksum of its header", true, false, [&](const std::string& at) { flip(shard_of(at), 20); }},
+      {"another checksum", false, false, [&](const std::string& at) {
+         flip(shard_of(at), static_cast<std::streamoff>(std::filesystem::file_size(shard_of(at))) - 3);
+       }}};
+  for (const damage& kind : kinds)
+    for (const int damaged : {1, 3, 2}) {
+      BOOST_TEST_INFO(kind.words << ", checkpoint " << damaged);
+      const folder f;
+      graph g;
+      const auto v = variable<float, dims<50>>(g, "v", 0);
+      session s(g);
+      std::vector<damaged_checkpoint> told;
+      saver keeper({.background = false, .on_damaged = [&](const damaged_checkpoint& d) { told.push_back(d); }});
+      for (int step = 1; step <= 3; ++step) {
+        tensor<float, dims<50>> value;
+        value(7) = static_cast<float>(step);
+        s.set(v, value);
+        keeper.save(s, f.path, step);
+      }
+      const auto at = [&](int step) { return (f.path / ("checkpoint-" + std::to_string(step))).string(); };
+      kind.make(at(damaged));
+      const std::int64_t whole = damaged == 3 ? 2 : 3;
+      const auto restored = keeper.restore_latest(s, f.path);
+      BOOST_REQUIRE(restored.has_value());
+      BOOST_TEST((restored->step == whole && restored->path == at(static_cast<int>(whole))));
+      BOOST_TEST(s.get(v)(7) == static_cast<float>(whole));
+      if (kind.found_by_headers) BOOST_TEST((latest_checkpoint(f.path) == restored->path));
+      // One before the whole one matters where the folder is listed, that is for a damaged index.
+      const bool seen = damaged == 3 || kind.of_index;
+      if (seen) {
+        BOOST_REQUIRE(told.size() == 1u);
+        BOOST_TEST(told[0].path == at(damaged));
+        CHECK_SAYS(told[0].why, kind.words);
+        CHECK_SAYS(told[0].why, at(damaged));
+      }
+      // It goes on beside the damaged one, and over it.
+      keeper.save(s, f.path, whole + 1);
+      BOOST_TEST((keeper.restore_latest(s, f.path)->step == whole + 1));
+    }
+}
+
+// A killed process cannot release a lock; the kernel does.
+BOOST_AUTO_TEST_CASE(two_processes_do_not_save_into_one_folder) {
+  const folder f;
+  graph g;
+  const auto v = variable<float, dims<2>>(g, "v", 1);
+  session s(g);
+  int ready[2];
+  BOOST_REQUIRE(::pipe(ready) == 0);
+  const pid_t other = ::fork();
+  BOOST_REQUIRE(other >= 0);
+  if (other == 0) {
+    try {
+      saver keeper({.background = false});
+      keeper.save(s, f.path, 1);
+      if (::write(ready[1], "1", 1) == 1) ::pause();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+    ::_exit(1);
+  }
+  ::close(ready[1]);
+  char c = 0;
+  BOOST_REQUIRE(::read(ready[0], &c, 1) == 1);
+  ::close(ready[0]);
+  {
+    saver keeper;
+    std::string said;
+    BOOST_TEST((test::code_of([&] { keeper.lock(f.path); }, &said) == error_code::failed_precondition));
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    CHECK_SAYS(said, f.path.string() + " is in use by process " + std::to_string(other) + " on " + host + " since 20");
+    keeper.save(s, f.path, 2);
+    BOOST_CHECK_EXCEPTION(keeper.wait(), error, says(error_code::failed_precondition, "a folder of its own"));
+    saver others({.background = false, .name = "model"});  // its checkpoints are not the other's
+    others.save(s, f.path, 1);
+    // Whoever only reads needs no lock.
+    BOOST_TEST((keeper.restore_latest(s, f.path)->step == 1));
+    BOOST_TEST(s.get(v)(0) == 1.0f);
+  }
+  ::kill(other, SIGKILL);
+  int status = 0;
+  BOOST_REQUIRE(::waitpid(other, &status, 0) == other);
+  saver keeper({.background = false});
+  keeper.lock(f.path);
+  keeper.save(s, f.path, 2);
+  // Savers of one process share it.
+  saver second({.background = false});
+  second.save(s, f.path, 3);
+  BOOST_TEST(steps_in(f.path) == (std::vector<std::int64_t>{1, 2, 3}), boost::test_tools::per_element());
+  // A folder that somebody removes is another one afterwards.
+  std::filesystem::remove_all(f.path);
+  keeper.save(s, f.path, 4);
+  BOOST_TEST(steps_in(f.path) == (std::vector<std::int64_t>{4}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(restored_by_name_into_another_graph) {

@@ -1,6 +1,6 @@
 // A tensor is made of extents in braces.
 // error: values_need_extents
-// error: tensor: extents known at run time are said: tensor<\.\.\.>\(shape\(\.\.\.\)\)
+// error: tensor: extents known at run time are given before the values: tensor<\.\.\.> t\{shape\(\.\.\.\), \{values\}\}
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -107,6 +107,54 @@ BOOST_AUTO_TEST_CASE(no_examples_make_no_batch) {
   BOOST_CHECK_THROW(numbers(4).batches(0), error);
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_larger_than_its_stream_takes_memory_for_what_there_is) {
+  constexpr std::int64_t many = 1'000'000'000'000;  // some terabytes
+  for (auto [i] : counted(5).batches(many)) SAME(std::vector<int>(i.begin(), i.end()), iota(5));
+  for (auto [i] : counted(5).padded_batches(many)) SAME(std::vector<int>(i.begin(), i.end()), iota(5));
+  for (auto [x, y] : numbers(70).filter([](const auto&, int) { return true; }).batches(many)) {
+    BOOST_TEST(x.extent(0) == 70);
+    for (int k = 0; k < 70; ++k) BOOST_TEST((y(k) == k && x(k, 1) == static_cast<float>(k + 1) / 255.0f));
+  }
+  for (const auto& e [[maybe_unused]] : counted(5).batches(many, data::last_batch::dropped))
+    BOOST_ERROR("a batch that is not full");
+}
+
+// The -1 of tf.data: repeat without end, all elements, a number that the library chooses.
+BOOST_AUTO_TEST_CASE(negative_counts_mean_what_they_do_in_tensorflow_or_are_refused) {
+  const auto rows = data::from_tensors(iota(5));
+  for (const auto& d : {rows, counted(5)}) {
+    SAME(last_feature(d.repeat(-1).take(12)), last_feature(d.repeat().take(12)));
+    BOOST_TEST(!d.repeat(-1).has_size());
+    BOOST_TEST(last_feature(d.repeat(0)).empty());
+    SAME(last_feature(d.take(-1)), iota(5));
+    BOOST_TEST(last_feature(d.skip(-1)).empty());
+    SAME(last_feature(d.prefetch(-1)), iota(5));
+    SAME(last_feature(d.map([](int i) { return i; }, -1).prefetch(-1)), iota(5));
+  }
+  const auto none = counted(5).filter([](int) { return false; });
+  BOOST_TEST(last_feature(none.repeat(-1)).empty());
+  // The largest count of an unsigned type is not -1.
+  BOOST_TEST(rows.repeat(std::numeric_limits<std::uint64_t>::max()).has_size());
+
+  const auto refused = [](auto make, const std::string& words) {
+    BOOST_CHECK_EXCEPTION(make(), error, says(error_code::invalid_argument, words));
+  };
+  refused([&] { return rows.repeat(-2); }, "at least 0, or -1 for all, but the count is -2");
+  refused([&] { return rows.take(-2); }, "take: ");
+  refused([&] { return rows.skip(-3); }, "but the count is -3");
+  refused([&] { return rows.batches(-1); }, "at least 1, but the count is -1");
+  refused([&] { return rows.padded_batches(-1); }, "padded_batches: ");
+  refused([&] { return rows.padded_batches(0); }, "but the count is 0");
+  refused([&] { return rows.prefetch(0); }, "not 0");
+  refused([&] { return rows.prefetch(-2); }, "but the count is -2");
+  refused([&] { return rows.prefetch(1'000'000'000'000); }, "not 1000000000000");
+  refused([&] { return rows.map([](int i) { return i; }, 0); }, "is to have 0");
+  refused([&] { return rows.map([](int i) { return i; }, 1'000'000); }, "1 to 1024 threads");
+  refused([&] { return rows.shard(-1, 2); }, "no shard -1 of 2");
+  refused([&] { return rows.shard(0, -1); }, "no shard 0 of -1");
+  refused([&] { return rows.shard(0, 0); }, "no shard 0 of 0");
+}
+
 BOOST_AUTO_TEST_CASE(elements_are_tuples_of_tensors_numbers_and_texts) {
   tensor<float, dims<dyn<"n">, 2>> pairs(shape(3, 2), {1, 2, 3, 4, 5, 6});
   const auto d = data::from_tensors(pairs, std::vector<std::string>{"a", "b", "c"}, std::vector<double>{.1, .2, .3});
@@ -317,6 +365,18 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
   check(stream.filter([](int i) { return i % 2 == 0; }).repeat(2), 0);
   check(zip(rows, stream).shard(1, 2).repeat(3), 0);
   check(stream.cache().shuffled(1).take(7), 3);
+  // Beyond the end, where that is known: the data has shrunk since the position was saved.
+  const auto beyond = [](const auto& d, std::uint64_t size) {
+    for (const auto& e [[maybe_unused]] : d.from({2, size})) BOOST_ERROR("an element beyond the end");
+    BOOST_CHECK_EXCEPTION(
+        d.from({2, size + 1}).begin(), error,
+        says(error_code::out_of_range,
+             "element " + std::to_string(size + 1) + " of epoch 2, which has " + std::to_string(size) + " elements"));
+  };
+  beyond(rows, 11);
+  beyond(rows.shuffled(1).batches(4), 3);
+  beyond(stream.cache().map([](int i) { return i; }, 2), 11);
+  beyond(rows.repeat(3).prefetch(2), 33);
   // A position may come from anywhere, and far behind the end there is nothing.
   const data::position far{0, std::uint64_t{1} << 63};
   SAME(last_feature(stream.batches(2).map(first).from(far)), iota(0));

@@ -6,13 +6,20 @@
 #include <weft/data/lines.hpp>
 #include <weft/data/records.hpp>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#ifdef WEFT_HAS_ZLIB
+  #include <zlib.h>
+#endif
 
 #include "data/files.hpp"
 #include "errors.hpp"
@@ -141,6 +148,9 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   };
   using list = std::vector<std::string>;
   SAME(rows("a,b\r\n\r\nc,d"), (list{"a|b", "c|d"}));
+  SAME(rows("a,b\r\r\n\r\r\nc,d\r\r\n"), (list{"a|b", "c|d"}));  // \r\n that was written in text mode
+  SAME(rows("p,q\r\r\n1,\"2\"\r\r\n", {}), list{"1|2"});
+  SAME(rows("\"a\r\",\"b\r\"\r\r\n"), list{"a\r|b\r"});
   SAME(rows("\xef\xbb\xbfp,q\n1,2\n", {}), list{"1|2"});
   SAME(rows("\"a\",\"\"\"\"\n\"\",\"x\ny\"\r\n"), (list{"a|\"", "|x\ny"}));
   SAME(rows("a\"b\"\"c,d\"\n"), list{"a\"b\"\"c|d\""});  // quotes within are letters
@@ -156,6 +166,7 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   for (const auto& [content, words] : std::vector<std::pair<std::string, std::string>>{
            {"a,b\nc\n", "t.csv:2 has 1 fields where 2 are expected"},
            {"a,b\nc,d,e\n", "t.csv:2 has 3 fields where 2 are expected"},
+           {"a,b\nc,d\re,f\n", "t.csv:2 has a carriage return in a field without quotes"},
            {"a\n", "t.csv:1 has 1 columns where the features take 2"},
            {"\"a\nb\",c\n\"d,e\nf,g\n", "t.csv:3 has a quote that is not closed"},
            {"\"a\"b,c\n", "t.csv:1 has something between a closing quote"}}) {
@@ -165,7 +176,7 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   REFUSED((data::csv<std::string, std::string>(f("\"" + large), {.header = false, .max_row_bytes = 1000})),
           invalid_argument, "t.csv:1 is longer than 1000 bytes");
   REFUSED(data::csv<float>(f("")), invalid_argument, "has no header");
-  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end them in newlines");
+  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end lines in newlines");
   const std::string table = f("a,b\n1,\n,2\n");
   REFUSED(data::csv<float>(table, {.columns = {"c"}}), not_found, "has no column \"c\"");
   REFUSED(data::csv<float>(table, {.columns = {7}}), not_found, "has no column 7");
@@ -186,6 +197,14 @@ BOOST_AUTO_TEST_CASE(rows_of_several_files) {
   SAME(first_feature(d), (std::vector<int>{1, 3, 5}));
   for (const auto& [x] : d.batches(3)) SAME(std::vector<int>(x.begin(), x.end()), (std::vector<int>{1, 3, 5}));
   SAME(first_feature(d.repeat(2).skip(2)), (std::vector<int>{5, 1, 3, 5}));
+  for (const auto& [x] : d.batches(1'000'000'000'000))
+    SAME(std::vector<int>(x.begin(), x.end()), (std::vector<int>{1, 3, 5}));
+  std::string many = "a,text\n";
+  for (int i = 0; i < 1000; ++i) many += std::to_string(i) + ",t" + std::to_string(i) + '\n';
+  for (const auto& [x, t] : data::csv<int, std::string>(f.file("4.csv", as_bytes(many))).batches(1'000'000'000'000)) {
+    BOOST_TEST((x.extent(0) == 1000 && t.size() == 1000u));
+    for (int i = 0; i < 1000; ++i) BOOST_TEST((x(i) == i && t[std::size_t(i)] == "t" + std::to_string(i)));
+  }
   // A file without the column stays an error, and gives no rows.
   const auto other = data::csv<int>({one, f.file("3.csv", as_bytes("b,c\n7,8\n"))}, {.columns = {"a"}});
   auto i = other.from({0, 1}).begin();
@@ -206,6 +225,7 @@ BOOST_AUTO_TEST_CASE(lines_without_their_ends) {
   SAME(first_feature(data::lines(path)), (list{"title", "a", "", "\"b", "c"}));
   SAME(first_feature(data::lines({path, path}, {.skip = 3})), (list{"\"b", "c", "\"b", "c"}));
   SAME(first_feature(data::lines(path, {.skip = 9})), list());
+  SAME(first_feature(data::lines(f("a\r\r\nb\r\r\n"))), (list{"a", "b"}));
   REFUSED(data::lines(path, {.max_line_bytes = 2}), invalid_argument, "t.csv:1 is longer than 2 bytes");
 }
 
@@ -375,8 +395,11 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over_where_that_is_asked_for) {
   const std::string path = f.file("damaged", as_bytes(all));
   REFUSED(data::records(path), data_loss, "damaged: record 1 at offset");
   std::size_t whole = 0;
-  for (const auto& e [[maybe_unused]] : data::records(path, {.skip_damaged = true})) ++whole;
-  BOOST_TEST(whole == 4u);
+  const auto damaged = std::make_shared<std::atomic<std::uint64_t>>(0);
+  for (const auto& e [[maybe_unused]] : data::records({path, path}, {.skip_damaged = true, .damaged = damaged}))
+    ++whole;
+  BOOST_TEST(whole == 8u);
+  BOOST_TEST(damaged->load() == 2u);
 #ifdef WEFT_HAS_ZLIB
   std::ifstream in(here + "examples.tfrecord.zlib", std::ios::binary);
   const bytes packed{std::istreambuf_iterator<char>(in), {}};
@@ -384,3 +407,117 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over_where_that_is_asked_for) {
     REFUSED(data::records(f.file("cut", cut(packed, size))), data_loss, "cut");
 #endif
 }
+
+#ifdef WEFT_HAS_ZLIB
+namespace {
+
+/// How many bytes zlib itself unpacks from the beginning of a gzip or zlib file.
+std::size_t unpackable(const bytes& packed) {
+  z_stream z{};
+  BOOST_REQUIRE(::inflateInit2(&z, 15 + 32) == Z_OK);
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(packed.data())));
+  z.avail_in = static_cast<unsigned>(packed.size());
+  std::vector<Bytef> out(1u << 22);
+  z.next_out = out.data();
+  z.avail_out = static_cast<unsigned>(out.size());
+  ::inflate(&z, Z_NO_FLUSH);
+  ::inflateEnd(&z);
+  return z.total_out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(all_records_before_the_damage_of_a_packed_file_are_read) {
+  folder f;
+  std::mt19937 random(1);
+  for (const auto packing : {data::compression::gzip, data::compression::zlib})
+    for (const auto& [count, size] : {std::pair(50, 300), std::pair(2000, 1000)}) {
+      const std::string path = (f.path / "whole").string();
+      {
+        data::record_writer out(path, packing);
+        std::string record(static_cast<std::size_t>(size), '\0');
+        for (int i = 0; i < count; ++i) {
+          for (char& c : record) c = static_cast<char>(random());
+          out.add(record);
+        }
+        out.close();
+      }
+      std::ifstream in(path, std::ios::binary);
+      const bytes whole{std::istreambuf_iterator<char>(in), {}};
+      std::vector<bytes> damaged{cut(whole, whole.size() / 2), cut(whole, whole.size() - 9),
+                                 cut(whole, whole.size() - 2), whole, whole};
+      damaged[3][whole.size() - (packing == data::compression::gzip ? 5 : 2)] ^= 1;  // in its checksum
+      damaged[4][whole.size() * 2 / 3] ^= 64;
+      for (const bytes& content : damaged) {
+        const std::string at = f.file("damaged", content);
+        std::size_t intact = 0;
+        std::string said;
+        data::record_reader file(at);
+        const auto read = [&] {
+          for (std::string record; file.next(record);) ++intact;
+        };
+        BOOST_TEST((test::code_of(read, &said) == error_code::data_loss));
+        if (&content != &damaged[4]) {
+          BOOST_TEST(intact == unpackable(content) / static_cast<std::size_t>(size + 16));
+          CHECK_SAYS(said, " of " + std::to_string(content.size()));  // the byte of the file
+        }
+        BOOST_TEST(intact >= static_cast<std::size_t>(count) / 3);
+        CHECK_SAYS(said, at + ": record " + std::to_string(intact) + " at offset " +
+                             std::to_string(intact * static_cast<std::size_t>(size + 16)));
+        BOOST_TEST((test::code_of(read) == error_code::data_loss));  // and no more
+
+        const auto places = std::make_shared<std::atomic<std::uint64_t>>(0);
+        std::size_t kept = 0;
+        for (const auto& e [[maybe_unused]] : data::records(at, {.skip_damaged = true, .damaged = places})) ++kept;
+        BOOST_TEST(kept >= intact);
+        BOOST_TEST(places->load() >= 1u);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gzip_file_may_have_several_members_and_padding) {
+  folder f;
+  const auto read = [&](const std::string& name) {
+    std::ifstream in(name, std::ios::binary);
+    return bytes{std::istreambuf_iterator<char>(in), {}};
+  };
+  bytes all = read(f.packed("1.gz", as_bytes("a\nb")));
+  const bytes second = read(f.packed("2.gz", as_bytes("c\nd\n"))), empty = read(f.packed("3.gz", as_bytes("")));
+  all.insert(all.end(), empty.begin(), empty.end());
+  all.insert(all.end(), second.begin(), second.end());
+  using list = std::vector<std::string>;
+  SAME(first_feature(data::lines(f.file("all.gz", all))), (list{"a", "bc", "d"}));
+  bytes padded = all;
+  padded.insert(padded.end(), 1000, decltype(padded)::value_type(0));
+  SAME(first_feature(data::lines(f.file("padded.gz", padded))), (list{"a", "bc", "d"}));
+  // What is whole comes out of text too.
+  const auto broken = data::lines(f.file("cut.gz", cut(all, all.size() - 3)));
+  auto i = broken.begin();
+  BOOST_TEST(std::get<0>(*i) == "a");
+  ++i;
+  BOOST_TEST(std::get<0>(*i) == "bc");
+  ++i;
+  BOOST_TEST(std::get<0>(*i) == "d");
+  BOOST_CHECK_EXCEPTION(++i, error, says(error_code::data_loss, "in the middle of its compressed data at byte "));
+}
+
+// A record of zeros packs to a thousandth.
+BOOST_AUTO_TEST_CASE(a_record_takes_no_more_memory_than_allowed) {
+  folder f;
+  const std::string path = (f.path / "large.gz").string();
+  {
+    data::record_writer out(path, data::compression::gzip);
+    out.add("small");
+    out.add(std::string(1'000'000, '\0'));
+    out.close();
+  }
+  data::record_reader file(path, {.max_record_bytes = 999'999});
+  std::string record;
+  BOOST_TEST(file.next(record));
+  BOOST_CHECK_EXCEPTION(file.next(record), error,
+                        says(error_code::resource_exhausted, "record 1 at offset 21 has 1000000 bytes, more than"));
+  BOOST_TEST(record.capacity() < 100'000u);
+  data::record_reader enough(path, {.max_record_bytes = 1'000'000});
+  BOOST_TEST((enough.next(record) && enough.next(record) && record.size() == 1'000'000u && !enough.next(record)));
+}
+#endif

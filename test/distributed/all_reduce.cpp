@@ -302,7 +302,7 @@ void weigh(const std::vector<double>& weights, const std::vector<reduce_algorith
     for (const auto algorithm : algorithms)
       for (const std::size_t size : {1u, 3u, 700u, 5000u}) {
         std::vector<float> data = share_of<float>(group.rank(), size);
-        if (weights[group.rank()] == 0) std::fill(data.begin(), data.end(), 0.0f);
+        if (weights[group.rank()] == 0) std::fill(data.begin(), data.end(), std::numeric_limits<float>::quiet_NaN());
         const mean_report made = group.mean(std::span(data), 20s, algorithm, weights[group.rank()]);
         if (made.weights != all || !made.finite) throw std::runtime_error("a wrong sum of weights");
         std::vector<double> due(size);
@@ -735,7 +735,7 @@ BOOST_AUTO_TEST_CASE(hosts_sum_in_memory_and_their_leaders_by_messages) {
             throw std::runtime_error("a wrong sum");
       }
       const double weight = static_cast<double>(group.rank());
-      std::vector<double> weighted(5, group.rank() == 0 ? 0.0 : 2.0);
+      std::vector<double> weighted(5, group.rank() == 0 ? std::numeric_limits<double>::quiet_NaN() : 2.0);
       const mean_report made = group.mean(std::span(weighted), 20s, reduce_algorithm::automatic, weight);
       if (made.weights != static_cast<double>(ranks * (ranks - 1) / 2) || weighted[4] != 2.0)
         throw std::runtime_error("a wrong mean");

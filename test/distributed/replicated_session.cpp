@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/train/accumulation.hpp>
@@ -949,6 +950,207 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) 
   check(collective{}, in_process{}, true);
   check(in_buckets, in_process{}, true);
   check(collective{}, tcp{}, true);
+}
+
+namespace {
+
+/// A weight, a table of which rows are gathered, and an average of what is fed. The loss is the mean over the rows that
+/// `keeps` marks, or over all.
+struct model_of_rows {
+  using rows = dims<dyn<"batch">, 12>;
+  graph g{3};
+  node<float, rows> x = placeholder<float, rows>(g, "x");
+  node<bool, batch> keeps = placeholder<bool, batch>(g, "keeps");
+  variable_node<float, dims<12, 1>> w;
+  variable_node<float, dims<5, 1>> table;
+  variable_node<float, dims<12>> means;
+  node<float, dims<12>> mean_of_all;
+  node<float> loss, kept_loss;
+  node<std::int64_t> kept;
+  effect train, train_kept;
+
+  template <class Place>
+  explicit model_of_rows(const Place& place, bool masked)
+      : w(at(place, [&] { return variable<float, dims<12, 1>>(g, "w", init::glorot_uniform{}); })),
+        table(at(place, [&] { return variable<float, dims<5, 1>>(g, "table", 0.5f); })),
+        means(at(place, [&] { return variable<float, dims<12>>(g, "means", 0.5f, variable_kind::averaged); })) {
+    const auto index = cast<std::int64_t>(clip_by_value(x, 0.0f, 4.0f));
+    const auto of_each =
+        square(reshape<batch>(matmul(x - means, w)) - 1.0f) + square(mean<1>(reshape<rows>(gather(table, index))));
+    const auto rows_kept = boolean_mask(let(of_each), keeps);
+    kept = rows_kept.count;
+    loss = masked ? let(mean(rows_kept)) : let(mean(of_each));
+    mean_of_all = assign(means, 0.75f * means + 0.25f * mean<0>(x));
+    train = gradient_descent{.learning_rate = 0.05}.minimize(loss);
+  }
+  template <class Place, class Make>
+  auto at(const Place& place, Make make) {
+    const device_scope on(g, place);
+    return make();
+  }
+  std::vector<float> values(session& s, bool with_means) {
+    std::vector<float> all;
+    const auto take = [&](const auto& t) { all.insert(all.end(), t.begin(), t.end()); };
+    take(s.eval(w));
+    take(s.eval(table));
+    if (with_means) take(s.eval(means));
+    return all;
+  }
+};
+
+struct row_split {
+  std::int64_t begin, middle, end;  // worker 0 has the rows up to `middle`, worker 1 those from there on
+
+  bool is_empty() const { return begin == end; }
+};
+
+tensor<bool, batch> all_kept(const examples& x) {
+  tensor<bool, batch> keeps(shape{x.extents()[0]});
+  for (std::int64_t i = 0; i < x.extents()[0]; ++i) keeps(i) = true;
+  return keeps;
+}
+
+}  // namespace
+
+// Of no rows the mean is NaN, and so are its gradients and the averages that a step assigns.
+BOOST_AUTO_TEST_CASE(workers_with_empty_batches_add_nothing) {
+  constexpr row_split both[] = {{0, 0, 0}, {0, 0, 32}, {0, 11, 32}, {0, 32, 32}, {5, 5, 5}, {0, 24, 32}, {3, 3, 9}};
+  constexpr row_split last[] = {{0, 0, 0}, {0, 0, 32}};  // worker 0 has finished
+  model_of_rows m(cpu{0}, false);
+  session s(m.g, {.threads = 1});
+  auto alone = s.prepare(fetch(m.train, m.mean_of_all), feed(m.x, m.keeps));
+  std::int64_t updates = 0;
+  const auto make = [&](const row_split& rows, int i) {
+    if (rows.is_empty()) return;
+    const auto x = rows_of(i, rows.begin, rows.end).first;
+    alone(x, all_kept(x));
+    ++updates;
+  };
+  int number = 0;
+  for (const row_split& each : both) make(each, number++);
+  for (const row_split& each : last) make(each, number++);
+  const auto expected = m.values(s, true);
+
+  const auto train_by = [&](auto strategy, auto network) {
+    std::vector<std::vector<float>> results(2);
+    const int ps = std::is_same_v<decltype(strategy), collective> ? 0 : 2;
+    all_well(test::run_tasks(ps, 2, network, [&](auto& here) {
+      model_of_rows mine(replica_device_setter(here.cluster()), false);
+      replicated_session each(mine.g, here, strategy, {.threads = 1}, 20s);
+      auto step = each.prepare(fetch(mine.train, mine.mean_of_all), feed(mine.x, mine.keeps));
+      int i = 0;
+      std::int64_t made = 0;
+      const auto take_part = [&](const row_split& rows) {
+        const bool first = here.index() == 0;
+        const auto x = rows_of(i++, first ? rows.begin : rows.middle, first ? rows.middle : rows.end).first;
+        step(x, all_kept(x), 20s);
+        made += !rows.is_empty();
+        test::require_in_task(each.global_step() == made, "only steps with examples are counted");
+        for (const float value : mine.values(each.local(), true))
+          test::require_in_task(std::isfinite(value), "values are finite after a step");
+      };
+      for (const row_split& rows : both) take_part(rows);
+      for (const row_split& rows : last)
+        if (here.index() == 1) take_part(rows);
+      each.finish(20s);
+      results[static_cast<std::size_t>(here.index())] = mine.values(each.local(), true);
+    }));
+    if (ps == 0) BOOST_TEST(same_bits(results[0], results[1]));
+    BOOST_TEST(distance(results[1], expected) < 4e-6);
+    return results[1];
+  };
+  BOOST_TEST(updates == 6);
+  const auto sync = train_by(parameter_server<synchronous>{}, in_process{});
+  BOOST_TEST(same_bits(sync, train_by(parameter_server<synchronous>{}, tcp{})));
+  BOOST_TEST(same_bits(sync, train_by(collective{}, in_process{})));
+  BOOST_TEST(same_bits(sync, train_by(in_buckets, in_process{})));
+  BOOST_TEST(same_bits(sync, train_by(collective{}, tcp{})));
+}
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_step_with_an_empty_batch_updates_nothing) {
+  model_of_rows m(cpu{0}, false);
+  session s(m.g, {.threads = 1});
+  auto alone = s.prepare(fetch(m.train, m.mean_of_all), feed(m.x, m.keeps));
+  for (int i = 0; i < steps; ++i) {
+    const auto x = data_of(i, 0).first;
+    alone(x, all_kept(x));
+  }
+  const auto expected = m.values(s, false);
+  const auto check = [&](auto network, int ps) {
+    all_well(test::run_tasks(ps, 2, network, [&](auto& here) {
+      model_of_rows mine(replica_device_setter(here.cluster()), false);
+      replicated_session each(mine.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+      auto step = each.prepare(fetch(mine.loss, mine.train, mine.mean_of_all), feed(mine.x, mine.keeps));
+      for (int i = 0; i < steps; ++i) {
+        const auto x = here.index() == 0 ? data_of(i, 0).first : examples(shape(0, 12));
+        const float cost = std::get<0>(step(x, all_kept(x), 20s));
+        test::require_in_task(std::isnan(cost) == (here.index() == 1), "a mean of no rows is NaN");
+      }
+      each.finish(20s);
+      test::require_in_task(each.global_step() <= steps, "steps without examples are not counted");
+      if (here.index() == 1) return;
+      test::require_in_task(each.global_step() == steps, "steps with examples are counted");
+      test::require_in_task(distance(mine.values(each.local(), false), expected) < 4e-6, "only one worker trains");
+    }));
+  };
+  check(in_process{}, 1);
+  check(tcp{}, 2);
+}
+
+// Equally many rows are fed, and masks decide how many of them count.
+BOOST_AUTO_TEST_CASE(an_example_count_of_the_graph_weighs_gradients) {
+  const auto keeps_row = [](int step, std::int64_t row) {
+    if (step == 0) return false;                   // nobody's
+    if (step == 1) return row >= share;            // worker 1's alone
+    if (step == 2) return row < share && row > 3;  // worker 0's alone
+    return (row * 7 + step) % 5 < (row < share ? 1 : 4);
+  };
+  const auto marks = [&](int step, std::int64_t from, std::int64_t count) {
+    tensor<bool, batch> keeps(shape{count});
+    for (std::int64_t i = 0; i < count; ++i) keeps(i) = keeps_row(step, from + i);
+    return keeps;
+  };
+  model_of_rows m(cpu{0}, true);
+  session s(m.g, {.threads = 1});
+  auto alone = s.prepare(fetch(m.train), feed(m.x, m.keeps));
+  for (int i = 1; i < steps; ++i) alone(data_of(i, 0, 2).first, marks(i, 0, 2 * share));
+  const auto expected = m.values(s, false);
+  const auto train_by = [&](auto strategy, auto network) {
+    std::vector<std::vector<float>> results(2);
+    const int ps = std::is_same_v<decltype(strategy), collective> ? 0 : 1;
+    all_well(test::run_tasks(ps, 2, network, [&](auto& here) {
+      model_of_rows mine(replica_device_setter(here.cluster()), true);
+      replicated_session each(mine.g, here, strategy, {.threads = 1}, 20s);
+      each.set_example_count(mine.kept);
+      auto step = each.prepare(fetch(mine.train), feed(mine.x, mine.keeps));
+      for (int i = 0; i < steps; ++i) {
+        step(data_of(i, here.index()).first, marks(i, here.index() * share, share), 20s);
+        test::require_in_task(each.global_step() == i, "the first step has no examples");
+      }
+      each.finish(20s);
+      results[static_cast<std::size_t>(here.index())] = mine.values(each.local(), false);
+    }));
+    BOOST_TEST(same_bits(results[0], results[1]));
+    BOOST_TEST(distance(results[0], expected) < 4e-6);
+    return results[0];
+  };
+  const auto sync = train_by(parameter_server<synchronous>{}, in_process{});
+  BOOST_TEST(same_bits(sync, train_by(collective{}, in_process{})));
+  BOOST_TEST(same_bits(sync, train_by(in_buckets, in_process{})));
+  BOOST_TEST(same_bits(sync, train_by(collective{}, tcp{})));
+}
+
+BOOST_AUTO_TEST_CASE(a_negative_example_count_is_refused) {
+  const auto said = test::run_tasks(0, 1, in_process{}, [](auto& here) {
+    graph g;
+    const auto count = placeholder<std::int32_t>(g, "count");
+    const auto w = variable<float>(g, "w", 1.0f);
+    const auto train = gradient_descent{}.minimize(let(w * w));
+    replicated_session s(g, here, collective{}, {.threads = 1}, 20s);
+    s.set_example_count(count);
+    s.prepare(fetch(train), feed(count))(-1, 20s);
+  });
+  CHECK_SAYS(said[0], "the example count must be at least 0; count is -1");
 }
 
 // A worker that comes (again) while another one is dead that it never met.

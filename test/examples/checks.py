@@ -3,6 +3,7 @@ one clear sentence, a code that is not 0, and an end in time.
 
 A test's only argument is the program.
 """
+import fcntl
 import glob
 import json
 import os
@@ -118,6 +119,51 @@ def result_of(path):
     return {key: found[key] for key in ("test_accuracy", "final_cost")}
 
 
+def last_logged(path):
+    """The last step of a file of events: TFRecords, each an Event whose field 2 is its step."""
+    content, at, last = open(path, "rb").read(), 0, -1
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            value, shift, at = value | (content[at] & 127) << shift, shift + 7, at + 1
+            if content[at - 1] < 128:
+                return value, at
+
+    while at + 12 <= len(content):
+        end = at + 12 + struct.unpack_from("<Q", content, at)[0]
+        at += 12
+        while at < end:
+            key, at = varint(at)
+            if key & 7 == 0:
+                value, at = varint(at)
+                last = max(last, value) if key >> 3 == 2 else last
+            elif key & 7 == 1:
+                at += 8
+            elif key & 7 == 2:
+                size, at = varint(at)
+                at += size
+            else:
+                at += 4
+        at = end + 4
+    return last
+
+
+def shrunken_data(*flags):
+    """A position that the data does not have is an error, and --resume says so where it finds no checkpoint."""
+    with tempfile.TemporaryDirectory() as folder:
+        for size in (200, 40):
+            os.mkdir(f"{folder}/{size}")
+            for name in ("train", "t10k"):
+                idx(f"{folder}/{size}", f"{name}-images-idx3-ubyte", size, 28, 28, content=bytes(size * 784))
+                idx(f"{folder}/{size}", f"{name}-labels-idx1-ubyte", size, content=bytes(size))
+        flags = (*flags, "--batch_size", "10", "--progress", "none", "--resume", "--checkpoint_dir", f"{folder}/kept")
+        done = run("--data_dir", f"{folder}/200", "--train_steps", "15", *flags)[0]
+        if done is None or done.returncode or f"{folder}/kept has no checkpoint, so training begins" not in done.stderr:
+            faults.append(f"--resume without a checkpoint: {done}")
+        refused(["batch 15 of epoch 0", "an epoch has 4 batches"], "--data_dir", f"{folder}/40", "--train_steps", "20", *flags)
+
+
 def kept_runs(*flags, each, other):
     """A run that SIGTERM ends, and then SIGKILL, and that goes on each time, comes to the bits of one that nobody has
     disturbed. A checkpoint of another run is refused. `each`: steps between checkpoints; `other`: flags of other models."""
@@ -139,6 +185,12 @@ def kept_runs(*flags, each, other):
             if turn == 1 and not said.startswith("goes on from step "):
                 faults.append(f"--resume: said {said!r}")
 
+            if number == signal.SIGKILL:
+                # A run that goes on from the checkpoint has its events up to there.
+                path, log = latest(there("kept")), max(glob.glob(there("log/events.out.tfevents.*")), key=os.path.getmtime)
+                if last_logged(log) < int(path.split("-")[-1]) - 10:  # it logs a hundred times an epoch
+                    faults.append(f"SIGKILL: {path} is there, and the events end at step {last_logged(log)}")
+
         path = latest(there("kept"))
         before = weights(path)
         refused([path, "--resume"], *flags, *kept)
@@ -153,7 +205,25 @@ def kept_runs(*flags, each, other):
             byte = damaged.read(1)
             damaged.seek(-5, os.SEEK_END)
             damaged.write(bytes([byte[0] ^ 1]))
-        refused([os.path.basename(file), "checksum"], *flags, "--checkpoint_dir", there("damaged"), "--resume")
+        # A damaged checkpoint is passed over for the one before; a run is refused where none is whole.
+        before_it = sorted(glob.glob(there("damaged/checkpoint-*")), key=lambda p: int(p.split("-")[-1]))[-2]
+        copy = there("all_damaged")
+        shutil.copytree(there("damaged"), copy)
+        done = run(*flags, "--checkpoint_dir", there("damaged"), "--resume", seconds=180)[0]
+        for words in (os.path.basename(file), "checksum", f"{before_it} is restored",
+                      f"goes on from step {before_it.split('-')[-1]}"):
+            if done is None or done.returncode or words not in done.stderr:
+                faults.append(f"the latest checkpoint is damaged: {done} does not say {words!r}")
+        for index in glob.glob(os.path.join(copy, "*", "index.json")):
+            if os.path.dirname(index) != latest(copy):
+                os.truncate(index, 100)
+        refused([os.path.basename(file), "checksum", "each of the"], *flags, "--checkpoint_dir", copy, "--resume")
+        refused(["is there already", "--resume"], *flags, "--checkpoint_dir", copy)
+
+        # Another run in the same folder is refused while this one lives, and no longer.
+        with open(os.path.join(there("kept"), "checkpoint.lock"), "r+") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            refused(["is in use by process ", there("kept")], *flags, *kept, "--resume")
 
         done = checked(*kept, "--resume", "--json", there("kept.json"), "--log_dir", there("log"))
         if done is None or done.returncode or not done.stderr.startswith("goes on from step "):
@@ -163,6 +233,8 @@ def kept_runs(*flags, each, other):
             faults.append(f"{result_of(there('whole.json'))}, and after two restarts {result_of(there('kept.json'))}")
         if not before or weights(latest(there("whole"))) != weights(latest(there("kept"))):
             faults.append("after two restarts the weights are others")
+        if f"from step {path.split('-')[-1]}" not in done.stderr:
+            faults.append(f"--resume: {done.stderr!r}")
         logged = b"".join(open(file, "rb").read() for file in glob.glob(os.path.join(there("log"), "events.out.tfevents.*")))
         for tag in (b"cost", b"learning_rate", b"test/accuracy", b"images/image/0", b"softmax/weights", b"softmax_cross"):
             if tag not in logged:

@@ -8,7 +8,7 @@ import random
 import subprocess
 import tempfile
 
-from checks import data, faults, finish, idx, kept_runs, program, refused, run, training_flags
+from checks import data, faults, finish, idx, kept_runs, program, refused, run, shrunken_data, training_flags
 
 training_flags()
 refused(["no/such/folder/result.json"], "--json", "/no/such/folder/result.json")
@@ -60,6 +60,7 @@ with tempfile.TemporaryDirectory() as folder:
         faults.append("a low accuracy: there is no result")
 
     images(folder, "t10k", labels[:200])
+    shrunken_data()
     kept_runs("--data_dir", folder, "--train_steps", "40", "--progress", "none", each=4, other=())
 
     # Another program's checkpoint.

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from checks import (data, faults, finish, idx, kept_runs, latest, program, refused, result_of, run, training_flags,
+from checks import (data, faults, finish, idx, kept_runs, latest, program, refused, result_of, run, shrunken_data, training_flags,
                     weights)
 
 # ---- flags ----
@@ -126,6 +126,9 @@ with tempfile.TemporaryDirectory() as folder:
     with open(os.path.join(folder, "train-images-idx3-ubyte.gz"), "wb") as out:
         out.write(gzip.compress(os.urandom(10_000))[:5_000])
     refused(["train-images-idx3-ubyte.gz"], "--data_dir", folder)
+
+shrunken_data()
+shrunken_data("--input", "queue")
 
 # ---- optimizers and schedules ----
 with tempfile.TemporaryDirectory() as folder:

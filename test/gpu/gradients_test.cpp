@@ -108,3 +108,24 @@ BOOST_AUTO_TEST_CASE(gradients_of_gradients_of_the_list) {
   });
   compare::run(g);
 }
+
+// Infinite derivatives behind zeros, zeros before infinite gradients (oracle/edge_gradients.cpp has their values).
+BOOST_AUTO_TEST_CASE(gradients_at_the_edges_of_domains) {
+  const auto compare_in = []<class T>(T) {
+    graph g;
+    const auto x = variable<T, dims<8>>(g, "x"), up = variable<T, dims<8>>(g, "up"), v = variable<T, dims<8>>(g, "v");
+    const auto all = [&](auto y) {
+      const auto [dx] = gradients(sum(y * up), x);
+      recorded(gradients(sum(dx * v), x, up));
+    };
+    all(sqrt(x));
+    all(rsqrt(x));
+    all(log(x));
+    all(erf(x));
+    compare::options o;
+    o.values = {{"x", {0, 0, 0, 0, 4, 4, -1, 3}}, {"up", {0, 0, 1, 1, 0, 2, 0, -1}}, {"v", {0, 1, 0, 1, 1, 1, 0, 1}}};
+    compare::run(g, o);
+  };
+  compare_in(float());
+  compare_in(double());
+}

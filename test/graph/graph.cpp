@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <string>
 #include <utility>
+#include <weft/train/moving_average.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
@@ -399,4 +402,78 @@ BOOST_AUTO_TEST_CASE(parameters_are_counted) {
   BOOST_CHECK_EQUAL(parameter_count(g), 16u);
   const auto without_depth = [&] { static_cast<void>(variable<float, dims<dyn<"depth">>>(g, "v")); };
   CHECK_SAYS(failure(error_code::failed_precondition, without_depth), "depth");
+}
+
+namespace {
+
+/// Checks that `make(n)` takes time in proportion to n: 16 times as long for 16 times as many, where a search through
+/// all of them for each would take 256 times as long.
+template <class F>
+void check_linear(const char* what, F make) {
+  using clock = std::chrono::steady_clock;
+  const auto shortest = [&](int n, int rounds) {
+    double best = 1e9;
+    for (int i = 0; i < rounds && best > 0.002; ++i) {
+      const auto begin = clock::now();
+      make(n);
+      best = std::min(best, std::chrono::duration<double>(clock::now() - begin).count());
+    }
+    return best;
+  };
+  const double few = std::max(shortest(1000, 3), 0.002), many = shortest(16000, 2);
+  BOOST_CHECK_MESSAGE(many < 70 * few, what << ": 1,000 take " << few << " s, 16,000 take " << many << " s");
+}
+
+std::string numbered(const char* name, int i) { return name + std::to_string(i); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(large_graphs_take_time_in_proportion_to_their_nodes) {
+  check_linear("placeholders and nodes", [](int n) {
+    graph g;
+    for (int i = 0; i < n; ++i) static_cast<void>(let(placeholder<float, vec>(g, numbered("x", i)) + 1.0f));
+  });
+  check_linear("variables in scopes of one name", [](int n) {
+    graph g;
+    for (int i = 0; i < n; ++i) {
+      const name_scope in(g, "layer");
+      static_cast<void>(variable<float, vec>(g, "w"));
+    }
+  });
+  check_linear("variables that are reused", [](int n) {
+    graph g;
+    for (const reuse mode : {reuse::no, reuse::yes}) {
+      const variable_scope model(g, "model", mode);
+      for (int i = 0; i < n; ++i) {
+        const name_scope in(g, "layer");
+        static_cast<void>(variable<float, vec>(g, "w"));
+      }
+    }
+  });
+  check_linear("variables found by name and frozen", [](int n) {
+    graph g;
+    for (int i = 0; i < n; ++i) static_cast<void>(variable<float, vec>(g, numbered("w", i)));
+    for (int i = 0; i < n; ++i) freeze(find_variable<float, vec>(g, numbered("w", i)));
+  });
+  check_linear("a training, its averages and its step", [](int n) {
+    graph g;
+    node<float> loss = sum(constant(g, tensor<float, vec>()));
+    for (int i = 0; i < n / 4; ++i) loss = let(loss + sum(variable<float, vec>(g, numbered("w", i), init::zeros{})));
+    const auto train = momentum{}.minimize(loss);
+    const auto averages = exponential_moving_average{.decay = 0.9}.apply(train);
+    session s{g, {.threads = 1}};
+    static_cast<void>(s.prepare(fetch(averages), feed()));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_is_found_whoever_made_it) {
+  graph g;
+  const auto w = variable<float, vec>(g, "w", init::zeros{});
+  static_cast<void>(momentum{}.minimize(sum(w)));
+  const auto slot = find_variable<float, vec>(g, "w/momentum");
+  BOOST_CHECK(g[slot.id().node].def.op == &operation_of<variable_op>);
+  static_cast<void>(placeholder<float, vec>(g, "x"));
+  for (const char* name : {"x", "w/", "", "momentum"})
+    CHECK_SAYS(failure(error_code::not_found, [&] { static_cast<void>(find_variable<float, vec>(g, name)); }),
+               "there is no variable of this name");
 }

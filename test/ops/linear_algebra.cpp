@@ -88,8 +88,20 @@ BOOST_AUTO_TEST_CASE(products_of_many_matrices_and_one) {
   check_form<float, t::none, dims<batch{}, 2, rows{}, 7>, dims<7, 5>>(shape(3, 2, 4, 7), shape(7, 5));
   check_form<double, t::b, dims<batch{}, rows{}, 7>, dims<5, 7>>(shape(30, 64, 7), shape(5, 7));
   check_form<weft::half, t::none, dims<batch{}, rows{}, 7>, dims<7, 5>>(shape(0, 6, 7), shape(7, 5));
+  check_form<float, t::a, dims<batch{}, 2, 7, rows{}>, dims<7, 5>>(shape(3, 2, 7, 4), shape(7, 5));
+  check_form<double, t::both, dims<batch{}, 7, rows{}>, dims<5, 7>>(shape(30, 7, 64), shape(5, 7));
+  check_form<bfloat16, t::a, dims<batch{}, 7, rows{}>, dims<7, 5>>(shape(2, 7, 3), shape(7, 5));
+  check_form<float, t::both, dims<batch{}, 7, rows{}>, dims<5, 7>>(shape(0, 7, 6), shape(5, 7));
   static_assert(std::is_same_v<dims_t<decltype(matmul(tensor<float, dims<4, 3, 7>>(), tensor<float, dims<7, 5>>()))>,
                                dims<4, 3, 5>>);
+  static_assert(
+      std::is_same_v<dims_t<decltype(matmul<t::a>(tensor<float, dims<2, 3, 4>>(), tensor<float, dims<3, 5>>()))>,
+                     dims<2, 4, 5>>);
+  // Symbols, in which gradients are written.
+  graph g;
+  const auto x = placeholder<float, dims<2, 3, 4>>(g);
+  const auto w = placeholder<float, dims<3, 5>>(g);
+  BOOST_CHECK((matmul<float>(x.erased(), w.erased(), true).extents() == shape(2, 4, 5)));
 }
 
 // So large that it runs in panels.
@@ -189,6 +201,8 @@ BOOST_AUTO_TEST_CASE(derivatives_of_products) {
   form("of both transposed", std::integral_constant<t, t::both>{}, dims<2, 3, 2>{}, dims<2, 2, 3>{});
   form("with one", std::integral_constant<t, t::none>{}, dims<2, 2, 3>{}, dims<3, 2>{});
   form("with one transposed", std::integral_constant<t, t::b>{}, dims<2, 2, 3>{}, dims<2, 3>{});
+  form("of the transposed with one", std::integral_constant<t, t::a>{}, dims<2, 1, 3, 2>{}, dims<3, 2>{});
+  form("of both transposed with one", std::integral_constant<t, t::both>{}, dims<2, 3, 2>{}, dims<2, 3>{});
 }
 
 BOOST_AUTO_TEST_CASE(matrices_that_do_not_fit) {

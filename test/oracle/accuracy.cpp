@@ -132,6 +132,14 @@ struct expm1_operation {
     return math::expm1(x);
   }
 };
+struct exp_of_minus_square_operation {
+  static constexpr const char* name = "exp_of_minus_square";
+  static constexpr bool cheap = false, floating_only = true, not_differentiable = true;
+  template <class V>
+  static V apply(V x) {
+    return math::exp_of_minus_square(x);
+  }
+};
 
 }  // namespace
 
@@ -149,6 +157,8 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
   });
   forward<T>("math::log1p", 3, OF(elementwise<log1p_operation>), [](real x) { return std::log1p(x); });
   forward<T>("math::expm1", 2.5, OF(elementwise<expm1_operation>), [](real x) { return std::expm1(x); });
+  forward<T>("math::exp_of_minus_square", 3, OF(elementwise<exp_of_minus_square_operation>),
+             functions::exp_of_minus_square);
 }
 
 BOOST_AUTO_TEST_CASE(of_one_operand_in_double) {
@@ -157,6 +167,8 @@ BOOST_AUTO_TEST_CASE(of_one_operand_in_double) {
     if constexpr (functions::expected<F>.ulp_in_double != functions::none)
       forward<T>(F::name, right.ulp_in_double, OF(elementwise<F>), right.value);
   });
+  forward<T>("math::exp_of_minus_square", 3, OF(elementwise<exp_of_minus_square_operation>),
+             functions::exp_of_minus_square);
 }
 
 // ---- of two operands, which broadcast ----

@@ -7,6 +7,7 @@
 #include <weft/graph/random.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 #include <weft/ops/gather.hpp>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "counted_allocations.hpp"

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
+#include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
@@ -558,6 +559,29 @@ tensor<float, row> counted_up(int n) {
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(a_node_that_names_another_task_is_refused) {
+  graph g;
+  const auto at = [&](const device_spec& where, const char* name) {
+    const device_scope on(g, where);
+    return let(variable<float>(g, name, 1.0f) + 1.0f);
+  };
+  const auto other = at("/job:worker/task:1/device:CPU:0"_device, "other");
+  session s(g);
+  for (const auto call : {+[](session&in, const node<float>&n) { in.eval(n); },
+                          +[](session&in, const node<float>&n) { static_cast<void>(in.explain(n)); }})
+    CHECK_SAYS(
+        test::failure(error_code::invalid_argument, [&] { call(s, other); }),
+        "is placed on /job:worker/task:1/device:CPU:0, and a graph runs in one task; this is a session without a "
+        "cluster, which has 1 CPU device(s) and 0 GPU(s)");
+  BOOST_TEST(s.eval(at("/job:localhost/replica:0/task:0/device:CPU:0"_device, "own")) == 2.0f);
+  session soft(g, {.allow_soft_placement = true});
+  BOOST_TEST(soft.eval(other) == 2.0f);
+  CHECK_SAYS(soft.explain(other), "on /device:CPU:0: the session's own choice, since the node names another task");
+  session worker(g, {.task = "/job:worker/task:1"_device});
+  BOOST_TEST(worker.eval(other) == 2.0f);
+  CHECK_SAYS(worker.explain(other), "the node names it");
+}
 
 BOOST_AUTO_TEST_CASE(more_extents_in_rotation_than_are_kept) {
   constexpr int most = 1024, sizes = 1300;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 #include <vector>
+#include <weft/tensor/block_pool.hpp>
 #include <weft/tensor/storage.hpp>
 
 using weft::host_allocator;

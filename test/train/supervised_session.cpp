@@ -139,12 +139,38 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_ends_the_run) {
     });
   }
   BOOST_TEST(kept.saved == (std::vector<std::int64_t>{1}), boost::test_tools::per_element());
-  s.set(model.w, 0.0f);
-  supervised_session run(s, {}, {nan_guard(model.loss, "the loss", on_nan::stops)});
-  auto step = run.prepare(fetch(model.train, model.loss), feed(model.factor));
-  step(NAN);
-  BOOST_TEST(run.should_stop());
-  BOOST_TEST(run.stop_reason() == "the loss is not a number at step 1");
+  // One that ends the run keeps the last checkpoint from before, whatever else ends the run at that step.
+  for (const bool at_the_end : {false, true}) {
+    s.set(model.w, 0.0f);
+    memory all;
+    supervised_session run(s, {.checkpoints = all.of(s, model), .save = {.steps = 1}},
+                           {stop_at_step(at_the_end ? 2 : 9), nan_guard(model.loss, "the loss", on_nan::stops)});
+    auto step = run.prepare(fetch(model.train, model.loss), feed(model.factor));
+    step(1.0f);
+    step(NAN);
+    BOOST_TEST(run.should_stop());
+    BOOST_TEST(run.stop_reason() == (at_the_end ? "step 2 is reached" : "the loss is not a number at step 2"));
+    run.close(5s);
+    BOOST_TEST(all.saved == (std::vector<std::int64_t>{1}), boost::test_tools::per_element());
+    BOOST_TEST(all.weight == 1.0f);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(each_checkpoint_is_announced_before_it_is_written) {
+  memory kept;
+  line model;
+  session s(model.g);
+  std::vector<std::int64_t> announced;
+  supervised_session run(s, {.checkpoints = kept.of(s, model), .save = {.steps = 2}},
+                         {stop_at_step(5), before_each_save([&](run_control& r) {
+                            BOOST_TEST(kept.saved.size() == announced.size());
+                            announced.push_back(r.global_step());
+                          })});
+  auto step = run.prepare(fetch(model.train), feed(model.factor));
+  while (!run.should_stop()) step(1.0f);
+  run.close(5s);
+  BOOST_TEST(announced == (std::vector<std::int64_t>{2, 4, 5}), boost::test_tools::per_element());
+  BOOST_TEST(kept.saved == announced, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(logs_calls_and_stops_early) {
@@ -254,6 +280,68 @@ BOOST_AUTO_TEST_CASE(an_exception_of_a_thread_ends_the_run_and_is_thrown) {
   while (!run.should_stop()) step(1.0f);
   BOOST_CHECK_EXCEPTION(run.close(5s), std::runtime_error,
                         [](const std::runtime_error& e) { return std::string(e.what()) == "no more data"; });
+}
+
+// Whatever fails at the end, what has been trained is kept.
+BOOST_AUTO_TEST_CASE(close_saves_before_it_throws) {
+  struct failing_end final : run_hook {
+    void end(run_control&) override { throw std::runtime_error("no evaluation"); }
+  };
+  for (const int failing : {0, 1, 2}) {  // a thread, a hook, a thread that does not end in time
+    memory kept;
+    line model;
+    session s(model.g);
+    std::atomic<bool> go{false};
+    std::vector<hook> hooks;
+    if (failing == 1) hooks.push_back(std::make_shared<failing_end>());
+    supervised_session run(s, {.checkpoints = kept.of(s, model)}, std::move(hooks));
+    if (failing == 0) run.threads().start("reader", [] { throw std::runtime_error("no more data"); });
+    if (failing == 2)
+      run.threads().start("reader", [&] {
+        while (!go) std::this_thread::sleep_for(1ms);
+      });
+    auto step = run.prepare(fetch(model.train), feed(model.factor));
+    while (failing == 0 ? !run.should_stop() : run.global_step() < 3) step(1.0f);
+    if (run.global_step() == 0) continue;  // the thread was faster
+    BOOST_CHECK_EXCEPTION(run.close(50ms), std::exception, [&](const std::exception& e) {
+      return std::string(e.what()).find(failing == 0   ? "no more data"
+                                        : failing == 1 ? "no evaluation"
+                                                       : "reader") != std::string::npos;
+    });
+    go = true;
+    BOOST_TEST(kept.saved == (std::vector<std::int64_t>{run.global_step()}), boost::test_tools::per_element());
+    BOOST_TEST(kept.flushed == 1);
+    run.close(5s);
+    BOOST_TEST(kept.saved.size() == 1u);
+  }
+}
+
+// As torch.optim.lr_scheduler.ReduceLROnPlateau and tf.keras.callbacks.EarlyStopping do: a comparison with NaN is
+// false, and the best of nothing is infinite.
+BOOST_AUTO_TEST_CASE(a_measurement_that_is_not_a_number_is_no_better) {
+  for (const bool higher : {false, true}) {
+    const double good = higher ? 1 : -1;
+    const std::vector<double> measured{NAN, higher ? -INFINITY : INFINITY, 5 * good, NAN, 6 * good, 6 * good, NAN, NAN};
+    line model;
+    auto rate = variable<float>(model.g, "rate", 1.0f, variable_kind::local);
+    session s(model.g);
+    std::size_t next = 0, step_of_plateau = 0;
+    supervised_session run(
+        s, {},
+        {early_stop({.steps = 1}, [&] { return measured[next++]; }, {.patience = 3, .higher_is_better = higher}),
+         reduce_on_plateau({.steps = 1}, [&] { return measured[step_of_plateau++]; }, s, rate,
+                           {.factor = 0.5, .patience = 1, .higher_is_better = higher})});
+    auto step = run.prepare(fetch(model.train), feed(model.factor));
+    std::vector<float> rates;
+    while (!run.should_stop()) {
+      step(0.0f);
+      rates.push_back(s.get(rate));
+    }
+    BOOST_TEST(run.stop_reason() ==
+               std::string("no better than ") + (higher ? "6" : "-6") + " in the last 3 measurements");
+    BOOST_TEST(rates == (std::vector<float>{1, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.25f, 0.25f}),
+               boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_coordinator_keeps_the_first_exception_and_names_who_does_not_end) {

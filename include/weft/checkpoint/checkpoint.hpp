@@ -41,11 +41,20 @@ struct checkpoint_info {
   bool kept = false;  ///< for good: max_to_keep does not count it
 };
 
-/// The checkpoints in a folder, in the order in which they were saved. None if there is no such folder. Throws
-/// data_loss if the index of one is damaged.
-std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name = "checkpoint");
+/// A checkpoint that cannot be read: it is damaged, or another version of Weft has written it.
+struct damaged_checkpoint {
+  std::string path;
+  std::string why;  ///< with the file
+};
+
+/// The checkpoints in a folder, in the order in which they were saved. None if there is no such folder. Those whose
+/// index cannot be read are left out and added to `damaged`.
+std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name = "checkpoint",
+                                              std::vector<damaged_checkpoint>* damaged = nullptr);
 
 /// The path of the one that was saved last, for saver::restore; nothing if there is none (tf.train.latest_checkpoint).
+/// Those whose index, or the size or header of a file, is not what was written are passed over: saver::restore_latest()
+/// compares all bytes. Throws data_loss if the folder has checkpoints and none can be read.
 std::optional<std::string> latest_checkpoint(const std::string& folder, std::string_view name = "checkpoint");
 
 /// A checkpoint, open for reading (tf.train.load_checkpoint). Its index and its files' headers are read and checked
@@ -378,12 +387,43 @@ inline void remove_checkpoint(const std::string& checkpoint) {
   ::rmdir(checkpoint.c_str());  // stays if somebody has put something there
 }
 
+/// Whether an error says that a checkpoint, and not the disk or the caller, is at fault.
+inline bool is_damage(const error& e) {
+  return e.code() == error_code::data_loss || e.code() == error_code::unimplemented ||
+         e.code() == error_code::not_found;
+}
+
+/// Calls `read(path)` with the checkpoints of a folder, the newest first, until one is not damaged. Returns those that
+/// are; throws data_loss if all of them are, with the reason of the newest whose index can be read.
+template <class Read>
+std::vector<damaged_checkpoint> find_whole_checkpoint(const std::string& folder, std::string_view name, Read read) {
+  std::vector<damaged_checkpoint> damaged;
+  const std::vector<checkpoint_info> all = list_checkpoints(folder, name, &damaged);
+  const std::size_t without_index = damaged.size();
+  for (std::size_t i = all.size(); i-- > 0;) try {
+      read(all[i].path);
+      return damaged;
+    } catch (const error& e) {
+      if (!is_damage(e)) throw;
+      damaged.push_back({all[i].path, e.sentence()});
+    }
+  if (damaged.empty()) return damaged;
+  throw error(error_code::data_loss, "read",
+              {"each of the ", damaged.size(), " checkpoints in ", folder,
+               " is damaged: ", damaged[all.empty() ? 0 : without_index].why});
+}
+
 }  // namespace detail
 
-inline std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name) {
+inline std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name,
+                                                     std::vector<damaged_checkpoint>* damaged) {
   std::vector<checkpoint_info> found;
-  for (const std::string& path : detail::checkpoint_folders(folder, name))
-    if (detail::has_index(path)) found.push_back(detail::read_index(path).info);
+  for (const std::string& path : detail::checkpoint_folders(folder, name)) try {
+      if (detail::has_index(path)) found.push_back(detail::read_index(path).info);
+    } catch (const error& e) {
+      if (!detail::is_damage(e)) throw;
+      if (damaged) damaged->push_back({path, e.sentence()});
+    }
   std::sort(found.begin(), found.end(), [](const checkpoint_info& a, const checkpoint_info& b) {
     return a.sequence != b.sequence ? a.sequence < b.sequence : a.step < b.step;
   });
@@ -391,9 +431,12 @@ inline std::vector<checkpoint_info> list_checkpoints(const std::string& folder, 
 }
 
 inline std::optional<std::string> latest_checkpoint(const std::string& folder, std::string_view name) {
-  const std::vector<checkpoint_info> all = list_checkpoints(folder, name);
-  if (all.empty()) return std::nullopt;
-  return all.back().path;
+  std::optional<std::string> latest;
+  detail::find_whole_checkpoint(folder, name, [&](const std::string& path) {
+    const checkpoint_reader whole(path);
+    latest = path;
+  });
+  return latest;
 }
 
 inline checkpoint_reader::checkpoint_reader(std::string path) {

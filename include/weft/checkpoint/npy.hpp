@@ -51,14 +51,14 @@ inline tensor_info npy_info(const std::string& path) {
   return detail::read_npy_header(from).info;
 }
 
-/// Reads a NumPy .npy file, of format 1.0, 2.0 or 3.0, of any byte order, row-major or column-major, as a tensor of the
-/// file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">, 784>>>(path)`. NumPy has no bfloat16;
-/// two bytes of type void, as which other programs write them, are read as such.
+/// Reads a NumPy .npy file of one array, of format 1.0, 2.0 or 3.0, of any byte order, row-major or column-major, as a
+/// tensor of the file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">, 784>>>(path)`. NumPy has
+/// no bfloat16; two bytes of type void, as which other programs write them, are read as such.
 ///
 /// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
-/// invalid_argument where it is no .npy file or has another element type or other extents, data_loss where it is
-/// damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or unavailable where the
-/// file cannot be read.
+/// invalid_argument where it is no .npy file, holds several arrays, or has another element type or other extents,
+/// data_loss where it is damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or
+/// unavailable where the file cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
   static_assert(correct<file_is_not_read_as<Tensor>>,
@@ -212,12 +212,37 @@ class python_dictionary {
     return extents;
   }
 
-  // '<f4': byte order, kind, bytes.
+  // '<f4' as NumPy writes it: byte order, kind, bytes. Other programs write whatever numpy.dtype() takes: '<q', a byte
+  // order and a code, or 'float32', a name in the machine's byte order.
+  static std::string canonical(const std::string& type, bool order) {
+    struct spelling {
+      const char *kind, *codes, *names;
+    };
+    constexpr spelling known[] = {{"b1", "?", "bool bool_"},
+                                  {"i1", "b", "int8 byte"},
+                                  {"i2", "h", "int16 short"},
+                                  {"i4", "i", "int32 intc"},
+                                  {"i8", "lqpn", "int64 int int_ intp long longlong"},
+                                  {"u1", "B", "uint8 ubyte"},
+                                  {"u2", "H", "uint16 ushort"},
+                                  {"u4", "I", "uint32 uintc"},
+                                  {"u8", "LQPN", "uint64 uint uintp ulong ulonglong"},
+                                  {"f2", "e", "float16 half"},
+                                  {"f4", "f", "float32 single"},
+                                  {"f8", "d", "float64 double float"}};
+    const std::string word = " " + type + " ";
+    for (const spelling& s : known) {
+      const bool code = type.size() == 1 && type[0] != '\0' && std::strchr(s.codes, type[0]);
+      if (code || (!order && type.size() > 1 && str_cat({" ", s.names, " "}).find(word) != std::string::npos))
+        return s.kind;
+    }
+    return type;
+  }
   static void read_type(npy_header& header, const std::string& text) {
     header.info.type_name = text;
-    if (text.size() < 2) return;
+    if (text.empty()) return;
     const bool order = text[0] == '<' || text[0] == '>' || text[0] == '|' || text[0] == '=';
-    const std::string type = order ? text.substr(1) : text;
+    const std::string type = canonical(order ? text.substr(1) : text, order);
     constexpr const char* known[] = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "V2", "f4", "f8"};
     for (unsigned char i = 0; i < std::size(known); ++i)
       if (type == known[i]) header.info.type = static_cast<dtype>(i);
@@ -230,6 +255,23 @@ class python_dictionary {
   std::uint64_t offset_;
   std::size_t at_ = 0;
 };
+
+/// Throws for a file that is longer than the array of so many bytes. numpy.save() into an open file appends an array to
+/// those before it, and their headers do not tell.
+[[noreturn]] inline void refuse_more(section_reader& from, const npy_header& header, std::uint64_t bytes) {
+  const std::uint64_t end = from.at() + bytes, more = from.left() - bytes;
+  std::byte passed[4096];
+  while (from.at() < end)
+    from.read(passed, static_cast<std::size_t>(std::min<std::uint64_t>(end - from.at(), sizeof passed)));
+  if (more >= 6) from.read(passed, 6);
+  if (more >= 6 && std::memcmp(passed, "\x93NUMPY", 6) == 0)
+    bad_npy(error_code::invalid_argument, from,
+            str_cat({"holds several arrays, the second from byte ", end,
+                     " on: save each to a file of its own, or all of them by numpy.savez"}));
+  bad_npy(error_code::data_loss, from,
+          str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
+                   bytes, " bytes, where ", bytes + more, " follow its header; fetch the file again"}));
+}
 
 inline npy_header read_npy_header(section_reader& from) {
   unsigned char start[12];
@@ -256,6 +298,7 @@ inline npy_header read_npy_header(section_reader& from) {
   npy_header header = python_dictionary(from, text, offset).read();
   if (header.info.type) {
     const std::uint64_t bytes = checked_bytes("read_npy", from.name(), header.info);
+    if (bytes < from.left()) refuse_more(from, header, bytes);
     if (bytes != from.left())
       bad_npy(error_code::data_loss, from,
               str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -18,6 +19,7 @@
 
 #include <weft/checkpoint/archive.hpp>
 #include <weft/checkpoint/checkpoint.hpp>
+#include <weft/checkpoint/folder_lock.hpp>
 #include <weft/checkpoint/restore.hpp>
 #include <weft/session/session.hpp>
 
@@ -38,19 +40,23 @@ struct saver_options {
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);
   /// Checkpoints are the folders NAME-STEP.
   std::string name = "checkpoint";
+  /// Is told of each damaged checkpoint that restore_latest() passes over. Unless given, standard error is.
+  std::function<void(const damaged_checkpoint&)> on_damaged = {};
 };
 
 /// The variables that were restored, and a program's objects among them by their names.
 struct restored_checkpoint : restore_report {
   std::int64_t step = 0;  ///< that the checkpoint was saved for
+  std::string path = {};  ///< of the checkpoint
 };
 
-/// Saves and restores sessions (tf.train.Saver). One saver at a time writes into a folder, and one thread at a time
-/// uses a saver.
+/// Saves and restores sessions (tf.train.Saver). One process at a time writes into a folder, which a lock in NAME.lock
+/// ensures from the first save() or lock() to the saver's end; one saver at a time does, and one thread at a time uses
+/// a saver.
 ///
 ///     saver keeper;
 ///     keeper.add("position", position);             // anything that Boost.Serialization serializes
-///     if (const auto latest = latest_checkpoint("training")) keeper.restore(s, *latest);
+///     const auto latest = keeper.restore_latest(s, "training");
 ///     ...
 ///     keeper.save(s, "training", step);
 class saver {
@@ -82,6 +88,11 @@ class saver {
   std::string save(session& s, const std::string& folder, std::int64_t step,
                    const std::vector<std::pair<std::string, std::string>>& beside = {});
 
+  /// Makes the folder, and keeps other processes from saving into it; save() does so when it writes. Throws
+  /// failed_precondition that names the other's host and process where one does, permission_denied or unavailable where
+  /// the folder cannot be written.
+  void lock(const std::string& folder);
+
   /// Returns when what was saved is written, and throws what has kept it from being written, or deadline_exceeded.
   void wait(std::chrono::nanoseconds timeout);
   void wait() { wait(options_.timeout); }
@@ -90,6 +101,12 @@ class saver {
   /// that throws data_loss, or something is missing, extra or of other extents and `partial` is not said, which is
   /// invalid_argument, nothing has changed.
   restored_checkpoint restore(session& s, const std::string& path, const restore_options& options = {});
+
+  /// Restores the newest checkpoint of a folder that is whole, as restore() does; nothing where the folder has none.
+  /// Damaged ones, and those of other versions, are passed over, and options.on_damaged is told. Throws data_loss if
+  /// all are.
+  std::optional<restored_checkpoint> restore_latest(session& s, const std::string& folder,
+                                                    const restore_options& options = {});
 
   const saver_options& options() const { return options_; }
 
@@ -125,12 +142,13 @@ class saver {
     bool has_work = false, ends = false;
     std::exception_ptr problem;
     bool cleaned = false;
+    std::optional<detail::folder_lock> lock;
   };
 
   static void write_all(shared& s);
   static void write(shared& s);
+  static void lock_folder(shared& s, const std::string& folder);
   static std::vector<detail::checkpoint_shard> write_files(const shared& s);
-  static std::vector<checkpoint_info> readable(const std::string& folder, const saver_options& options);
   static void remove_old(const std::string& folder, const saver_options& options,
                          std::chrono::system_clock::time_point keep_after);
   void take(session& s);
@@ -299,7 +317,7 @@ inline void saver::write_all(shared& s) {
 
 inline void saver::write(shared& s) {
   const snapshot& values = s.values;
-  detail::make_folder(values.folder);
+  lock_folder(s, values.folder);
   if (!std::exchange(s.cleaned, true))  // what a process has left that was killed
     for (const std::string& path : detail::checkpoint_folders(values.folder, s.options.name))
       if (!detail::has_index(path)) detail::remove_checkpoint(path);
@@ -307,7 +325,7 @@ inline void saver::write(shared& s) {
   info.path = values.path;
   info.step = values.step;
   info.written = std::chrono::system_clock::now();
-  const std::vector<checkpoint_info> before = readable(values.folder, s.options);
+  const std::vector<checkpoint_info> before = list_checkpoints(values.folder, s.options.name);
   if (!before.empty()) info.sequence = before.back().sequence + 1;
   info.keep_after = before.empty() ? info.written : before.back().keep_after;
   for (const checkpoint_info& c : before)
@@ -320,17 +338,15 @@ inline void saver::write(shared& s) {
   remove_old(values.folder, s.options, info.keep_after);
 }
 
-// The checkpoints in the order in which they were saved; a damaged one is for somebody to look at.
-inline std::vector<checkpoint_info> saver::readable(const std::string& folder, const saver_options& options) {
-  std::vector<checkpoint_info> all;
-  for (const std::string& path : detail::checkpoint_folders(folder, options.name)) try {
-      if (detail::has_index(path)) all.push_back(detail::read_index(path).info);
-    } catch (const error& e) {
-      if (e.code() != error_code::data_loss && e.code() != error_code::unimplemented) throw;
-    }
-  std::sort(all.begin(), all.end(),
-            [](const checkpoint_info& a, const checkpoint_info& b) { return a.sequence < b.sequence; });
-  return all;
+inline void saver::lock_folder(shared& s, const std::string& folder) {
+  detail::make_folder(folder);
+  const std::string path = folder + "/" + s.options.name + ".lock";
+  if (!s.lock || !s.lock->is_file_at(path)) s.lock.emplace(path);
+}
+
+inline void saver::lock(const std::string& folder) {
+  wait();  // the thread that writes has the lock too
+  lock_folder(*shared_, folder);
 }
 
 inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s) {
@@ -369,7 +385,7 @@ inline void saver::remove_old(const std::string& folder, const saver_options& op
                               std::chrono::system_clock::time_point keep_after) {
   if (options.max_to_keep == 0) return;
   std::vector<checkpoint_info> counted;
-  for (checkpoint_info& c : readable(folder, options))
+  for (checkpoint_info& c : list_checkpoints(folder, options.name))  // a damaged one is for somebody to look at
     if (!c.kept) counted.push_back(std::move(c));
   for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_to_keep) < counted.size(); ++i) {
     const checkpoint_info& c = counted[i];
@@ -393,7 +409,7 @@ inline restored_checkpoint saver::restore(session& s, const std::string& path, c
   detail::restore_plan plan = detail::plan_restore(s, path, tensors, options, has_value);
 
   // A program's objects, before anything changes.
-  restored_checkpoint report{std::move(plan.report), checkpoint.step()};
+  restored_checkpoint report{std::move(plan.report), checkpoint.step(), path};
   std::vector<std::string> missing, extra;
   for (const auto& [name, object] : objects_)
     if (!checkpoint.find_state(name)) missing.push_back(name);
@@ -434,6 +450,20 @@ inline restored_checkpoint saver::restore(session& s, const std::string& path, c
   for (std::uint32_t n = 0; n < s.of().size(); ++n)
     if (detail::records_variable(s.of(), n) && !has_value(n)) s.state_of(n).initialized = false;
   for (const auto& change : changes) change();
+  return report;
+}
+
+inline std::optional<restored_checkpoint> saver::restore_latest(session& s, const std::string& folder,
+                                                                const restore_options& options) {
+  std::optional<restored_checkpoint> report;
+  const std::vector<damaged_checkpoint> damaged = detail::find_whole_checkpoint(
+      folder, options_.name, [&](const std::string& path) { report = restore(s, path, options); });
+  for (const damaged_checkpoint& d : damaged)
+    if (options_.on_damaged)
+      options_.on_damaged(d);
+    else
+      std::fprintf(stderr, "weft: a damaged checkpoint is passed over, and %s is restored: %s\n", report->path.c_str(),
+                   d.why.c_str());
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -83,7 +84,12 @@ class ahead_stream final : public stream {
   }
 
   void start() {
-    for (std::size_t i = 0; i < count_; ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (std::size_t i = 0; i < count_; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& why) {  // those that have started make all elements
+      if (threads_.empty())
+        throw error(error_code::resource_exhausted, "dataset", {"no thread can be started: ", why.what()});
+    }
   }
 
   void halt() {

@@ -259,7 +259,11 @@ class csv_stream final : public stream {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
       if (count % 1024 == 0) check_stop(stop_);
-      if (count == 0) make_room(batch, most);
+      // A file may end long before a batch is full: memory is taken for twice the rows that are there.
+      if (count == 0)
+        make_room(batch, room_ = std::min(room_, most));
+      else if (count == room_)
+        make_more_room(batch, room_ = std::min(2 * room_, most));
       parse_row(batch, count);
     }
     if (count == 0) return 0;
@@ -313,7 +317,8 @@ class csv_stream final : public stream {
         for (std::size_t seen = 0; look_at_quotes(seen, state), state == quoting::open;)
           if (!text_->extend(row_)) fail(error_code::invalid_argument, "has a quote that is not closed");
       }
-      if (!row_.empty() && row_.back() == '\r') row_.remove_suffix(1);
+      // More than one where a file that had \r\n was written in text mode.
+      while (row_.ends_with('\r')) row_.remove_suffix(1);
       if (!row_.empty()) return true;
     }
     return false;
@@ -362,6 +367,12 @@ class csv_stream final : public stream {
     return unquoted_;
   }
 
+  void check_line_ends(std::string_view field) const {
+    if (field.find('\r') != field.npos)
+      fail(error_code::invalid_argument,
+           "has a carriage return in a field without quotes: end lines in newlines, or quote the field");
+  }
+
   std::size_t count_fields() {
     std::size_t count = 0;
     bool quoted;
@@ -375,8 +386,7 @@ class csv_stream final : public stream {
     bool quoted;
     for (const char *at = row_.data(), *end = at + row_.size(); at;) {
       names.emplace_back(take_field(at, end, quoted));
-      if (!quoted && names.back().find('\r') != std::string::npos)
-        fail(error_code::invalid_argument, "has lines that end in carriage returns alone: end them in newlines");
+      if (!quoted) check_line_ends(names.back());
     }
     plan_columns(names.size(), names);
     names_ = std::move(names);
@@ -431,6 +441,16 @@ class csv_stream final : public stream {
     for (value& v : to) places_.push_back(v.bytes.data());
   }
 
+  void make_more_room(element& batch, std::size_t rows) {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (targets_[i].text)
+        batch[i].texts.resize(rows);
+      else
+        batch[i].grow(rows, features_[i].entry_bytes);
+      places_[i] = batch[i].bytes.data();
+    }
+  }
+
   void parse_row(element& to, std::size_t row) {
     const char* at = row_.data();
     const char* const end = at + row_.size();
@@ -447,6 +467,7 @@ class csv_stream final : public stream {
       const csv_target& target = targets_[p.feature];
       if (target.text) {
         std::string_view field = take_field(at, end, quoted);
+        if (!quoted) check_line_ends(field);
         if (!quoted && is_missing(field))
           if (const std::string* instead = instead_of(p)) field = *instead;
         to[p.feature].texts[row].assign(field);
@@ -567,7 +588,7 @@ class csv_stream final : public stream {
   const std::vector<std::string>& paths_;
   const csv_options& options_;
   std::stop_token stop_;
-  std::size_t file_ = 0;
+  std::size_t file_ = 0, room_ = 64;  ///< room_: the rows of a batch for which memory has been taken
   std::unique_ptr<text_buffer> text_;
   std::string_view row_;
   std::string unquoted_;

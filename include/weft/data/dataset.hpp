@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <weft/data/element.hpp>
+#include <weft/data/element_count.hpp>
 #include <weft/data/stages.hpp>
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
@@ -141,16 +142,23 @@ class dataset {
 
   /// Every `count`-th element from the `index`-th on: what worker `index` of `count` trains on. The shards are
   /// disjoint, leave nothing out, and differ in size by at most one.
-  dataset shard(std::size_t index, std::size_t count) const {
-    if (index >= count)
-      throw error(error_code::invalid_argument, "shard", {"there is no shard ", index, " of ", count});
-    return after<detail::selected_stage>(index, count, detail::selected_stage::all);
+  dataset shard(element_count index, element_count count) const {
+    if (index.value() < 0 || index.value() >= count.value())
+      throw error(error_code::invalid_argument, "shard",
+                  {"shards are counted from 0: there is no shard ", index.value(), " of ", count.value()});
+    return after<detail::selected_stage>(detail::checked_count("shard", index, 0),
+                                         detail::checked_count("shard", count, 1), detail::selected_stage::all);
   }
-  /// The first `count` elements.
-  dataset take(std::size_t count) const { return after<detail::selected_stage>(0u, 1u, count); }
-  /// All but the first `count` elements.
-  dataset skip(std::size_t count) const {
-    return after<detail::selected_stage>(count, 1u, detail::selected_stage::all);
+  /// The first `count` elements; -1: all. Throws invalid_argument for other negative counts, as `skip` and `repeat` do.
+  dataset take(element_count count) const {
+    return after<detail::selected_stage>(
+        0u, 1u, detail::checked_count_or_all("take", count).value_or(detail::selected_stage::all));
+  }
+  /// All but the first `count` elements; -1: none.
+  dataset skip(element_count count) const {
+    return after<detail::selected_stage>(
+        detail::checked_count_or_all("skip", count).value_or(detail::selected_stage::all), 1u,
+        detail::selected_stage::all);
   }
   /// The first elements, this share of them, and the others. Throws failed_precondition where `size` does.
   std::pair<dataset, dataset> split(double share) const {
@@ -175,7 +183,8 @@ class dataset {
 
   /// The elements that `f(features...)` returns: a feature, or a tuple or pair of them; or `f(position, features...)`,
   /// whose randomness then is the same in every run: `random_stream(p.epoch, p.element)`. With several threads the
-  /// calls run at once; the order is kept.
+  /// calls run at once; the order is kept. -1: a thread for each core. Throws invalid_argument for other numbers of
+  /// threads below 1.
   template <class F>
   auto map(F f, int threads = 1) const {
     if constexpr (std::is_invocable_v<const F&, const position&, Features&&...>) {
@@ -198,38 +207,45 @@ class dataset {
   /// `size` elements at a time along a new first axis, `dyn<"batch">` unless another is named; the last batch holds
   /// what is left, or is left out. A batch of numbers is a tensor, one of texts a vector. The loop's tensors are filled
   /// anew for each batch, not allocated, unless somebody keeps one. Throws invalid_argument, where a batch is made,
-  /// unless its elements have equal extents.
+  /// unless its elements have equal extents; and for a size below 1.
   template <auto Axis = dyn<"batch">>
-  auto batches(std::size_t size, last_batch last = last_batch::partial) const {
-    return batched<Axis>({.size = size, .drop_remainder = last == last_batch::dropped});
+  auto batches(element_count size, last_batch last = last_batch::partial) const {
+    return batched<Axis>({.size = detail::as_size(detail::checked_count("batches", size, 1)),
+                          .drop_remainder = last == last_batch::dropped});
   }
   /// Batches of an extent that the compiler knows; what is left is left out.
   template <int Size>
   auto batches() const {
+    static_assert(Size > 0, "batches: a batch has at least one element");
     return batched<Size>({.size = Size, .drop_remainder = true});
   }
   /// Batches of tensors of any extents, filled up to the largest of the batch with zeros, or with a number for each
   /// feature.
   template <auto Axis = dyn<"batch">, class... Padding>
-  auto padded_batches(std::size_t size, Padding... padding) const {
+  auto padded_batches(element_count size, Padding... padding) const {
     static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
                   "padded_batches: a number for each feature, or none");
-    detail::batching how{.size = size, .padded = true};
+    detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)), .padded = true};
     if constexpr (sizeof...(Padding) > 0) how.padding = {entry<Features>(padding)...};
     return batched<Axis>(std::move(how));
   }
 
   // ---- time and memory ----
 
-  /// One epoch after the other, without end unless said; each shuffled anew.
-  dataset repeat() const { return after<detail::repeated_stage>(std::nullopt); }
-  dataset repeat(std::uint64_t times) const { return after<detail::repeated_stage>(times); }
+  /// One epoch after the other, each shuffled anew. -1: without end, unless an epoch has no element.
+  dataset repeat(element_count times = -1) const {
+    return after<detail::repeated_stage>(detail::checked_count_or_all("repeat", times));
+  }
 
   /// Reads all elements of the first epoch when the first is asked for, and keeps them in memory.
   dataset cache() const { return after<detail::cached_stage>(); }
 
-  /// Makes up to `elements` ahead in another thread, or in those of a map before it.
-  dataset prefetch(std::size_t elements) const { return after<detail::prefetched_stage>(elements); }
+  /// Makes up to `elements` ahead in another thread, or in those of a map before it. -1: two for each of these threads
+  /// (tf.data.AUTOTUNE). Throws invalid_argument for other counts below 1.
+  dataset prefetch(element_count elements) const {
+    const auto count = detail::checked_count_or_all("prefetch", elements);
+    return after<detail::prefetched_stage>(count);
+  }
 
   // ---- iteration ----
 
@@ -344,10 +360,15 @@ class dataset<Features...>::iterator {
   bool operator==(std::default_sentinel_t) const { return !value_.has_value(); }
 
   /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
-  /// time: there is no element then, and another call goes on.
+  /// time: there is no element then, and another call goes on; out_of_range where the iteration begins beyond the end
+  /// of an epoch whose size is known, as from a position that was saved when the data had more elements.
   bool advance(const deadline& within) {
     value_.reset();
-    if (!elements_->next(element_, within)) return false;
+    if (!elements_->next(element_, within)) {
+      if (!delivered_) check_begin();
+      return false;
+    }
+    delivered_ = true;
     ++at_.element;
     value_.emplace(typed(element_));
     return true;
@@ -357,11 +378,20 @@ class dataset<Features...>::iterator {
   const data::position& position() const { return at_; }
 
  private:
+  void check_begin() const {
+    const auto size = stage_->size();
+    if (size && at_.element > *size)
+      throw error(error_code::out_of_range, "dataset",
+                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
+                   " elements: the data or the size of batches has changed since the position was saved"});
+  }
+
   detail::stage_ptr stage_;
   std::unique_ptr<detail::stream> elements_;
   detail::element element_;
   std::optional<value_type> value_;
   data::position at_;
+  bool delivered_ = false;
 };
 
 // ---- sources ----

@@ -70,6 +70,15 @@ struct value {
     extents = wanted;
     return bytes.data();
   }
+  /// Makes room for more rows, after those that are there.
+  void grow(std::size_t rows, std::size_t entry_bytes) {
+    shape wanted = extents;
+    wanted[0] = static_cast<std::int64_t>(rows);
+    storage more = weft::detail::storage_of("dataset", wanted, entry_bytes);
+    std::memcpy(more.data(), bytes.data(), extents.elements() * entry_bytes);
+    bytes = std::move(more);
+    extents = wanted;
+  }
 };
 
 /// One value for each feature.

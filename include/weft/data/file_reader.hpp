@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <weft/error.hpp>
+#include <weft/text.hpp>
 
 #ifdef WEFT_HAS_ZLIB
   #include <zlib.h>
@@ -44,9 +45,9 @@ class file_reader {
       throw error(error_code::invalid_argument, "open", path_ + " is not a regular file");
     }
     bytes_ = static_cast<std::uint64_t>(status.st_size);
-    const bool packed = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
+    const bool is_gzip = std::fgetc(file_) == 0x1f && std::fgetc(file_) == 0x8b;
     std::rewind(file_);
-    if (packed) open_packed();
+    if (is_gzip) open_packed();
   }
   file_reader(const file_reader&) = delete;
   file_reader& operator=(const file_reader&) = delete;
@@ -66,7 +67,7 @@ class file_reader {
   void unpack_zlib() {
 #ifdef WEFT_HAS_ZLIB
     std::rewind(file_);
-    inflating_ = std::make_unique<inflating>();
+    inflating_ = std::make_unique<inflating>(false);
 #else
     open_packed();
 #endif
@@ -74,6 +75,13 @@ class file_reader {
 
   /// Reads up to `count` bytes, fewer only where the content ends.
   std::size_t read(void* destination, std::size_t count) {
+    const std::size_t got = read_available(destination, count);
+    if (got < count) check();
+    return got;
+  }
+
+  /// The same, and fewer too where the rest cannot be unpacked; `check` tells the difference.
+  std::size_t read_available(void* destination, std::size_t count) {
     auto* at = static_cast<unsigned char*>(destination);
     std::size_t done = 0;
     while (done < count) {
@@ -84,21 +92,29 @@ class file_reader {
     return done;
   }
 
+  /// Why no more can be unpacked, with the byte of the file; empty where nothing is wrong.
+  const std::string& failure() const { return failure_; }
+  /// Throws data_loss where no more can be unpacked.
+  void check() const {
+    if (!failure_.empty()) throw error(error_code::data_loss, "read", {path_, " ", failure_, "; fetch the file again"});
+  }
+
  private:
   // Deflate's own limit is 1032: 258 bytes from two bits.
   static constexpr std::uint64_t max_expansion = 1032;
 
 #ifdef WEFT_HAS_ZLIB
-  bool packed() const { return packed_ || inflating_; }
+  bool packed() const { return inflating_ != nullptr; }
 
   /// zlib's state, and what it has been given.
   struct inflating {
     z_stream state{};
-    bool ended = false;
+    bool gzip, between_members = false, ended = false;
+    std::uint64_t taken = 0;  ///< bytes of the file
     unsigned char input[1u << 16];
 
-    inflating() {
-      if (::inflateInit(&state) != Z_OK)
+    explicit inflating(bool as_gzip) : gzip(as_gzip) {
+      if (::inflateInit2(&state, gzip ? 31 : 15) != Z_OK)
         throw error(error_code::resource_exhausted, "read", "no memory for zlib's state");
     }
     inflating(const inflating&) = delete;
@@ -106,50 +122,59 @@ class file_reader {
     ~inflating() { ::inflateEnd(&state); }
   };
 
-  std::size_t inflate_some(unsigned char* at, std::size_t count) {
+  void open_packed() { inflating_ = std::make_unique<inflating>(true); }
+
+  std::size_t read_some(unsigned char* at, std::size_t count) {
+    if (!inflating_) return read_plain(at, count);
+    if (!failure_.empty()) return 0;
     z_stream& z = inflating_->state;
     z.next_out = at;
     z.avail_out = count < (1u << 30) ? static_cast<unsigned>(count) : 1u << 30;
     const unsigned asked = z.avail_out;
     while (z.avail_out == asked && !inflating_->ended) {
-      if (z.avail_in == 0) {
-        z.next_in = inflating_->input;
-        z.avail_in = static_cast<unsigned>(read_plain(inflating_->input, sizeof inflating_->input));
-        if (z.avail_in == 0) damaged("ends in the middle of its compressed data");
-      }
-      const int state = ::inflate(&z, Z_NO_FLUSH);
-      if (state == Z_STREAM_END)
+      if (z.avail_in == 0 && !take_input()) {
         inflating_->ended = true;
-      else if (state != Z_OK && state != Z_BUF_ERROR)
-        damaged("is damaged: its compressed data cannot be unpacked");
+        if (!inflating_->between_members) fail_to_unpack("ends in the middle of its compressed data");
+        break;
+      }
+      if (inflating_->between_members && !begin_member()) break;
+      const int state = ::inflate(&z, Z_NO_FLUSH);
+      if (state == Z_STREAM_END) {
+        inflating_->between_members = inflating_->gzip;
+        inflating_->ended = !inflating_->gzip;
+      } else if (state != Z_OK && state != Z_BUF_ERROR) {
+        inflating_->ended = true;
+        fail_to_unpack("is damaged: its compressed data cannot be unpacked");
+      }
     }
     return asked - z.avail_out;
   }
 
-  void open_packed() {
-    std::fclose(std::exchange(file_, nullptr));
-    packed_ = ::gzopen(path_.c_str(), "rb");
-    if (!packed_) fail_to_open(errno);
-    ::gzbuffer(packed_, 1u << 17);
+  /// Reads more behind what zlib has not taken yet; false at the end of the file.
+  bool take_input() {
+    z_stream& z = inflating_->state;
+    if (z.avail_in > 0) std::memmove(inflating_->input, z.next_in, z.avail_in);
+    const std::size_t got = read_plain(inflating_->input + z.avail_in, sizeof inflating_->input - z.avail_in);
+    z.next_in = inflating_->input;
+    z.avail_in += static_cast<unsigned>(got);
+    inflating_->taken += got;
+    return got > 0;
   }
 
-  std::size_t read_some(unsigned char* at, std::size_t count) {
-    if (inflating_) return inflate_some(at, count);
-    if (!packed_) return read_plain(at, count);
-    const int got = ::gzread(packed_, at, count < (1u << 30) ? static_cast<unsigned>(count) : 1u << 30);
-    int state = Z_OK;
-    ::gzerror(packed_, &state);
-    if (state == Z_BUF_ERROR) damaged("ends in the middle of its compressed data");
-    if (got < 0) damaged("is damaged: its compressed data cannot be unpacked");
-    return static_cast<std::size_t>(got);
+  /// Whether another member of a gzip file follows. Other bytes, padding say, are passed over, as gzip does.
+  bool begin_member() {
+    z_stream& z = inflating_->state;
+    if (z.avail_in < 2) take_input();
+    inflating_->between_members = false;
+    inflating_->ended = z.avail_in < 2 || z.next_in[0] != 0x1f || z.next_in[1] != 0x8b;
+    if (!inflating_->ended) ::inflateReset(&z);
+    return !inflating_->ended;
   }
 
-  void close() {
-    if (file_) std::fclose(file_);
-    if (packed_) ::gzclose(packed_);
+  void fail_to_unpack(const char* how) {
+    failure_ = str_cat({how, " at byte ", inflating_->taken - inflating_->state.avail_in, " of ", bytes_});
   }
 
-  gzFile packed_ = nullptr;
   std::unique_ptr<inflating> inflating_;
 #else
   bool packed() const { return false; }
@@ -164,10 +189,11 @@ class file_reader {
 
   std::size_t read_some(unsigned char* at, std::size_t count) { return read_plain(at, count); }
 
-  void close() {
-    if (file_) std::fclose(file_);
-  }
 #endif
+
+  void close() {
+    if (file_) std::fclose(std::exchange(file_, nullptr));
+  }
 
   std::size_t read_plain(unsigned char* at, std::size_t count) {
     const std::size_t got = std::fread(at, 1, count, file_);
@@ -184,11 +210,7 @@ class file_reader {
     throw error(code, "open", path_ + " cannot be opened: " + std::strerror(reason));
   }
 
-  [[noreturn]] void damaged(const char* how) const {
-    throw error(error_code::data_loss, "read", path_ + " " + how + "; fetch the file again");
-  }
-
-  std::string path_;
+  std::string path_, failure_;
   std::FILE* file_ = nullptr;
   std::uint64_t bytes_ = 0;
 };

@@ -32,7 +32,7 @@ class line_reader {
     std::string_view line;
     for (; text_.next(line); --skip_) {
       if (skip_ > 0) continue;
-      if (line.ends_with('\r')) line.remove_suffix(1);
+      while (line.ends_with('\r')) line.remove_suffix(1);
       text_of(to).assign(line);
       return true;
     }

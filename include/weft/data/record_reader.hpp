@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,13 +13,18 @@
 #include <weft/data/file_reader.hpp>
 #include <weft/data/record_writer.hpp>
 #include <weft/error.hpp>
+#include <weft/text.hpp>
 
 namespace weft::data {
 
 struct record_reader_options {
+  /// A longer record is an error: what a few kilobytes of a packed file promise does not take all memory.
+  std::size_t max_record_bytes = std::size_t{1} << 28;
   /// Damaged records are passed over, and counted, in place of an error: those whose data has another checksum, and
   /// what stands between a damaged length and the next whole one.
   bool skip_damaged = false;
+  /// Counts the damaged places that are passed over, in all readers that are given this counter.
+  std::shared_ptr<std::atomic<std::uint64_t>> damaged = nullptr;
 };
 
 /// Reads a file of records (data/record_writer.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
@@ -29,11 +36,11 @@ class record_reader {
  public:
   /// Throws as file_reader does.
   explicit record_reader(std::string path, record_reader_options options = {})
-      : file_(std::move(path)), options_(options) {}
+      : file_(std::move(path)), options_(std::move(options)) {}
 
   /// Reads the next record; false where the file ends. Throws data_loss, with the file, the number of the record and
-  /// its offset, where the file ends in the middle of one or a checksum differs; then nothing more can be read, and
-  /// each further call throws the same.
+  /// its offset, where the file ends in the middle of one, a checksum differs or no more can be unpacked, and
+  /// resource_exhausted where one is too long; then nothing more can be read, and each further call throws the same.
   bool next(std::string& record);
 
   const std::string& path() const { return file_.path(); }
@@ -49,13 +56,18 @@ class record_reader {
  private:
   /// Throws for the record at offset_, or counts it.
   void damage(const char* how) {
+    const std::string& unpacking = file_.failure();
     if (!options_.skip_damaged) {
-      failure_ = error(error_code::data_loss, "read",
-                       {file_.path(), ": record ", records_, " at offset ", offset_, " ", how,
-                        records_ > 0 ? "; what stands before it is whole" : ""});
-      throw *failure_;
+      const std::string why = unpacking.empty() ? how : str_cat({"cannot be read, for the file ", unpacking});
+      fail(error_code::data_loss, why + (records_ > 0 ? "; what stands before it is whole" : ""));
     }
+    if (!unpacking.empty() && std::exchange(told_, true)) return;
     ++damaged_;
+    if (options_.damaged) options_.damaged->fetch_add(1, std::memory_order_relaxed);
+  }
+  [[noreturn]] void fail(error_code code, const std::string& why) {
+    failure_ = error(code, "read", {file_.path(), ": record ", records_, " at offset ", offset_, " ", why});
+    throw *failure_;
   }
   /// Whether a file begins as one of zlib's and not with a record.
   static bool is_zlib(const char* head, std::size_t size) {
@@ -72,6 +84,7 @@ class record_reader {
   file_reader file_;
   record_reader_options options_;
   std::uint64_t offset_ = 0, record_offset_ = 0, records_ = 0, damaged_ = 0;
+  bool told_ = false;  ///< that no more can be unpacked
   std::optional<error> failure_;
 };
 
@@ -81,7 +94,7 @@ inline bool record_reader::next(std::string& record) {
   while (read_head(head)) {
     const auto size = weft::detail::little_endian<std::uint64_t>(head);
     if (!read_data(record, size)) return false;
-    if (file_.read(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
+    if (file_.read_available(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
     const std::uint64_t begin = offset_ + sizeof head;
     const bool whole =
         weft::detail::little_endian<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
@@ -97,12 +110,12 @@ inline bool record_reader::next(std::string& record) {
 
 /// The next length whose checksum is right; false where the file ends.
 inline bool record_reader::read_head(char* head) {
-  std::size_t got = file_.read(head, weft::detail::record_head);
+  std::size_t got = file_.read_available(head, weft::detail::record_head);
   if (offset_ == 0 && records_ == 0 && is_zlib(head, got)) {
     file_.unpack_zlib();
-    got = file_.read(head, weft::detail::record_head);
+    got = file_.read_available(head, weft::detail::record_head);
   }
-  if (got == 0) return false;
+  if (got == 0 && file_.failure().empty()) return false;
   if (got < weft::detail::record_head) return damage("ends in its length"), false;
   for (bool passing = false;; passing = true) {
     // The checksum of a length proves nothing about who wrote it: no more is allocated than the file can hold.
@@ -115,18 +128,25 @@ inline bool record_reader::read_head(char* head) {
       damage(right ? "is longer than the file"
                    : "has a length whose checksum differs: it is not a file of records, or is damaged");
     std::memmove(head, head + 1, weft::detail::record_head - 1);
-    if (file_.read(head + weft::detail::record_head - 1, 1) == 0) return false;
+    if (file_.read_available(head + weft::detail::record_head - 1, 1) == 0) {
+      if (!file_.failure().empty()) damage("ends");
+      return false;
+    }
     ++offset_;
   }
 }
 
 inline bool record_reader::read_data(std::string& record, std::uint64_t size) {
+  if (size > options_.max_record_bytes)
+    fail(error_code::resource_exhausted,
+         str_cat({"has ", size, " bytes, more than max_record_bytes, ", options_.max_record_bytes,
+                  ": allow as many, or fetch the file again"}));
   // A packed file may hold a thousand times its size: memory is taken as bytes come out of it.
   record.clear();
   while (record.size() < size) {
     const std::size_t done = record.size(), more = std::min<std::uint64_t>(size - done, std::uint64_t{1} << 24);
     record.resize(done + more);
-    if (file_.read(record.data() + done, more) < more) return damage("ends in its data"), false;
+    if (file_.read_available(record.data() + done, more) < more) return damage("ends in its data"), false;
   }
   return true;
 }

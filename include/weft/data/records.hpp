@@ -24,11 +24,14 @@
 namespace weft::data {
 
 /// The records of TFRecord files (tf.data.TFRecordDataset), packed by gzip or zlib or not. Throws as record_reader
-/// does: a damaged record is an error unless `skip_damaged`.
+/// does: a damaged record is an error unless `skip_damaged`, and then `damaged` counts what is passed over:
+///
+///     auto damaged = std::make_shared<std::atomic<std::uint64_t>>(0);
+///     auto all = data::records(paths, {.skip_damaged = true, .damaged = damaged});
 inline dataset<std::string> records(std::vector<std::string> paths, record_reader_options options = {});
 
 inline dataset<std::string> records(std::string path, record_reader_options options = {}) {
-  return records(std::vector<std::string>{std::move(path)}, options);
+  return records(std::vector<std::string>{std::move(path)}, std::move(options));
 }
 
 enum class compression : unsigned char { none, gzip, zlib };
@@ -96,7 +99,8 @@ class record_text_reader {
 
 inline dataset<std::string> records(std::vector<std::string> paths, record_reader_options options) {
   using stage = detail::file_stage<detail::record_text_reader, record_reader_options>;
-  return dataset<std::string>(std::make_shared<stage>(dataset<std::string>::features(), std::move(paths), options));
+  return dataset<std::string>(
+      std::make_shared<stage>(dataset<std::string>::features(), std::move(paths), std::move(options)));
 }
 
 inline record_writer::record_writer(std::string path, compression packing) : path_(std::move(path)) {

@@ -85,9 +85,11 @@ using stage_ptr = std::shared_ptr<const stage>;
 /// Puts elements of the same extents one after the other.
 class stacker {
  public:
-  std::size_t count() const { return count_; }
+  /// `room`: for how many elements the first batch takes memory at once. It grows with the elements, for a stream may
+  /// end long before a batch is full; later batches take what the one before has needed.
+  explicit stacker(std::size_t room = 1) : room_(room) {}
 
-  /// `most`: how many are going to be added. `batch` is the same one for all of these.
+  /// `most`: how many are going to be added at most. `batch` is the same one for all of these.
   void add(const std::vector<feature>& features, element& one, std::size_t most, element& batch) {
     batch.resize(features.size());
     for (std::size_t i = 0; i < features.size(); ++i) {
@@ -99,18 +101,20 @@ class stacker {
       }
       const shape extents = one[i].extents;
       if (count_ == 0) {
-        all.reserve(stacked(most, extents), features[i].entry_bytes);
-      } else if (stacked(most, extents) != all.extents) {
+        all.reserve(stacked(std::min(room_, most), extents), features[i].entry_bytes);
+      } else if (stacked(static_cast<std::size_t>(all.extents[0]), extents) != all.extents) {
         shape first;
         for (std::size_t axis = 1; axis < all.extents.rank; ++axis) first.push_back(all.extents[axis]);
         throw error(error_code::invalid_argument, "batches",
                     {"feature ", i, " has the extents ", to_string(extents), " in one element and ", to_string(first),
                      " in another of a batch; padded_batches fills up what is shorter"});
       }
+      if (count_ == static_cast<std::size_t>(all.extents[0]))
+        all.grow(std::min(2 * count_, most), features[i].entry_bytes);
       const std::size_t bytes = extents.elements() * features[i].entry_bytes;
       if (bytes > 0) std::memcpy(all.bytes.data() + count_ * bytes, one[i].bytes.data(), bytes);
     }
-    ++count_;
+    room_ = std::max(room_, ++count_);
   }
   /// Ends the batch.
   void finish(const std::vector<feature>& features, element& batch) {
@@ -124,11 +128,11 @@ class stacker {
   }
 
  private:
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, room_;
 };
 
 inline void table::gather(const std::size_t* indices, std::size_t count, element& batch) const {
-  stacker all;
+  stacker all(count);
   element one;
   for (std::size_t i = 0; i < count; ++i) {
     read(indices[i], one);

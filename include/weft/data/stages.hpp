@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <weft/data/ahead.hpp>
+#include <weft/data/element_count.hpp>
 #include <weft/data/stage.hpp>
 
 // The stages of a dataset, without types; dataset.hpp puts types around them.
@@ -357,9 +358,7 @@ class batch_stream final : public stream {
 class batch_stage final : public further_stage {
  public:
   batch_stage(stage_ptr upstream, std::vector<feature> features, batching how)
-      : further_stage(std::move(upstream), std::move(features)), how_(std::move(how)) {
-    if (how_.size == 0) throw error(error_code::invalid_argument, "batches", "a batch has at least one element");
-  }
+      : further_stage(std::move(upstream), std::move(features)), how_(std::move(how)) {}
 
   std::optional<std::uint64_t> size() const override {
     const auto elements = upstream().size();
@@ -432,9 +431,9 @@ class mapped_stream final : public stream {
 class mapped_stage final : public further_stage {
  public:
   mapped_stage(stage_ptr upstream, std::vector<feature> features, change f, int threads)
-      : further_stage(std::move(upstream), std::move(features)), f_(std::move(f)), threads_(threads) {
-    if (threads < 1) throw error(error_code::invalid_argument, "map", {"takes at least one thread, not ", threads});
-  }
+      : further_stage(std::move(upstream), std::move(features)),
+        f_(std::move(f)),
+        threads_(checked_threads("map", threads)) {}
 
   int threads() const override { return std::max(threads_, upstream().threads()); }
   std::shared_ptr<const table> rows(std::uint64_t epoch, std::stop_token stop) const override {
@@ -580,6 +579,7 @@ class repeated_stream final : public stream {
   bool next(element& to, const deadline& within) override {
     for (;;) {
       if (!elements_) {
+        check_stop(stop_);
         if (left_ && *left_ == 0) return false;
         if (left_) --*left_;
         elements_ = upstream_.open(epoch_++, stop_);
@@ -755,8 +755,14 @@ class cached_stage final : public further_stage {
 /// Elements that a thread, or as many as a map says, makes ahead of time.
 class prefetched_stage final : public further_stage {
  public:
-  prefetched_stage(stage_ptr upstream, std::size_t count) : further_stage(std::move(upstream)), count_(count) {
-    if (count == 0) throw error(error_code::invalid_argument, "prefetch", "at least one element is made ahead");
+  /// Without a count: two for each thread.
+  prefetched_stage(stage_ptr upstream, std::optional<std::uint64_t> count)
+      : further_stage(std::move(upstream)),
+        count_(count ? as_size(*count) : 2 * static_cast<std::size_t>(this->upstream().threads())) {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    if (count_ == 0 || count_ > most)
+      throw error(error_code::invalid_argument, "prefetch",
+                  {"makes 1 to ", most, " elements ahead, or as it sees fit for -1, not ", count_});
   }
 
   bool has_rows() const override { return false; }

@@ -69,7 +69,8 @@ class text_buffer {
     begin_ = 0;
     end_ = left;
     if (bytes_.size() - slack - left < block / 2) bytes_.resize(2 * bytes_.size());
-    const std::size_t got = file_.read(bytes_.data() + end_, bytes_.size() - slack - end_);
+    const std::size_t got = file_.read_available(bytes_.data() + end_, bytes_.size() - slack - end_);
+    if (got == 0) file_.check();  // lines before the damage are whole
     end_ += got;
     std::memset(bytes_.data() + end_, 0, slack);
     return got > 0;

@@ -90,7 +90,8 @@ class basic_all_reduce {
   }
 
   /// Replaces `data` by the mean over all ranks: the sum of what each brings, times its weight, divided by the sum of
-  /// the weights. A rank of weight 0 brings nothing, and its `data` is all zero. Returns what the mean was made of.
+  /// the weights. A rank of weight 0 brings nothing, whatever its `data` is, NaN too; where all weights are 0, so is
+  /// `data` afterwards. Returns what the mean was made of.
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
                    reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
@@ -318,6 +319,7 @@ class basic_all_reduce {
       return made;
     }
     if (!prepared_) {
+      if (mean && asked.weight == 0) std::fill(data.begin(), data.end(), Element{0});
       own_nonfinite_ =
           mean && asked.weight != 0 && size() > 1 ? detail::first_nonfinite(data.data(), data.size()) : data.size();
       if (mean && asked.weight != 0 && asked.weight != 1)

@@ -82,29 +82,32 @@ class all_reduce_exchange : private fetch_watcher {
     variables_.note_additions(gradients_.all());
   }
 
-  /// Forms the means and makes the update. `examples`: of how many the gradients are the mean; 0 where they are none.
-  /// `repeated`: the last update has run out of time, and this call goes on with it.
+  /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
+  /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
   void update(deadline_type until, std::uint32_t examples, bool repeated) {
     check_whole();
     if (thread_ && thread_->under_way()) {
       thread_->finish(until);
-    } else {
-      if (unit_ == 0) {  // what counts 1, for all: the first batch of the first worker that has one
-        if (!repeated) examples_[group_->rank()] = examples;
-        group_->sum(std::span<double>(examples_), until);
-        for (const double each : examples_)
-          if (unit_ == 0) unit_ = each;
-        if (unit_ == 0) unit_ = 1;
-      }
-      weight_ = examples / unit_;
-      for (; next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
+    } else if (!asks_who_trains_) {
+      if (unit_ == 0) agree_on_unit(examples, until, repeated);
+      weight_ = unit_ == 0 ? 0 : examples / unit_;
+      if (unit_ == 0) took_part_ = 0;
+      for (; unit_ != 0 && next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
     }
     next_bucket_ = 0;
-    if (took_part_ == 0) return;
-    apply();
-    variables_.global_step = ++next_step_;
+    others_train_ = took_part_ != 0;
+    if (others_train_) {
+      apply();
+      variables_.global_step = ++next_step_;
+    } else {
+      ask_who_trains(until);
+      variables_.reset_averaged();  // this worker's step has assigned them
+    }
   }
-  void abandon_update() { next_bucket_ = 0; }
+  void abandon_update() {
+    next_bucket_ = 0;
+    asks_who_trains_ = false;
+  }
 
   /// Every worker has the values of the last step.
   void refresh(deadline_type) {}
@@ -115,14 +118,13 @@ class all_reduce_exchange : private fetch_watcher {
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
-    if (!travels) took_part_ = 1;
+    others_train_ = true;
     if (unfinished || travels) update(time_for_each, unfinished.value_or(1));
-    while (took_part_ > 0) {
-      for (const bool is_double : {false, true})
-        if (const mutable_bytes block = gradients_.block(is_double); !block.empty())
-          __builtin_memset(block.data(), 0, block.size());
+    while (others_train_) {
+      trains_ = false;
       update(time_for_each, 0);
     }
+    trains_ = true;
     if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
   }
 
@@ -189,6 +191,26 @@ class all_reduce_exchange : private fetch_watcher {
                    static_cast<std::uint64_t>(of_each[r]), " bytes, ", here_.name(), " in buckets of ", bytes,
                    "; give all workers the same collective::bucket_bytes"});
     }
+  }
+
+  /// What counts 1, for all: the first batch of the first worker that has one. It stays 0 while all are empty.
+  void agree_on_unit(std::uint32_t examples, deadline_type until, bool repeated) {
+    if (!repeated) {
+      std::fill(examples_.begin(), examples_.end(), 0.0);
+      examples_[group_->rank()] = examples;
+    }
+    group_->sum(std::span<double>(examples_), until);
+    for (const double each : examples_)
+      if (unit_ == 0) unit_ = each;
+  }
+
+  /// Nobody had an example in the last update: either all batches were empty, or all workers have come to finish().
+  void ask_who_trains(deadline_type until) {
+    if (!asks_who_trains_) training_workers_ = trains_ ? 1 : 0;
+    asks_who_trains_ = true;
+    group_->sum(std::span<double>(&training_workers_, 1), until);
+    asks_who_trains_ = false;
+    others_train_ = training_workers_ != 0;
   }
 
   void lay_out_gradients() {
@@ -371,10 +393,14 @@ class all_reduce_exchange : private fetch_watcher {
   std::vector<bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // of each variable
   std::size_t next_bucket_ = 0;         // an update that has run out of time is repeated, and goes on here
-  std::vector<double> examples_;        // of each worker's first batch
+  std::vector<double> examples_;        // of each worker's batch, until unit_ is known
   double unit_ = 0;                     // the batch that counts 1
   double weight_ = 1;                   // of this worker's gradients
   double took_part_ = 0;                // the weights of all workers in the last update
+  bool trains_ = true;                  // this worker has not come to finish()
+  bool others_train_ = true;            // some worker has not, as of the last update
+  bool asks_who_trains_ = false;        // a call that has run out of time goes on there
+  double training_workers_ = 0;         // on their way
 
   std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
   bool torn_ = false;

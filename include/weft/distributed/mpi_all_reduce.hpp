@@ -214,11 +214,12 @@ detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element
                                                                deadline_type until) {
   if (broken_)
     throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
-  const double factor = mine.weight != 0 ? mine.weight : 1;  // what weighs nothing is zero already
+  const double factor = mine.weight != 0 ? mine.weight : 1;
   try {
-    if (!exchange_.is_under_way())
+    if (!exchange_.is_under_way()) {
+      if (mine.weight == 0) std::fill(data.begin(), data.end(), Element{0});  // 0 times NaN is NaN
       exchange_.begin(ranks_, mine, std::span<const Element>(data), factor);
-    else if (!mine.same_call(exchange_.call()))
+    } else if (!mine.same_call(exchange_.call()))
       throw error(error_code::failed_precondition, operation,
                   "the last call ran out of time and has not completed; repeat it with the same array");
     wait(until);

@@ -91,9 +91,10 @@ class basic_nccl_all_reduce {
     hosts_.sum(peers_.numbers(), until);
     is_late_ = false;
     peers_.check_agreement(rank());
+    if (weight == 0) std::fill(data.begin(), data.end(), Element{0});  // 0 times NaN is NaN
     if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
     const double weights = peers_.weights();
-    const bool equal = weights == static_cast<double>(size());
+    const bool equal = peers_.weights_are_one();
     over_the_gpu(data, equal ? gpu::nccl_reduction::mean : gpu::nccl_reduction::sum, until);
     if (weights == 0) return {0, true, 0, {}};
     return peers_.report(std::span<const Element>(data),

@@ -219,16 +219,16 @@ class basic_parameter_client {
   /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
   /// `step` names the update: it counts from first_step(), grows with every update of this worker, and in synchronous
   /// mode is the same on all of them. `examples`: of how many the gradients are the mean; in synchronous mode those of
-  /// more count more. Returns the number of updates that parameter server 0 has applied in all.
-  /// Throws weft::error: unavailable that names the task that is gone, deadline_exceeded that names the tasks that are
-  /// waited for, invalid_argument for gradients that are not finite, aborted where the other workers are at another
-  /// step.
+  /// more count more. 0: the gradients are not used, whatever they are; without any others no update is made. Returns
+  /// the number of updates that parameter server 0 has applied in all. Throws weft::error: unavailable that names the
+  /// task that is gone, deadline_exceeded that names the tasks that are waited for, invalid_argument for gradients that
+  /// are not finite, aborted where the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     check_gradients(gradients);
     check("push_pull", out);
     weight_ = examples;
-    if (only_finite_ && links_.size() > 1) check_finite(step, gradients);
+    if (examples > 0 && only_finite_ && links_.size() > 1) check_finite(step, gradients);
     ask(
         "push_pull", frame_kind::push_pull, step, until, [&](link& to) { gather_gradients(to, gradients); },
         [&](link& to) { scatter(to, out, true); });

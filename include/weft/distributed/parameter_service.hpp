@@ -486,6 +486,10 @@ class parameter_service {
     store_.read_rows({to.gradients.data(), static_cast<std::size_t>(asked.payload_length)},
                      (asked.flags & in_segment) != 0, to.rows);
     if (synchronous()) return contribute(from);
+    if (asked.weight == 0) {  // an empty batch
+      from.applied.insert(from.incarnation, asked.step);
+      return answer_values(from);
+    }
     if (refuses_nonfinite())
       if (const auto found = store_.find_nonfinite(gradients_of(*from.connection))) throw not_finite(from, *found);
     keep_answers_in_flight();
@@ -573,30 +577,36 @@ class parameter_service {
     if (!synchronous()) return;
     contributions_.clear();
     copies_.clear();
+    bool any = false;
     for (worker& each : workers_) {
-      if (contributes(each))
-        contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
-      else if (!each.done)
-        return;
+      if (!contributes(each) && !each.done) return;
+      any = any || contributes(each);
+      if (has_examples(each)) contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
     }
-    if (contributions_.empty()) return;
-    keep_answers_in_flight();
-    for (worker& each : workers_)
-      if (contributes(each) && (each.connection->asked.flags & in_segment))
-        copies_.push_back(copy_for(*each.connection));
-    if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
+    if (!any) return;
+    const bool update = !contributions_.empty();
+    if (update) {
+      keep_answers_in_flight();
+      for (worker& each : workers_)
+        if (contributes(each) && (each.connection->asked.flags & in_segment))
+          copies_.push_back(copy_for(*each.connection));
+      if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
+    }
     for (worker& each : workers_) {
       if (!contributes(each)) continue;
       last_step_ = std::max(last_step_, each.connection->asked.step);
       each.applied.insert(each.incarnation, each.connection->asked.step);
-      answer_values(each, 0, true);
+      answer_values(each, 0, update);
     }
   }
 
-  /// By how many examples its gradients are the mean of, beside those of the first worker in the first step: a worker
-  /// with half as many counts half. In an all-reduce it is the same.
+  /// Whether a worker brings gradients to a step that are the mean of something.
+  bool has_examples(const worker& each) const { return contributes(each) && each.connection->asked.weight != 0; }
+
+  /// By how many examples its gradients are the mean of, beside those of the first worker in the first step that has
+  /// any: a worker with half as many counts half. In an all-reduce it is the same.
   double weight_of(const worker& each) {
-    const std::uint32_t weight = std::max(each.connection->asked.weight, 1u);
+    const std::uint32_t weight = each.connection->asked.weight;
     if (unit_weight_ == 0) unit_weight_ = weight;
     return static_cast<double>(weight) / unit_weight_;
   }
@@ -605,7 +615,7 @@ class parameter_service {
   void refuse_nonfinite() {
     bool found = false;
     for (worker& each : workers_)
-      if (contributes(each))
+      if (has_examples(each))
         if (const auto at = store_.find_nonfinite(gradients_of(*each.connection))) {
           answer_failure(each, not_finite(each, *at));
           found = true;

@@ -77,6 +77,11 @@ class reduce_peers {
     return sum;
   }
 
+  /// Whether each rank counts 1. Weights of 0 and 2 have the same sum.
+  bool weights_are_one() const {
+    return std::all_of(said_.begin(), said_.end(), [](const reduce_statement& each) { return each.weight == 1; });
+  }
+
   /// The report of the mean `data`; `finite` says whether all its elements are.
   template <std::floating_point Element>
   mean_report report(std::span<const Element> data, bool finite) const {

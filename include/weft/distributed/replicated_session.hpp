@@ -26,13 +26,40 @@ namespace weft {
 template <class Session, class Fetches, class Feeds>
 class replicated_step;
 
+namespace detail {
+
+template <class X>
+constexpr bool is_integer_scalar_node = false;
+template <class X>
+requires is_node<X>
+constexpr bool is_integer_scalar_node<X> =
+    dims_t<X>::rank == 0 && (std::is_same_v<value_t<X>, std::int32_t> || std::is_same_v<value_t<X>, std::int64_t>);
+
+/// The value of the graph that says how many examples a step has.
+struct example_count {
+  value of{};
+  bool is_wide = false;
+
+  template <class Node>
+  explicit example_count(const Node& n) : of(n.id()), is_wide(sizeof(value_t<Node>) == 8) {}
+};
+
+}  // namespace detail
+
+/// An example count is a scalar node of std::int32_t or std::int64_t.
+template <class X>
+struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar_node<X>> {};
+
 /// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds
 /// the same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
 /// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last
 /// step.
 ///
 /// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
-/// is that of all examples. The batch is the leading extent of what is fed, where it is a named one.
+/// is that of all examples. The batch is the leading extent of what is fed, where it is a named one, or what
+/// set_example_count() names. A worker with an empty batch adds nothing to a step, whatever its gradients are (the mean
+/// of no rows is NaN); a step in which all batches are empty updates nothing, and global_step() does not count it. In
+/// asynchronous training a step with an empty batch updates nothing.
 ///
 /// Variables that are trained have one value for all, and so have those of variable_kind::frozen, which nothing
 /// changes. So have those of variable_kind::averaged, which steps assign: it is the mean of what the workers have
@@ -84,6 +111,21 @@ class replicated_session {
     static_assert(correct<arguments_are_not_fetch_and_feed<Fetched, X...>>,
                   "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
     return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
+  }
+
+  /// Counts the examples of a step by an integer of the graph, in steps that are prepared afterwards: where a mask or a
+  /// queue decides how many rows the loss is the mean of, rather than the batch that is fed. All workers call it alike.
+  /// Steps then throw invalid_argument for a negative count. Gradients leave when such a step has ended, and not while
+  /// it goes on.
+  ///
+  ///     const auto kept = boolean_mask(loss_of_each, is_labelled);
+  ///     s.set_example_count(kept.count);
+  template <class Count>
+  void set_example_count(const Count& count) {
+    static_assert(correct<example_count_is_not_an_integer_node<Count>>,
+                  "set_example_count: needs a scalar node of std::int32_t or std::int64_t; cast<std::int64_t>(x) makes "
+                  "one of an expression");
+    if constexpr (correct<example_count_is_not_an_integer_node<Count>>) example_count_ = detail::example_count(count);
   }
 
   /// The session of this worker alone: for what does not train.
@@ -157,7 +199,7 @@ class replicated_session {
   }
 
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
-  /// mean; 0 where they are none. After deadline_exceeded it is called again, and goes on with the same update.
+  /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
   void exchange(deadline_type until, std::uint32_t examples) {
     try {
       exchange_.update(until, examples, unfinished_.has_value());
@@ -180,6 +222,7 @@ class replicated_session {
   basic_server<T, Clock>& here_;
   detail::shared_variables variables_;
   typename detail::exchange_of<Strategy, T, Clock>::type exchange_;
+  std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   bool failed_ = false;
 };
@@ -214,19 +257,27 @@ replicated_session(const X&...) -> replicated_session<replicated_session_is_not_
 
 namespace detail {
 
-/// The number of examples of which the gradients of a step are the mean: the leading extent of what is fed, where that
-/// has a name and all feeds that have such a one have the same; 1 elsewhere.
+inline constexpr std::int64_t max_examples = 0xffffffff;
+
+/// The number of examples of which the gradients of a step are the mean. `leading`: of each feed the name of its
+/// leading extent, or 0. It is that extent, where all named ones are the same; else 1, or 0 where all of them are 0.
+inline std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds) {
+  std::size_t found = feeds;
+  bool same = true, empty = true;
+  for (std::size_t i = 0; i < feeds; ++i) {
+    if (leading[i] == 0) continue;
+    if (found < feeds && leading[found] != leading[i]) same = false;
+    empty = empty && fed[i].extents[0] == 0;
+    found = i;
+  }
+  if (found == feeds) return 1;
+  if (!same) return empty ? 0 : 1;
+  return static_cast<std::uint32_t>(std::min(fed[found].extents[0], max_examples));
+}
 template <class... P>
 std::uint32_t examples_of(const plan::fed_value* fed) {
   constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
-  std::size_t found = sizeof...(P);
-  for (std::size_t i = 0; i < sizeof...(P); ++i) {
-    if (leading[i] == 0) continue;
-    if (found < sizeof...(P) && leading[found] != leading[i]) return 1;
-    found = i;
-  }
-  if (found == sizeof...(P)) return 1;
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(fed[found].extents[0], 1, 0xffffffff));
+  return examples_of(leading, fed, sizeof...(P));
 }
 
 /// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
@@ -254,7 +305,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
 
  public:
   replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
-      : owner_(owner), local_(owner.local(), request(owner, fetches, feeds, trains_)), results_(fetches) {}
+      : owner_(owner), local_(owner.local(), request(owner, fetches, feeds)), results_(fetches) {}
 
   /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
   /// `step(x, y, 5s)`; without it that is a minute.
@@ -308,17 +359,35 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   void run(const plan::fed_value* fed) {
     constexpr std::size_t own = detail::step_results<F...>::values;
     auto& exchange = owner_.exchange_;
-    detail::fetch_watcher* const watcher = trains_ ? exchange.begin_step(examples_, own) : nullptr;
-    const auto place = [&](std::size_t fetch, const shape& extents) {
+    const std::size_t parts = exchange.gradients().parts().size();
+    detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
+    const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
+      if (fetch == own + parts) return &counted_;
       return fetch < own ? results_.place(fetch, extents) : exchange.gradients().place(fetch - own, extents);
     };
     try {
       local_.run(fed, place, watcher);
+      if (trains_ && count_) examples_ = counted_examples();
       if (trains_) exchange.take_gradients();
     } catch (...) {
       if (trains_) exchange.abandon_step();
       throw;
     }
+  }
+
+  /// What the step has counted.
+  std::uint32_t counted_examples() const {
+    std::int64_t count = counted_;
+    if (!count_->is_wide) {
+      std::int32_t narrow;
+      __builtin_memcpy(&narrow, &counted_, sizeof narrow);
+      count = narrow;
+    }
+    if (count < 0)
+      throw error(
+          error_code::invalid_argument, "step",
+          {"the example count must be at least 0; ", owner_.variables_.of()[count_->of.node].name, " is ", count});
+    return static_cast<std::uint32_t>(std::min(count, detail::max_examples));
   }
 
   template <std::size_t... Index, class Given>
@@ -330,24 +399,29 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     return exchange(until);
   }
 
-  static plan::step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
-                                    bool& trains) {
+  plan::step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
     plan::step_request r = detail::request_of(fetches, feeds);
     std::vector<std::uint32_t> updates;
     detail::take_updates(owner.variables_.of(), r.targets, updates);
-    trains = !updates.empty();
-    if (!trains) return r;
+    trains_ = !updates.empty();
+    if (!trains_) return r;
     if (updates.size() != owner.variables_.trained())
       throw error(error_code::unimplemented, "replicated_session",
                   {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
                    owner.variables_.trained()});
     for (const auto& part : owner.exchange_.gradients().parts()) r.fetches.push_back(part.what);
+    if (owner.example_count_) {
+      count_ = owner.example_count_;
+      r.fetches.push_back(count_->of);
+    }
     return r;
   }
 
   session_type& owner_;
   bool trains_ = false;
   std::uint32_t examples_ = 1;
+  std::optional<detail::example_count> count_;
+  std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t
   prepared_step local_;
   detail::step_results<F...> results_;
 };

@@ -57,6 +57,8 @@ class shared_variables {
   void note_additions(const std::vector<mutable_bytes>& gradients);
   /// Adds a mean of such additions, and brings the new value to the variable.
   void add_to_averaged(std::size_t i, const_bytes mean);
+  /// Takes back what this worker's step has assigned to variables that are averaged.
+  void reset_averaged();
 
   /// Throws unimplemented where a hyperparameter of a trained variable comes of a worker's own data: the workers'
   /// variables would go apart.
@@ -309,6 +311,10 @@ inline void shared_variables::note_additions(const std::vector<mutable_bytes>& g
     local_.read_variable(all_[i].node, gradients[i].data());
     add(i, gradients[i], base_of(i), -1);
   }
+}
+
+inline void shared_variables::reset_averaged() {
+  for (std::size_t i = trained_; i < frozen_; ++i) local_.write_variable(all_[i].node, base_of(i).data());
 }
 
 inline void shared_variables::add_to_averaged(std::size_t i, const_bytes mean) {

@@ -13,7 +13,7 @@ namespace weft {
 
 template <class X>
 concept Runnable = requires(const X& x) {
-  { x.erased() } -> std::same_as<symbol>;
+  { x.erased() } -> std::convertible_to<symbol>;
 };
 
 /// One effect that runs all of these, effects and nodes (tf.group). Throws invalid_argument if they are not of one

@@ -31,6 +31,54 @@ struct graph_owned {
   virtual ~graph_owned() = default;
 };
 
+namespace detail {
+
+/// Names that are taken, found by a hash.
+struct taken_name {
+  std::string name;
+  int next = 1;  ///< the number to try first behind the name
+  std::uint32_t node = graph_node::no_node;
+  bool is_shared = false;  ///< it is a variable's that scopes may reuse
+  std::string scope = {};  ///< in which that variable was made
+};
+class taken_names {
+ public:
+  taken_name& take(const std::string& name) {
+    all_.push_back({name});
+    by_hash_.insert(hash_of(name), static_cast<std::uint32_t>(all_.size() - 1));
+    return all_.back();
+  }
+  taken_name& last() { return all_.back(); }
+  const taken_name* find(const std::string& name) const {
+    const std::uint32_t i = index_of(name);
+    return i == index_set::none ? nullptr : &all_[i];
+  }
+  /// The name, with _1, _2, ... behind it if it is taken.
+  std::string free(const std::string& name) {
+    const std::uint32_t first = index_of(name);
+    if (first == index_set::none) return name;
+    for (;; ++all_[first].next) {
+      std::string candidate = str_cat({name, "_", all_[first].next});
+      if (index_of(candidate) == index_set::none) return candidate;
+    }
+  }
+
+ private:
+  std::uint32_t index_of(const std::string& name) const {
+    return by_hash_.find(hash_of(name), [&](std::uint32_t i) { return all_[i].name == name; });
+  }
+  static std::uint64_t hash_of(const std::string& name) {
+    hasher h;
+    h.add(name);
+    return h.result();
+  }
+
+  index_set by_hash_;
+  sequence<taken_name> all_;
+};
+
+}  // namespace detail
+
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
 class graph final : public op_builder {
@@ -64,37 +112,12 @@ class graph final : public op_builder {
   const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return whole().extents_; }
 
   /// The name behind a dynamic extent's code.
-  const char* extent_name(std::int64_t code) const {
-    for (const auto& [known, name] : whole().extent_names_)
-      if (known == code) return name;
-    return "?";
-  }
-  void remember_name(std::int64_t code, const char* name) {
-    for (const auto& known : whole().extent_names_)
-      if (known.first == code) return;
-    whole().extent_names_.push_back({code, name});
-  }
+  const char* extent_name(std::int64_t code) const;
+  void remember_name(std::int64_t code, const char* name);
   /// The formula of a computed extent; null for a name.
-  const extent_definition* extent_formula(std::int64_t code) const {
-    for (const extent_definition* d : whole().extent_formulas_)
-      if (d->code == code) return d;
-    return nullptr;
-  }
-  void remember_extent(const extent_definition& d) override {
-    if (d.is_number() || extent_formula(d.code)) return;
-    if (d.is_name()) return remember_name(d.code, d.text);
-    if (d.numerator) remember_extent(*d.numerator), remember_extent(*d.denominator);
-    for (std::size_t i = 0; i < d.atom_count; ++i)
-      if (d.atoms[i]->is_name()) remember_extent(*d.atoms[i]);
-    whole().extent_formulas_.push_back(&d);
-    remember_name(d.code, d.text);
-  }
-  std::string to_string(const weft::shape& s) const {
-    const char* names[max_rank + 1]{};
-    for (std::size_t i = 0; i < s.rank; ++i)
-      if (s[i] < 0) names[i] = extent_name(s[i]);
-    return weft::to_string(s, names);
-  }
+  const extent_definition* extent_formula(std::int64_t code) const;
+  WEFT_DECL void remember_extent(const extent_definition& d) override;
+  std::string to_string(const weft::shape& s) const;
 
   /// Sessions tell of each run that they plan. Nodes that are recorded stay: a program that records for each run takes
   /// more memory with each, and more time. After so many runs for which the graph has grown it grows no more.
@@ -118,67 +141,14 @@ class graph final : public op_builder {
 
   // ---- recording ----
 
-  symbol record(node_def def) override { return {this, {add(std::move(def), {}), 0}}; }
+  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
 
-  symbol record_constant(const void* data, const value_info& declared, const shape& extents) override {
-    detail::hasher h;
-    h.add(&operation_of<constant_op>);
-    h.add(declared);
-    const sequence<std::int64_t> sizes(extents.extents, extents.extents + extents.rank);
-    for (const std::int64_t s : sizes) h.add(static_cast<std::uint64_t>(s));
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    const std::size_t size = value_info{declared.type, extents}.bytes();
-    for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
-    const auto same = [&](std::uint32_t n) {
-      const graph_node& other = nodes_[n];
-      return other.def.op == &operation_of<constant_op> && other.def.outputs[0].type == declared.type &&
-             other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
-             __builtin_memcmp(other.init.data.data(), data, size) == 0;
-    };
-    std::uint32_t found = shared_.find(h.result(), same);
-    if (found == detail::index_set::none) {
-      node_def def;
-      def.op = &operation_of<constant_op>;
-      def.outputs = {declared};
-      def.attributes = sizes;
-      found = add(std::move(def), {});
-      nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
-      __builtin_memcpy(nodes_[found].init.data.data(), data, size);
-      shared_.insert(h.result(), found);
-    }
-    return {this, {found, 0}};
-  }
+  WEFT_DECL symbol record(node_def def) override;
+
+  WEFT_DECL symbol record_constant(const void* data, const value_info& declared, const shape& extents) override;
 
   /// A node with a name of its own: placeholders, variables, and whatever is not to be shared.
-  std::uint32_t add(node_def def, const std::string& name) {
-    for (const value& v : def.inputs)
-      if (v.node >= nodes_.size())
-        throw error(error_code::invalid_argument, def.op->name, "an operand belongs to another graph");
-    std::string full = free_name(name.empty() ? def.op->name : name);
-    const location here = current_location(def, full);
-    if (def.op->stateful || !name.empty()) return append(std::move(def), std::move(full), here, !name.empty());
-    detail::hasher h;
-    h.add(def.op);
-    h.add(def.detail);
-    for (const value& v : def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
-    for (auto a : def.attributes) h.add(static_cast<std::uint64_t>(a));
-    for (auto l : def.literals) h.add(l);
-    for (auto b : def.subgraphs) h.add(b);
-    for (const auto& o : def.outputs) h.add(o);
-    for (const std::uint32_t c : control_) h.add(std::uint64_t{c});
-    const auto same = [&](std::uint32_t n) {
-      const node_def& other = nodes_[n].def;
-      return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
-             other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-             other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside &&
-             nodes_[n].control == control_;
-    };
-    const std::uint32_t found = shared_.find(h.result(), same);
-    if (found != detail::index_set::none) return found;
-    const std::uint32_t made = append(std::move(def), std::move(full), here, false);
-    shared_.insert(h.result(), made);
-    return made;
-  }
+  std::uint32_t add(node_def def, const std::string& name);
 
   /// The variable of this name in the scopes that are entered, if they say that it is to be used again, or none: then
   /// one may be made, under the name that is given. Throws invalid_argument if there is one that is not to be used, or
@@ -186,19 +156,12 @@ class graph final : public op_builder {
   std::uint32_t reused_variable(std::string_view name, const value_info& declared, variable_kind kind) const;
 
   /// A variable, of a name that no other one has.
-  std::uint32_t add_variable(node_def def, std::string_view name) {
-    const std::string prefix = static_cast<std::string&&>(prefix_);
-    prefix_ = variables_.prefix;
-    struct restore {
-      std::string& to;
-      const std::string& from;
-      ~restore() { to = from; }
-    } after{prefix_, prefix};
-    const std::uint32_t node = add(std::move(def), std::string(name));
-    names_.back().variable = node;
-    names_.back().scope = variables_.prefix;
-    return node;
-  }
+  std::uint32_t add_variable(node_def def, std::string_view name);
+
+  /// The node of this name, scopes included; no_node if there is none.
+  std::uint32_t find(std::string_view name) const;
+  /// The nodes by which optimizers, sums and averages update variables.
+  const sequence<std::uint32_t>& optimizer_updates() const { return optimizer_updates_; }
 
   /// The definition of a node, for code that rewrites a subgraph: of values that were made before it.
   node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
@@ -216,15 +179,8 @@ class graph final : public op_builder {
   /// With the first value of another variable, random numbers too, which go by its name.
   void initialize_as(std::uint32_t node, std::uint32_t other) { nodes_[node].begins_as = other; }
 
-  std::uint64_t random_key(const std::uint64_t* seed) override {
-    detail::hasher h;
-    h.add(whole().seed_);
-    h.add(std::uint64_t{seed != nullptr});
-    h.add(seed ? *seed : whole().random_operations_++);
-    return h.result();
-  }
+  WEFT_DECL std::uint64_t random_key(const std::uint64_t* seed) override;
 
-  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
   WEFT_DECL value with_name(value v, const char* name) override;
 
   /// Takes over what nodes refer to, and keeps it for as long as it lives.
@@ -235,27 +191,10 @@ class graph final : public op_builder {
 
   // ---- gradients ----
 
-  void use(const primitive_table& table) override {
-    for (const primitive_table* known : whole().primitives_)
-      if (known == &table) return;
-    whole().primitives_.push_back(&table);
-  }
-  const fused* kernels(primitive p, dtype type, dtype to) const override {
-    for (const primitive_table* table : whole().primitives_)
-      if (const fused* f = table->find(p, type, to)) return f;
-    return nullptr;
-  }
-  dtype compared_type(value condition) const override {
-    while (info(condition).type == dtype::boolean && !nodes_[condition.node].def.inputs.empty())
-      condition = nodes_[condition.node].def.inputs[0];
-    const sequence<const primitive_table*>& known = whole().primitives_;
-    return is_floating(info(condition).type) || known.empty() ? info(condition).type : known[0]->type;
-  }
-  const fused_reduction* sums(dtype type) const override {
-    for (const primitive_table* table : whole().primitives_)
-      if (table->type == type) return table->sum ? table->sum() : nullptr;
-    return nullptr;
-  }
+  WEFT_DECL void use(const primitive_table& table) override;
+  WEFT_DECL const fused* kernels(primitive p, dtype type, dtype to) const override;
+  WEFT_DECL dtype compared_type(value condition) const override;
+  WEFT_DECL const fused_reduction* sums(dtype type) const override;
 
   WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
@@ -276,42 +215,18 @@ class graph final : public op_builder {
   friend struct subgraph;
   explicit graph(graph* whole) : whole_(whole), outer_places_(whole->places_.size()) {}
 
-  std::uint64_t hash_nodes() const {
-    detail::hasher h;
-    for (const graph_node& n : nodes_) {
-      h.add(std::string(n.def.op->name));
-      h.add(n.name);
-      if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
-      if (n.def.op == &operation_of<constant_op>)
-        for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
-      for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
-      for (const std::uint32_t c : n.control) h.add(std::uint64_t{c});
-      for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
-      for (auto l : n.def.literals) h.add(l);
-      for (auto b : n.def.subgraphs) h.add(b);
-      for (const auto& o : n.def.outputs) h.add(o);
-    }
-    for (const auto& [code, size] : extents_)
-      h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
-    return h.result();
-  }
+  std::uint64_t hash_nodes() const;
 
   // How variables are named: as other nodes are, but where they are reused.
   struct variable_names {
     reuse mode = reuse::no;
     std::string prefix;
-    sequence<std::string> entered;  // name scopes, since they are reused
+    detail::taken_names entered = {};  // name scopes, since they are reused
 
     std::string enter(const std::string& name) {
-      std::string full = prefix + name;
-      for (int i = 1; is_entered(full); ++i) full = str_cat({prefix, name, "_", i});
-      entered.push_back(full);
+      const std::string full = entered.free(prefix + name);
+      entered.take(full);
       return full + "/";
-    }
-    bool is_entered(const std::string& full) const {
-      for (const std::string& e : entered)
-        if (e == full) return true;
-      return false;
     }
   };
   struct place {
@@ -325,90 +240,24 @@ class graph final : public op_builder {
     std::uint32_t beside = graph_node::no_node;
   };
 
-  [[noreturn]] static void refuse_growth(const std::string& name) {
-    throw error(error_code::resource_exhausted, name,
-                {"the graph has grown in each of ", max_growing_runs,
-                 " runs, and recorded nodes stay: record once, prepare a step, and feed changing values to its "
-                 "placeholders; s.set(v, value) writes a variable and records nothing"});
-  }
+  [[noreturn]] static void refuse_growth(const std::string& name);
 
-  std::uint32_t append(node_def def, std::string name, const location& here, bool named) {
-    if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
-    take_name(name);
-    graph_node n;
-    n.def = std::move(def);
-    n.name = std::move(name);
-    n.device = here.device;
-    n.beside = here.beside;
-    n.named = named;
-    // A leaf is there before anything runs.
-    if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = control_;
-    nodes_.push_back(std::move(n));
-    const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
-    if (here.beside != graph_node::no_node) colocated_.push_back(made);
-    return made;
-  }
+  std::uint32_t append(node_def def, std::string name, const location& here, bool named);
 
-  location current_location(const node_def& def, const std::string& name) const {
-    location here;
-    device_spec& d = here.device;
-    const value_info none;
-    for (std::size_t i = places_.size(); i-- > 0;) {
-      const place& p = places_[i];
-      // A scope within the one for colocated nodes that names another device has its way.
-      if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
-      d = merge(p.function ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})
-                           : p.fixed,
-                d);
-      if (p.beside != graph_node::no_node) break;
-    }
-    if (is_subgraph() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
-      throw error(
-          error_code::invalid_argument, name,
-          "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
-          "the call");
-    return here;
-  }
+  location current_location(const node_def& def, const std::string& name) const;
 
   /// The name in this scope, with _1, _2, ... behind it if it is taken.
-  std::string free_name(const std::string& name) {
-    const std::string full = prefix_ + name;
-    const std::uint32_t first = find_name(full);
-    if (first == detail::index_set::none) return full;
-    for (;; ++names_[first].next) {
-      std::string candidate = str_cat({full, "_", names_[first].next});
-      if (find_name(candidate) == detail::index_set::none) return candidate;
-    }
-  }
-  std::uint32_t find_name(const std::string& full) const {
-    return taken_.find(hash_of(full), [&](std::uint32_t i) { return names_[i].name == full; });
-  }
-  void take_name(const std::string& full) {
-    names_.push_back({full, 1, graph_node::no_node, {}});
-    taken_.insert(hash_of(full), static_cast<std::uint32_t>(names_.size() - 1));
-  }
-  static std::uint64_t hash_of(const std::string& name) {
-    detail::hasher h;
-    h.add(name);
-    return h.result();
-  }
-
-  struct taken_name {
-    std::string name;
-    int next;
-    std::uint32_t variable = graph_node::no_node;  // that has it, made in this scope
-    std::string scope = {};
-  };
+  std::string free_name(const std::string& name);
 
   std::uint64_t seed_ = 87654321, random_operations_ = 0;
   mutable std::size_t planned_size_ = 0, growing_runs_ = 0;
   sequence<graph_node> nodes_;
-  detail::index_set shared_, taken_;
-  sequence<taken_name> names_;
+  detail::index_set shared_;
+  detail::taken_names names_;
   std::string prefix_;
   variable_names variables_;
   sequence<place> places_;
-  sequence<std::uint32_t> colocated_, control_, updates_;
+  sequence<std::uint32_t> colocated_, control_, updates_, optimizer_updates_;
   sequence<std::pair<std::int64_t, std::int64_t>> extents_;
   sequence<std::pair<std::int64_t, const char*>> extent_names_;
   sequence<const extent_definition*> extent_formulas_;
@@ -429,6 +278,224 @@ struct subgraph {
 };
 
 #if WEFT_DEFINITIONS
+
+WEFT_DECL const char* graph::extent_name(std::int64_t code) const {
+  for (const auto& [known, name] : whole().extent_names_)
+    if (known == code) return name;
+  return "?";
+}
+
+WEFT_DECL void graph::remember_name(std::int64_t code, const char* name) {
+  for (const auto& known : whole().extent_names_)
+    if (known.first == code) return;
+  whole().extent_names_.push_back({code, name});
+}
+
+WEFT_DECL const extent_definition* graph::extent_formula(std::int64_t code) const {
+  for (const extent_definition* d : whole().extent_formulas_)
+    if (d->code == code) return d;
+  return nullptr;
+}
+
+WEFT_DECL void graph::remember_extent(const extent_definition& d) {
+  if (d.is_number() || extent_formula(d.code)) return;
+  if (d.is_name()) return remember_name(d.code, d.text);
+  if (d.numerator) remember_extent(*d.numerator), remember_extent(*d.denominator);
+  for (std::size_t i = 0; i < d.atom_count; ++i)
+    if (d.atoms[i]->is_name()) remember_extent(*d.atoms[i]);
+  whole().extent_formulas_.push_back(&d);
+  remember_name(d.code, d.text);
+}
+
+WEFT_DECL std::string graph::to_string(const weft::shape& s) const {
+  const char* names[max_rank + 1]{};
+  for (std::size_t i = 0; i < s.rank; ++i)
+    if (s[i] < 0) names[i] = extent_name(s[i]);
+  return weft::to_string(s, names);
+}
+
+WEFT_DECL symbol graph::record(node_def def) { return {this, {add(std::move(def), {}), 0}}; }
+
+WEFT_DECL symbol graph::record_constant(const void* data, const value_info& declared, const shape& extents) {
+  detail::hasher h;
+  h.add(&operation_of<constant_op>);
+  h.add(declared);
+  const sequence<std::int64_t> sizes(extents.extents, extents.extents + extents.rank);
+  for (const std::int64_t s : sizes) h.add(static_cast<std::uint64_t>(s));
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  const std::size_t size = value_info{declared.type, extents}.bytes();
+  for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
+  const auto same = [&](std::uint32_t n) {
+    const graph_node& other = nodes_[n];
+    return other.def.op == &operation_of<constant_op> && other.def.outputs[0].type == declared.type &&
+           other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
+           __builtin_memcmp(other.init.data.data(), data, size) == 0;
+  };
+  std::uint32_t found = shared_.find(h.result(), same);
+  if (found == detail::index_set::none) {
+    node_def def;
+    def.op = &operation_of<constant_op>;
+    def.outputs = {declared};
+    def.attributes = sizes;
+    found = add(std::move(def), {});
+    nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
+    __builtin_memcpy(nodes_[found].init.data.data(), data, size);
+    shared_.insert(h.result(), found);
+  }
+  return {this, {found, 0}};
+}
+
+WEFT_DECL std::uint32_t graph::add(node_def def, const std::string& name) {
+  for (const value& v : def.inputs)
+    if (v.node >= nodes_.size())
+      throw error(error_code::invalid_argument, def.op->name, "an operand belongs to another graph");
+  std::string full = free_name(name.empty() ? def.op->name : name);
+  const location here = current_location(def, full);
+  if (def.op->stateful || !name.empty()) return append(std::move(def), std::move(full), here, !name.empty());
+  detail::hasher h;
+  h.add(def.op);
+  h.add(def.detail);
+  for (const value& v : def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+  for (auto a : def.attributes) h.add(static_cast<std::uint64_t>(a));
+  for (auto l : def.literals) h.add(l);
+  for (auto b : def.subgraphs) h.add(b);
+  for (const auto& o : def.outputs) h.add(o);
+  for (const std::uint32_t c : control_) h.add(std::uint64_t{c});
+  const auto same = [&](std::uint32_t n) {
+    const node_def& other = nodes_[n].def;
+    return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
+           other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
+           other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside &&
+           nodes_[n].control == control_;
+  };
+  const std::uint32_t found = shared_.find(h.result(), same);
+  if (found != detail::index_set::none) return found;
+  const std::uint32_t made = append(std::move(def), std::move(full), here, false);
+  shared_.insert(h.result(), made);
+  return made;
+}
+
+WEFT_DECL std::uint32_t graph::add_variable(node_def def, std::string_view name) {
+  const std::string prefix = static_cast<std::string&&>(prefix_);
+  prefix_ = variables_.prefix;
+  struct restore {
+    std::string& to;
+    const std::string& from;
+    ~restore() { to = from; }
+  } after{prefix_, prefix};
+  const std::uint32_t node = add(std::move(def), std::string(name));
+  names_.last().is_shared = true;
+  names_.last().scope = variables_.prefix;
+  return node;
+}
+
+WEFT_DECL std::uint32_t graph::find(std::string_view name) const {
+  const detail::taken_name* const taken = names_.find(std::string(name));
+  const bool has_it = taken && taken->node != graph_node::no_node && nodes_[taken->node].name == name;
+  return has_it ? taken->node : graph_node::no_node;
+}
+
+WEFT_DECL std::uint64_t graph::random_key(const std::uint64_t* seed) {
+  detail::hasher h;
+  h.add(whole().seed_);
+  h.add(std::uint64_t{seed != nullptr});
+  h.add(seed ? *seed : whole().random_operations_++);
+  return h.result();
+}
+
+WEFT_DECL void graph::use(const primitive_table& table) {
+  for (const primitive_table* known : whole().primitives_)
+    if (known == &table) return;
+  whole().primitives_.push_back(&table);
+}
+
+WEFT_DECL const fused* graph::kernels(primitive p, dtype type, dtype to) const {
+  for (const primitive_table* table : whole().primitives_)
+    if (const fused* f = table->find(p, type, to)) return f;
+  return nullptr;
+}
+
+WEFT_DECL dtype graph::compared_type(value condition) const {
+  while (info(condition).type == dtype::boolean && !nodes_[condition.node].def.inputs.empty())
+    condition = nodes_[condition.node].def.inputs[0];
+  const sequence<const primitive_table*>& known = whole().primitives_;
+  return is_floating(info(condition).type) || known.empty() ? info(condition).type : known[0]->type;
+}
+
+WEFT_DECL const fused_reduction* graph::sums(dtype type) const {
+  for (const primitive_table* table : whole().primitives_)
+    if (table->type == type) return table->sum ? table->sum() : nullptr;
+  return nullptr;
+}
+
+WEFT_DECL std::uint64_t graph::hash_nodes() const {
+  detail::hasher h;
+  for (const graph_node& n : nodes_) {
+    h.add(std::string(n.def.op->name));
+    h.add(n.name);
+    if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
+    if (n.def.op == &operation_of<constant_op>)
+      for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
+    for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
+    for (const std::uint32_t c : n.control) h.add(std::uint64_t{c});
+    for (auto a : n.def.attributes) h.add(static_cast<std::uint64_t>(a));
+    for (auto l : n.def.literals) h.add(l);
+    for (auto b : n.def.subgraphs) h.add(b);
+    for (const auto& o : n.def.outputs) h.add(o);
+  }
+  for (const auto& [code, size] : extents_)
+    h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
+  return h.result();
+}
+
+WEFT_DECL void graph::refuse_growth(const std::string& name) {
+  throw error(error_code::resource_exhausted, name,
+              {"the graph has grown in each of ", max_growing_runs,
+               " runs, and recorded nodes stay: record once, prepare a step, and feed changing values to its "
+               "placeholders; s.set(v, value) writes a variable and records nothing"});
+}
+
+WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const location& here, bool named) {
+  if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
+  names_.take(name).node = static_cast<std::uint32_t>(nodes_.size());
+  graph_node n;
+  n.def = std::move(def);
+  n.name = std::move(name);
+  n.device = here.device;
+  n.beside = here.beside;
+  n.named = named;
+  // A leaf is there before anything runs.
+  if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = control_;
+  nodes_.push_back(std::move(n));
+  const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
+  if (here.beside != graph_node::no_node) colocated_.push_back(made);
+  if (nodes_[made].def.op->update) optimizer_updates_.push_back(made);
+  return made;
+}
+
+WEFT_DECL graph::location graph::current_location(const node_def& def, const std::string& name) const {
+  location here;
+  device_spec& d = here.device;
+  const value_info none;
+  for (std::size_t i = places_.size(); i-- > 0;) {
+    const place& p = places_[i];
+    // A scope within the one for colocated nodes that names another device has its way.
+    if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
+    d = merge(p.function ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})
+                         : p.fixed,
+              d);
+    if (p.beside != graph_node::no_node) break;
+  }
+  if (is_subgraph() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
+    throw error(
+        error_code::invalid_argument, name,
+        "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
+        "the call");
+  return here;
+}
+
+WEFT_DECL std::string graph::free_name(const std::string& name) { return names_.free(prefix_ + name); }
+
 
 WEFT_DECL graph::~graph() {
   for (subgraph* b : subgraphs_) delete b;
@@ -456,16 +523,16 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
     return prefix.empty() ? "outside any scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
   };
   const std::string here = scope(variables_.prefix);
-  const std::uint32_t taken = find_name(full);
-  const std::uint32_t known = taken == detail::index_set::none ? graph_node::no_node : names_[taken].variable;
-  if (known == graph_node::no_node) {
-    if (variables_.mode != reuse::yes) return known;
+  const detail::taken_name* const taken = names_.find(full);
+  if (!taken || !taken->is_shared) {
+    if (variables_.mode != reuse::yes) return graph_node::no_node;
     throw error(error_code::not_found, full,
                 {"reuse::yes asks for a variable of this name, and there is none ", here,
                  ": create it before, in a scope of the same name, or write reuse::automatic, which creates it"});
   }
+  const std::uint32_t known = taken->node;
   const value_info& there = nodes_[known].def.outputs[0];
-  const std::string first = scope(names_[taken].scope);
+  const std::string first = scope(taken->scope);
   if (variables_.mode == reuse::no)
     throw error(error_code::invalid_argument, full,
                 {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,

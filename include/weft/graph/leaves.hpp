@@ -213,7 +213,7 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
                 "placeholder<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
-    detail::remember_formulas<Dims>(g);
+    if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
     return node<T, Dims>(
         detail::record_leaf(g, operation_of<placeholder_op>, name, dtype_of<T>, Dims::spec, Dims::names));
   } else {
@@ -221,20 +221,23 @@ node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
   }
 }
 
+/// Makes the first value of a variable of given extents: init::normal, or a function object of a program's own.
+template <class Init>
+concept Initializer = requires(const Init& init, const shape& extents) { initializer(init(extents)); };
+
 /// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
 /// seed, the variable's name and the element alone. In a `variable_scope` with reuse it is the variable that is there,
 /// and `first` is passed over. Throws invalid_argument if the name is that of another variable, or if the one to be
 /// reused has other elements or extents; not_found if there is none to be reused. The kind says what trainings do with
 /// it: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
-template <Element T, class Dims = dims<>, class Init = init::zeros>
-requires requires(const Init& i, const shape& s) { initializer(i(s)); }
+template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {},
                                 variable_kind kind = variable_kind::trained) {
   static_assert(correct<extents_are_not_valid<Dims>>,
                 "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
-    detail::remember_formulas<Dims>(g);
+    if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
     return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
                                                           {&first, detail::make_first_value<Init>}, kind));
   } else {
@@ -242,18 +245,32 @@ variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& fir
   }
 }
 
-/// A variable that starts as the given tensor.
-template <Element T, class Dims>
-variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims>& first,
+/// A variable that starts as the given tensor. The parameter is deduced, so that other overloads' arguments, which no
+/// conversion makes a tensor of, do not instantiate the class.
+template <Element T, class Dims, class Device>
+variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims, Device>& first,
                                 variable_kind kind = variable_kind::trained) {
-  detail::remember_formulas<Dims>(g);
+  if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
   return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
                                                         first.elements() * sizeof(T), kind));
 }
 
+/// A variable that starts as an expression over tensors, or as a list of its elements.
+template <Element T, class Dims, Expression Expr>
+  requires(!Expr::symbolic)
+variable_node<T, Dims> variable(graph& g, std::string_view name, const Expr& first,
+                                variable_kind kind = variable_kind::trained) {
+  return variable(g, name, tensor<T, Dims>(first), kind);
+}
+template <Element T, class Dims>
+  requires(Dims::rank > 0)
+variable_node<T, Dims> variable(graph& g, std::string_view name, std::initializer_list<T> first,
+                                variable_kind kind = variable_kind::trained) {
+  return variable(g, name, tensor<T, Dims>(first), kind);
+}
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
-  requires(std::is_arithmetic_v<Num> && !(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+  requires detail::Arithmetic<Num> && (!(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
 variable_node<T, Dims> variable(graph& g, std::string_view name, Num first,
                                 variable_kind kind = variable_kind::trained) {
   return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);

@@ -28,7 +28,7 @@ class graph::name_scope {
   name_scope(graph& g, const std::string& name)
       : graph_(g), length_(g.prefix_.size()), variables_length_(g.variables_.prefix.size()) {
     const std::string full = g.free_name(name);
-    g.take_name(full);
+    g.names_.take(full);
     g.prefix_ = full + "/";
     g.variables_.prefix = g.variables_.mode == reuse::no ? g.prefix_ : g.variables_.enter(name);
   }
@@ -62,12 +62,13 @@ class graph::variable_scope {
     g.variables_.prefix += name + "/";
     g.prefix_ = g.variables_.prefix;
     const std::string full(g.prefix_, 0, g.prefix_.size() - 1);
-    if (g.find_name(full) == detail::index_set::none) g.take_name(full);
+    if (!g.names_.find(full)) g.names_.take(full);
   }
   /// The scope that is entered already, with reuse.
-  variable_scope(graph& g, reuse mode) : graph_(g), prefix_(g.prefix_), outer_(g.variables_) {
-    if (mode != reuse::no) g.variables_.mode = mode;
-    g.variables_.entered.clear();
+  variable_scope(graph& g, reuse mode)
+      : graph_(g), prefix_(g.prefix_), outer_(std::exchange(g.variables_, variable_names())) {
+    g.variables_.mode = mode != reuse::no ? mode : outer_.mode;
+    g.variables_.prefix = outer_.prefix;
   }
   template <class Reuse>
   requires(std::is_same_v<Reuse, bool>) variable_scope(graph& g, const std::string& name, Reuse)
@@ -145,7 +146,7 @@ inline value graph::with_name(value v, const char* name) {
   }
   n.name = free_name(name);
   n.named = true;
-  take_name(n.name);
+  names_.take(n.name).node = v.node;
   return v;
 }
 

@@ -65,8 +65,8 @@ std::uint32_t find_variable(const graph& g, std::string_view name, const value_i
 #if WEFT_DEFINITIONS
 
 WEFT_DECL std::uint32_t find_variable(const graph& g, std::string_view name, const value_info& as) {
-  for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &operation_of<variable_op> || g[n].name != name) continue;
+  const std::uint32_t n = g.find(name);
+  if (n != graph_node::no_node && g[n].def.op == &operation_of<variable_op>) {
     const value_info& there = g[n].def.outputs[0];
     if (there == as) return n;
     throw error(error_code::invalid_argument, g[n].name,
@@ -82,8 +82,8 @@ inline bool change_kind(graph& g, std::uint32_t variable, bool frozen) {
   const char* const who = frozen ? "freeze" : "unfreeze";
   const variable_kind to = frozen ? variable_kind::frozen : variable_kind::trained;
   if (kind_of(g[variable].def) == to) return false;
-  for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op->update && update_view(g[n].def).variable().node == variable)
+  for (const std::uint32_t n : g.optimizer_updates())
+    if (update_view(g[n].def).variable().node == variable)
       throw error(error_code::failed_precondition, who,
                   {"the variable ", g[variable].name, " is updated by ", update_view(g[n].def).layout().name,
                    ": freeze it before minimize() or apply_gradients()"});

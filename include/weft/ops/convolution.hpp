@@ -176,16 +176,10 @@ struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
 
 /// The mistake in the extents of a convolution, if there is one.
 template <class Images, class Filters, conv2d_options Options>
-using conv2d_mistake = std::conditional_t<
-    Images::rank != 4, images_are_not_of_rank_4<Images>,
-    std::conditional_t<
-        Filters::rank != 4, filters_are_not_of_rank_4<Filters>,
-        std::conditional_t<
-            conv2d_channels_differ<Images, Filters>::value, conv2d_channels_differ<Images, Filters>,
-            std::conditional_t<conv2d_options_out_of_range<Options>::value, conv2d_options_out_of_range<Options>,
-                               std::conditional_t<filter_extents_are_dynamic<Filters>::value,
-                                                  filter_extents_are_dynamic<Filters>,
-                                                  filter_is_larger_than_image<Images, Filters, Options>>>>>>;
+using conv2d_mistake =
+    first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
+                  conv2d_channels_differ<Images, Filters>, conv2d_options_out_of_range<Options>,
+                  filter_extents_are_dynamic<Filters>, filter_is_larger_than_image<Images, Filters, Options>>;
 
 /// Whether the extents of `conv2d<Options>(images, filters)` fit.
 template <class Images, class Filters, conv2d_options Options = conv2d_options{}>

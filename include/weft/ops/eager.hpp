@@ -19,32 +19,46 @@ struct typed_result {
 
 namespace detail {
 
-/// An operand on its way into a graph: a symbol, or a tensor that becomes a constant.
+/// An operand on its way into a graph: a node, or a tensor that becomes a constant. It refers to both.
 struct operand_source {
-  symbol node;
-  const void* data = nullptr;
-  value_info declared;
-  shape extents;
+  const handle* node;  ///< null: a tensor
+  const void* data;
+  const shape* declared;
+  const shape* extents;
+  dtype type;
 };
 
-template <class Expr>
-operand_source source_of(const Expr& e) {
-  if constexpr (Expr::symbolic)
-    return {e.erased(), nullptr, {}, {}};
-  else
-    return {{}, e.data(), {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}, e.extents()};
+inline operand_source source_of(const handle& node) { return {&node, nullptr, nullptr, nullptr, {}}; }
+template <class T, class D, class Dev>
+operand_source source_of(const tensor<T, D, Dev>& t) {
+  return {nullptr, t.data(), &D::spec, &t.extents(), dtype_of<T>};
 }
+
+/// The attributes of a call, as an operation's structure has them.
+struct attribute_words {
+  const std::int64_t* words = nullptr;
+  std::size_t count = 0;
+
+  attribute_words() = default;
+  attribute_words(const sequence<std::int64_t>& s) : words(s.data()), count(s.size()) {}
+  attribute_words(no_attributes) {}
+  template <class A>
+  explicit attribute_words(const A& a)
+      : words(reinterpret_cast<const std::int64_t*>(&a)), count(sizeof(A) / sizeof(std::int64_t)) {
+    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) % sizeof(std::int64_t) == 0);
+  }
+};
 
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
 symbol record_operation(node_def, const operand_source* operands, std::size_t count);
 
-// The call is made there, once, and not in the templates that are compiled anew for every shape.
-symbol record_operation(const operation&, const value_info& output, sequence<std::int64_t> attributes,
-                        const operand_source* operands, std::size_t count);
+// Templates that are compiled anew for every shape call this one, with references alone.
+symbol record_operation(const operation&, dtype, const shape& output, attribute_words, const operand_source* operands,
+                        std::size_t count);
 
 /// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
 /// not equal. `buffers`: of the operands, then of the results.
-void run_eagerly(const operation&, sequence<std::int64_t> attributes, const value_info* inputs,
+void run_eagerly(const operation&, attribute_words attributes, const value_info* inputs,
                  const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
                  std::byte* const* buffers);
 
@@ -77,37 +91,39 @@ void check_names(const value_info* operands, const char* const* const* names, st
 WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, std::size_t count) {
   op_builder* where = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
-    if (operands[i].data) continue;
-    if (where && operands[i].node.builder() != where)
+    if (!operands[i].node) continue;
+    op_builder* const builder = operands[i].node->erased().builder();
+    if (where && builder != where)
       throw error(
           error_code::invalid_argument, c.op->name,
           "operands belong to different graphs; a subgraph of cond or while_loop is a graph of its own: pass what it "
           "reads as operands");
-    where = operands[i].node.builder();
+    where = builder;
   }
   for (std::size_t i = 0; i < count; ++i)
-    c.inputs.push_back(operands[i].data
-                           ? where->record_constant(operands[i].data, operands[i].declared, operands[i].extents).id()
-                           : operands[i].node.id());
+    c.inputs.push_back(operands[i].node ? operands[i].node->id()
+                                        : where->record_constant(operands[i].data,
+                                                                 {operands[i].type, *operands[i].declared},
+                                                                 *operands[i].extents).id());
   return where->record(static_cast<node_def&&>(c));
 }
 
-WEFT_DECL symbol record_operation(const operation& op, const value_info& output, sequence<std::int64_t> attributes,
+WEFT_DECL symbol record_operation(const operation& op, dtype type, const shape& output, attribute_words attributes,
                                   const operand_source* operands, std::size_t count) {
   node_def c;
   c.op = &op;
-  c.outputs = {output};
-  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.outputs = {{type, output}};
+  c.attributes.append(attributes.words, attributes.count);
   return record_operation(static_cast<node_def&&>(c), operands, count);
 }
 
-WEFT_DECL void run_eagerly(const operation& op, sequence<std::int64_t> attributes, const value_info* inputs,
+WEFT_DECL void run_eagerly(const operation& op, attribute_words attributes, const value_info* inputs,
                            const char* const* const* names, std::size_t count, const value_info* outputs,
                            std::size_t results, std::byte* const* buffers) {
   check_names(inputs, names, count, [&] { return op.name; });
   node_def c;
   c.op = &op;
-  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.attributes.append(attributes.words, attributes.count);
   c.inputs.resize(count);
   c.outputs.append(outputs, results);
   sequence<std::uint32_t> slots;
@@ -125,13 +141,12 @@ WEFT_DECL void run_eagerly(const operation& op, sequence<std::int64_t> attribute
 
 /// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
 template <class T, class D, class Dev, class... Operands>
-auto record_or_run(const operation& op, const shape& extents, sequence<std::int64_t> attributes,
+auto record_or_run(const operation& op, const shape& extents, attribute_words attributes,
                    const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
-    const symbol result = record_operation(
-        op, {dtype_of<T>, D::spec}, static_cast<sequence<std::int64_t>&&>(attributes), sources, sizeof...(Operands));
-    remember_formulas<D>(*result.builder());
+    const symbol result = record_operation(op, dtype_of<T>, D::spec, attributes, sources, sizeof...(Operands));
+    if constexpr (D::is_computed) remember_formulas<D>(*result.builder());
     return make_node<T, D, Dev>(result);
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
@@ -140,8 +155,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
     const value_info output{dtype_of<T>, extents};
-    run_eagerly(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), &output, 1,
-                buffers);
+    run_eagerly(op, attributes, inputs, names, sizeof...(Operands), &output, 1, buffers);
     return result;
   }
 }
@@ -149,7 +163,7 @@ auto record_or_run(const operation& op, const shape& extents, sequence<std::int6
 /// The same with several results, a tuple of them.
 template <class Dev, class... T, class... D, std::size_t... Index, class... Operands>
 auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>& results, indices<Index...>,
-                   sequence<std::int64_t> attributes, const Operands&... operands) {
+                   attribute_words attributes, const Operands&... operands) {
   constexpr bool symbolic = (Operands::symbolic || ...);
   const value_info outputs[] = {value_info{dtype_of<T>, symbolic ? D::spec : std::get<Index>(results).extents}...};
   if constexpr (symbolic) {
@@ -157,7 +171,7 @@ auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>&
     node_def c;
     c.op = &op;
     c.outputs.append(outputs, sizeof...(T));
-    c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+    c.attributes.append(attributes.words, attributes.count);
     const symbol first = record_operation(static_cast<node_def&&>(c), sources, sizeof...(Operands));
     (remember_formulas<D>(*first.builder()), ...);
     return std::tuple{make_node<T, D, Dev>(first.output(Index))...};
@@ -167,8 +181,7 @@ auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>&
     std::tuple made{make_tensor<T, D, Dev>(outputs[Index].extents, uninitialized{})...};
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(std::get<Index>(made).data())...};
-    run_eagerly(op, static_cast<sequence<std::int64_t>&&>(attributes), inputs, names, sizeof...(Operands), outputs,
-                sizeof...(T), buffers);
+    run_eagerly(op, attributes, inputs, names, sizeof...(Operands), outputs, sizeof...(T), buffers);
     return made;
   }
 }
@@ -195,7 +208,8 @@ inline shape resized(shape extents, std::size_t axis, std::int64_t extent) {
 /// and in a graph, where To says them, not looked at. An operand that is an expression goes through `materialize` before.
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
-  return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, words_of(a), first, rest...);
+  return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, detail::attribute_words(a), first,
+                                                         rest...);
 }
 
 /// One with several outputs, a tuple of them:
@@ -205,8 +219,8 @@ template <class Op, class... Results, class First, class... Rest>
 auto call_operation(const std::tuple<Results...>& results, const attributes_type<Op>& a, const First& first,
                     const Rest&... rest) {
   return detail::record_or_run<device_t<First>>(operation_of<Op>, results,
-                                                typename detail::make_indices<sizeof...(Results)>::type(), words_of(a),
-                                                first, rest...);
+                                                typename detail::make_indices<sizeof...(Results)>::type(),
+                                                detail::attribute_words(a), first, rest...);
 }
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft {
 
 /// A C++ number as an operand, of whatever type: it becomes one of the element type that it meets.
 template <class Num>
-concept Number = std::is_arithmetic_v<Num>;
+concept Number = detail::Arithmetic<Num>;
 
 template <class X>
 concept Operand = Expression<X> || Number<X>;
@@ -102,64 +102,43 @@ T as_element(Num number) {
   return t;
 }
 
-// The next three return by reference an operand that they leave as it is: a copy counts an owner of every tensor in it.
+/// The properties of a number as an operand.
+template <class Num>
+struct number_operand {
+  using value_type = Num;
+  using dims_type = dims<>;
+  using device_type = void;
+};
 
-/// A number becomes a literal of the element type that it meets.
-template <class T, class X>
-decltype(auto) as_operand(const X& x) {
-  if constexpr (Number<X>)
-    return literal<T>{as_element<T>(x)};
-  else if constexpr (is_node<X>)
-    return node_of<X>(x.erased());
-  else
-    return (x);
-}
-
+template <class X>
+using as_typed = typename choose<Number<X>>::template type<number_operand<X>, X>;
+template <class X>
+using operand_dims = typename as_typed<X>::dims_type;
+/// The element type of an operation on the two: a number takes that of the other operand.
 template <class X, class Other>
-constexpr auto operand_type() {
-  if constexpr (Number<X> && Number<Other>)
-    return X{};
-  else if constexpr (Number<X>)
-    return value_t<Other>{};
-  else
-    return value_t<X>{};
-}
-
-template <class X>
-struct operand_dims_of {
-  using type = dims<>;
-};
-template <Expression X>
-struct operand_dims_of<X> {
-  using type = dims_t<X>;
-};
-template <class X>
-using operand_dims = typename operand_dims_of<X>::type;
-
-template <class X>
-struct operand_device_of {
-  using type = void;
-};
-template <Expression X>
-struct operand_device_of<X> {
-  using type = device_t<X>;
-};
+using operand_type =
+    typename choose<Number<X> && !Number<Other>>::template type<as_typed<Other>, as_typed<X>>::value_type;
 template <class A, class B>
-using operand_device =
-    typename common_device<typename operand_device_of<A>::type, typename operand_device_of<B>::type>::type;
+using operand_device = typename common_device<typename as_typed<A>::device_type, typename as_typed<B>::device_type>::type;
 
 template <class X>
 inline constexpr bool holds_integers = false;
 template <Expression X>
 inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
-/// Sub-expressions are computed at their own extents, not again for each element they are broadcast to.
-template <class Dims, class Expr>
-decltype(auto) at_own_extents(const Expr& e) {
-  if constexpr (Expr::operations > 0 && !std::is_same_v<dims_t<Expr>, Dims>)
-    return materialize(e);
+/// An operand as an expression over `Dims` has it: a number as a literal of the element type that it meets, and a
+/// sub-expression of other extents computed at its own, not again for each element that it is broadcast to. What stays
+/// as it is is returned by reference: a copy counts an owner of every tensor in it.
+template <class T, class Dims, class X>
+decltype(auto) as_operand(const X& x) {
+  if constexpr (Number<X>)
+    return literal<T>{as_element<T>(x)};
+  else if constexpr (is_node<X>)
+    return static_cast<const node<value_t<X>, dims_t<X>, device_t<X>>&>(x);
+  else if constexpr (X::operations > 0 && !std::is_same_v<dims_t<X>, Dims>)
+    return materialize(x);
   else
-    return (e);
+    return (x);
 }
 
 template <class Expr>
@@ -206,18 +185,21 @@ constexpr auto find_mistake() {
 }
 template <class Op, class A, class B>
 constexpr auto find_mistake() {
-  using T = decltype(operand_type<A, B>());
+  using T = operand_type<A, B>;
   using shapes_differ = elementwise_shapes_differ<operand_dims<A>, operand_dims<B>>;
-  using types_differ = element_types_differ<T, decltype(operand_type<B, A>())>;
-  using fraction = fraction_meets_integers<A, B>;
-  if constexpr (shapes_differ::value)
+  using types_differ = element_types_differ<T, operand_type<B, A>>;
+  if constexpr (shapes_differ::value) {
     return shapes_differ{};
-  else if constexpr (types_differ::value)
+  } else if constexpr (types_differ::value) {
     return types_differ{};
-  else if constexpr (fraction::value)
-    return fraction{};
-  else
+  } else if constexpr (Number<A> || Number<B>) {
+    if constexpr (fraction_meets_integers<A, B>::value)
+      return fraction_meets_integers<A, B>{};
+    else
+      return operation_undefined_for<Op, T>{};
+  } else {
     return operation_undefined_for<Op, T>{};
+  }
 }
 
 }  // namespace detail
@@ -233,18 +215,17 @@ template <class Op, class X>
 auto unary(const X& x) {
   using T = value_t<X>;
   if constexpr (correct<elementwise_mistake<Op, X>>)
-    return make_expression<Op, result_type<Op, T>, dims_t<X>, device_t<X>>(as_operand<T>(x));
+    return make_expression<Op, result_type<Op, T>, dims_t<X>, device_t<X>>(as_operand<T, dims_t<X>>(x));
   else
     return after_mistake<result_type<Op, T>, dims_t<X>>(x);
 }
 
 template <class Op, class A, class B>
 auto binary(const A& a, const B& b) {
-  using T = decltype(operand_type<A, B>());
+  using T = operand_type<A, B>;
   if constexpr (correct<elementwise_mistake<Op, A, B>>) {
     using D = broadcast_dims<operand_dims<A>, operand_dims<B>>;
-    return make_expression<Op, result_type<Op, T>, D, operand_device<A, B>>(at_own_extents<D>(as_operand<T>(a)),
-                                                                            at_own_extents<D>(as_operand<T>(b)));
+    return make_expression<Op, result_type<Op, T>, D, operand_device<A, B>>(as_operand<T, D>(a), as_operand<T, D>(b));
   } else {
     return after_mistake<result_type<Op, T>, operand_dims<A>>(a, b);
   }
@@ -272,7 +253,7 @@ template <class Op, Expression X>
 template <class Op, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto elementwise(const A& a, const B& b) {
-  using T = decltype(detail::operand_type<A, B>());
+  using T = detail::operand_type<A, B>;
   static_assert(correct<elementwise_mistake<Op, A, B>>,
                 "elementwise: needs extents that broadcast and numbers of one type: cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, detail::operand_device<A, B>>>,
@@ -471,8 +452,8 @@ template <Operand A, Operand B>
 template <Expression P, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
-  using T = decltype(detail::operand_type<A, B>());
-  using U = decltype(detail::operand_type<B, A>());
+  using T = detail::operand_type<A, B>;
+  using U = detail::operand_type<B, A>;
   using DA = detail::operand_dims<A>;
   using DB = detail::operand_dims<B>;
   using DP = dims_t<P>;
@@ -487,8 +468,8 @@ template <Expression P, Operand A, Operand B>
     if constexpr (!elementwise_shapes_differ<DP, DAB>::value) {
       using D = broadcast_dims<DP, DAB>;
       return detail::make_expression<formula::select, T, D, device_t<P>>(
-          detail::at_own_extents<D>(detail::as_operand<bool>(condition)),
-          detail::at_own_extents<D>(detail::as_operand<T>(a)), detail::at_own_extents<D>(detail::as_operand<T>(b)));
+          detail::as_operand<bool, D>(condition),
+          detail::as_operand<T, D>(a), detail::as_operand<T, D>(b));
     } else {
       return detail::after_mistake<T, DAB>(condition, a, b);
     }
@@ -503,9 +484,9 @@ template <Expression P, Operand A, Operand B>
 template <Element To, Expression X>
 [[nodiscard]] auto cast(const X& x) {
   if constexpr (std::is_same_v<To, value_t<X>>)
-    return detail::as_operand<To>(x);
+    return detail::as_operand<To, dims_t<X>>(x);
   else
-    return detail::make_expression<formula::cast<To>, To, dims_t<X>, device_t<X>>(detail::as_operand<value_t<X>>(x));
+    return detail::make_expression<formula::cast<To>, To, dims_t<X>, device_t<X>>(detail::as_operand<value_t<X>, dims_t<X>>(x));
 }
 
 }  // namespace weft

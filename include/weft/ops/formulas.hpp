@@ -26,10 +26,13 @@
   operation(equal, 2)                                \
   operation(logical_not, 1)                          \
   operation(select, 3)                               \
+  operation(multiply_no_nan, 2)                      \
+  operation(xdivy, 2)                                \
   function(abs, 1)                                   \
   function(sign, 1)                                  \
   function(floor, 1)                                 \
   function(sqrt, 1)                                  \
+  function(rsqrt, 1)                                 \
   function(exp, 1)                                   \
   function(log, 1)                                   \
   function(log1p, 1)                                 \
@@ -44,8 +47,7 @@
   function(minimum, 2)                               \
   composed(square, 1)                                \
   composed(relu, 1)                                  \
-  composed(softplus, 1)                              \
-  composed(rsqrt, 1)
+  composed(softplus, 1)
 // clang-format on
 
 #define WEFT_NO_ROW(name, operands)
@@ -147,6 +149,21 @@ WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
 WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
   return weft::detail::depend(primitive::select, p, a, b);
 }
+WEFT_HOST_DEVICE inline symbol multiply_no_nan(symbol x, symbol y) {
+  return weft::detail::apply_primitive(primitive::multiply_no_nan, x, y);
+}
+WEFT_HOST_DEVICE constexpr dependence multiply_no_nan(dependence x, dependence y) {
+  return weft::detail::depend(primitive::multiply_no_nan, x, y);
+}
+WEFT_HOST_DEVICE inline symbol xdivy(symbol x, symbol y) {
+  return weft::detail::apply_primitive(primitive::xdivy, x, y);
+}
+WEFT_HOST_DEVICE constexpr dependence xdivy(dependence x, dependence y) {
+  return weft::detail::depend(primitive::xdivy, x, y);
+}
+/// Second gradients compute it from x^2 rounded.
+WEFT_HOST_DEVICE inline symbol exp_of_minus_square(symbol x) { return exp(-(x * x)); }
+WEFT_HOST_DEVICE constexpr dependence exp_of_minus_square(dependence x) { return exp(-(x * x)); }
 WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
   return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
 }
@@ -255,6 +272,47 @@ struct divide {
 #endif
   }
 };
+/// x * y, and 0 where y is 0, whatever x is (tf.math.multiply_no_nan). The gradients that TensorFlow defines to be 0
+/// where the upstream gradient is, are written with it and with xdivy.
+struct multiply_no_nan {
+  static constexpr const char* name = "multiply_no_nan";
+  static constexpr bool cheap = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x, V y) {
+    return math::multiply_no_nan(x, y);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V y, V) {
+    return zero_if_either_is(g, y);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V x, V, V) {
+    return math::multiply_no_nan(x, g);
+  }
+  /// a * b, and 0 where a or b is 0.
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V zero_if_either_is(V a, V b) {
+    return math::select(a == V(0), V(0), math::multiply_no_nan(a, b));
+  }
+};
+/// x / y, and 0 where x is 0, whatever y is (tf.math.xdivy). TensorFlow's gradient with respect to x is 0 where x is;
+/// this one is g / y there too, for gradients of gradients are linear in x.
+struct xdivy {
+  static constexpr const char* name = "xdivy";
+  static constexpr bool cheap = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x, V y) {
+    return math::xdivy(x, y);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V y, V) {
+    return math::xdivy(g, y);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V y, V z) {
+    return -math::xdivy(multiply_no_nan::zero_if_either_is(z, g), y);
+  }
+};
 struct negate {
   static constexpr const char* name = "negate";
   static constexpr bool cheap = true;
@@ -317,6 +375,7 @@ struct square {
     return (g + g) * x;
   }
 };
+/// As in TensorFlow, the gradient is 0 where g is, also at x = 0, where the derivative is infinite.
 struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool cheap = false, floating_only = true;
@@ -326,9 +385,32 @@ struct sqrt {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return V(0.5) * g / y;
+    return math::xdivy(V(0.5) * g, y);
   }
 };
+/// 1 / sqrt(x). Its gradient is 0 where g is, as sqrt's.
+struct rsqrt {
+  static constexpr const char* name = "rsqrt";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::rsqrt(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
+    // Factor by factor, so that each gradient of this formula is 0 where what arrives is, too.
+    return V(-0.5) * math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, g)));
+  }
+};
+/// g / x for a gradient. When that is differentiated, 1 / x is a value whose own gradient is 0 where its upstream is,
+/// as TensorFlow's reciprocal is.
+template <class V>
+WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
+  if constexpr (std::is_floating_point_v<V>)
+    return g / x;
+  else
+    return g * math::xdivy(V(1), x);
+}
 struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool cheap = false, floating_only = true;
@@ -350,7 +432,7 @@ struct log {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g / x;
+    return gradient_over(g, x);
   }
 };
 /// log(1 + x), exact near 0.
@@ -363,7 +445,7 @@ struct log1p {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g / (V(1) + x);
+    return gradient_over(g, V(1) + x);
   }
 };
 /// exp(x) - 1, exact near 0.
@@ -379,7 +461,8 @@ struct expm1 {
     return g * math::exp(x);  // y + 1 would be rounded where x is well below 0
   }
 };
-/// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive.
+/// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive; it is so where the
+/// power is infinite or NaN too, and TensorFlow's is NaN.
 struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool cheap = false, floating_only = true;
@@ -433,7 +516,7 @@ struct erf {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return V(1.1283791670955126) * g * math::exp(-(x * x));  // 2 / sqrt(pi)
+    return V(1.1283791670955126) * g * math::exp_of_minus_square(x);  // 2 / sqrt(pi)
   }
 };
 struct sin {
@@ -471,18 +554,6 @@ struct softplus {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
     return g * math::sigmoid(x);
-  }
-};
-struct rsqrt {
-  static constexpr const char* name = "rsqrt";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return V(1) / math::sqrt(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return V(-0.5) * g * y * (y * y);
   }
 };
 struct relu {

@@ -11,10 +11,18 @@
 namespace weft {
 namespace detail {
 
-/// The skeleton of Expr when its first argument gets number `A` and its first constant number `C`.
+template <class X>
+inline constexpr bool is_literal = false;
+template <class T>
+inline constexpr bool is_literal<literal<T>> = true;
+
+/// The skeleton of Expr when its first argument gets number `A` and its first constant number `C`. That of a leaf goes
+/// by its element type: all extents share it.
 template <class Expr, int A, int C>
-struct lower {
-  using type = skeleton::argument<A, value_t<Expr>>;
+struct lower;
+template <class T, int A, int C>
+struct lower_argument {
+  using type = skeleton::argument<A, T>;
   static constexpr int arguments = A + 1, constants = C;
 };
 template <class T, int A, int C>
@@ -22,81 +30,93 @@ struct lower<literal<T>, A, C> {
   using type = skeleton::constant<C, T>;
   static constexpr int arguments = A, constants = C + 1;
 };
+template <class Expr, int A, int C>
+using lower_operand =
+    typename choose<Expr::operations == 0 && !is_literal<Expr>>::template type<lower_argument<value_t<Expr>, A, C>,
+                                                                               lower<Expr, A, C>>;
 template <class Op, class T, class D, class Dev, class X, int A, int C>
 struct lower<expression<Op, T, D, Dev, X>, A, C> {
-  using x = lower<X, A, C>;
+  using x = lower_operand<X, A, C>;
   using type = skeleton::apply<Op, T, typename x::type>;
   static constexpr int arguments = x::arguments, constants = x::constants;
 };
 template <class Op, class T, class D, class Dev, class X, class Y, int A, int C>
 struct lower<expression<Op, T, D, Dev, X, Y>, A, C> {
-  using x = lower<X, A, C>;
-  using y = lower<Y, x::arguments, x::constants>;
+  using x = lower_operand<X, A, C>;
+  using y = lower_operand<Y, x::arguments, x::constants>;
   using type = skeleton::apply<Op, T, typename x::type, typename y::type>;
   static constexpr int arguments = y::arguments, constants = y::constants;
 };
 template <class Op, class T, class D, class Dev, class X, class Y, class Z, int A, int C>
 struct lower<expression<Op, T, D, Dev, X, Y, Z>, A, C> {
-  using x = lower<X, A, C>;
-  using y = lower<Y, x::arguments, x::constants>;
-  using z = lower<Z, y::arguments, y::constants>;
+  using x = lower_operand<X, A, C>;
+  using y = lower_operand<Y, x::arguments, x::constants>;
+  using z = lower_operand<Z, y::arguments, y::constants>;
   using type = skeleton::apply<Op, T, typename x::type, typename y::type, typename z::type>;
   static constexpr int arguments = z::arguments, constants = z::constants;
 };
 
 template <class Expr>
-using skeleton_of = typename lower<Expr, 0, 0>::type;
+using skeleton_of = typename lower_operand<Expr, 0, 0>::type;
 
-/// Calls f with every leaf that is no literal, in order; collects the literals.
-template <class Expr, class F>
-void for_each_leaf(const Expr& e, std::uint64_t*&, F& f) {
-  f(e);
-}
-template <class T, class F>
-void for_each_leaf(const literal<T>& e, std::uint64_t*& literals, F&) {
-  *literals++ = literal_bits(e.value);
-}
-template <class Op, class T, class D, class Dev, class... X, class F>
-void for_each_leaf(const expression<Op, T, D, Dev, X...>& e, std::uint64_t*& literals, F& f) {
-  e.for_each_operand([&](const auto& x) { for_each_leaf(x, literals, f); });
+/// Calls `leaves.add` with every leaf, in order. It is instantiated for each expression of other extents, and so calls
+/// itself for operands that are expressions too, and nothing else.
+template <class Expr, class Leaves>
+void add_leaves(const Expr& e, Leaves& leaves) {
+  if constexpr (Expr::operations == 0) {
+    leaves.add(e);
+  } else {
+    if constexpr (decltype(e.a)::operations == 0)
+      leaves.add(e.a);
+    else
+      add_leaves(e.a, leaves);
+    if constexpr (requires { e.b; }) {
+      if constexpr (decltype(e.b)::operations == 0)
+        leaves.add(e.b);
+      else
+        add_leaves(e.b, leaves);
+    }
+    if constexpr (requires { e.c; }) {
+      if constexpr (decltype(e.c)::operations == 0)
+        leaves.add(e.c);
+      else
+        add_leaves(e.c, leaves);
+    }
+  }
 }
 
 // ---- into a graph ----
 
 /// The leaves of an expression on its way into a graph.
 struct graph_leaves {
-  operand_source operands[device::max_operands];
   std::size_t count = 0;
-  std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
+  operand_source operands[device::max_operands];
+  std::uint64_t literals[device::max_operands];
 
-  template <class Expr>
-  explicit graph_leaves(const Expr& e) {
-    for_each_leaf(e, literals_end, *this);
-  }
-  // Only what a leaf has is written: these are compiled anew for every shape.
+  void add(const handle& n) { operands[count++] = source_of(n); }
   template <class T, class D, class Dev>
-  void operator()(const node<T, D, Dev>& n) {
-    operands[count++].node = n.erased();
-  }
-  template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>& t) {
+  void add(const tensor<T, D, Dev>& t) {
     operands[count++] = source_of(t);
+  }
+  template <class T>
+  void add(const literal<T>& number) {
+    *literals_end++ = literal_bits(number.value);
   }
 };
 
-symbol record_fused(const graph_leaves&, const operation&, const void* detail, const value_info& output,
-                    sequence<std::int64_t> attributes);
+symbol record_fused(const graph_leaves&, const operation&, const void* detail, dtype, const shape& output,
+                    attribute_words);
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, const value_info& output,
-                              sequence<std::int64_t> attributes) {
+WEFT_DECL symbol record_fused(const graph_leaves& e, const operation& op, const void* detail, dtype type,
+                              const shape& output, attribute_words attributes) {
   node_def c;
   c.op = &op;
   c.detail = detail;
-  c.outputs = {output};
-  c.attributes = static_cast<sequence<std::int64_t>&&>(attributes);
+  c.outputs = {{type, output}};
+  c.attributes.append(attributes.words, attributes.count);
   c.literals.append(e.literals, static_cast<std::size_t>(e.literals_end - e.literals));
   return record_operation(static_cast<node_def&&>(c), e.operands, e.count);
 }
@@ -138,14 +158,15 @@ void use_storage_type(op_builder& where) {
 }
 
 template <class Compiler, class Expr>
-symbol record_expression(const Expr& e, const operation& op, const void* detail, const value_info& output,
-                         sequence<std::int64_t> attributes = {}) {
-  using shape_of = lower<Expr, 0, 0>;
+symbol record_expression(const Expr& e, const operation& op, const void* detail, dtype type, const shape& output,
+                         attribute_words attributes = {}) {
+  using shape_of = lower_operand<Expr, 0, 0>;
   static_assert(shape_of::arguments < static_cast<int>(device::max_operands) - 1 &&
                     shape_of::constants < static_cast<int>(device::max_operands),
                 "an expression has too many operands: name a part of it with let()");
-  const symbol result =
-      record_fused(graph_leaves(e), op, detail, output, static_cast<sequence<std::int64_t>&&>(attributes));
+  graph_leaves leaves;
+  add_leaves(e, leaves);
+  const symbol result = record_fused(leaves, op, detail, type, output, attributes);
   // Gradients of half and bfloat16 all pass through an expression: what is differentiated is float or double.
   constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
   if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.builder());
@@ -172,10 +193,14 @@ struct tensor_leaves {
 
   template <class Expr>
   explicit tensor_leaves(const Expr& e) {
-    for_each_leaf(e, literals_end, *this);
+    add_leaves(e, *this);
+  }
+  template <class T>
+  void add(const literal<T>& number) {
+    *literals_end++ = literal_bits(number.value);
   }
   template <class T, class D, class Dev>
-  void operator()(const tensor<T, D, Dev>& t) {
+  void add(const tensor<T, D, Dev>& t) {
     data[count] = t.data();
     extents[count] = &t.extents();
     names[count] = D::names;
@@ -250,12 +275,12 @@ WEFT_COLD_END
 template <Expression Expr, class Compiler = gpu::this_compiler>
 requires(Expr::symbolic) auto let(const Expr& e) {
   if constexpr (Expr::operations == 0) {
-    return detail::node_of<Expr>(e.erased());
+    return detail::make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(e.erased());
   } else {
     gpu::compiled<Compiler>::template map<detail::skeleton_of<Expr>>();
-    return detail::node_of<Expr>(detail::record_expression<Compiler>(e, operation_of<detail::elementwise_op>,
-                                                                     &differentiated<detail::skeleton_of<Expr>>,
-                                                                     {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}));
+    return detail::make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(detail::record_expression<Compiler>(
+        e, operation_of<detail::elementwise_op>, &differentiated<detail::skeleton_of<Expr>>, dtype_of<value_t<Expr>>,
+        dims_t<Expr>::spec));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
+#include <weft/ops/transpose.hpp>
 
 namespace weft {
 
@@ -18,10 +19,16 @@ constexpr bool takes(transpose_of which, transpose_of operand) {
 
 /// Matrices lie along the last two axes. As many as the leading axes have are multiplied with as many, or with one.
 constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
-  if (a.rank < 2 || b.rank < 2 || (b.rank != a.rank && (b.rank != 2 || takes(t, transpose_of::a)))) return false;
+  if (a.rank < 2 || b.rank < 2 || (b.rank != a.rank && b.rank != 2)) return false;
   for (std::size_t i = 0; b.rank > 2 && i < a.rank - 2; ++i)
     if (a[i] != b[i]) return false;
   return a[a.rank - (takes(t, transpose_of::a) ? 2 : 1)] == b[b.rank - (takes(t, transpose_of::b) ? 1 : 2)];
+}
+
+/// Many transposed matrices by one are transposed before: then their rows lie one after the other, and all are one
+/// product.
+constexpr bool transposes_before(std::size_t rank_a, std::size_t rank_b, bool transpose_a) {
+  return transpose_a && rank_a > 2 && rank_b == 2;
 }
 
 struct matmul_attributes {
@@ -42,6 +49,12 @@ WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const m
     throw error(error_code::invalid_argument, "matmul",
                 {"needs matrices [m, k] and [k, n] of one type, not ", to_string(x), ta ? " transposed" : "", " and ",
                  to_string(y), tb ? " transposed" : ""});
+  if (transposes_before(x.rank, y.rank, ta)) {
+    sequence<std::int64_t> axes;
+    for (std::size_t i = 0; i < x.rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+    axes[x.rank - 2] = axes[x.rank - 1]--;
+    return record_product(op, weft::transpose(a, axes), b, {false, tb});
+  }
   shape extents = x;
   if (ta) extents[x.rank - 2] = x[x.rank - 1];
   extents[x.rank - 1] = y[y.rank - (tb ? 2 : 1)];
@@ -121,7 +134,8 @@ WEFT_INSTANTIATE(kernel* prepare_fused_declared<matmul_op<float>>(const prepare_
 }  // namespace detail
 
 /// The same over symbols of T's elements, for gradients (tf.matmul). On a GPU it runs where the operation's function
-/// calls `gpu::compile_kernels<matmul_op, T>()`. Throws invalid_argument where extents do not fit.
+/// calls `gpu::compile_kernels<matmul_op, T>()` and, if many transposed matrices meet one, also
+/// `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument where extents do not fit.
 template <class T>
 symbol matmul(symbol a, symbol b, bool transpose_a = false, bool transpose_b = false) {
   return detail::record_product(operation_of<matmul_op<T>>, a, b, {transpose_a, transpose_b});
@@ -145,6 +159,13 @@ template <class A, class B>
 concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
 namespace detail {
+
+/// The last two axes exchanged.
+template <std::size_t... Index, class X>
+auto transpose_matrices(const X& x, indices<Index...>) {
+  constexpr std::size_t rank = sizeof...(Index);
+  return transpose<static_cast<int>(Index + 2 < rank ? Index : 2 * rank - 3 - Index)...>(x);
+}
 
 /// The extents of a product: A's leading ones, then [m, n].
 template <class A, class B, bool TransposeA, bool TransposeB, class Indices>
@@ -178,10 +199,13 @@ template <transpose_of Transposed = transpose_of::none, Expression A, Expression
       first_mistake<factor_is_not_a_matrix<DA>, factor_is_not_a_matrix<DB>, matmul_shapes_differ<DA, DB, Transposed>,
                     element_types_differ<T, value_t<B>>, matmul_undefined_for<T>>;
   static_assert(correct<mistake>, "matmul: needs matrices [m, k] and [k, n] of one floating-point type: cast<T>(x)");
+  constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, DA>(a, b);
+  } else if constexpr (detail::transposes_before(DA::rank, DB::rank, ta)) {
+    constexpr transpose_of rest = tb ? transpose_of::b : transpose_of::none;
+    return matmul<rest>(detail::transpose_matrices(a, typename detail::make_indices<DA::rank>::type()), b);
   } else {
-    constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
     // Spells the extents out for two matrices: nvcc repeats how it found an extent, and cannot write down all ways.
     using two =
         std::type_identity<dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>>;

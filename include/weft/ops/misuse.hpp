@@ -211,22 +211,22 @@ requires(!Expression<F> && !Number<F>) auto elementwise(const F&, const Expr& e,
 template <Operand A, Operand B>
 requires(Expression<A> || Expression<B>) auto operator%(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator%: of integers the remainder is x - x / y * y");
-  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+  return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
 requires(Expression<A> || Expression<B>) auto operator^(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator^: a power is pow(x, y), square(x) or x * x");
-  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+  return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
 requires(Expression<A> || Expression<B>) auto operator&(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator&: conditions are joined by &&: x > 0 && x < 1");
-  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+  return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
 requires(Expression<A> || Expression<B>) auto operator|(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator|: conditions are joined by ||: x < 0 || x > 1");
-  return detail::after_mistake<decltype(detail::operand_type<A, B>()), detail::operand_dims<A>>(a, b);
+  return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 
 template <Expression A, Operand B>

@@ -197,7 +197,7 @@ inline constexpr bool is_tuple_of_nodes<std::tuple<First, More...>> = true;
 
 /// An array, a text, a vector, what gradients() returns.
 template <class X>
-concept NoOperand = std::is_array_v<X> || is_tuple<X> ||(Foreign<X> && !Operand<X>);
+concept NoOperand = (!Operand<X>) && (std::is_array_v<X> || is_tuple<X> || Foreign<X>);
 
 template <class X>
 auto no_operand(const X& x) {
@@ -270,7 +270,7 @@ auto operator>(const A& a, const B&) {
 }
 
 template <class X>
-requires(!std::is_class_v<X>) auto let(const X&, detail::anything = {}) {
+requires(!__is_class(X)) auto let(const X&, detail::anything = {}) {
   static_assert(
       correct<operand_is_not_a_tensor<X>>,
       "let: takes an expression, then a name: let(x * 2, \"twice\"); constant(graph, 0.5f) makes a node of a number");

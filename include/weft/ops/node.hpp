@@ -12,20 +12,42 @@ struct assigned_to_a_node : mistake<true> {};
 
 namespace detail {
 
-/// The value behind a handle. Throws failed_precondition if nothing was assigned to it.
-inline const symbol& assigned(const symbol& s) {
-  if (s.is_number())
-    throw error(error_code::failed_precondition, "node",
-                "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`");
-  return s;
+WEFT_COLD_BEGIN
+
+[[noreturn]] void refuse_empty_node();
+
+#if WEFT_DEFINITIONS
+WEFT_DECL void refuse_empty_node() {
+  throw error(error_code::failed_precondition, "node",
+              "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`");
 }
+#endif
+
+WEFT_COLD_END
+
+/// The part of a handle that no type changes, so that nodes of all shapes share its code.
+class handle {
+ public:
+  handle() = default;
+  explicit handle(const symbol& s) : symbol_(s) {}
+
+  /// The value. Throws failed_precondition if nothing was assigned to the handle.
+  const symbol& erased() const {
+    if (symbol_.is_number()) refuse_empty_node();
+    return symbol_;
+  }
+  value id() const { return erased().id(); }
+
+ protected:
+  symbol symbol_;
+};
 
 }  // namespace detail
 
 /// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it. One
 /// that is declared without a value, a member of a layer say, is empty until it is assigned.
 template <Element T, class Dims = dims<>, class Device = cpu>
-class node {
+class node : public detail::handle {
  public:
   using weft_expression = void;
   using value_type = T;
@@ -34,7 +56,7 @@ class node {
   static constexpr std::size_t operations = 0;
   static constexpr bool symbolic = true;
 
-  explicit node(symbol s) : symbol_(s) {}
+  explicit node(const symbol& s) : handle(s) {}
   /// Enters an expression into its graph.
   template <Expression Expr>
   requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
@@ -51,7 +73,7 @@ class node {
     return *this;
   }
   template <class Num>
-  requires std::is_arithmetic_v<Num>
+  requires detail::Arithmetic<Num>
   constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_needs_a_session<Dims>>,
                   "a node has no value yet: session.eval(x) computes it; cast<T>(x), weft::exp(x) take nodes, not "
@@ -59,11 +81,6 @@ class node {
     return Num();
   }
 
-  symbol erased() const { return detail::assigned(symbol_); }
-  value id() const { return detail::assigned(symbol_).id(); }
-
- private:
-  symbol symbol_;
 };
 
 /// A variable is made of, or is to become, a value that is not a variable.
@@ -74,7 +91,7 @@ struct value_is_not_a_variable : mistake<true> {};
 template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
-  explicit variable_node(symbol s) : node<T, Dims, Device>(s) {}
+  explicit variable_node(const symbol& s) : node<T, Dims, Device>(s) {}
   variable_node() = default;
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression Expr>
@@ -90,21 +107,17 @@ class variable_node : public node<T, Dims, Device> {
 };
 
 /// A node that is run for its effect: an assignment, a training step. Fetching it yields nothing.
-class effect {
+class effect : public detail::handle {
  public:
   effect() = default;
-  explicit effect(symbol s) : symbol_(s) {}
-  symbol erased() const { return detail::assigned(symbol_); }
-
- private:
-  symbol symbol_;
+  explicit effect(const symbol& s) : handle(s) {}
 };
 
 namespace detail {
 
 /// A value of a graph as a node, its types asked for their own names like make_tensor's.
 template <class T, class Dims, class Device>
-auto make_node(symbol s) {
+auto make_node(const symbol& s) {
   return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
 }
 
@@ -130,7 +143,7 @@ void remember_extents(op_builder& g) {
 
 /// A value of the type and the extents of `Expr`.
 template <class Expr>
-auto node_of(symbol s) {
+auto node_of(const symbol& s) {
   return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(s);
 }
 

@@ -200,7 +200,7 @@ auto pool(const operation& op, const Expr& images) {
   const shape images_now = extents_of(x);
   const window_call call = call_windows(images_now, Window.height, Window.width, images_now[3], {Stride, Padding});
   return record_or_run<value_t<Expr>, D, device_t<Expr>>(
-      op, call.result, words_of(pool_attributes{call.attributes, Window.height, Window.width}), x);
+      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width}), x);
 }
 
 }  // namespace detail

@@ -155,10 +155,25 @@ void use_gradient_primitives_of(op_builder& where) {
   where.use(primitives_in<double, Op::gradient_uses>);
 }
 
+#define WEFT_PRIMITIVE_KERNEL(name, operands)                                  \
+  WEFT_INSTANTIATE(const fused* primitive_kernel<formula::name, float>()); \
+  WEFT_INSTANTIATE(const fused* primitive_kernel<formula::name, double>());
+WEFT_FORMULAS(WEFT_PRIMITIVE_KERNEL, WEFT_PRIMITIVE_KERNEL, WEFT_NO_ROW)
+#undef WEFT_PRIMITIVE_KERNEL
 WEFT_INSTANTIATE(const fused* find_primitive<float, in_first_gradients>(primitive, dtype type, dtype to));
 WEFT_INSTANTIATE(const fused* find_primitive<float, in_gradients>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<double, in_first_gradients>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused* find_primitive<double, in_gradients>(primitive, dtype type, dtype to));
+WEFT_INSTANTIATE(const fused_reduction* kernel_of_sum<float>());
+WEFT_INSTANTIATE(const fused_reduction* kernel_of_sum<double>());
 
 }  // namespace detail
+
+// The sum of a value that is a node, or a tensor, already.
+WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, float>, device::reduce_op::sum, true>);
+WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, double>, device::reduce_op::sum, true>);
+WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, float>, device::reduce_op::sum, false>);
+WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, double>, device::reduce_op::sum, false>);
 
 }  // namespace weft
 

@@ -124,7 +124,7 @@ template <class V, class Expr>
 auto record_write(const operation& op, const V& target, const Expr& what) {
   const auto v = materialize(what);
   const operand_source sources[] = {source_of(target), source_of(v)};
-  return node_of<V>(record_operation(op, {dtype_of<value_t<V>>, dims_t<V>::spec}, {}, sources, 2));
+  return node_of<V>(record_operation(op, dtype_of<value_t<V>>, dims_t<V>::spec, {}, sources, 2));
 }
 
 // A number of the variable's type, but for fractions that are assigned to integers.

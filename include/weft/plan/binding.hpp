@@ -7,12 +7,6 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A value on its way into a step: where its elements are, and their extents.
-struct fed_value {
-  const void* data;
-  shape extents;
-};
-
 /// The state that a GPU keeps for a binding; see gpu_step.
 class gpu_binding {
  public:

@@ -6,6 +6,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/graph/leaves.hpp>
 #include <weft/ops/random_position.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/gpu_support.hpp>
@@ -16,16 +17,14 @@ namespace weft::plan {
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
 /// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
-/// choice. Under soft placement, and for the session's own choice always, an operation without a kernel for a GPU runs
-/// on the CPU, and what is colocated with it too.
+/// choice. A graph runs in one task, `self`: a node that names another one is an error, unless it is a variable, whose
+/// value a parameter server may have; the session's copy of it is where the session chooses. Under soft placement, and
+/// for the session's own choice always, an operation without a kernel for a GPU runs on the CPU, and what is colocated
+/// with it too.
 class placement {
  public:
-  placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft)
-      : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), soft_(soft) {
-    if (is_of_kind(preferred, cuda::name) && !soft && count() == 0)
-      throw error(error_code::failed_precondition, "session",
-                  {"there is no GPU for session_options::device: ", no_gpu_reason()});
-  }
+  placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft,
+            const device_spec& self = {});
 
   device_number of(std::uint32_t n) const {
     const char* rule;
@@ -33,19 +32,10 @@ class placement {
   }
 
   /// Whether soft placement has moved a node from where it was asked to be.
-  bool moved(std::uint32_t n) const {
-    const device_spec& asked = graph_[n].device;
-    const device_number d = of(n);
-    return !graph_[n].def.op->writes && asked.has_kind() &&
-           !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
-  }
+  bool moved(std::uint32_t n) const;
 
   /// "on /device:GPU:0: the node names it"
-  std::string explain(std::uint32_t n) const {
-    const char* rule;
-    const device_number d = decide(n, rule);
-    return str_cat({"on ", to_string(d), ": ", rule});
-  }
+  std::string explain(std::uint32_t n) const;
 
  private:
   static bool is_of_kind(const device_spec& d, std::string_view kind) { return d.kind == kind; }
@@ -53,94 +43,156 @@ class placement {
   static std::uint32_t number_of(const device_spec& d) {
     return d.ordinal < 0 ? 0 : static_cast<std::uint32_t>(d.ordinal);
   }
+  bool is_variable(std::uint32_t n) const { return graph_[n].def.op == &operation_of<variable_op>; }
+
+  /// Whether it names another task than this session's, which is /job:localhost/task:0 where there is no cluster.
+  bool is_elsewhere(const device_spec& d) const {
+    const std::string_view own = self_.has_job() ? self_.job : "localhost";
+    return (d.has_job() && d.job != own) || (d.task >= 0 && d.task != (self_.task > 0 ? self_.task : 0));
+  }
+
+  [[noreturn]] void refuse_task(std::uint32_t n) const;
+
   std::size_t count() const { return gpus_ ? gpus_->count() : 0; }
 
-  device_number decide(std::uint32_t n, const char*& rule) const {
-    const node_def& what = graph_[n].def;
-    if (what.op->writes) {
-      std::uint32_t variable = what.inputs[0].node;
-      while (graph_[variable].def.op->alias) variable = graph_[variable].def.inputs[0].node;
-      const device_number d = decide(variable, rule);
-      rule = "the variable that it writes is there";
-      return d;
-    }
-    if (graph_[n].beside != graph_node::no_node) {
-      const device_number d = decide(first_of_group(n), rule);
-      rule = "the node that it is colocated with is there";
-      return d;
-    }
-    const device_spec& asked = graph_[n].device;
-    const bool own = !asked.has_kind();
-    const device_spec& want = own ? preferred_ : asked;
-    rule = own ? "the session's own choice, since the node names no device" : "the node names it";
-    if (is_of_kind(want, cuda::name)) {
-      const std::uint32_t ordinal = number_of(want);
-      const std::size_t gpus = count();
-      if (ordinal >= gpus) {
-        rule = "the GPU that the node names does not exist";
-        if (soft_) return {};
-        throw error(error_code::invalid_argument, graph_[n].name,
-                    {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s): ",
-                     gpus == 0 ? no_gpu_reason() : std::string("name one of them, or set allow_soft_placement")});
-      }
-      const std::uint32_t without = without_kernel(n);
-      if (without == graph_node::no_node) return {true, ordinal};
-      rule = without == n ? "it has no kernel for a GPU" : "a node colocated with it has no kernel for a GPU";
-      if (own || soft_) return {};
-      throw error(error_code::unimplemented, graph_[without].name,
-                  {graph_[without].def.op->name, " is placed on ", to_string(want),
-                   " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
-                   "session_options::allow_soft_placement runs the rest on the CPU"});
-    }
-    if (want.has_kind() && !is_of_kind(want, cpu::name))
-      throw error(
-          error_code::unimplemented, graph_[n].name,
-          {"is placed on ", to_string(want), ", but a session has CPU devices and GPUs only: name cpu{n} or cuda{n}"});
-    const std::uint32_t ordinal = number_of(want);
-    if (ordinal >= cpus_) {
-      rule = "the CPU device that the node names does not exist";
-      if (soft_) return {};
-      throw error(error_code::invalid_argument, graph_[n].name,
-                  {"is placed on ", to_string(want), ", but the session has ", cpus_,
-                   " CPU device(s): set session_options::devices"});
-    }
-    return {false, ordinal};
-  }
+  device_number decide(std::uint32_t n, const char*& rule) const;
 
-  std::uint32_t first_of_group(std::uint32_t n) const {
-    while (graph_[n].beside != graph_node::no_node) n = graph_[n].beside;
-    return n;
-  }
+  std::uint32_t first_of_group(std::uint32_t n) const;
 
   /// A node without a kernel for a GPU, among this one and those colocated with it; no_node if all have one.
-  std::uint32_t without_kernel(std::uint32_t n) const {
-    if (!has_kernel(graph_[n].def) || !subgraphs_have_kernels(graph_[n].def)) return n;
-    for (const std::uint32_t c : graph_.colocated())
-      if (first_of_group(c) == n && !has_kernel(graph_[c].def)) return c;
-    return graph_node::no_node;
-  }
+  std::uint32_t without_kernel(std::uint32_t n) const;
 
-  __attribute__((noinline)) bool subgraphs_have_kernels(const node_def& what) const {
-    for (const std::uint32_t b : what.subgraphs) {
-      const graph& subgraph = graph_.subgraph_at(b).nodes;
-      for (std::uint32_t n = 0; n < subgraph.size(); ++n)
-        if (!has_kernel(subgraph[n].def) || !subgraphs_have_kernels(subgraph[n].def)) return false;
-    }
-    return true;
-  }
-
-  static bool has_kernel(const node_def& what) {
-    if (!what.op->prepare_cpu || what.op->alias) return true;  // nothing runs
-    const gpu::preparation* p = what.op->gpu;
-    return p && p->prepare && (!p->exists || p->exists(what));
-  }
+  bool subgraphs_have_kernels(const node_def& what) const;
+  static bool has_kernel(const node_def& what);
 
   const graph& graph_;
   std::size_t cpus_;
   const gpu_support* gpus_;  // asked only for nodes that want one: others leave the GPUs alone
-  device_spec preferred_;
+  device_spec preferred_, self_;
   bool soft_;
 };
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL placement::placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred,
+                               bool soft, const device_spec& self)
+    : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), self_(self), soft_(soft) {
+  if (is_of_kind(preferred, cuda::name) && !soft && count() == 0)
+    throw error(error_code::failed_precondition, "session",
+                {"there is no GPU for session_options::device: ", no_gpu_reason()});
+}
+
+WEFT_DECL bool placement::moved(std::uint32_t n) const {
+  const device_spec& asked = graph_[n].device;
+  const device_number d = of(n);
+  if (graph_[n].def.op->writes) return false;
+  if (is_elsewhere(asked)) return !is_variable(n);
+  return asked.has_kind() && !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
+}
+
+WEFT_DECL std::string placement::explain(std::uint32_t n) const {
+  const char* rule;
+  const device_number d = decide(n, rule);
+  std::string text = str_cat({"on ", to_string(d), ": ", rule});
+  if (is_variable(n) && is_elsewhere(graph_[n].device))
+    append(text, {"; this is a copy of the variable on ", to_string(graph_[n].device)});
+  return text;
+}
+
+WEFT_DECL void placement::refuse_task(std::uint32_t n) const {
+  const std::size_t gpus = count();
+  throw error(error_code::invalid_argument, graph_[n].name,
+              {"is placed on ", to_string(graph_[n].device), ", and a graph runs in one task; this is ",
+               self_.has_job() ? to_string(self_) : std::string("a session without a cluster"), ", which has ", cpus_,
+               " CPU device(s) and ", gpus,
+               " GPU(s): name \"/device:CPU:0\", say, or place variables alone on parameter servers"});
+}
+
+WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) const {
+  const node_def& what = graph_[n].def;
+  if (what.op->writes) {
+    std::uint32_t variable = what.inputs[0].node;
+    while (graph_[variable].def.op->alias) variable = graph_[variable].def.inputs[0].node;
+    const device_number d = decide(variable, rule);
+    rule = "the variable that it writes is there";
+    return d;
+  }
+  if (graph_[n].beside != graph_node::no_node) {
+    const device_number d = decide(first_of_group(n), rule);
+    rule = "the node that it is colocated with is there";
+    return d;
+  }
+  const device_spec& asked = graph_[n].device;
+  const bool elsewhere = is_elsewhere(asked);
+  if (elsewhere && !soft_ && !is_variable(n)) refuse_task(n);
+  const bool own = elsewhere || !asked.has_kind();
+  const device_spec& want = own ? preferred_ : asked;
+  rule = elsewhere ? "the session's own choice, since the node names another task"
+         : own     ? "the session's own choice, since the node names no device"
+                   : "the node names it";
+  if (is_of_kind(want, cuda::name)) {
+    const std::uint32_t ordinal = number_of(want);
+    const std::size_t gpus = count();
+    if (ordinal >= gpus) {
+      rule = "the GPU that the node names does not exist";
+      if (soft_) return {};
+      throw error(error_code::invalid_argument, graph_[n].name,
+                  {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s): ",
+                   gpus == 0 ? no_gpu_reason() : std::string("name one of them, or set allow_soft_placement")});
+    }
+    const std::uint32_t without = without_kernel(n);
+    if (without == graph_node::no_node) return {true, ordinal};
+    rule = without == n ? "it has no kernel for a GPU" : "a node colocated with it has no kernel for a GPU";
+    if (own || soft_) return {};
+    throw error(error_code::unimplemented, graph_[without].name,
+                {graph_[without].def.op->name, " is placed on ", to_string(want),
+                 " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
+                 "session_options::allow_soft_placement runs the rest on the CPU"});
+  }
+  if (want.has_kind() && !is_of_kind(want, cpu::name))
+    throw error(
+        error_code::unimplemented, graph_[n].name,
+        {"is placed on ", to_string(want), ", but a session has CPU devices and GPUs only: name cpu{n} or cuda{n}"});
+  const std::uint32_t ordinal = number_of(want);
+  if (ordinal >= cpus_) {
+    rule = "the CPU device that the node names does not exist";
+    if (soft_) return {};
+    throw error(error_code::invalid_argument, graph_[n].name,
+                {"is placed on ", to_string(want), ", but the session has ", cpus_,
+                 " CPU device(s): set session_options::devices"});
+  }
+  return {false, ordinal};
+}
+
+WEFT_DECL std::uint32_t placement::first_of_group(std::uint32_t n) const {
+  while (graph_[n].beside != graph_node::no_node) n = graph_[n].beside;
+  return n;
+}
+
+WEFT_DECL std::uint32_t placement::without_kernel(std::uint32_t n) const {
+  if (!has_kernel(graph_[n].def) || !subgraphs_have_kernels(graph_[n].def)) return n;
+  for (const std::uint32_t c : graph_.colocated())
+    if (first_of_group(c) == n && !has_kernel(graph_[c].def)) return c;
+  return graph_node::no_node;
+}
+
+WEFT_DECL bool placement::has_kernel(const node_def& what) {
+  if (!what.op->prepare_cpu || what.op->alias) return true;  // nothing runs
+  const gpu::preparation* p = what.op->gpu;
+  return p && p->prepare && (!p->exists || p->exists(what));
+}
+
+
+__attribute__((noinline)) WEFT_DECL bool placement::subgraphs_have_kernels(const node_def& what) const {
+  for (const std::uint32_t b : what.subgraphs) {
+    const graph& subgraph = graph_.subgraph_at(b).nodes;
+    for (std::uint32_t n = 0; n < subgraph.size(); ++n)
+      if (!has_kernel(subgraph[n].def) || !subgraphs_have_kernels(subgraph[n].def)) return false;
+  }
+  return true;
+}
+
+#endif
 
 }  // namespace weft::plan
 

@@ -7,18 +7,12 @@
 #include <weft/graph/graph.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/index.hpp>
+#include <weft/plan/step_request.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
-
-/// The request for what a step computes, without its types: fetched values, nodes run for their effect, and fed values.
-struct step_request {
-  sequence<value> fetches;
-  sequence<std::uint32_t> targets;
-  sequence<value> feeds;
-};
 
 /// A node of the graph as a part of a step. Its index in `program::nodes` is its number there.
 struct step_node {

@@ -8,7 +8,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
-#include <weft/plan/binding.hpp>
+#include <weft/plan/step_request.hpp>
 
 /// The results of a step and the values that it is given: fetch, feed and with.
 namespace weft {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -8,35 +7,56 @@
 
 #include <weft/device/gpu/device.hpp>
 #include <weft/session/fetch.hpp>
-#include <weft/session/session_resources.hpp>
-#include <weft/session/step_plan.hpp>
+#include <weft/session/fetch_watcher.hpp>
 #include <weft/tensor/sequence.hpp>
+#if WEFT_DEFINITIONS
+  #include <cstdio>
+
+  #include <weft/session/step_plan.hpp>
+#endif
 
 namespace weft {
 
 class session;
+namespace plan {
+struct binding;
+}
+namespace detail {
+class step_plan;
+struct session_resources;
+}  // namespace detail
 
 /// A prepared run: call it with the fed values, get the fetched ones. Must not outlive its session.
 template <class Fetches, class Feeds>
 class step;
 
-/// A prepared run without its types.
+/// A prepared run without its types. Internals are in session/step_plan.hpp.
 class prepared_step {
  public:
   prepared_step(session& s, plan::step_request request);
-  prepared_step(prepared_step&&) noexcept = default;
+  prepared_step(prepared_step&&) noexcept;
+  ~prepared_step();
 
   /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
-  /// i. `watcher`: is told of those that come before the end, or null.
+  /// i, or nowhere where that is null. `watcher`, unless null, learns of those that are final before the end.
   template <class Place>
-  void run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher = nullptr);
+  void run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher = nullptr) {
+    run(fed, {&place, [](void* to, std::size_t i, const shape& e) -> void* { return (*static_cast<Place*>(to))(i, e); }},
+        watcher);
+  }
 
-  std::string explain() const { return plan_->describe(); }
+  std::string explain() const;
   const detail::step_plan& plan() const { return *plan_; }
-  const plan::step_request& request() const { return plan_->request(); }
+  const plan::step_request& request() const;
 
  private:
+  struct placing {
+    void* object;
+    void* (*place)(void* object, std::size_t fetch, const shape& extents);
+  };
+
   [[noreturn]] static void refuse_moved();
+  void run(const plan::fed_value* fed, placing, detail::fetch_watcher*);
   void execute(plan::binding&, detail::fetch_watcher*);
   void execute_observed(plan::binding&, detail::fetch_watcher*);
 
@@ -239,9 +259,14 @@ std::string explain(const step<Fetches, Feeds>& s) {
   return s.explain();
 }
 
+#if WEFT_DEFINITIONS
+
 WEFT_COLD_BEGIN
 
-#if WEFT_DEFINITIONS
+WEFT_DECL prepared_step::prepared_step(prepared_step&&) noexcept = default;
+WEFT_DECL prepared_step::~prepared_step() = default;
+WEFT_DECL std::string prepared_step::explain() const { return plan_->describe(); }
+WEFT_DECL const plan::step_request& prepared_step::request() const { return plan_->request(); }
 
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");
@@ -256,30 +281,31 @@ WEFT_DECL void prepared_step::execute_observed(plan::binding& b, detail::fetch_w
   plan_->report(times, *observer);
 }
 
-#endif
-
 WEFT_COLD_END
 
-inline void prepared_step::execute(plan::binding& b, detail::fetch_watcher* watcher) {
+// Code that each step goes through is compiled in full.
+
+WEFT_DECL void prepared_step::execute(plan::binding& b, detail::fetch_watcher* watcher) {
   if (plan_->runs_kernels_alone() && !session_->observer && !watcher)
     plan_->run_kernels(b);
   else
     execute_observed(b, watcher);
 }
 
-template <class Place>
-void prepared_step::run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher) {
+WEFT_DECL void prepared_step::run(const plan::fed_value* fed, placing p, detail::fetch_watcher* watcher) {
   if (!plan_) [[unlikely]]
     refuse_moved();
   plan::binding& b = plan_->bind(fed);
   b.feed(fed);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
     if (const plan::binding::fetched_operand& f = b.fetched[i]; f.to_caller)
-      b.addresses[f.buffer] = static_cast<std::byte*>(place(i, f.extents));
+      b.addresses[f.buffer] = static_cast<std::byte*>(p.place(p.object, i, f.extents));
   execute(b, watcher);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
     if (const plan::binding::fetched_operand& f = b.fetched[i]; !f.to_caller)
-      if (void* to = place(i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);
+      if (void* to = p.place(p.object, i, f.extents)) __builtin_memcpy(to, b.addresses[f.buffer], f.bytes);
 }
+
+#endif
 
 }  // namespace weft

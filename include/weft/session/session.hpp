@@ -5,16 +5,18 @@
 #include <tuple>
 #include <utility>
 
-#include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/placement.hpp>
 #include <weft/session/fetch.hpp>
-#include <weft/session/initialize.hpp>
 #include <weft/session/prepared_step.hpp>
 #include <weft/session/session_resources.hpp>
 #include <weft/tensor/sequence.hpp>
+#if WEFT_DEFINITIONS
+  #include <weft/device/cpu/thread_pool.hpp>
+  #include <weft/session/initialize.hpp>
+#endif
 
 namespace weft {
 
@@ -46,6 +48,9 @@ struct session_options {
   /// equal types, extents and a first value, and lie on CPUs. One thread at a time may use sessions that share
   /// variables.
   variable_sharing variables = {};
+  /// The task of a cluster that this session is, /job:worker/task:1 say, as nodes may name it. A replicated session
+  /// says so itself.
+  device_spec task = {};
 };
 
 /// Variables are what a session reads and writes by itself.
@@ -75,14 +80,14 @@ WEFT_COLD_BEGIN
 /// outlive it. One thread at a time may use it.
 class session {
  public:
-  explicit session(const graph& g, session_options options = {})
-      : session(g, std::move(options), memory_resource_of<>) {}
+  explicit session(const graph& g, session_options options = {});
   /// Variables, and the values between a step's kernels, lie in memory of this allocator. Fetched values are the
   /// caller's, and do not.
   template <Allocator A>
   session(const graph& g, session_options options, A) : session(g, std::move(options), memory_resource_of<A>) {}
   session(const session&) = delete;
   session& operator=(const session&) = delete;
+  ~session();
 
   session() = delete;  // A session runs a graph: session s{g};
   template <class X, class... More>
@@ -213,9 +218,7 @@ class session {
   template <class Expr>
     requires(is_node<Expr>)
   std::string explain(const Expr& node) const {
-    check_graph(node.erased());
-    const std::uint32_t n = node.id().node;
-    return str_cat({graph_[n].name, " ", place_.explain(n)});
+    return explain_placement(node.erased());
   }
 
   /// The number of the next step that draws random numbers, from 0 on: how many have run to their end. Steps that draw
@@ -224,17 +227,11 @@ class session {
   std::int64_t step_number() const { return random_.step(); }
   /// Goes on as a session does that has run so many: code that restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
-  void set_step_number(std::int64_t n) {
-    check_random_number("set_step_number", n, plan::random_state::steps);
-    random_.position = random_.stream() * plan::random_state::steps + n;
-  }
+  void set_step_number(std::int64_t n);
   /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
   /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
   /// 0 <= n < 2^15.
-  void set_random_stream(std::int64_t n) {
-    check_random_number("set_random_stream", n, plan::random_state::streams);
-    random_.position = n * plan::random_state::steps + random_.step();
-  }
+  void set_random_stream(std::int64_t n);
 
   const graph& of() const { return graph_; }
   const session_options& options() const { return options_; }
@@ -247,53 +244,24 @@ class session {
 
   /// The resources that a step is planned for and runs on; variables that joined the graph after the session was made
   /// are initialised now.
-  const detail::session_resources& resources() {
-    adopt_new_variables();
-    return resources_;
-  }
+  const detail::session_resources& resources();
   /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
-  plan::variable_state& state_of(std::uint32_t node) {
-    adopt_new_variables();
-    return variables_[node];
-  }
+  plan::variable_state& state_of(std::uint32_t node);
   /// A variable's value on its way to the host, and back, wherever it lies.
-  void read_variable(std::uint32_t node, void* to) {
-    const plan::variable_state& v = state_of(node);
-    if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
-    gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
-  }
-  void write_variable(std::uint32_t node, const void* from) {
-    plan::variable_state& v = state_of(node);
-    v.initialized = true;
-    if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
-    gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
-  }
-  value_info variable_info(std::uint32_t node) const {
-    value_info info = graph_[node].def.outputs[0];
-    extent_bindings known = extents_;
-    info.extents = known.resolve(graph_, graph_[node].name, info.extents);
-    return info;
-  }
+  void read_variable(std::uint32_t node, void* to);
+  void write_variable(std::uint32_t node, const void* from);
+  value_info variable_info(std::uint32_t node) const;
 
  private:
-  static void check_random_number(const char* what, std::int64_t n, std::int64_t end) {
-    if (n < 0 || n >= end)
-      throw error(error_code::invalid_argument, what, {"the number must be in [0, ", end, "), but is ", n});
-  }
+  static void check_random_number(const char* what, std::int64_t n, std::int64_t end);
 
-  void check_graph(const symbol& s) const {
-    if (s.builder() != &graph_)
-      throw error(error_code::invalid_argument, "session",
-                  "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
-  }
+  void check_graph(const symbol& s) const;
 
   /// The values that the graph gives to named extents. One that this session has used stays as it was.
-  void adopt_extents() {
-    for (const auto& [code, size] : graph_.fixed_extents())
-      if (!extents_.find(code)) extents_.bind(code, size);
-  }
+  void adopt_extents();
 
   session(const graph& g, session_options options, const memory_resource& memory);
+  std::string explain_placement(const symbol& node) const;
   void adopt_new_variables();
   plan::variable_state first_state(std::uint32_t n) const;
   void set_variable(const symbol& variable, const plan::fed_value& value);
@@ -315,13 +283,80 @@ class session {
 
 #if WEFT_DEFINITIONS
 
+WEFT_DECL session::session(const graph& g, session_options options)
+    : session(g, std::move(options), memory_resource_of<>) {}
+WEFT_DECL session::~session() = default;
+
+WEFT_DECL void session::set_step_number(std::int64_t n) {
+  check_random_number("set_step_number", n, plan::random_state::steps);
+  random_.position = random_.stream() * plan::random_state::steps + n;
+}
+
+WEFT_DECL void session::set_random_stream(std::int64_t n) {
+  check_random_number("set_random_stream", n, plan::random_state::streams);
+  random_.position = n * plan::random_state::steps + random_.step();
+}
+
+WEFT_DECL const detail::session_resources& session::resources() {
+  adopt_new_variables();
+  return resources_;
+}
+
+WEFT_DECL plan::variable_state& session::state_of(std::uint32_t node) {
+  adopt_new_variables();
+  return variables_[node];
+}
+
+WEFT_DECL void session::read_variable(std::uint32_t node, void* to) {
+  const plan::variable_state& v = state_of(node);
+  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
+  gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
+}
+
+WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
+  plan::variable_state& v = state_of(node);
+  v.initialized = true;
+  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
+  gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
+}
+
+WEFT_DECL value_info session::variable_info(std::uint32_t node) const {
+  value_info info = graph_[node].def.outputs[0];
+  extent_bindings known = extents_;
+  info.extents = known.resolve(graph_, graph_[node].name, info.extents);
+  return info;
+}
+
+WEFT_DECL void session::check_random_number(const char* what, std::int64_t n, std::int64_t end) {
+  if (n < 0 || n >= end)
+    throw error(error_code::invalid_argument, what, {"the number must be in [0, ", end, "), but is ", n});
+}
+
+WEFT_DECL void session::check_graph(const symbol& s) const {
+  if (s.builder() != &graph_)
+    throw error(error_code::invalid_argument, "session",
+                "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
+}
+
+WEFT_DECL void session::adopt_extents() {
+  for (const auto& [code, size] : graph_.fixed_extents())
+    if (!extents_.find(code)) extents_.bind(code, size);
+}
+
+
+WEFT_DECL std::string session::explain_placement(const symbol& node) const {
+  check_graph(node);
+  const std::uint32_t n = node.id().node;
+  return str_cat({graph_[n].name, " ", place_.explain(n)});
+}
+
 WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
     : graph_(g),
       options_(std::move(options)),
       memory_(memory),
       gpus_(plan::new_gpu_support ? plan::new_gpu_support(options_.gpu) : nullptr),
-      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device,
-             options_.allow_soft_placement),
+      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device, options_.allow_soft_placement,
+             options_.task),
       resources_{{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.devices),
                   static_cast<std::size_t>(options_.inter_op_threads), random_},
                  pools_,

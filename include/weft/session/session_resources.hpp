@@ -2,13 +2,14 @@
 
 #include <string>
 
-#include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/plan/environment.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
+
+class thread_pool;
 
 /// Receives each kernel's start and end times (monotonic nanoseconds).
 class step_observer {

@@ -7,21 +7,11 @@
 #include <weft/plan/binding_cache.hpp>
 #include <weft/plan/report.hpp>
 #include <weft/session/executor.hpp>
+#include <weft/session/fetch_watcher.hpp>
 #include <weft/session/session_resources.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
-
-/// Is told while a step runs, by the thread that runs it, of each fetched value that is there, and that nothing else in
-/// the step reads: it may be overwritten. Values of which nothing is said are there when the step has ended, as all are
-/// where a step has several lanes or runs on a GPU.
-class fetch_watcher {
- public:
-  virtual void ready(std::size_t fetch) = 0;
-
- protected:
-  ~fetch_watcher() = default;
-};
 
 /// A prepared step: what is compiled, and a binding for each set of extents that it was called with. Running a step
 /// that is bound allocates nothing.

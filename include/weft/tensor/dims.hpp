@@ -63,20 +63,28 @@ struct dims {
 
 namespace detail {
 
-template <std::size_t Index, auto First, auto... Rest>
-constexpr auto pick() {
-  if constexpr (Index == 0)
-    return First;
-  else
-    return pick<Index - 1, Rest...>();
-}
-
+/// The extent of an axis. The first ones are spelt out: a recursion is instantiated anew for every list of extents.
 template <class Dims, std::size_t Index>
 struct extent_at;
-template <auto... Extents, std::size_t Index>
-struct extent_at<dims<Extents...>, Index> {
-  static constexpr auto value = pick<Index, Extents...>();
+template <auto A, auto... More>
+struct extent_at<dims<A, More...>, 0> {
+  static constexpr auto value = A;
 };
+template <auto A, auto B, auto... More>
+struct extent_at<dims<A, B, More...>, 1> {
+  static constexpr auto value = B;
+};
+template <auto A, auto B, auto C, auto... More>
+struct extent_at<dims<A, B, C, More...>, 2> {
+  static constexpr auto value = C;
+};
+template <auto A, auto B, auto C, auto D, auto... More>
+struct extent_at<dims<A, B, C, D, More...>, 3> {
+  static constexpr auto value = D;
+};
+template <auto A, auto B, auto C, auto D, auto... More, std::size_t Index>
+  requires(Index > 3)
+struct extent_at<dims<A, B, C, D, More...>, Index> : extent_at<dims<More...>, Index - 4> {};
 
 template <std::size_t... Index>
 struct indices {};
@@ -154,14 +162,28 @@ struct broadcast<A, B, indices<Index...>> {
   using type = dims<broadcast_extent<A, B, sizeof...(Index) - Index>()...>;
 };
 
+/// Whether broadcasting a value of the second extents against one of the first changes nothing of the first.
+constexpr bool takes_in(const shape& a, const shape& b) {
+  if (b.rank > a.rank) return false;
+  for (std::size_t i = 1; i <= b.rank; ++i)
+    if (b[b.rank - i] != 1 && b[b.rank - i] != a[a.rank - i]) return false;
+  return true;
+}
+
 template <class A, class B>
 struct broadcast_result {
   static constexpr std::size_t rank = A::rank > B::rank ? A::rank : B::rank;
   using type = typename broadcast<A, B, typename make_indices<rank>::type>::type;
 };
-template <class A>
-struct broadcast_result<A, A> {
+template <class A, class B>
+  requires(takes_in(A::spec, B::spec))
+struct broadcast_result<A, B> {
   using type = A;
+};
+template <class A, class B>
+  requires(!takes_in(A::spec, B::spec) && takes_in(B::spec, A::spec))
+struct broadcast_result<A, B> {
+  using type = B;
 };
 
 // ---- selecting axes ----

@@ -71,7 +71,7 @@ struct expression_base {
 
   // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart.
   template <class Num>
-  requires std::is_arithmetic_v<Num>
+  requires Arithmetic<Num>
   constexpr explicit(!symbolic || !std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<number_mistake<Dims, symbolic>>,
                   "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
@@ -99,10 +99,6 @@ template <class Op, class T, class Dims, class Device, class A>
 struct expression<Op, T, Dims, Device, A> : detail::expression_base<Op, T, Dims, Device, A> {
   A a;
   explicit expression(const A& x) : a(x) {}
-  template <class F>
-  void for_each_operand(F&& f) const {
-    f(a);
-  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B>
@@ -110,10 +106,6 @@ struct expression<Op, T, Dims, Device, A, B> : detail::expression_base<Op, T, Di
   A a;
   B b;
   expression(const A& x, const B& y) : a(x), b(y) {}
-  template <class F>
-  void for_each_operand(F&& f) const {
-    f(a), f(b);
-  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B, class C>
@@ -122,10 +114,6 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
   B b;
   C c;
   expression(const A& x, const B& y, const C& z) : a(x), b(y), c(z) {}
-  template <class F>
-  void for_each_operand(F&& f) const {
-    f(a), f(b), f(c);
-  }
 };
 
 /// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x

@@ -19,9 +19,29 @@ inline constexpr bool correct = !Mistake::value;
 
 namespace detail {
 
+// What is asked of each operand of each expression instantiates no class of the standard library, nor one of its own.
+
+/// A number of C++. A class is none, whichever it is.
+template <class X>
+concept Arithmetic = (!__is_class(X)) && std::is_arithmetic_v<X>;
+
+/// `choose<Condition>::template type<A, B>`: as std::conditional_t.
+template <bool Condition>
+struct choose {
+  template <class A, class B>
+  using type = A;
+};
+template <>
+struct choose<false> {
+  template <class A, class B>
+  using type = B;
+};
+
 template <class Mistake, class... More>
 constexpr auto find_first_mistake() {
-  if constexpr (Mistake::value || sizeof...(More) == 0)
+  if constexpr (correct<Mistake> && (correct<More> && ...))
+    return mistake<false>{};
+  else if constexpr (Mistake::value)
     return Mistake{};
   else
     return find_first_mistake<More...>();
@@ -29,7 +49,7 @@ constexpr auto find_first_mistake() {
 
 }  // namespace detail
 
-/// The first of several mistakes that was made, or the last.
+/// The first of several mistakes that was made; mistake<false> if none was.
 template <class... Mistakes>
 using first_mistake = decltype(detail::find_first_mistake<Mistakes...>());
 

@@ -159,7 +159,8 @@ namespace detail {
 
 /// A number, or what has elements elsewhere: a vector, an array, a span, a pointer, a matrix of another library.
 template <class X>
-concept Foreign = std::is_arithmetic_v<X> || std::is_pointer_v<X> || requires(const X& x) { x.data(), x.size(); };
+concept Foreign = (!Expression<X>) &&
+                  (std::is_arithmetic_v<X> || std::is_pointer_v<X> || requires(const X& x) { x.data(), x.size(); });
 
 }  // namespace detail
 
@@ -205,7 +206,7 @@ namespace detail {
 template <class Tensor, class T, class Dims>
 struct tensor_number {
   template <class Num>
-    requires std::is_arithmetic_v<Num>
+    requires Arithmetic<Num>
   constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_is_not_one_number<Dims>>,
                   "not one number, as x(i, ...), sum(x), mean(x) are: cast<T>(x), weft::exp(x) take tensors, not "
@@ -322,7 +323,7 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   }
   tensor(std::initializer_list<T>) requires(!Dims::is_static) {
     static_assert(correct<values_need_extents<Dims>>,
-                  "tensor: extents known at run time are said: tensor<...>(shape(...)), or (shape(...), {values})");
+                  "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
   }
   template <class Char>
   requires(std::is_same_v<Char, char>) tensor(std::initializer_list<const Char*>) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,18 +86,18 @@ class best_measurement {
   best_measurement(double least_change, bool higher_is_better)
       : least_change_(least_change), sign_(higher_is_better ? 1 : -1) {}
 
+  /// A measurement that is not a number is no better than any other, and neither is the worst infinity.
   void note(double measured) {
-    if (best_ && !(sign_ * measured > *best_ + least_change_)) return static_cast<void>(++without_);
+    if (!(sign_ * measured > best_ + least_change_)) return static_cast<void>(++without_);
     best_ = sign_ * measured;
     without_ = 0;
   }
-  double value() const { return sign_ * best_.value_or(0); }
+  double value() const { return sign_ * best_; }
   std::int64_t without() const { return without_; }
   void forgive() { without_ = 0; }
 
  private:
-  double least_change_, sign_;
-  std::optional<double> best_;
+  double least_change_, sign_, best_ = -std::numeric_limits<double>::infinity();
   std::int64_t without_ = 0;
 };
 
@@ -132,6 +133,15 @@ class call_hook final : public periodic_hook {
   std::function<void(run_control&, const step_report&)> what_;
   bool at_end_;
   std::int64_t called_at_ = -1;
+};
+
+class save_hook final : public run_hook {
+ public:
+  explicit save_hook(std::function<void(run_control&)> what) : what_(std::move(what)) {}
+  void before_save(run_control& run) override { what_(run); }
+
+ private:
+  std::function<void(run_control&)> what_;
 };
 
 class log_hook final : public periodic_hook {
@@ -170,7 +180,7 @@ class nan_hook final : public run_hook {
     if (throws_)
       throw error(error_code::out_of_range, "nan_guard",
                   {what, ": take a smaller learning rate, clip the gradients, or look for log and / of zero"});
-    run.request_stop(what);
+    run.stop_without_saving(what);
   }
 
  private:
@@ -257,6 +267,14 @@ inline hook call_every(every each, std::function<void(run_control&, const step_r
   return std::make_shared<detail::call_hook>(each, std::move(what), at_end);
 }
 
+/// Calls `what` before each checkpoint is written. So event files keep up with checkpoints: a run that is killed and
+/// goes on from a checkpoint has the events up to it.
+///
+///     before_each_save([&](run_control&) { log.flush(); })
+inline hook before_each_save(std::function<void(run_control&)> what) {
+  return std::make_shared<detail::save_hook>(std::move(what));
+}
+
 /// Writes a line every so often: the step, the watched values under their names, the speed since the last line
 /// (tf.train.LoggingTensorHook and StepCounterHook).
 ///
@@ -267,8 +285,8 @@ inline hook log_every(every each, std::vector<std::pair<value, std::string>> wat
 
 enum class on_nan : unsigned char { throws, stops };
 
-/// Throws out_of_range as soon as the node's value is not finite, or ends the run (tf.train.NanTensorHook). No
-/// checkpoint is written of a step whose guard throws.
+/// Throws out_of_range as soon as the node's value is not finite, or ends the run (tf.train.NanTensorHook). Neither
+/// that step nor the end of the run writes a checkpoint: the latest one is from before.
 template <class T>
 hook nan_guard(const node<T>& watched, std::string name = "the loss", on_nan then = on_nan::throws) {
   return std::make_shared<detail::nan_hook>(watched.id(), std::move(name), then == on_nan::throws);
@@ -281,7 +299,7 @@ struct early_stop_options {
 };
 
 /// Ends the run when what `measure` returns, a validation loss say, has not become better for a while. It is called
-/// every so often (tf.contrib.estimator.stop_if_no_decrease_hook).
+/// every so often (tf.contrib.estimator.stop_if_no_decrease_hook). A measurement that is not a number is no better.
 inline hook early_stop(every each, std::function<double()> measure, early_stop_options options = {}) {
   return std::make_shared<detail::early_stop_hook>(
       each, std::move(measure), options.patience,

@@ -200,32 +200,42 @@ struct debiased_average_rule {
   }
 };
 
-/// The last value that an effect and its parts write into a variable; the variable itself if they do not.
-inline value written_value(const graph& g, std::uint32_t effect, value variable) {
-  value last = variable;
-  sequence<std::uint32_t> pending{effect};
-  sequence<char> seen(g.size(), 0);
-  while (!pending.empty()) {
-    const std::uint32_t n = pending.back();
-    pending.pop_back();
-    if (seen[n]) continue;
-    seen[n] = 1;
-    const node_def& def = g[n].def;
-    if (def.op == &operation_of<group_op>) {
-      pending.append(g[n].control.data(), g[n].control.size());
-    } else if (def.op->writes && def.inputs[0] == variable && (last == variable || n > last.node)) {
-      last = {n, 0};
+/// The last values that an effect and its parts write into variables.
+class written_values {
+ public:
+  written_values() = default;
+  written_values(const graph& g, std::uint32_t effect) : last_(g.size(), graph_node::no_node) {
+    sequence<std::uint32_t> pending{effect};
+    sequence<char> seen(g.size(), 0);
+    while (!pending.empty()) {
+      const std::uint32_t n = pending.back();
+      pending.pop_back();
+      if (seen[n]) continue;
+      seen[n] = 1;
+      const node_def& def = g[n].def;
+      if (def.op == &operation_of<group_op>) {
+        pending.append(g[n].control.data(), g[n].control.size());
+      } else if (def.op->writes) {
+        std::uint32_t& last = last_[def.inputs[0].node];
+        if (last == graph_node::no_node || n > last) last = n;
+      }
     }
   }
-  return last;
-}
+  bool has(value variable) const { return variable.node < last_.size() && last_[variable.node] != graph_node::no_node; }
+  /// That of a variable; the variable itself if it is not written.
+  value of(value variable) const { return has(variable) ? value{last_[variable.node], 0} : variable; }
+
+ private:
+  sequence<std::uint32_t> last_;
+};
 
 /// Variables of the graph that a training updates.
 inline sequence<symbol> updated_variables(graph& g, std::uint32_t training) {
   sequence<symbol> found;
+  const written_values written(g, training);
   for (std::uint32_t n = 0; n < g.size(); ++n)
     if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained &&
-        !(written_value(g, training, {n, 0}) == value{n, 0}))
+        written.has({n, 0}))
       found.push_back({&g, {n, 0}});
   return found;
 }
@@ -251,7 +261,7 @@ inline hyperparameter weight_of_value(graph& g, const exponential_moving_average
   check_same_graph("exponential_moving_average", &g, (n.is_number() ? how.num_updates.counter() : n).builder());
   if (n.is_number()) {
     n = how.num_updates.counter();
-    if (training) n = {&g, written_value(g, training->id().node, n.id())};
+    if (training) n = {&g, written_values(g, training->id().node).of(n.id())};
     n = let(cast<double>(node<std::int64_t>(n))).erased();
   }
   const node<double> count(n);
@@ -279,12 +289,14 @@ inline void check_averaged(graph& g, const exponential_moving_average& how, cons
   if (variables.empty())
     throw error(error_code::invalid_argument, "exponential_moving_average",
                 "the effect updates no trained variable: apply() is given what minimize() returns");
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    check_same_graph("exponential_moving_average", &g, variables[i].builder());
-    for (std::size_t j = 0; j < i; ++j)
-      if (variables[i].id() == variables[j].id())
-        throw error(error_code::invalid_argument, "exponential_moving_average",
-                    {"the variable ", g[variables[i].id().node].name, " is named twice"});
+  sequence<char> seen(g.size(), 0);
+  for (const symbol& v : variables) {
+    check_same_graph("exponential_moving_average", &g, v.builder());
+    char& named = seen[v.id().node];
+    if (named)
+      throw error(error_code::invalid_argument, "exponential_moving_average",
+                  {"the variable ", g[v.id().node].name, " is named twice"});
+    named = 1;
   }
 }
 
@@ -432,9 +444,10 @@ inline moving_averages exponential_moving_average::record(graph& g, const symbol
   state->of = &g;
   sequence<symbol> members;
   if (training) members.push_back(*training);
+  const auto written = training ? detail::written_values(g, training->id().node) : detail::written_values();
   for (const symbol& v : variables) {
     const symbol average = detail::add_average(g, v, zero_debias);
-    const symbol now = training ? symbol(&g, detail::written_value(g, training->id().node, v.id())) : v;
+    const symbol now = training ? symbol(&g, written.of(v.id())) : v;
     const symbol update = zero_debias ? detail::record_average<detail::debiased_average_rule>(g, weight, average, now)
                                       : detail::record_average<detail::moving_average_rule>(g, weight, average, now);
     // After all of the training, so that its updates stay one kernel.

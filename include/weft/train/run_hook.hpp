@@ -51,7 +51,10 @@ class run_control {
   virtual bool is_chief() const = 0;
   /// The run ends before its next step. The first reason is kept.
   virtual void request_stop(const std::string& reason) = 0;
-  /// Writes a checkpoint now. Does nothing where the run keeps none, and on tasks that are not the chief.
+  /// The same, and no further checkpoint is written: the variables are not worth keeping.
+  virtual void stop_without_saving(const std::string& reason) = 0;
+  /// Writes a checkpoint now. Does nothing where the run keeps none, after stop_without_saving(), and on tasks that are
+  /// not the chief.
   virtual void save_checkpoint() = 0;
 
  protected:
@@ -71,6 +74,9 @@ class run_hook {
   virtual void begin(run_control&) {}
   virtual void before_step(run_control&) {}
   virtual void after_step(run_control&, const step_report&) {}
+  /// A checkpoint is about to be written (tf.train.CheckpointSaverListener): other files of the run may follow it. An
+  /// exception keeps the checkpoint from being written.
+  virtual void before_save(run_control&) {}
   /// The run ends without an exception; the last checkpoint has not been written.
   virtual void end(run_control&) {}
 

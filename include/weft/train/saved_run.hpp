@@ -11,19 +11,21 @@
 
 namespace weft {
 
-/// The checkpoints of a supervised run, which a saver keeps in a folder: the run goes on from the latest one there. The
-/// saver and the session must outlive the run. An exception from the saver goes to the caller of the step, or of
-/// close().
+/// The checkpoints of a supervised run, which a saver keeps in a folder: the run goes on from the latest one there that
+/// is whole (saver::restore_latest). The saver and the session must outlive the run. An exception from the saver goes
+/// to the caller of the step, or of close(). A run that writes checkpoints locks the folder: another process that runs
+/// there is refused before it restores.
 ///
 ///     saver keeper;
 ///     supervised_session run(s, {.checkpoints = saved_in("training", keeper, s), .save = {.steps = 1000}}, {...});
 inline run_checkpoints saved_in(const std::string& folder, saver& keeper, session& s) {
   return {[folder, &keeper, &s]() -> std::int64_t {
-            const std::optional<std::string> latest = latest_checkpoint(folder, keeper.options().name);
-            return latest ? keeper.restore(s, *latest).step : -1;
+            const auto latest = keeper.restore_latest(s, folder);
+            return latest ? latest->step : -1;
           },
           [folder, &keeper, &s](std::int64_t step) { keeper.save(s, folder, step); },
-          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); }};
+          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); },
+          [folder, &keeper] { keeper.lock(folder); }};
 }
 
 /// The same of a cluster, in every worker: the chief (worker 0) restores the latest checkpoint and writes them, and the
@@ -40,12 +42,12 @@ run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s
   using state = decltype(s.collect());
   static constexpr const char* name = "weft/cluster";
   const auto load = [folder, &keeper, &s]() -> std::optional<state> {
-    const std::optional<std::string> latest = latest_checkpoint(folder, keeper.options().name);
+    const auto latest = keeper.restore_latest(s.local(), folder);
     if (!latest) return std::nullopt;
     state at;
-    at.global_step = keeper.restore(s.local(), *latest).step;
+    at.global_step = latest->step;
     at.last_step = at.global_step - 1;
-    const checkpoint_reader checkpoint(*latest);
+    const checkpoint_reader checkpoint(latest->path);
     if (const checkpoint_reader::record* r = checkpoint.find_state(name)) {
       std::string bytes(static_cast<std::size_t>(r->entry->bytes), '\0');
       checkpoint.read(*r, bytes.data());
@@ -58,7 +60,8 @@ run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s
             const state at = s.collect(keeper.options().timeout);
             keeper.save(s.local(), folder, at.global_step, {{name, detail::to_archive(at)}});
           },
-          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); }};
+          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); },
+          [folder, &keeper] { keeper.lock(folder); }};
 }
 
 }  // namespace weft

@@ -29,6 +29,8 @@ struct run_checkpoints {
   std::function<void(std::int64_t step)> save;
   /// Waits until all of them are on the disk.
   std::function<void(deadline)> flush;
+  /// Keeps other runs from writing where this one does. Is called first of all, where this run is the one that writes.
+  std::function<void()> lock{};
 };
 
 struct run_options {
@@ -64,6 +66,7 @@ class supervised_session final : private run_control {
         throw error(error_code::invalid_argument, "supervised_session",
                     "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
     if (options_.handle_signals) signals_.emplace();
+    if (is_chief() && options_.checkpoints.lock) options_.checkpoints.lock();
     const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
     first_step_ = restored;
     if (restored >= 0) steps_ = last_saved_ = restored;
@@ -94,6 +97,10 @@ class supervised_session final : private run_control {
     stopped_ = true;
     reason_ = reason;
   }
+  void stop_without_saving(const std::string& reason) override {
+    saves_ = false;
+    request_stop(reason);
+  }
   /// Why the run ends, in words; empty while it does not.
   const std::string& stop_reason() const { return reason_; }
   /// The signal that ended the run, for a program's exit status; 0: none did.
@@ -103,7 +110,8 @@ class supervised_session final : private run_control {
   coordinator& threads() { return coordinator_; }
 
   void save_checkpoint() override {
-    if (!is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    if (!saves_ || !is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
+    for (const hook& h : hooks_) h->before_save(*this);
     options_.checkpoints.save(global_step());
     last_saved_ = global_step();  // others may have made updates meanwhile
     saved_.begin(last_saved_);
@@ -124,15 +132,28 @@ class supervised_session final : private run_control {
   /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads. The chief of a cluster writes its
   /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves; after a signal
   /// it does not wait at parameter servers. The others say that they have finished. All of it by the deadline: throws
-  /// deadline_exceeded that names what has not ended, and the first exception of a thread. A second call does what the
-  /// first has left.
+  /// deadline_exceeded that names what has not ended, and the first exception of a thread or a hook; the checkpoint is
+  /// written before. A second call does what the first has left.
   void close(deadline until = std::chrono::seconds(120)) {
     if (closed_) return;
     request_stop("close()");
     coordinator_.request_stop();
-    coordinator_.join(until);
+    std::exception_ptr why;
+    const auto attempt = [&](auto part) {
+      try {
+        part();
+      } catch (...) {
+        if (!why) why = std::current_exception();
+      }
+    };
+    attempt([&] { coordinator_.join(until); });
     if (!std::exchange(ended_, true))
-      for (const hook& h : hooks_) h->end(*this);
+      for (const hook& h : hooks_) attempt([&] { h->end(*this); });
+    if (why) {
+      attempt([&] { save_checkpoint(); });
+      if (options_.checkpoints.flush) attempt([&] { options_.checkpoints.flush(until); });
+      std::rethrow_exception(why);
+    }
     save_checkpoint();
     if constexpr (is_replicated) {
       if (signal() != 0 && options_.checkpoints.flush) options_.checkpoints.flush(until);  // others may go on for long
@@ -183,7 +204,7 @@ class supervised_session final : private run_control {
   std::optional<stop_signals> signals_;
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1;
-  bool stopped_ = false, ended_ = false, closed_ = false;
+  bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false;
   std::string reason_;
 };
 

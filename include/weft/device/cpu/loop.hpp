@@ -300,6 +300,11 @@ struct arithmetic {
 template <class T>
 inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill_identity<T>, detail::divide<T>};
 
+WEFT_INSTANTIATE(const arithmetic arithmetic_of<float>);
+WEFT_INSTANTIATE(const arithmetic arithmetic_of<double>);
+WEFT_INSTANTIATE(const arithmetic arithmetic_of<std::int32_t>);
+WEFT_INSTANTIATE(const arithmetic arithmetic_of<std::int64_t>);
+
 WEFT_COLD_BEGIN
 
 /// Sums in levels: sixteen terms are added one after another, sixteen of these sums, and so on, so that what is small

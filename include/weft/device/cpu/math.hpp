@@ -354,6 +354,17 @@ requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
   return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
 }
 
+/// 1 / sqrt(x).
+WEFT_HOST_DEVICE inline float rsqrt(float x) { return 1.0f / sqrt(x); }
+WEFT_HOST_DEVICE inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+/// x * y, and 0 where y is 0, whatever x is.
+WEFT_HOST_DEVICE inline float multiply_no_nan(float x, float y) { return select(detail::is_zero(y), 0.0f, x * y); }
+WEFT_HOST_DEVICE inline double multiply_no_nan(double x, double y) { return select(detail::is_zero(y), 0.0, x * y); }
+/// x / y, and 0 where x is 0, whatever y is.
+WEFT_HOST_DEVICE inline float xdivy(float x, float y) { return select(detail::is_zero(x), 0.0f, x / y); }
+WEFT_HOST_DEVICE inline double xdivy(double x, double y) { return select(detail::is_zero(x), 0.0, x / y); }
+
 /// Whether V, a type of fractions, has numbers that the integers of To do not.
 template <class V, class To>
 inline constexpr bool exceeds = is_differentiable<V> && std::is_integral_v<To> && !std::is_same_v<To, bool>;
@@ -368,6 +379,35 @@ WEFT_HOST_DEVICE WEFT_INLINE constexpr To nearest_integer(V x) {
   const V below = x < limit ? x : last;
   const To inside = static_cast<To>(below > static_cast<V>(least) ? below : static_cast<V>(least));
   return x >= limit ? most : x == x ? inside : To(0);
+}
+
+/// e^(-x^2). 2 ulp: x^2 is rounded before it is an exponent, and that the result is corrected for.
+WEFT_HOST_DEVICE WEFT_INLINE float exp_of_minus_square(float x) {
+#if defined(__CUDA_ARCH__)
+  const float a = ::fabsf(x) > 11.0f ? 11.0f : x;
+  const float square = __fmul_rn(a, a), lost = ::fmaf(a, a, -square);
+#else
+  // The leading half of the digits has an exact square. e^-121 is 0.
+  const float a = detail::at_most(11.0f, abs(x));
+  const float high = detail::as_float(detail::bits(a) & 0xfffff000u), low = detail::kept(a - high);
+  const float square = detail::kept(a * a);
+  const float lost = detail::kept(high * high - square) + low * (a + high);
+#endif
+  const float e = exp(-square);
+  return e - e * lost;
+}
+WEFT_HOST_DEVICE WEFT_INLINE double exp_of_minus_square(double x) {
+#if defined(__CUDA_ARCH__)
+  const double a = ::fabs(x) > 28.0 ? 28.0 : x;
+  const double square = __dmul_rn(a, a), lost = ::fma(a, a, -square);
+#else
+  const double a = detail::at_most(28.0, abs(x));
+  const double high = detail::as_double(detail::bits(a) & 0xfffffffff8000000u), low = detail::kept(a - high);
+  const double square = detail::kept(a * a);
+  const double lost = detail::kept(high * high - square) + low * (a + high);
+#endif
+  const double e = exp(-square);
+  return e - e * lost;
 }
 
 /// The error function: 2 / sqrt(pi) times the integral of e^-t^2 from 0 to x. 1.5 ulp.

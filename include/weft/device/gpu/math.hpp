@@ -19,6 +19,10 @@ __device__ inline float as_float(std::uint32_t x) { return __uint_as_float(x); }
 __device__ inline double as_double(std::uint64_t x) { return __longlong_as_double(static_cast<long long>(x)); }
 __host__ __device__ inline float select(bool condition, float a, float b) { return condition ? a : b; }
 __host__ __device__ inline double select(bool condition, double a, double b) { return condition ? a : b; }
+template <class T>
+__host__ __device__ inline bool is_zero(T x) {
+  return x == T(0);
+}
 
 }  // namespace detail
 

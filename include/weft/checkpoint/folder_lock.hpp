@@ -1,0 +1,101 @@
+#pragma once
+
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <weft/checkpoint/file.hpp>
+#include <weft/error.hpp>
+#include <weft/text.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// Keeps other processes from writing to a folder while it lives. The kernel releases a lock with its process, however
+/// that ends, so no lock outlives its run. Objects of one process share a lock.
+///
+/// The lock is flock() on the file PATH, which says who holds it: host, process, since when. On NFS the server
+/// arbitrates between hosts. Where a file system has no locks, nothing is locked.
+class folder_lock {
+ public:
+  /// Throws failed_precondition, with the other's host, process and time, where another process has the lock; and
+  /// not_found, permission_denied or unavailable where the file cannot be written.
+  explicit folder_lock(const std::string& path) {
+    for (;;) {
+      const std::lock_guard guard(mutex());
+      file_ = open(path);
+      // Whoever removes the folder takes the file from under its holder.
+      if (is_file_at(path)) return;
+    }
+  }
+
+  /// Whether the lock is the one that others meet at this path.
+  bool is_file_at(const std::string& path) const {
+    struct stat mine {};
+    struct stat there {};
+    return ::fstat(file_->get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+           mine.st_ino == there.st_ino;
+  }
+
+ private:
+  using key = std::pair<dev_t, ino_t>;
+
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::map<key, std::weak_ptr<descriptor>>& held() {
+    static std::map<key, std::weak_ptr<descriptor>> all;
+    return all;
+  }
+
+  static std::shared_ptr<descriptor> open(const std::string& path) {
+    auto file = std::make_shared<descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+    struct stat status {};
+    if (!*file || ::fstat(file->get(), &status) != 0) fail_on_file("write", path, errno);
+    std::weak_ptr<descriptor>& known = held()[{status.st_dev, status.st_ino}];
+    if (auto same = known.lock()) return same;
+    int result;
+    do result = ::flock(file->get(), LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno == EWOULDBLOCK)
+      throw error(error_code::failed_precondition, "save",
+                  {folder_of(path), " is in use by ", holder(file->get()),
+                   ", which writes its checkpoints there: end that run, or give this one a folder of its own"});
+    known = file;
+    if (result == 0) sign(file->get());
+    return file;
+  }
+
+  static void sign(int file) {
+    char host[256] = "an unknown host", since[32] = "";
+    ::gethostname(host, sizeof host - 1);
+    const std::time_t now = std::time(nullptr);
+    struct tm parts {};
+    if (::gmtime_r(&now, &parts)) std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    const std::string text = str_cat({"process ", ::getpid(), " on ", host, " since ", since, "\n"});
+    // Only messages depend on it.
+    if (::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) < 0) return;
+  }
+  static std::string holder(int file) {
+    char text[512];
+    const ssize_t size = ::pread(file, text, sizeof text, 0);
+    std::string who(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    who.resize(std::min(who.find('\n'), who.size()));
+    return who.empty() ? "another process" : who;
+  }
+
+  std::shared_ptr<descriptor> file_;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END
