@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include <weft/checkpoint/npz.hpp>
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
@@ -751,10 +753,16 @@ void environment(input in) {
   std::size_t sum = 0;
   for (const int each : counts) sum += static_cast<std::size_t>(each);
   MUST(sum <= detail::max_environment_tasks && counts.size() <= detail::max_environment_tasks);
-  task_environment here;
-  const error_code told = code_of([&] { here = detail::from_tf_config(text, {}); });
+  std::optional<task_environment> here;
+  const error_code told = code_of([&] {
+    if (auto contents = detail::tf_config::read(text)) here = detail::from_tf_config(text, std::move(*contents), {});
+  });
   MUST(refused_or(told));
-  if (told == ok) MUST(here.cluster.has_task({here.job, here.index}));
+  if (here) MUST(here->cluster.has_task({here->job, here->index}));
+  std::string host;
+  const error_code named = code_of([&] { host = detail::host_in(text, ""); });
+  MUST(refused_or(named));
+  if (named == ok) MUST(parse_endpoint(to_string(endpoint{host, 1})) == (endpoint{host, 1}));
 }
 
 constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",
