@@ -1,4 +1,4 @@
-"""Compile time and memory: the core's include, the MNIST program, LeNet, and programs of many nodes, every layer of another size.
+"""Compile time and memory: the core's include, the MNIST program, the same with its reader of images, LeNet, and programs of many nodes, every layer of another size.
 nvcc compiles the models for two architectures and PTX, as the preset `cuda` does. Then the models once more, as files of a
 program that links weft::compiled, and what that target compiles once.
 
@@ -49,6 +49,17 @@ float train(const float* pixels, const std::int32_t* classes) {
 }
 int main() { return train(nullptr, nullptr) > 0; }
 """
+
+# The same with the reader of images.
+READER = "#include <weft/data/fashion_mnist.hpp>" + MNIST.replace("""  tensor<float, dims<dyn<"batch">, 784>> x{shape(100, 784)};
+  tensor<std::int32_t, dims<dyn<"batch">>> y{shape(100)};
+  for (int i = 0; i < 100 * 784; ++i) x.data()[i] = pixels[i];
+  for (int i = 0; i < 100; ++i) y.data()[i] = classes[i];
+  auto [cost, _] = step(x, y);
+  return cost;
+""", """  for (const auto& [x, y] : data::fashion_mnist("train").shuffled().batches(100)) step(x, y);
+  return 0;
+""")
 
 LENET = """
 #include <weft/weft.hpp>
@@ -132,6 +143,9 @@ for compiler in a.compilers.split(","):
     measure(compiler, MNIST, program="mnist")
     measure(compiler, LENET, program="lenet")
     measure(compiler, MNIST, program="mnist", separate=True)
+    if compiler != "nvcc":
+        measure(compiler, READER, program="reader")
+        measure(compiler, READER, program="reader", separate=True)
     measure(compiler, LENET, program="lenet", separate=True)
     if compiler == "nvcc":
         continue

@@ -15,6 +15,7 @@
 #include <weft/data/csv.hpp>
 #include <weft/data/image_folder.hpp>
 #include <weft/data/records.hpp>
+#include <weft/deadline.hpp>
 #include <weft/tensor/random.hpp>
 
 #include "networks.hpp"

@@ -49,13 +49,17 @@ class command_line {
     flags()(flag, po::value(&to)->default_value(to), meaning);
   }
   void add(const char* flag, std::string& to, const std::vector<std::string>& words, const char* meaning) {
-    const auto check = [=](const std::string& given) {
-      if (std::find(words.begin(), words.end(), given) != words.end()) return;
-      std::string choice;
-      for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
-      refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + choice);
-    };
+    const auto check = [=](const std::string& given) { check_word(flag, given, words); };
     flags()(flag, po::value(&to)->default_value(to)->notifier(check), meaning);
+  }
+  /// Adds a flag for one of some words that is nothing unless given.
+  void add(const char* flag, std::optional<std::string>& to, const std::vector<std::string>& words,
+           const char* meaning) {
+    const auto take = [=, &to](const std::string& given) {
+      check_word(flag, given, words);
+      to = given;
+    };
+    flags()(flag, po::value<std::string>()->notifier(take), meaning);
   }
   /// Adds a flag for text that `check` throws at if it is wrong.
   void add(const char* flag, std::string& to, void (*check)(const std::string&), const char* meaning) {
@@ -123,6 +127,12 @@ class command_line {
   }
 
  private:
+  static void check_word(const char* flag, const std::string& given, const std::vector<std::string>& words) {
+    if (std::find(words.begin(), words.end(), given) != words.end()) return;
+    std::string choice;
+    for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
+    refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + choice);
+  }
   static void check_number(const char* flag, double value, double above, double below) {
     if (value > above && value < below) return;
     std::ostringstream why;

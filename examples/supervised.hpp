@@ -100,15 +100,27 @@ void tell_resumed(const Run& run, const training_flags& f) {
     std::fprintf(stderr, "--resume: %s has no checkpoint, so training begins at step 0\n", f.checkpoint_dir.c_str());
 }
 
+/// Says what a later run goes on from, in the process that has saved it.
+template <class Run>
+void tell_saved(const Run& run, const training_flags& f) {
+  if (run.saved_step() >= 0)
+    std::fprintf(stderr, "stopped at step %lld; --resume goes on from it, in %s\n",
+                 static_cast<long long>(run.saved_step()), f.checkpoint_dir.c_str());
+}
+
 /// A program that a signal has ended says so to its parent, as if it had handled none.
-inline void end_by_signal(int number, std::int64_t step, const training_flags& f, event_log& log) {
-  if (number == 0) return;
-  log.close();
-  if (!f.checkpoint_dir.empty())
-    std::fprintf(stderr, "stopped at step %lld; --resume goes on from it, in %s\n", static_cast<long long>(step),
-                 f.checkpoint_dir.c_str());
+[[noreturn]] inline void end_by_signal(int number) {
   std::fflush(nullptr);
   ::signal(number, SIG_DFL);
   ::raise(number);
   std::_Exit(128 + number);
+}
+
+/// Ends the program after a run that a signal has ended, which is closed.
+template <class Run>
+void end_by_signal(const Run& run, const training_flags& f, event_log& log) {
+  if (run.signal() == 0) return;
+  log.close();
+  tell_saved(run, f);
+  end_by_signal(run.signal());
 }

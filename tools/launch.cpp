@@ -49,7 +49,7 @@ using std::chrono::steady_clock;
 struct settings {
   int tasks = 0, ps = 0, restarts = 0;
   std::uint16_t port = 0;
-  double grace = 5;
+  double grace = 35;  // more than server_options::stop_patience
   std::vector<std::string> hosts, ssh, env, program;
   std::string folder;
 };
@@ -90,9 +90,10 @@ std::optional<settings> read_command_line(int argc, char** argv) {
       ("ps", po::value(&s.ps)->default_value(0), "how many of them are parameter servers")                            //
       ("hosts", po::value(&hosts), "where tasks run, host,host,...: in turn; this machine alone if it is not given")  //
       ("port", po::value(&port)->default_value(0),
-       "of the first task of each host, the next one for the next; 0: any")                                       //
-      ("restart", po::value(&s.restarts)->default_value(0), "how often all are started again after a failure")    //
-      ("grace", po::value(&s.grace)->default_value(5.0), "seconds between SIGTERM and SIGKILL")                   //
+       "of the first task of each host, the next one for the next; 0: any")                                     //
+      ("restart", po::value(&s.restarts)->default_value(0), "how often all are started again after a failure")  //
+      ("grace", po::value(&s.grace)->default_value(s.grace),
+       "seconds between SIGTERM and SIGKILL, in which worker 0 may save a checkpoint")                            //
       ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
       ("chdir", po::value(&s.folder), "the folder on other hosts; this one if it is not given")                   //
       ("env", po::value(&s.env),

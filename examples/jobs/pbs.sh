@@ -25,9 +25,11 @@ program=${WEFT_PROGRAM:-$PWD/build/default/examples/mnist}
 tasks=()
 end_all() {
   [[ ${#tasks[@]} -eq 0 ]] || kill "${tasks[@]}" 2> /dev/null || true
+  wait  # worker 0 may save a checkpoint, and the parameter server waits for it
   rm -f "$nodes"
 }
 trap end_all EXIT
+trap 'exit 143' TERM  # at the end of the walltime
 # One task for each line of the file; pbsdsh passes no environment on.
 for ((rank = 0; rank < $(wc -l < "$nodes"); ++rank)); do
   pbsdsh -n "$rank" -- /usr/bin/env RANK="$rank" PBS_NODEFILE="$nodes" PBS_JOBID="$PBS_JOBID" \

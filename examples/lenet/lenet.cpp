@@ -77,7 +77,7 @@ result run(const training_flags& f) {
   const std::int64_t first = run.global_step();
   make_steps(run, at, batches, step);
   run.close();
-  end_by_signal(run.signal(), run.global_step(), f, log);
+  end_by_signal(run, f, log);
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   r.images_per_s = static_cast<double>((run.global_step() - first) * f.batch_size) / r.seconds;
   r.final_cost = at.cost;

@@ -14,7 +14,8 @@
 struct flags : training_flags {
   std::string job_name, ps_hosts, worker_hosts, hosts, strategy = "local", input = "feed";
   std::string secret_file, tls_cert, tls_key, tls_ca;
-  std::optional<std::int64_t> ps, index;  // as given
+  std::optional<std::string> chosen_strategy;  // as given
+  std::optional<std::int64_t> ps, index, min_workers;
   std::optional<double> heartbeat_timeout;  // seconds
   std::int64_t task_index = 0, hidden_units = 100, input_threads = 1;
 
@@ -104,7 +105,13 @@ inline void take_cluster(flags& f) {
   if (!f.hosts.empty() && named)
     refuse(
         "--hosts says where all tasks are: leave out --job_name, --ps_hosts and --worker_hosts, or leave out --hosts");
-  if (f.strategy == "local") return;
+  if (f.strategy == "local") {
+    if (const std::size_t tasks = f.chosen_strategy ? 1 : weft::tasks_in_environment(); tasks > 1)
+      refuse("this is one of " + std::to_string(tasks) +
+             " tasks that were started together, and without --strategy each would train a model of its own: give "
+             "--strategy sync, async, allreduce or mpi, or --strategy local if that is what you want");
+    return;
+  }
   if (!has_servers(f) && f.ps) refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps");
   const bool told = f.hosts.empty() && !named && weft::has_cluster_environment();
   if (f.hosts.empty() && !told) {
@@ -162,7 +169,10 @@ inline void check_cluster(const flags& f) {
         "this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
         "allreduce");
 #endif
-  if (f.environment) return;  // check_environment() has looked at it
+  if (f.environment) {  // check_environment() has looked at it
+    if (f.min_workers) check_range("min_workers", *f.min_workers, 1, f.environment->cluster.num_tasks("worker"));
+    return;
+  }
   const auto needs = [&](const std::string& flag) {
     refuse("--strategy " + f.strategy + " needs " + flag +
            (weft::has_cluster_environment()
@@ -177,6 +187,7 @@ inline void check_cluster(const flags& f) {
   if (f.worker_hosts.empty()) needs("--worker_hosts host:port,...");
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
+  if (f.min_workers) check_range("min_workers", *f.min_workers, 1, workers);
   check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
 }
 
@@ -193,14 +204,16 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("input_threads", f.input_threads, 1, max_threads(),
            "threads that fill the queue; of more than one, batches come in no certain order");
   line.heading("Cluster");
-  line.add(
-      "strategy", f.strategy, {"local", "async", "sync", "allreduce", "mpi"},
-      "local: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, started by mpirun, "
-      "whose library forms the sums");
+  line.add("strategy", f.chosen_strategy, {"local", "async", "sync", "allreduce", "mpi"},
+           "local, unless given: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, "
+           "started by mpirun, "
+           "whose library forms the sums");
   line.add("hosts", f.hosts,
            "where tasks run, one entry for each: a,a,b or node[1-4], at port 2222 of a host and those above it, or "
            "a:2222,a:2223,b:2222");
   line.add("ps", f.ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
+  line.add("min_workers", f.min_workers, 1, 4096,
+           "of --strategy async: with fewer the run ends with an error; all of them unless given");
   line.add("task_index", f.index, 0, INT32_MAX,
            "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
            "which of its job's tasks, 0 unless given. Worker 0 reports");
@@ -216,6 +229,9 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("tls_ca", f.tls_ca, "that of the authority that has signed the certificates of all tasks");
   if (!line.parse(argc, argv)) return {};
   if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
+  f.strategy = f.chosen_strategy.value_or("local");
+  if (f.min_workers && f.strategy != "async")
+    refuse("--min_workers is of --strategy async: the others need all workers");
   f.task_index = f.index.value_or(0);
   take_trust(f);
   take_cluster(f);

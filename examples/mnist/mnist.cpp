@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -38,6 +39,8 @@ using namespace weft;
 namespace {
 
 constexpr double stated_accuracy = 0.885;
+
+std::atomic<int> lost_workers{0};  // counted on the server's thread
 
 using image_batch = tensor<float, dims<dyn<"batch">, 784>>;
 using label_batch = tensor<std::int32_t, dims<dyn<"batch">>>;
@@ -164,6 +167,14 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
+  // An error ends the run, and its checkpoint is there all the same.
+  struct tell_at_end {
+    supervised_session<Session>* run;
+    const flags& f;
+    ~tell_at_end() {
+      if (run) tell_saved(*run, f);
+    }
+  } saved{&run, f};
   // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
   if (!alone && run.restored_step() >= 0) {
     const std::int64_t made =
@@ -206,9 +217,11 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
   r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
   run.close();
+  saved.run = nullptr;
   if (!alone) time.mark("exchanging with others");
   if (kept) time.mark("checkpoints and events");
-  end_by_signal(run.signal(), run.global_step(), f, all.log);
+  end_by_signal(run, f, all.log);
+  r.lost = lost_workers;
   r.final_cost = all.at.cost;
   if (!f.is_chief()) return r;
   r.test_accuracy = test_accuracy(local, model, all.test_images, 1000);
@@ -237,10 +250,12 @@ cluster_spec cluster_of(const flags& f) {
   return cluster;
 }
 
-/// Says at once that a task is lost: where the others go on, nothing else would tell before the end.
-void tell_lost(const error& lost) {
+/// Says at once that a worker is gone, or back: a run may go on without it.
+void tell_change(const worker_change& change) {
+  if (change.failed) ++lost_workers;
+  if (change.is_back && lost_workers > 0) --lost_workers;
   const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
-  std::fprintf(stderr, "%slost: %s\n", over_the_bar, lost.sentence());
+  std::fprintf(stderr, "%s%s\n", over_the_bar, to_string(change).c_str());
 }
 
 /// Says at once that a process was rejected that may be a task of this run, with another secret or certificate.
@@ -253,9 +268,10 @@ server_options options_of(const flags& f) {
   server_options options = f.environment ? f.environment->complete() : server_options();
   options.secret = f.secret;
   options.tls = f.tls;
+  options.on_worker_change = tell_change;
+  if (f.min_workers) options.min_workers = static_cast<int>(*f.min_workers);
   if (f.heartbeat_timeout)
     options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
-  if (f.job_name == "ps" || f.is_chief()) options.on_lost = tell_lost;
   options.on_rejected = tell_rejected;
   return options;
 }
@@ -263,6 +279,10 @@ server_options options_of(const flags& f) {
 void serve(const flags& f) {
   server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index), options_of(f));
   const join_report ended = here.join();
+  if (ended.signal != 0) {
+    here.stop();
+    end_by_signal(ended.signal);
+  }
   if (ended.interrupted) throw *ended.interrupted;
   std::string lost;
   for (const std::string& each : ended.lost) lost += (lost.empty() ? "" : "; ") + each;

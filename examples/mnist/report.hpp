@@ -47,14 +47,15 @@ class time_table {
 /// The result of a run.
 struct result {
   std::string strategy;
-  std::int64_t workers = 1;
+  std::int64_t workers = 1, lost = 0;  // lost: of these, where the run has gone on without them
   double steps_per_s = 0, images_per_s = 0, test_accuracy = 0, final_cost = 0, seconds = 0;
 };
 
 inline void print(const result& r, std::FILE* out) {
   std::fprintf(out, "test accuracy %.4f, final cost %.4f\n", r.test_accuracy, r.final_cost);
-  std::fprintf(out, "%.0f steps/s, %.0f images/s, %.2f s of training, %lld worker%s, %s\n", r.steps_per_s,
-               r.images_per_s, r.seconds, static_cast<long long>(r.workers), r.workers == 1 ? "" : "s",
+  const std::string some = r.lost == 0 ? "" : std::to_string(r.workers - r.lost) + " of ";
+  std::fprintf(out, "%.0f steps/s, %.0f images/s, %.2f s of training, %s%lld worker%s, %s\n", r.steps_per_s,
+               r.images_per_s, r.seconds, some.c_str(), static_cast<long long>(r.workers), r.workers == 1 ? "" : "s",
                r.strategy.c_str());
 }
 

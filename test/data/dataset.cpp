@@ -1,15 +1,18 @@
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/dataset.hpp>
+#include <weft/deadline.hpp>
 #include <weft/weft.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -477,7 +480,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_ends_the_wait_and_nothing_else) {
                          2)
                      .batches(2)
                      .map([](const tensor<int, dims<dyn<"batch">>>& x) { return x(0) + 10 * x(1); });
-  auto i = d.begin(10s);
+  auto i = d.begin(deadline(10s));
   BOOST_TEST(std::get<0>(*i) == 10);
   BOOST_CHECK_EXCEPTION(i.advance(20ms), error, says(error_code::deadline_exceeded, "element 3"));
   open = true;
@@ -485,4 +488,47 @@ BOOST_AUTO_TEST_CASE(a_deadline_ends_the_wait_and_nothing_else) {
   BOOST_TEST(std::get<0>(*i) == 32);
   BOOST_TEST(i.advance(10s));
   BOOST_TEST(!i.advance(10s));
+}
+
+BOOST_AUTO_TEST_CASE(a_time_limit_is_a_duration_or_a_deadline) {
+  const auto slow = data::from_tensors(iota(3))
+                        .map([](int i) {
+                          std::this_thread::sleep_for(200ms);
+                          return i;
+                        })
+                        .prefetch(1);
+  const auto late = says(error_code::deadline_exceeded, "has not been made in time");
+  for (const data::time_limit& within :
+       {data::time_limit(20ms), data::time_limit(0.02s), data::time_limit(deadline(20ms)), data::time_limit(-1h),
+        data::time_limit(std::chrono::nanoseconds::min())}) {
+    const auto start = std::chrono::steady_clock::now();
+    BOOST_CHECK_EXCEPTION(slow.begin(within), error, late);
+    BOOST_TEST((std::chrono::steady_clock::now() - start < 5s));
+  }
+  // Those that no clock reaches are no limit.
+  for (const data::time_limit& within :
+       {data::time_limit(std::chrono::hours::max()), data::time_limit(1e300 * 1s), data::time_limit(deadline::never())})
+    BOOST_TEST(std::get<0>(*slow.begin(within)) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_iterator_can_be_moved) {
+  const auto d = data::from_tensors(iota(3), std::vector<std::string>{"zero", "one", "two"});
+  auto first = d.begin();
+  auto second = std::move(first);
+  BOOST_TEST(std::get<1>(*second) == "zero");
+  first = d.begin();
+  ++second;
+  first = std::move(second);
+  BOOST_TEST(std::get<1>(*first) == "one");
+  BOOST_TEST((first.position() == data::position{0, 2}));
+  ++first, ++first;
+  second = std::move(first);
+  BOOST_TEST((second == d.end()));
+  // The threads of an iteration end before its dataset does.
+  const auto alive = std::make_shared<int>(0);
+  const auto working = [&] { return counted(1000).map([alive](int i) { return i + *alive; }, 2).prefetch(2); };
+  auto replaced = working().begin();
+  replaced = working().begin();
+  BOOST_TEST(std::get<0>(*replaced) == 0);
+  BOOST_TEST(alive.use_count() == 2);
 }

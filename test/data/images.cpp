@@ -3,6 +3,7 @@
 #include <weft/data/augment.hpp>
 #include <weft/data/image_folder.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -178,6 +179,8 @@ BOOST_AUTO_TEST_CASE(random_parts_are_within_their_bounds_and_depend_on_the_posi
   for (const bool each : edges) BOOST_TEST(each);
   BOOST_TEST((flips > 70 && flips < 130));
   data::element_random random(1, {});
+  BOOST_CHECK_EXCEPTION((data::random_crop<100, 150>(x, random, static_cast<std::size_t>(-1))), error,
+                        says(error_code::invalid_argument, "not -1"));
   BOOST_CHECK_EXCEPTION((data::random_crop<105, 150>(x, random, 2)), error,
                         says(error_code::invalid_argument, "100 x 150, padded by 2, has no part of 105 x 150"));
   // An image that no part fits into yields its middle.

@@ -5,6 +5,7 @@
 #include <weft/data/example.hpp>
 #include <weft/data/lines.hpp>
 #include <weft/data/records.hpp>
+#include <weft/deadline.hpp>
 
 #include <atomic>
 #include <bit>

@@ -21,9 +21,9 @@ std::vector<parameter_spec> one_variable() {
   return {{"w", element_type::float32, 1000, 0, {"gradient_descent", {1.0}}}};
 }
 
-std::string serve(const cluster_spec& cluster, int index = 0) {
+std::string serve(const cluster_spec& cluster, int index = 0, const server_options& given = {}) {
   std::string noticed;
-  server_options options;
+  server_options options = given;
   options.on_lost = [&](const error& problem) { noticed += problem.what(); };
   server here(cluster, "ps", index, options);
   const join_report report = here.join(20s, 40s);
@@ -67,9 +67,101 @@ std::string end_before_initialising(const cluster_spec& cluster, std::chrono::mi
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
+// Its share of the data would be missing in silence.
+BOOST_AUTO_TEST_CASE(asynchronous_training_ends_with_the_name_of_a_killed_worker) {
   const auto cluster = test::local_cluster(1, 3);
   process ps([&] { return serve(cluster); });
+  process first([&] { return train(cluster, 0, consistency::asynchronous, 20); });
+  process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
+  process third([&] { return train(cluster, 2, consistency::asynchronous, 20); });
+  std::this_thread::sleep_for(700ms);
+  const auto start = steady::now();
+  second.signal(SIGKILL);
+  for (process* each : {&first, &third}) CHECK_SAYS(each->text(), "/job:worker/task:1 has closed its connection");
+  BOOST_TEST(test::seconds_since(start) < 2);
+  CHECK_SAYS(ps.text(),
+             "interrupted: /job:ps/task:0: asynchronous training ended early: /job:worker/task:1 has closed its");
+}
+
+// A worker that has said done() before is not missing; who says it afterwards learns of the loss.
+BOOST_AUTO_TEST_CASE(a_worker_that_has_finished_is_not_missing) {
+  const auto cluster = test::local_cluster(1, 3);
+  process ps([&] { return serve(cluster); });
+  process first([&] { return train(cluster, 0, consistency::asynchronous, 0.3); });
+  process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
+  process third([&]() -> std::string {
+    server here(cluster, "worker", 2);
+    parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+    client.initialise(20s);
+    std::this_thread::sleep_for(2s);
+    client.done(10s);
+    return "done";
+  });
+  CHECK_SAYS(first.text(), "done after");
+  second.signal(SIGKILL);
+  CHECK_SAYS(third.text(), "done: /job:worker/task:1 has closed its connection");
+  const std::string report = ps.text();
+  CHECK_SAYS(report, "finished: /job:worker/task:0 lost: /job:worker/task:1");
+  CHECK_SAYS(report, "asynchronous training ended early: /job:worker/task:1");
+}
+
+BOOST_AUTO_TEST_CASE(a_number_of_workers_that_nobody_can_have_is_refused) {
+  const auto cluster = test::local_cluster(1, 2, in_process{});
+  for (const int wrong : {0, 3}) {
+    server_options options;
+    options.min_workers = wrong;
+    basic_server<in_process> here(cluster, "ps", 0, options);
+    CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { here.join(1s); }),
+               "min_workers must be from 1 to 2, the number of workers, and is " + std::to_string(wrong));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_task_is_told_of_changes_in_the_number_of_workers) {
+  const auto cluster = test::local_cluster(1, 3);
+  const auto told = [](server_options options, auto task) {
+    std::string all;
+    options.on_worker_change = [&](const worker_change& change) { all += to_string(change) + "\n"; };
+    options.min_workers = 1;
+    task(options);
+    return all;
+  };
+  const auto works = [&](int index, double seconds) {
+    return told({}, [&](const server_options& options) {
+      server here(cluster, "worker", index, options);
+      parameter_client client(here, one_variable(), consistency::asynchronous, 7, 20s);
+      std::vector<float> w(1000);
+      const const_bytes first = std::as_bytes(std::span(w));
+      client.initialise({&first, 1}, 20s);
+      for (const auto start = steady::now(); test::seconds_since(start) < seconds;) std::this_thread::sleep_for(10ms);
+      if (index == 2)
+        here.set_failure(error(error_code::unavailable, "", "no images"));
+      else
+        client.done(10s);
+      here.stop();
+    });
+  };
+  process ps([&] {
+    return told({}, [&](const server_options& options) {
+      server here(cluster, "ps", 0, options);
+      here.join(20s, 40s);
+      here.stop();
+    });
+  });
+  process first([&] { return works(0, 3); });
+  process second([&] { return works(1, 20); });
+  process third([&] { return works(2, 1); });
+  std::this_thread::sleep_for(500ms);
+  second.signal(SIGKILL);
+  for (process* each : {&first, &ps}) {
+    const std::string text = each->text();
+    CHECK_SAYS(text, "2 of 3 workers: /job:worker/task:1 has closed its connection");
+    CHECK_SAYS(text, "1 of 3 workers: /job:worker/task:2 has left the cluster after an error: no images");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_with_as_many_workers_as_it_needs) {
+  const auto cluster = test::local_cluster(1, 3);
+  process ps([&] { return serve(cluster, 0, {.min_workers = 2}); });
   process first([&] { return train(cluster, 0, consistency::asynchronous, 1.2); });
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   process third([&] { return train(cluster, 2, consistency::asynchronous, 1.2); });
@@ -87,7 +179,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_goes_on_without_a_killed_worker) {
 
 BOOST_AUTO_TEST_CASE(a_worker_that_ends_with_an_error_has_not_finished) {
   const auto cluster = test::local_cluster(1, 2);
-  process ps([&] { return serve(cluster); });
+  process ps([&] { return serve(cluster, 0, {.min_workers = 1}); });
   process first([&] { return train(cluster, 0, consistency::asynchronous, 0.5); });
   process second([&]() -> std::string {
     server here(cluster, "worker", 1);
@@ -429,7 +521,7 @@ BOOST_AUTO_TEST_CASE(a_server_may_be_stopped_in_on_lost) {
 
 BOOST_AUTO_TEST_CASE(a_killed_worker_may_come_back) {
   const auto cluster = test::local_cluster(1, 2);
-  process ps([&] { return serve(cluster); });
+  process ps([&] { return serve(cluster, 0, {.min_workers = 1}); });
   process first([&] { return train(cluster, 0, consistency::asynchronous, 3); });
   auto second = std::make_unique<process>([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   std::this_thread::sleep_for(500ms);

@@ -78,6 +78,7 @@ enum class strategy { synchronous, asynchronous, collective };
 struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
+  std::optional<int> min_workers{};
   milliseconds set_up{8s}, step{20s}, finish{20s};
 
   int tasks() const { return ps + workers; }
@@ -213,6 +214,7 @@ struct schedule {
       faults.push_back(f);
     }
     std::sort(faults.begin(), faults.end(), [](const fault& a, const fault& b) { return a.at < b.at; });
+    if (how.how == strategy::asynchronous && below(2) == 0) how.min_workers = 1 + below(how.workers);
   }
 
   std::string text() const {
@@ -220,7 +222,8 @@ struct schedule {
     std::string all = "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " +
                       std::to_string(how.ps) + " ps, " + std::to_string(how.workers) + " workers, up to " +
                       std::to_string(latency.count()) + " us to travel, a step within " +
-                      std::to_string(how.step.count()) + " ms\n  started after";
+                      std::to_string(how.step.count()) + " ms, " +
+                      (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed\n  started after";
     for (const milliseconds each : starts) all += " " + std::to_string(each.count());
     all += " ms\n";
     for (const fault& f : faults) all += "  " + to_string(f) + "\n";
@@ -355,6 +358,7 @@ class run {
     const bool serves = one.rank < plan_.how.ps;
     server_options options;
     options.waiting = wait_policy{};
+    options.min_workers = plan_.how.min_workers;
     server_type here(cluster_, serves ? "ps" : "worker", serves ? one.rank : one.rank - plan_.how.ps, options,
                      simulation::network(world_));
     world_.adopt(one.process);
@@ -485,6 +489,20 @@ class judge {
   std::string name(int rank) const { return name_of(plan_.how, rank); }
   bool is_ps(const life& l) const { return l.rank < plan_.how.ps; }
   bool ps_was_hit() const { return !victims_.empty() && *victims_.begin() < plan_.how.ps; }
+  bool too_few_may_be_left() const {
+    const auto workers_hit = static_cast<int>(
+        std::count_if(victims_.begin(), victims_.end(), [&](int rank) { return rank >= plan_.how.ps; }));
+    return plan_.how.workers - workers_hit < plan_.how.min_workers.value_or(plan_.how.workers);
+  }
+  /// Whether workers that trained had been gone for long when this one ended.
+  bool too_few_were_left(const life& of) const {
+    int gone = 0;
+    for (const auto& each : out_.lives)
+      gone += each->rank >= plan_.how.ps && of_rank_.at(each->rank).size() == 1 && each->of.began &&
+              !each->of.finished && (each->ended_by_force() || each->was_terminated) &&
+              each->hit + plan_.reaction < of.ended;
+    return plan_.how.workers - gone < plan_.how.min_workers.value_or(plan_.how.workers);
+  }
   bool chief_was_hit() const { return victims_.count(plan_.how.ps) != 0; }
   bool names_a_victim(const std::string& text) const {
     return std::any_of(victims_.begin(), victims_.end(), [&](int rank) { return contains(text, name(rank)); });
@@ -536,6 +554,8 @@ class judge {
     if (of.of.finished && repeatable && !trained_before && of.of.values != reference)
       return name(of.rank) + " has finished with other values than without faults";
     if (of.of.finished && of.of.made != plan_.how.steps) return name(of.rank) + " has finished too early";
+    if (of.of.finished && !repeatable && of.stops.empty() && !ps_was_hit() && too_few_were_left(of))
+      return name(of.rank) + " has finished, though others are missing that it needs";
     int begun = 0;
     for (const auto& each : out_.lives) begun += each->of.begun;
     if (!repeatable && !ps_was_hit() && of.of.global_step > begun) return "more updates were made than were begun";
@@ -559,7 +579,7 @@ class judge {
       return someone ? verdict{} : name(of.rank) + " names nobody";
     }
     if (!names_a_victim(of.said)) return name(of.rank) + " names nobody who failed";
-    if (plan_.how.how == strategy::asynchronous && !is_ps(of) && !ps_was_hit() &&
+    if (plan_.how.how == strategy::asynchronous && !is_ps(of) && !ps_was_hit() && !too_few_may_be_left() &&
         !(chief_was_hit() && contains(of.said, "initialise")))
       return name(of.rank) + " ends, though all that it needs is there";
     return {};
@@ -788,7 +808,8 @@ class child {
                    const sigset_t& mine) {
     try {
       const bool serves = of.rank < how.ps;
-      server here(cluster, serves ? "ps" : "worker", serves ? of.rank : of.rank - how.ps);
+      server here(cluster, serves ? "ps" : "worker", serves ? of.rank : of.rank - how.ps,
+                  {.min_workers = how.min_workers});
       std::atomic<bool> over{false};
       std::thread listener([&] {
         const timespec moment{0, 20'000'000};

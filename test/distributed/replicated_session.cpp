@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_workers_leave_with_the_same_values_after_both_
 BOOST_AUTO_TEST_CASE(asynchronous_training_begins_without_a_killed_worker) {
   const auto cluster = test::local_cluster(1, 2);
   test::process ps([&] {
-    server here(cluster, "ps", 0);
+    server here(cluster, "ps", 0, {.min_workers = 1});
     const join_report report = here.join(20s, 40s);
     return report.finished.size() == 1 && report.lost.size() == 1 ? report.finished[0] + ", not " + report.lost[0]
                                                                   : std::string("another end");
@@ -241,6 +241,47 @@ BOOST_AUTO_TEST_CASE(variables_are_spread_over_servers_by_bytes_and_users_win) {
   BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 0);
   auto x = placeholder<float, dims<2>>(g, "x");
   BOOST_TEST(std::string(g[x.id().node].device.job) == "ps");  // the user's own scope places everything
+}
+
+// A graph runs in one task; where it names another one nothing would run there.
+BOOST_AUTO_TEST_CASE(nodes_of_other_tasks_are_refused) {
+  const auto problems_of = [](auto strategy, int ps, const device_spec& of_variable, const device_spec& of_sum) {
+    std::string explained;
+    const auto said = test::run_tasks(ps, 1, in_process{}, [&](basic_server<in_process>& here) {
+      here.wait_ready(20s);
+      graph g;
+      const auto w = [&] {
+        const device_scope on(g, of_variable);
+        return variable<float, dims<4>>(g, "w", 1.0f);
+      }();
+      const auto total = [&] {
+        const device_scope on(g, of_sum);
+        return let(sum(square(w)));
+      }();
+      const auto train = gradient_descent{.learning_rate = 0.1}.minimize(total);
+      replicated_session s(g, here, strategy, {.threads = 1}, 20s);
+      s.prepare(fetch(total, train))(20s);
+      explained = s.local().explain(w) + "; " + s.local().explain(total);
+      s.finish(20s);
+    });
+    return said[0] + explained;
+  };
+  const parameter_server<synchronous> servers;
+  CHECK_SAYS(problems_of(servers, 2, "/job:ps/task:1/device:CPU:3"_device, "/job:worker/task:0/device:CPU:0"_device),
+             "w on /device:CPU:0: the session's own choice, since the node names another task; this is a copy of the "
+             "variable on /job:ps/task:1/device:CPU:3; ");
+  CHECK_SAYS(problems_of(servers, 1, ""_device, "/task:0/device:CPU:0"_device), "the node names it");
+  for (const device_spec& other : {"/job:worker/task:1/device:CPU:0"_device, "/job:ps/task:0"_device, "/task:1"_device})
+    CHECK_SAYS(
+        problems_of(servers, 1, ""_device, other),
+        "is placed on " + to_string(other) +
+            ", and a graph runs in one task; this is /job:worker/task:0, which has 1 CPU device(s) and 0 GPU(s)");
+  CHECK_SAYS(problems_of(servers, 1, "/job:worker/task:0"_device, ""_device),
+             "w: is placed on /job:worker/task:0, and parameter servers keep variables: name one of the 1 tasks of "
+             "/job:ps, or none");
+  CHECK_SAYS(problems_of(servers, 1, "/job:ps/task:7"_device, ""_device), "the job has 1 tasks");
+  CHECK_SAYS(problems_of(collective{}, 0, "/job:ps/task:0"_device, ""_device),
+             "w: is placed on /job:ps/task:0, and every worker keeps all variables here");
 }
 
 // ---- exactly once, whatever the strategy ----
@@ -1067,6 +1108,36 @@ BOOST_AUTO_TEST_CASE(workers_with_empty_batches_add_nothing) {
   BOOST_TEST(same_bits(sync, train_by(collective{}, tcp{})));
 }
 
+// Also where the one that says it has no examples, and has no weight to say it with; no bit changes for it.
+BOOST_AUTO_TEST_CASE(a_worker_stops_all_after_the_step_in_which_it_says_so) {
+  const auto train_by = [](auto strategy, auto network, bool asks, bool has_examples) {
+    std::vector<std::vector<float>> results(2);
+    all_well(with_sessions(strategy, network, [&](auto& s, const model& m, auto& here) {
+      auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+      for (int i = 0; i < 3; ++i) {
+        if (asks && here.index() == 1 && i == 2) s.request_stop();
+        const auto [x, y] = rows_of(i, here.index() * 8, here.index() == 0 || has_examples || i < 2 ? 14 : 8);
+        test::require_in_task(!s.all_stop(), "nobody has asked yet");
+        step(x, y, 20s);
+      }
+      test::require_in_task(s.all_stop() == asks, "all know of it after the same step");
+      results[static_cast<std::size_t>(here.index())] = values_of(m.g, s.local());
+      s.finish(20s);
+    }));
+    BOOST_TEST(same_bits(results[0], results[1]));
+    return results[0];
+  };
+  const auto check = [&](auto strategy, auto network) {
+    for (const bool has_examples : {true, false})
+      BOOST_TEST(
+          same_bits(train_by(strategy, network, true, has_examples), train_by(strategy, network, false, has_examples)));
+  };
+  check(parameter_server<synchronous>{}, in_process{});
+  check(collective{}, in_process{});
+  check(in_buckets, in_process{});
+  check(collective{}, tcp{});
+}
+
 BOOST_AUTO_TEST_CASE(an_asynchronous_step_with_an_empty_batch_updates_nothing) {
   model_of_rows m(cpu{0}, false);
   session s(m.g, {.threads = 1});
@@ -1157,7 +1228,7 @@ BOOST_AUTO_TEST_CASE(a_negative_example_count_is_refused) {
 BOOST_AUTO_TEST_CASE(asynchronous_training_needs_the_parameter_servers_alone) {
   const auto cluster = test::local_cluster(1, 3);
   test::process ps([&] {
-    server here(cluster, "ps", 0);
+    server here(cluster, "ps", 0, {.min_workers = 1});
     const join_report report = here.join(20s, 40s);
     return std::to_string(report.finished.size()) + " finished";
   });

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -239,22 +240,26 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_run_counts_each_update_once_and_ends_with_t
   const folder kept;
   for (const std::int64_t until : {40, 80, 120}) {
     std::atomic<bool> chief_counts{false};  // from the steps that it begins with to when it saves
-    all_well(test::run_tasks(2, 3, in_process{}, [&](basic_server<in_process>& here) {
-      const counted m;
-      replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
-      saver keeper({.timeout = 20s});
-      // Others go on for some steps when the chief is at its end; in the first two lives all vanish some steps later.
-      supervised_session run(
-          s, {.checkpoints = saved_in(kept.path, keeper, s), .save = {.steps = 7}, .handle_signals = false},
-          {stop_at_step(here.is_chief() && until == 120 ? until - 20 : until)});
-      if (here.is_chief())
-        test::require_in_task((until == 40) == (run.restored_step() < 0), "the chief knows whether it goes on");
-      auto step = run.prepare(fetch(m.train));
-      if (here.is_chief()) chief_counts = true;
-      for (int ms = 0; !chief_counts && ms < 20'000; ++ms) std::this_thread::sleep_for(1ms);
-      while (!run.should_stop()) step();
-      if (until == 120) run.close(20s);
-    }));
+    all_well(test::run_tasks(
+        2, 3, in_process{},
+        [&](basic_server<in_process>& here) {
+          const counted m;
+          replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+          saver keeper({.timeout = 20s});
+          // Others go on for some steps when the chief is at its end; in the first two lives all vanish some steps
+          // later.
+          supervised_session run(
+              s, {.checkpoints = saved_in(kept.path, keeper, s), .save = {.steps = 7}, .handle_signals = false},
+              {stop_at_step(here.is_chief() && until == 120 ? until - 20 : until)});
+          if (here.is_chief())
+            test::require_in_task((until == 40) == (run.restored_step() < 0), "the chief knows whether it goes on");
+          auto step = run.prepare(fetch(m.train));
+          if (here.is_chief()) chief_counts = true;
+          for (int ms = 0; !chief_counts && ms < 20'000; ++ms) std::this_thread::sleep_for(1ms);
+          while (!run.should_stop()) step();
+          if (until == 120) run.close(20s);
+        },
+        {.min_workers = 1}));
     std::int64_t step = 0;
     const auto [first, second] = counts_of(kept.path, step);
     BOOST_TEST(first == static_cast<float>(step));
@@ -340,33 +345,171 @@ BOOST_AUTO_TEST_CASE(a_server_that_dies_while_it_saves_leaves_the_checkpoint_bef
   BOOST_TEST(list_checkpoints(kept.path).size() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(a_signal_ends_the_chief_with_a_checkpoint_and_the_others_go_on) {
-  const folder kept;
-  std::atomic<bool> chief_is_gone{false};
-  all_well(test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
-    const bool is_chief = here.is_chief();
-    const counted m;
-    replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
-    saver keeper({.timeout = 20s});
-    supervised_session run(s, {.checkpoints = saved_in(kept.path, keeper, s), .handle_signals = is_chief},
-                           {stop_at_step(30)});
-    auto step = run.prepare(fetch(m.train));
+namespace {
+
+/// A task as a process that heeds signals: a worker of the counted model, or a parameter server. Returns what it ends
+/// with.
+template <class Strategy>
+std::string live_with_signals(const cluster_spec& cluster, const std::string& job, int index, const std::string& path,
+                              Strategy strategy, std::chrono::milliseconds pause, bool heeds = true) {
+  server here(cluster, job, index);
+  if (job == "ps") {
+    const join_report ended = here.join(20s, 60s);
+    here.stop();
+    return "signal " + std::to_string(ended.signal) +
+           (ended.interrupted ? std::string(", ") + ended.interrupted->what() : "");
+  }
+  const model m(by_momentum);
+  replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+  std::int64_t position = 0;
+  saver keeper({.max_to_keep = 0, .timeout = 20s});
+  keeper.add("position", position);
+  supervised_session run(s,
+                         {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 1000}, .handle_signals = heeds},
+                         {stop_at_step(last_step)});
+  if (index > 0) position = run.global_step();
+  const std::int64_t began = position;
+  auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
+  try {
     while (!run.should_stop()) {
-      step();
-      if (is_chief && run.global_step() == 5) ::raise(SIGTERM);
-      if (!is_chief && run.global_step() == 7)
-        while (!chief_is_gone) std::this_thread::sleep_for(1ms);
+      if (position != run.global_step() && Strategy{}.keeps) return "a step is missing";
+      std::this_thread::sleep_for(pause);
+      const auto [x, words] = data_of(position++, index, 4);
+      step(x, words);
     }
     run.close(20s);
-    test::require_in_task(run.global_step() == (is_chief ? run.global_step() : 30), "the other one makes all steps");
-    if (is_chief) {
-      test::require_in_task(run.stop_reason() == "SIGTERM", "the signal is the reason");
-      chief_is_gone = true;
+  } catch (const error& e) {
+    return e.what() + std::string("; saved ") + std::to_string(run.saved_step());
+  }
+  return run.stop_reason() + ", from " + std::to_string(began) + " to " + std::to_string(run.global_step()) +
+         ", saved " + std::to_string(run.saved_step());
+}
+
+struct in_step_by_servers : parameter_server<synchronous> {
+  static constexpr bool keeps = true;
+};
+struct in_step_by_sums : collective {
+  static constexpr bool keeps = true;
+};
+struct out_of_step : parameter_server<asynchronous> {
+  static constexpr bool keeps = false;
+};
+
+/// Lets a cluster live; `signal_it(ps, workers)` is called in the middle. Returns what the workers have said, then the
+/// servers.
+template <class Strategy, class Signal>
+std::vector<std::string> cluster_with_signals(const std::string& path, Strategy strategy,
+                                              std::chrono::milliseconds pause, Signal signal_it, bool heeds = true) {
+  const int ps = std::is_same_v<Strategy, in_step_by_sums> ? 0 : 2;
+  const cluster_spec cluster = test::local_cluster(ps, 2);
+  std::vector<test::process> servers, workers;
+  for (int i = 0; i < ps; ++i)
+    servers.emplace_back([&, i] { return live_with_signals(cluster, "ps", i, path, strategy, pause); });
+  for (int i = 0; i < 2; ++i)
+    workers.emplace_back([&, i] { return live_with_signals(cluster, "worker", i, path, strategy, pause, heeds); });
+  signal_it(servers, workers);
+  std::vector<std::string> said;
+  for (auto* each : {&workers, &servers})
+    for (test::process& one : *each) said.push_back(one.text());
+  return said;
+}
+
+const auto nobody = [](auto&, auto&) {};
+
+}  // namespace
+
+// What a scheduler does at the end of a job's time: all tasks get the signal, in any order. The last checkpoint has all
+// whole steps, and who goes on from it has the bits of an undisturbed run.
+BOOST_AUTO_TEST_CASE(a_signal_to_all_tasks_costs_no_step) {
+  const auto check = [](auto strategy) {
+    const folder straight, kept;
+    for (const std::string& each : cluster_with_signals(straight.path, strategy, 0ms, nobody))
+      BOOST_TEST((test::contains(each, "from 0 to 20") || each == "signal 0"));
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto all = [&](auto& servers, auto& workers) {
+        std::this_thread::sleep_for(500ms);
+        for (auto* each : turn % 2 ? std::array{&workers, &servers} : std::array{&servers, &workers})
+          for (test::process& one : *each) {
+            one.signal(SIGTERM);
+            std::this_thread::sleep_for(turn == 2 ? 100ms : 0ms);
+          }
+      };
+      const auto said = cluster_with_signals(kept.path, strategy, 100ms, all);
+      const std::int64_t step = checkpoint_reader(latest_checkpoint(kept.path).value()).step();
+      BOOST_TEST_INFO(said[0] + "\n" + said[1]);
+      CHECK_SAYS(said[0], "to " + std::to_string(step) + ", saved " + std::to_string(step));
+      CHECK_SAYS(said[1], "saved -1");
+      for (std::size_t i = 2; i < said.size(); ++i) CHECK_SAYS(said[i], "signal 15");
     }
-  }));
-  std::int64_t step = 0;
-  BOOST_TEST((counts_of(kept.path, step) == std::pair(5.0f, 5.0f)));
-  BOOST_TEST(step == 5);
+    for (const std::string& each : cluster_with_signals(kept.path, strategy, 0ms, nobody))
+      BOOST_TEST((test::contains(each, "to 20") || each == "signal 0"));
+    BOOST_TEST((content(kept.path) == content(straight.path)));
+  };
+  check(in_step_by_servers{});
+  check(in_step_by_sums{});
+}
+
+// One of the workers is taken away: the others end with an error, after the same step.
+BOOST_AUTO_TEST_CASE(a_signal_to_one_worker_ends_all_with_a_checkpoint) {
+  const auto check = [](auto strategy, std::size_t whom) {
+    const folder kept;
+    const auto one = [&](auto&, auto& workers) {
+      std::this_thread::sleep_for(700ms);
+      workers[whom].signal(SIGTERM);
+    };
+    const auto said = cluster_with_signals(kept.path, strategy, 60ms, one);
+    const std::string step = std::to_string(checkpoint_reader(latest_checkpoint(kept.path).value()).step());
+    CHECK_SAYS(said[whom], "SIGTERM, from 0 to " + step + ", saved " + (whom == 0 ? step : "-1"));
+    CHECK_SAYS(said[1 - whom], "another worker has received a signal and has ended the run after step " + step +
+                                   "; saved " + (whom == 0 ? "-1" : step));
+    for (std::size_t i = 2; i < said.size(); ++i)
+      CHECK_SAYS(said[i], "synchronous training ended early: /job:worker/task:");
+  };
+  for (const std::size_t whom : {0u, 1u}) {
+    check(in_step_by_servers{}, whom);
+    check(in_step_by_sums{}, whom);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_run_ends_with_the_loss_of_a_worker_and_a_checkpoint) {
+  for (const int number : {SIGTERM, SIGKILL})
+    for (const std::size_t whom : {0u, 1u}) {
+      const folder kept;
+      const auto one = [&](auto&, auto& workers) {
+        std::this_thread::sleep_for(700ms);
+        workers[whom].signal(number);
+      };
+      const auto said = cluster_with_signals(kept.path, out_of_step{}, 150ms, one);
+      const std::string lost = "/job:worker/task:" + std::to_string(whom) +
+                               (number == SIGKILL ? " has closed its connection"
+                                : whom == 0       ? " has left the cluster after an error: SIGTERM has stopped it"
+                                                  : " was stopped by a signal");
+      CHECK_SAYS(said[1 - whom], lost);
+      for (std::size_t i = 2; i < said.size(); ++i) CHECK_SAYS(said[i], "asynchronous training ended early: " + lost);
+      const auto last = latest_checkpoint(kept.path);
+      BOOST_REQUIRE(last.has_value() == (number == SIGTERM || whom == 1));
+      if (last) CHECK_SAYS(said[0], "saved " + std::to_string(checkpoint_reader(*last).step()));
+    }
+}
+
+// A parameter server stays until the chief has saved, and not for long where nobody leaves.
+BOOST_AUTO_TEST_CASE(a_parameter_server_that_gets_a_signal_alone_ends_in_time) {
+  const auto cluster = test::local_cluster(1, 1);
+  test::process ps([&]() -> std::string {
+    server here(cluster, "ps", 0, {.stop_patience = 500ms});
+    const join_report ended = here.join(20s, 60s);
+    here.stop();
+    return ended.interrupted ? ended.interrupted->what() : "ended in order";
+  });
+  test::process worker(
+      [&] { return live_with_signals(cluster, "worker", 0, "/nonexistent", in_step_by_servers{}, 100ms, false); });
+  std::this_thread::sleep_for(600ms);
+  const auto start = std::chrono::steady_clock::now();
+  ps.signal(SIGTERM);
+  CHECK_SAYS(ps.text(), "synchronous training ended early: SIGTERM has stopped /job:ps/task:0");
+  BOOST_TEST(test::seconds_since(start) > 0.4);
+  BOOST_TEST(test::seconds_since(start) < 2);
+  CHECK_SAYS(worker.text(), "SIGTERM has stopped /job:ps/task:0");
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {

@@ -21,7 +21,7 @@ from checks import (data, faults, finish, idx, kept_runs, latest, program, refus
 
 # ---- flags ----
 training_flags("job_name", "task_index", "ps_hosts", "worker_hosts", "strategy", "hidden_units", "train_steps", "hosts", "ps",
-               "secret_file", "tls_cert", "tls_key", "tls_ca", "heartbeat_timeout")
+               "secret_file", "tls_cert", "tls_key", "tls_ca", "heartbeat_timeout", "min_workers")
 help_text = run("--help")[0].stdout
 for heading in ("Training", "Data", "Checkpoints", "Output", "Cluster", "Trust between hosts"):
     if f"\n{heading}:\n" not in help_text:
@@ -43,6 +43,13 @@ refused(["127.0.0.01:1", "not a loopback address"], "--strategy", "async", "--jo
 
 refused(["--hosts", "leave out", "--job_name"], "--strategy", "sync", "--hosts", "localhost", "--job_name", "ps")
 refused(["local", "--hosts"], "--hosts", "a,b")
+refused(["--min_workers", "async"], "--strategy", "sync", "--min_workers", "1")
+several = {"cluster": {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"]}, "task": {"type": "worker", "index": 1}}
+for count, variables in ((3, {"TF_CONFIG": json.dumps(several)}), (4, {"RANK": "1", "WORLD_SIZE": "4"})):
+    os.environ.update(variables)
+    refused([f"one of {count} tasks", "--strategy"])
+    for name in variables:
+        del os.environ[name]
 refused(["local", "--secret_file"], "--secret_file", "/dev/null")
 refused(["allreduce", "leave out --ps"], "--strategy", "allreduce", "--hosts", "a,b", "--ps", "1")
 refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "0")
@@ -275,7 +282,7 @@ if os.path.isdir(data):
     kept_runs("--train_steps", "3000", "--progress", "none", "--threads", "1", each=200, other=(("hidden_units", "50"),))
 
     # ---- a killed task of a cluster that shares memory ----
-    def start_cluster(strategy):
+    def start_cluster(strategy, *flags):
         held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         ps, *workers = (f"127.0.0.1:{s.getsockname()[1]}" for s in held)
         for s in held:
@@ -283,7 +290,7 @@ if os.path.isdir(data):
         hosts = ("--ps_hosts", ps, "--worker_hosts", ",".join(workers))
         return {name: subprocess.Popen(
             [program, *hosts, "--strategy", strategy, "--job_name", name[:-1], "--task_index", name[-1], "--train_steps",
-             "1000000", "--progress", "none", "--threads", "1", "--hidden_units", "2000"],
+             "1000000", "--progress", "none", "--threads", "1", "--hidden_units", "2000", *flags],
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for name in ("ps0", "worker0", "worker1")}
 
     def in_the_middle(tasks):
@@ -322,19 +329,21 @@ if os.path.isdir(data):
                 task.wait()
 
     def without_workers():
-        """Asynchronous training goes on without a worker, and is told so at once; without any it has failed."""
-        tasks = start_cluster("async")
+        """Where it is told to, asynchronous training goes on without a worker, and says so at once; without any it has
+        failed."""
+        tasks = start_cluster("async", "--min_workers", "1")
         try:
             in_the_middle(tasks)
             tasks["worker1"].kill()
             for name in ("ps0", "worker0"):
                 ready, _, _ = select.select([tasks[name].stderr], [], [], 3)
                 said = tasks[name].stderr.readline() if ready else ""
-                if not said.startswith("lost: /job:worker/task:1 has closed its connection"):
+                if not said.startswith("1 of 2 workers: /job:worker/task:1 has closed its connection"):
                     faults.append(f"async, worker1 killed: {name} says {said!r}")
             tasks["worker0"].kill()
             said = tasks["ps0"].communicate(timeout=20)[1].strip().splitlines()
-            if tasks["ps0"].returncode != 1 or not said[-1].startswith("error: /job:ps/task:0: no worker has finished"):
+            if tasks["ps0"].returncode != 1 or not said[-1].startswith(
+                    "error: /job:ps/task:0: asynchronous training ended early: /job:worker/task:1"):
                 faults.append(f"async, both workers killed: ps0 returned {tasks['ps0'].returncode}, said {said}")
         except subprocess.TimeoutExpired:
             faults.append("async, both workers killed: the parameter server still runs after 20 s")
@@ -448,6 +457,44 @@ if os.path.isdir(data):
                     code for code, _ in ended.values()):
                 faults.append(f"{strategy}, --seed 5: {ended}")
 
+    def stopped_cluster(strategy, whom):
+        """SIGTERM to some tasks of a cluster: worker 0 says from which step a run goes on, which then ends as one that
+        nobody has disturbed."""
+        with tempfile.TemporaryDirectory() as folder:
+            there = lambda name: os.path.join(folder, name)
+            flags = ("--train_steps", "1500")
+            ended = end_of(cluster_tasks(strategy, *flags, "--checkpoint_dir", there("whole"), "--json", there("whole.json")))
+            if any(code for code, _ in ended.values()):
+                faults.append(f"{strategy}, with checkpoints: {ended}")
+                return
+            kept = ("--checkpoint_dir", there("kept"), "--checkpoint_steps", "100")
+            tasks = cluster_tasks(strategy, *flags, *kept)
+            end = time.monotonic() + 30
+            while time.monotonic() < end and not (os.path.isdir(there("kept")) and latest(there("kept"))):
+                time.sleep(0.005)
+            for name in whom:
+                if name in tasks:
+                    tasks[name].send_signal(signal.SIGTERM)
+            ended = end_of(tasks)
+            step = latest(there("kept")).split("-")[-1]
+            for name, (code, said) in ended.items():
+                if code != (-signal.SIGTERM if name in whom else 1):
+                    faults.append(f"{strategy}, SIGTERM to {whom}: {name} returned {code}, said {said!r}")
+                if (f"stopped at step {step}; --resume goes on from it" in said) != (name == "worker0"):
+                    faults.append(f"{strategy}, SIGTERM to {whom}: {name} says {said!r}, and step {step} is kept")
+            ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--json", there("kept.json")))
+            if any(code for code, _ in ended.values()) or f"goes on from step {step}," not in ended["worker0"][1]:
+                faults.append(f"{strategy}, --resume after SIGTERM to {whom}: {ended}")
+                return
+            whole, again = result_of(there("whole.json")), result_of(there("kept.json"))
+            if strategy != "async" and (whole != again or weights(latest(there("whole"))) != weights(latest(there("kept")))):
+                faults.append(f"{strategy}: {whole}, and after SIGTERM to {whom} at step {step} {again}")
+
+    for strategy in ("sync", "allreduce", "async"):
+        stopped_cluster(strategy, ("ps0", "worker1", "worker0"))
+    stopped_cluster("sync", ("worker0",))
+    stopped_cluster("allreduce", ("worker1",))
+
     resumed_cluster("sync")
     resumed_cluster("allreduce", "--optimizer", "lamb", "--learning_rate", "0.01")
     resumed_cluster("async", "--optimizer", "adagrad", "--learning_rate", "0.05", "--schedule", "exponential:0.9/100")
@@ -460,6 +507,8 @@ if os.path.isdir(data):
     cluster("sync", "worker1")
     cluster("sync", "ps0")
     cluster("async", "ps0")
+    cluster("async", "worker0")
+    cluster("async", "worker1")
     if os.listdir("/dev/shm") != names:
         faults.append(f"/dev/shm holds {os.listdir('/dev/shm')} after tasks were killed")
     waiting.join()

@@ -354,10 +354,12 @@ struct data {
   }
 };
 
-/// Five steps of the large batch, and of four micro-batches each: the same variables, slots and count of steps.
+/// Five steps of the large batch, and of micro-batches of these sizes each: the same variables, slots and count of
+/// steps.
 template <class Optimizer, class Change>
-double distance_from_large_batch(const Optimizer& o, Change change, bool typed_gradients) {
-  constexpr int examples = 12, micro = 3;
+double distance_from_large_batch(const Optimizer& o, Change change, bool typed_gradients,
+                                 const std::vector<int>& sizes = {3, 3, 3, 3}) {
+  constexpr int examples = 12;
   model large, small;
   const auto train = apply_gradients(o, change(compute_gradients(large.loss)), large.step);
   effect add, train_small;
@@ -376,12 +378,15 @@ double distance_from_large_batch(const Optimizer& o, Change change, bool typed_g
     const data all(t, 0, examples);
     run_large(all.x, all.y, all.n);
     const auto before = b.get(small.w);
-    for (int e = 0; e < examples; e += micro) {
-      const data part(t, e, e + micro);
+    int e = 0;
+    for (const int size : sizes) {
+      const data part(t, e, e + size);
+      e += size;
       run_add(part.x, part.y, part.n);
       BOOST_TEST(b.eval(small.step) == t);
       BOOST_TEST(b.get(small.w)(0, 0) == before(0, 0));
     }
+    BOOST_TEST(e == examples);
     b.run(fetch(train_small));
     BOOST_TEST(b.eval(small.step) == t + 1);
     // Variables and slots by their names: those of the sums are the small one's alone.
@@ -396,6 +401,7 @@ double distance_from_large_batch(const Optimizer& o, Change change, bool typed_g
       const auto x = read(large.g, a), y = read(small.g, b);
       const bool noted = v.name == "seen";  // four means in place of one
       for (std::size_t i = 0; i < x.size(); ++i) {
+        if (noted && sizes[0] != sizes[1]) continue;
         const double apart = std::abs(x[i] - (noted ? y[i] / 4 : y[i])) / std::max(1.0, std::abs(x[i]));
         most = apart <= most ? most : apart;
       }
@@ -417,6 +423,13 @@ BOOST_AUTO_TEST_CASE(accumulated_gradients_train_as_the_large_batch) {
         distance_from_large_batch(
             adagrad{.learning_rate = 0.1}, [](const auto& g) { return clip_by_global_norm(g, 0.25); }, false));
   check("lamb", distance_from_large_batch(lamb{.learning_rate = 0.1}, as_it_is, false));
+  // The mean of all examples, and not of the micro-batches' means.
+  for (const auto& sizes : {std::vector<int>{5, 4, 3}, {1, 10, 1}, {11, 1}, {12}})
+    for (const bool typed : {false, true}) {
+      check("adam, sizes that differ", distance_from_large_batch(adam{.learning_rate = 0.1}, as_it_is, typed, sizes));
+      check("descent, sizes that differ",
+            distance_from_large_batch(gradient_descent{.learning_rate = 0.1}, as_it_is, typed, sizes));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(sums_begin_anew_and_are_of_what_is_trained) {

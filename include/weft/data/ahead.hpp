@@ -1,63 +1,58 @@
 #pragma once
 
-#include <condition_variable>
+#include <pthread.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stop_token>
-#include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
+#include <weft/data/mutex.hpp>
 #include <weft/data/stage.hpp>
+#include <weft/data/stop_source.hpp>
+#include <weft/error.hpp>
 
+#if WEFT_DEFINITIONS
+WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
 /// Lets threads make elements before they are asked for, `window` of them at most; they are delivered in their order,
 /// whichever thread made them. An exception is delivered in its place and is the last that comes. The destructor asks
 /// everything upstream to stop and waits for functions that are running, for nothing else.
-class ahead_stream final : public stream {
+class ahead_stream final : public stream, stop_source::listener {
  public:
-  /// The function that changes the element of this number, on any of the threads.
-  using change = std::function<void(std::uint64_t, element&, element&)>;
-
   /// The rows of a table, each made by a thread.
-  ahead_stream(const stage& upstream, std::uint64_t epoch, const std::stop_token& stop, int threads, std::size_t window)
-      : ahead_stream(stop, threads, window) {
-    find_rows_ = [this, &upstream, epoch] { rows_ = upstream.rows(epoch, halt_.get_token()); };
-  }
-  /// The elements of a stream, one after the other; the changes that are made to them at the same time.
-  ahead_stream(const stage& upstream, std::uint64_t epoch, const std::stop_token& stop, int threads, std::size_t window,
-               change changes)
-      : ahead_stream(stop, threads, window) {
-    changes_ = std::move(changes);
-    elements_ = upstream.open(epoch, halt_.get_token());
+  ahead_stream(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads, std::size_t window)
+      : ahead_stream(&upstream, epoch, stop, threads, window) {}
+  /// The elements of a stream, one after the other; `f` changes them at the same time, if it is not null.
+  ahead_stream(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads, std::size_t window,
+               const change* f)
+      : ahead_stream(nullptr, epoch, stop, threads, window) {
+    change_ = f;
+    elements_ = upstream.open(epoch, &halt_);
   }
   ~ahead_stream() override {
     halt();
-    for (std::thread& each : threads_) each.join();
+    for (const pthread_t each : threads_) ::pthread_join(each, nullptr);
+    if (from_above_) from_above_->remove(*this);
   }
 
-  bool next(element& to, const deadline& within) override {
+  bool next(element& to, const time_limit& within) override {
     if (threads_.empty()) start();
-    std::unique_lock lock(mutex_);
+    unique_lock lock(mutex_);
     slot& s = slots_[delivered_ % slots_.size()];
     while (s.state == nothing) {
-      check_stop(halt_.get_token());
+      check_stop(&halt_);
       if (within.expired())
         throw error(
             error_code::deadline_exceeded, "dataset",
             {"element ", first_ + delivered_, " has not been made in time; another call goes on waiting for it"});
-      wait(made_, lock, within);
+      made_.wait(mutex_, within);
     }
     if (s.state == failed) std::rethrow_exception(s.failure);
     if (s.state == ended) return false;
-    std::swap(to, s.made);
+    to.swap(s.made);
     s.state = nothing;
     ++delivered_;
     lock.unlock();
@@ -78,78 +73,95 @@ class ahead_stream final : public stream {
     detail::ahead_stream::state state = nothing;
   };
 
-  ahead_stream(const std::stop_token& stop, int threads, std::size_t window)
-      : count_(static_cast<std::size_t>(threads < 1 ? 1 : threads)), slots_(window < 1 ? 1 : window) {
-    from_above_.emplace(stop, [this] { halt(); });
+  ahead_stream(const stage* rows_of, std::uint64_t epoch, stop_source* stop, int threads, std::size_t window)
+      : count_(threads < 1 ? 1 : static_cast<std::size_t>(threads)),
+        epoch_(epoch),
+        rows_of_(rows_of),
+        slots_(window < 1 ? 1 : window),
+        from_above_(stop) {
+    threads_.reserve(count_);
+    if (stop) stop->add(*this);
   }
 
   void start() {
-    try {
-      for (std::size_t i = 0; i < count_; ++i) threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error& why) {  // those that have started make all elements
-      if (threads_.empty())
-        throw error(error_code::resource_exhausted, "dataset", {"no thread can be started: ", why.what()});
+    while (threads_.size() < count_) {
+      pthread_t thread;
+      const int problem = ::pthread_create(
+          &thread, nullptr,
+          [](void* self) -> void* {
+            static_cast<ahead_stream*>(self)->work();
+            return nullptr;
+          },
+          this);
+      if (problem == 0) {
+        threads_.push_back(thread);
+        continue;
+      }
+      // Those that have started make all elements.
+      if (!threads_.empty()) return;
+      throw error(error_code::resource_exhausted, "dataset", {"no thread can be started: ", std::strerror(problem)});
     }
   }
 
+  void stop_requested() override { halt(); }
   void halt() {
-    halt_.request_stop();
-    { const std::lock_guard lock(mutex_); }  // nobody is between looking and sleeping
+    halt_.request();
+    { const unique_lock lock(mutex_); }  // nobody is between looking and sleeping
     room_.notify_all();
     made_.notify_all();
   }
 
-  static void wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, const deadline& within) {
-    if (within.at() == deadline::time_point::max())
-      changed.wait(lock);
-    else
-      weft::detail::sleep(changed, lock, within.remaining());
-  }
-
   /// The number of an element to be made; nothing if there is to be none.
-  std::optional<std::uint64_t> claim() {
-    std::unique_lock lock(mutex_);
-    while (!over_ && !halt_.stop_requested() && claimed_ - delivered_ >= slots_.size()) room_.wait(lock);
-    if (over_ || halt_.stop_requested()) return {};
+  optional_count claim() {
+    const unique_lock lock(mutex_);
+    while (!over_ && !halt_.requested() && claimed_ - delivered_ >= slots_.size()) room_.wait(mutex_);
+    if (over_ || halt_.requested()) return {};
     return claimed_++;
   }
 
+  /// The table, which the first thread finds. That may fill a cache.
+  const table& rows() {
+    const unique_lock lock(finding_);
+    if (!rows_) rows_ = rows_of_->rows(epoch_, &halt_);
+    return *rows_;
+  }
+
   void work() {
-    element taken, given;
-    for (;;) {
-      std::unique_lock turn(turn_, std::defer_lock);
-      if (elements_) turn.lock();
-      const auto claimed = claim();
-      if (!claimed) return;
+    element taken;
+    for (const table* table = nullptr;;) {
       state outcome = ready;
       std::exception_ptr failure;
-      slot& s = slots_[*claimed % slots_.size()];  // nobody else's until it is marked
-      try {
-        if (to_skip_ > 0) elements_->skip(std::exchange(to_skip_, 0));
-        if (find_rows_) {
-          std::call_once(found_rows_, find_rows_);  // may fill a cache, which is waited for with a deadline
-          if (const std::uint64_t at = first_ + *claimed; at < rows_->size())
-            rows_->read(static_cast<std::size_t>(at), s.made);
-          else
-            outcome = ended;
-        } else if (changes_) {
-          if (elements_->next(taken, deadline::never())) {
-            turn.unlock();
-            changes_(first_ + *claimed, taken, s.made);
-          } else {
-            outcome = ended;
-          }
-        } else if (!elements_->next(s.made, deadline::never())) {
-          outcome = ended;
-        }
-      } catch (...) {
-        outcome = failed;
-        failure = std::current_exception();
-      }
+      slot* s;
       {
-        const std::lock_guard lock(mutex_);
-        s.failure = std::move(failure);
-        s.state = outcome;
+        // The elements of a stream are taken one after the other.
+        unique_lock turn(elements_ ? &turn_ : nullptr);
+        const auto claimed = claim();
+        if (!claimed) return;
+        const std::uint64_t at = first_ + *claimed;
+        s = &slots_[*claimed % slots_.size()];  // nobody else's until it is marked
+        try {
+          if (rows_of_) {
+            if (!table) table = &rows();
+            if (at < table->size())
+              table->read(static_cast<std::size_t>(at), s->made);
+            else
+              outcome = ended;
+          } else {
+            if (to_skip_ > 0) elements_->skip(std::exchange(to_skip_, 0));
+            if (!elements_->next(change_ ? taken : s->made, time_limit::never())) {
+              outcome = ended;
+            } else if (change_) {
+              turn.unlock();
+              (*change_)({epoch_, at}, taken, s->made);
+            }
+          }
+        } catch (...) {
+          outcome = failed;
+          failure = std::current_exception();
+        }
+        const unique_lock lock(mutex_);
+        s->failure = std::move(failure);
+        s->state = outcome;
         if (outcome != ready) over_ = true;
       }
       if (outcome != ready) room_.notify_all();
@@ -158,26 +170,28 @@ class ahead_stream final : public stream {
   }
 
   std::size_t count_;
-  std::stop_source halt_;
-  std::function<void()> find_rows_;
-  std::once_flag found_rows_;
-  std::shared_ptr<const table> rows_;
-  std::unique_ptr<stream> elements_;
-  change changes_;
+  std::uint64_t epoch_;
+  stop_source halt_;
+  const stage* rows_of_;
+  mutex finding_;
+  intrusive_ptr<const table> rows_;
+  intrusive_ptr<stream> elements_;
+  const change* change_ = nullptr;
   std::uint64_t first_ = 0, to_skip_ = 0;
-  std::mutex turn_, mutex_;
-  std::condition_variable room_, made_;
-  std::vector<slot> slots_;
+  mutex turn_, mutex_;
+  condition room_, made_;
+  sequence<slot> slots_;
   std::uint64_t claimed_ = 0, delivered_ = 0;
   bool over_ = false;
-  std::vector<std::thread> threads_;
-  std::optional<std::stop_callback<std::function<void()>>> from_above_;  // last: it may be called at once
+  sequence<pthread_t> threads_;
+  stop_source* from_above_;
 };
 
-inline std::unique_ptr<stream> stage::open(std::uint64_t epoch, std::stop_token stop) const {
-  if (threads() > 1)
-    return std::make_unique<ahead_stream>(*this, epoch, stop, threads(), 2 * static_cast<std::size_t>(threads()));
-  return std::make_unique<table_stream>(rows(epoch, stop), stop);
+/// The rows of a stage, made by threads.
+inline intrusive_ptr<stream> open_ahead(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads) {
+  return intrusive_ptr<stream>(new ahead_stream(upstream, epoch, stop, threads, 2 * static_cast<std::size_t>(threads)));
 }
 
 }  // namespace weft::data::detail
+WEFT_COLD_END
+#endif

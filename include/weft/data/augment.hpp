@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <weft/data/element_random.hpp>
@@ -268,6 +269,9 @@ image<channels_of<Image>> center_crop(const Image& from, std::size_t height, std
 template <int Height, int Width, Pixels Image>
 auto random_crop(const Image& from, element_random& random, std::size_t padding) {
   const detail::image_part all = detail::all_of(from);
+  if (padding > std::numeric_limits<std::uint32_t>::max())  // -1, for one
+    throw error(error_code::invalid_argument, "random_crop",
+                {"pads by 0 to 2^32 - 1 pixels, not ", static_cast<std::int64_t>(padding)});
   const std::size_t height = all.height + 2 * padding, width = all.width + 2 * padding;
   if (height < Height || width < Width)
     throw error(error_code::invalid_argument, "random_crop",

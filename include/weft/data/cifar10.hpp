@@ -17,7 +17,16 @@ namespace weft::data {
 /// binary version: a byte with the label and a plane of 1,024 bytes for each of red, green and blue. All are held in
 /// memory, as bytes. Throws as file_reader does; data_loss, with the file and the offset, where one ends in the middle
 /// of an image; out_of_range for another label.
-inline dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(const std::vector<std::string>& paths) {
+dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(const std::vector<std::string>& paths);
+
+/// CIFAR-10, `"train"` (50,000 images) or `"test"` (10,000), from the folder to which cifar-10-binary.tar.gz of
+/// www.cs.toronto.edu/~kriz/cifar.html was unpacked.
+dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::string_view split,
+                                                              const std::string& dir = "cifar-10-batches-bin");
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(const std::vector<std::string>& paths) {
   constexpr std::size_t plane = 32 * 32, record = 1 + 3 * plane;
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
@@ -45,10 +54,8 @@ inline dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(const
   return from_tensors(scaled<dims<32, 32, 3>>(std::move(pixels)), std::move(labels));
 }
 
-/// CIFAR-10, `"train"` (50,000 images) or `"test"` (10,000), from the folder to which cifar-10-binary.tar.gz of
-/// www.cs.toronto.edu/~kriz/cifar.html was unpacked.
-inline dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::string_view split,
-                                                                     const std::string& dir = "cifar-10-batches-bin") {
+WEFT_DECL dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::string_view split,
+                                                                        const std::string& dir) {
   if (split == "test") return cifar10_files({dir + "/test_batch.bin"});
   if (split != "train")
     throw error(error_code::invalid_argument, "cifar10",
@@ -57,5 +64,7 @@ inline dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::string
   for (const char* number : {"1", "2", "3", "4", "5"}) paths.push_back(dir + "/data_batch_" + number + ".bin");
   return cifar10_files(paths);
 }
+
+#endif
 
 }  // namespace weft::data

@@ -1,27 +1,13 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <string_view>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <weft/data/dataset.hpp>
-#include <weft/data/file_reader.hpp>
-#include <weft/data/text_buffer.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -107,6 +93,42 @@ struct csv_feature<std::string> {
   static constexpr bool supported = true;
   static csv_target target() { return {true, dtype::uint8, {}, 1}; }
 };
+
+stage_ptr new_csv_stage(sequence<feature> features, std::vector<csv_target> targets, std::vector<std::string> paths,
+                        csv_options options);
+
+}  // namespace detail
+
+template <class... Features>
+struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::supported && ...)> {};
+
+template <class... Features>
+dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
+  static_assert(correct<csv_features_are_not_valid<Features...>>,
+                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
+  return dataset<Features...>(detail::new_csv_stage(
+      dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
+      std::move(paths), std::move(options)));
+}
+
+}  // namespace weft::data
+
+#if WEFT_DEFINITIONS
+
+  #include <algorithm>
+  #include <bit>
+  #include <charconv>
+  #include <cmath>
+  #include <cstring>
+  #include <limits>
+  #include <memory>
+  #include <string_view>
+  #include <system_error>
+  #include <type_traits>
+
+  #include <weft/data/text_buffer.hpp>
+
+namespace weft::data::detail {
 
 /// Takes up to eight digits, which are added behind those of `digits`; returns how many. Reads eight bytes.
 WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
@@ -243,11 +265,11 @@ bool parse_number(std::string_view text, T& to) {
 /// Reads rows of several files into memory.
 class csv_stream final : public stream {
  public:
-  csv_stream(const std::vector<feature>& features, const std::vector<csv_target>& targets,
-             const std::vector<std::string>& paths, const csv_options& options, std::stop_token stop)
-      : features_(features), targets_(targets), paths_(paths), options_(options), stop_(std::move(stop)) {}
+  csv_stream(const sequence<feature>& features, const std::vector<csv_target>& targets,
+             const std::vector<std::string>& paths, const csv_options& options, stop_source* stop)
+      : features_(features), targets_(targets), paths_(paths), options_(options), stop_(stop) {}
 
-  bool next(element& to, const deadline&) override {
+  bool next(element& to, const time_limit&) override {
     check_stop(stop_);
     if (!next_row()) return false;
     make_room(to, 0);
@@ -255,7 +277,7 @@ class csv_stream final : public stream {
     return true;
   }
 
-  std::optional<std::size_t> next_batch(std::size_t most, element& batch) override {
+  optional_count next_batch(std::size_t most, element& batch) override {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
       if (count % 1024 == 0) check_stop(stop_);
@@ -583,11 +605,11 @@ class csv_stream final : public stream {
     throw error(code, "csv", {paths_[file_], ":", text_->line(), " ", why});
   }
 
-  const std::vector<feature>& features_;
+  const sequence<feature>& features_;
   const std::vector<csv_target>& targets_;
   const std::vector<std::string>& paths_;
   const csv_options& options_;
-  std::stop_token stop_;
+  stop_source* stop_;
   std::size_t file_ = 0, room_ = 64;  ///< room_: the rows of a batch for which memory has been taken
   std::unique_ptr<text_buffer> text_;
   std::string_view row_;
@@ -599,7 +621,7 @@ class csv_stream final : public stream {
 
 class csv_stage final : public stage {
  public:
-  csv_stage(std::vector<feature> features, std::vector<csv_target> targets, std::vector<std::string> paths,
+  csv_stage(sequence<feature> features, std::vector<csv_target> targets, std::vector<std::string> paths,
             csv_options options)
       : stage(std::move(features)),
         targets_(std::move(targets)),
@@ -615,8 +637,8 @@ class csv_stage final : public stage {
       throw error(error_code::invalid_argument, "csv", "the separator cannot be told from what it separates");
   }
 
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
-    return std::make_unique<csv_stream>(features(), targets_, paths_, options_, std::move(stop));
+  intrusive_ptr<stream> open(std::uint64_t, stop_source* stop) const override {
+    return intrusive_ptr<stream>(new csv_stream(features(), targets_, paths_, options_, stop));
   }
 
  private:
@@ -625,18 +647,10 @@ class csv_stage final : public stage {
   csv_options options_;
 };
 
-}  // namespace detail
-
-template <class... Features>
-struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::supported && ...)> {};
-
-template <class... Features>
-dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
-  static_assert(correct<csv_features_are_not_valid<Features...>>,
-                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
-  return dataset<Features...>(std::make_shared<detail::csv_stage>(
-      dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
-      std::move(paths), std::move(options)));
+WEFT_DECL stage_ptr new_csv_stage(sequence<feature> features, std::vector<csv_target> targets,
+                                  std::vector<std::string> paths, csv_options options) {
+  return stage_ptr(new csv_stage(std::move(features), std::move(targets), std::move(paths), std::move(options)));
 }
 
-}  // namespace weft::data
+}  // namespace weft::data::detail
+#endif

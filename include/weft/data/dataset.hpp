@@ -1,26 +1,25 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <iterator>
-#include <memory>
-#include <optional>
-#include <stop_token>
+#include <new>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
+#if !defined(__GLIBCXX__)
+  #include <iterator>  // libstdc++ has default_sentinel_t in <string>, and streams in <iterator>
+#endif
 
 #include <weft/data/element.hpp>
 #include <weft/data/element_count.hpp>
 #include <weft/data/stages.hpp>
-#include <weft/deadline.hpp>
+#include <weft/data/time_limit.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/mistake.hpp>
+#include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::data {
@@ -85,10 +84,67 @@ struct mapped<std::pair<A, B>> {
   }
 };
 
-template <class... Features>
-std::vector<feature> features_of() {
-  return {feature_traits<Features>::spec()...};
+template <class F>
+class change_of final : public change {
+ public:
+  explicit change_of(F f) : f_(std::move(f)) {}
+  void operator()(const position& at, element& from, element& to) const override { f_(at, from, to); }
+
+ private:
+  F f_;
+};
+template <class F>
+intrusive_ptr<const change> new_change(F f) {
+  return intrusive_ptr<const change>(new change_of<F>(std::move(f)));
 }
+
+template <class F>
+class predicate_of final : public predicate {
+ public:
+  explicit predicate_of(F f) : f_(std::move(f)) {}
+  bool operator()(const element& e) const override { return f_(e); }
+
+ private:
+  F f_;
+};
+template <class F>
+intrusive_ptr<const predicate> new_predicate(F f) {
+  return intrusive_ptr<const predicate>(new predicate_of<F>(std::move(f)));
+}
+
+/// How many elements an epoch has. Throws failed_precondition where that is not known.
+std::size_t known_size(const stage& s);
+stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count);
+/// How many elements the first part has.
+std::size_t size_of_share(const stage& s, double share);
+
+WEFT_COLD_BEGIN
+#if WEFT_DEFINITIONS
+
+WEFT_DECL std::size_t known_size(const stage& s) {
+  const auto known = s.size();
+  if (!known)
+    throw error(error_code::failed_precondition, "size",
+                "how many elements there are is not known before they have been read: cache() reads them all");
+  return static_cast<std::size_t>(*known);
+}
+
+WEFT_DECL stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count) {
+  if (index.value() < 0 || index.value() >= count.value())
+    throw error(error_code::invalid_argument, "shard",
+                {"shards are counted from 0: there is no shard ", index.value(), " of ", count.value()});
+  return new_selected_stage(std::move(upstream), checked_count("shard", index, 0), checked_count("shard", count, 1),
+                            all_elements);
+}
+
+WEFT_DECL std::size_t size_of_share(const stage& s, double share) {
+  if (!(share >= 0 && share <= 1))
+    throw error(error_code::invalid_argument, "split", "the share of the first part is from 0 to 1");
+  return static_cast<std::size_t>(static_cast<double>(known_size(s)) * share + 0.5);
+}
+
+#endif
+WEFT_COLD_END
 
 }  // namespace detail
 
@@ -117,14 +173,8 @@ class dataset {
   explicit dataset(detail::stage_ptr made) : stage_(std::move(made)) {}
 
   /// How many elements an epoch has. Throws failed_precondition where that is known only at its end (`has_size`).
-  std::size_t size() const {
-    const auto known = stage_->size();
-    if (!known)
-      throw error(error_code::failed_precondition, "size",
-                  "how many elements there are is not known before they have been read: cache() reads them all");
-    return static_cast<std::size_t>(*known);
-  }
-  bool has_size() const { return stage_->size().has_value(); }
+  std::size_t size() const { return detail::known_size(*stage_); }
+  bool has_size() const { return static_cast<bool>(stage_->size()); }
   bool has_rows() const { return stage_->has_rows(); }
 
   // ---- order and choice ----
@@ -132,39 +182,30 @@ class dataset {
   /// All elements in an order that depends on the seed and the epoch alone. `epoch` is counted from the one that is
   /// gone over: `shuffled(seed).repeat()` has another order each time. Throws failed_precondition unless `has_rows`.
   dataset shuffled(std::uint64_t seed = 0, std::uint64_t epoch = 0) const {
-    need_rows("shuffled", "shuffle within a buffer, shuffled(seed, shuffle_buffer{10'000}), or cache() before");
-    return after<detail::shuffled_stage>(seed, epoch);
+    return dataset(detail::new_shuffled_stage(stage_, seed, epoch));
   }
   /// Each element is drawn from a buffer of those to come (tf.data.Dataset.shuffle).
   dataset shuffled(std::uint64_t seed, shuffle_buffer buffer) const {
-    return after<detail::buffer_shuffled_stage>(seed, buffer.elements);
+    return dataset(detail::new_buffer_shuffled_stage(stage_, seed, buffer.elements));
   }
 
   /// Every `count`-th element from the `index`-th on: what worker `index` of `count` trains on. The shards are
   /// disjoint, leave nothing out, and differ in size by at most one.
   dataset shard(element_count index, element_count count) const {
-    if (index.value() < 0 || index.value() >= count.value())
-      throw error(error_code::invalid_argument, "shard",
-                  {"shards are counted from 0: there is no shard ", index.value(), " of ", count.value()});
-    return after<detail::selected_stage>(detail::checked_count("shard", index, 0),
-                                         detail::checked_count("shard", count, 1), detail::selected_stage::all);
+    return dataset(detail::new_shard(stage_, index, count));
   }
   /// The first `count` elements; -1: all. Throws invalid_argument for other negative counts, as `skip` and `repeat` do.
   dataset take(element_count count) const {
-    return after<detail::selected_stage>(
-        0u, 1u, detail::checked_count_or_all("take", count).value_or(detail::selected_stage::all));
+    return dataset(detail::new_selected_stage(stage_, 0, 1, detail::checked_count_or_all("take", count)));
   }
   /// All but the first `count` elements; -1: none.
   dataset skip(element_count count) const {
-    return after<detail::selected_stage>(
-        detail::checked_count_or_all("skip", count).value_or(detail::selected_stage::all), 1u,
-        detail::selected_stage::all);
+    return dataset(
+        detail::new_selected_stage(stage_, detail::checked_count_or_all("skip", count), 1, detail::all_elements));
   }
   /// The first elements, this share of them, and the others. Throws failed_precondition where `size` does.
   std::pair<dataset, dataset> split(double share) const {
-    if (!(share >= 0 && share <= 1))
-      throw error(error_code::invalid_argument, "split", "the share of the first part is from 0 to 1");
-    const auto first = static_cast<std::size_t>(static_cast<double>(size()) * share + 0.5);
+    const std::size_t first = detail::size_of_share(*stage_, share);
     return {take(first), skip(first)};
   }
   /// Those elements of which `f(features...)` is true.
@@ -173,8 +214,10 @@ class dataset {
     static_assert(correct<function_takes_other_features<F, Features...>>,
                   "filter: the function takes all features of an element, in their order, and is not mutable");
     if constexpr (correct<function_takes_other_features<F, Features...>>)
-      return dataset(std::make_shared<detail::filtered_stage>(
-          stage_, [f = std::move(f)](const detail::element& e) { return std::apply(f, typed(e)); }));
+      return dataset(
+          detail::new_filtered_stage(stage_, detail::new_predicate([f = std::move(f)](const detail::element& e) {
+                                       return static_cast<bool>(std::apply(f, typed(e)));
+                                     })));
     else
       return *this;
   }
@@ -225,7 +268,8 @@ class dataset {
   auto padded_batches(element_count size, Padding... padding) const {
     static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
                   "padded_batches: a number for each feature, or none");
-    detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)), .padded = true};
+    detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)),
+                         .pad = detail::pad_batch};
     if constexpr (sizeof...(Padding) > 0) how.padding = {entry<Features>(padding)...};
     return batched<Axis>(std::move(how));
   }
@@ -234,17 +278,16 @@ class dataset {
 
   /// One epoch after the other, each shuffled anew. -1: without end, unless an epoch has no element.
   dataset repeat(element_count times = -1) const {
-    return after<detail::repeated_stage>(detail::checked_count_or_all("repeat", times));
+    return dataset(detail::new_repeated_stage(stage_, detail::checked_count_or_all("repeat", times)));
   }
 
   /// Reads all elements of the first epoch when the first is asked for, and keeps them in memory.
-  dataset cache() const { return after<detail::cached_stage>(); }
+  dataset cache() const { return dataset(detail::new_cached_stage(stage_)); }
 
   /// Makes up to `elements` ahead in another thread, or in those of a map before it. -1: two for each of these threads
   /// (tf.data.AUTOTUNE). Throws invalid_argument for other counts below 1.
   dataset prefetch(element_count elements) const {
-    const auto count = detail::checked_count_or_all("prefetch", elements);
-    return after<detail::prefetched_stage>(count);
+    return dataset(detail::new_prefetched_stage(stage_, detail::checked_count_or_all("prefetch", elements)));
   }
 
   // ---- iteration ----
@@ -255,8 +298,9 @@ class dataset {
   class range {
    public:
     range(detail::stage_ptr stage, const position& from) : stage_(std::move(stage)), from_(from) {}
-    /// Throws deadline_exceeded where the first element takes longer.
-    iterator begin(const deadline& within = deadline::never()) const { return iterator(stage_, from_, within); }
+    /// `within`: a duration of std::chrono or a deadline. Throws deadline_exceeded where the first element takes
+    /// longer.
+    iterator begin(const time_limit& within = time_limit::never()) const { return iterator(stage_, from_, within); }
     std::default_sentinel_t end() const { return {}; }
 
    private:
@@ -266,27 +310,17 @@ class dataset {
 
   range from(const position& place) const { return {stage_, place}; }
   range epoch(std::uint64_t number) const { return from({number, 0}); }
-  iterator begin(const deadline& within = deadline::never()) const { return from({}).begin(within); }
+  iterator begin(const time_limit& within = time_limit::never()) const { return from({}).begin(within); }
   std::default_sentinel_t end() const { return {}; }
 
   // For sources and other stages.
   const detail::stage_ptr& stage() const { return stage_; }
-  static std::vector<detail::feature> features() { return detail::features_of<Features...>(); }
+  static sequence<detail::feature> features() { return {feature_traits<Features>::spec()...}; }
   static void untyped(value_type&& from, detail::element& to) {
     detail::untyped<Features...>(std::move(from), to, std::index_sequence_for<Features...>());
   }
 
  private:
-  template <class Stage, class... Arguments>
-  dataset after(const Arguments&... a) const {
-    return dataset(std::make_shared<Stage>(stage_, a...));
-  }
-
-  void need_rows(const char* what, const char* instead) const {
-    if (!has_rows())
-      throw error(error_code::failed_precondition, what, {"the elements cannot be reached by number: ", instead});
-  }
-
   template <class Element>
   static value_type typed(Element& e) {
     return detail::typed<Features...>(e, std::index_sequence_for<Features...>());
@@ -298,7 +332,7 @@ class dataset {
                   "batches: of batches of texts there are none; make batches once");
     if constexpr (correct<batches_of_texts_have_no_batches<Features...>>) {
       using made = dataset<typename feature_traits<Features>::template batch<Axis>...>;
-      return made(std::make_shared<detail::batch_stage>(stage_, made::features(), std::move(how)));
+      return made(detail::new_batch_stage(stage_, made::features(), std::move(how)));
     } else {
       return *this;
     }
@@ -311,28 +345,26 @@ class dataset {
                   "map: a function returns a tensor, a number, a std::string, or a tuple of them");
     if constexpr (correct<typename result::mistake>) {
       using made = typename result::type;
-      return made(std::make_shared<detail::mapped_stage>(
-          stage_, made::features(),
-          [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
-            made::untyped(result::tuple(f(at, typed(from))), to);
-          },
-          threads));
+      auto change = [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
+        made::untyped(result::tuple(f(at, typed(from))), to);
+      };
+      return made(detail::new_mapped_stage(stage_, made::features(), detail::new_change(std::move(change)), threads));
     } else {
       return *this;
     }
   }
 
   template <class Feature, class Number>
-  static std::array<std::byte, 16> entry(Number number) {
-    std::array<std::byte, 16> bytes{};
+  static detail::entry_bytes entry(Number number) {
+    detail::entry_bytes entry;
     if constexpr (requires { typename Feature::dims_type; }) {
       const auto value = static_cast<typename Feature::value_type>(number);
-      std::memcpy(bytes.data(), &value, sizeof value);
+      std::memcpy(entry.bytes, &value, sizeof value);
     } else if constexpr (std::is_arithmetic_v<Feature>) {
       const auto value = static_cast<Feature>(number);
-      std::memcpy(bytes.data(), &value, sizeof value);
+      std::memcpy(entry.bytes, &value, sizeof value);
     }
-    return bytes;
+    return entry;
   }
 
   detail::stage_ptr stage_;
@@ -345,53 +377,56 @@ class dataset<Features...>::iterator {
   using value_type = dataset::value_type;
   using difference_type = std::ptrdiff_t;
 
-  iterator(detail::stage_ptr stage, const data::position& from, const deadline& within)
-      : stage_(std::move(stage)), elements_(stage_->open(from.epoch, {})), at_{from.epoch, from.element} {
-    if (from.element > 0) elements_->skip(from.element);
+  iterator(detail::stage_ptr stage, const data::position& from, const time_limit& within)
+      : cursor_(std::move(stage), from) {
     advance(within);
   }
+  iterator(iterator&& other) : cursor_(std::move(other.cursor_)) { take_value(other); }
+  iterator& operator=(iterator&& other) {
+    drop_value();
+    cursor_ = std::move(other.cursor_);
+    take_value(other);
+    return *this;
+  }
+  ~iterator() { drop_value(); }
 
-  const value_type& operator*() const { return *value_; }
+  const value_type& operator*() const { return value_; }
   iterator& operator++() {
-    advance(deadline::never());
+    advance(time_limit::never());
     return *this;
   }
   void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return !value_.has_value(); }
+  bool operator==(std::default_sentinel_t) const { return !has_value_; }
 
   /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
   /// time: there is no element then, and another call goes on; out_of_range where the iteration begins beyond the end
   /// of an epoch whose size is known, as from a position that was saved when the data had more elements.
-  bool advance(const deadline& within) {
-    value_.reset();
-    if (!elements_->next(element_, within)) {
-      if (!delivered_) check_begin();
-      return false;
-    }
-    delivered_ = true;
-    ++at_.element;
-    value_.emplace(typed(element_));
-    return true;
+  bool advance(const time_limit& within) {
+    drop_value();
+    if (!cursor_.advance(within)) return false;
+    ::new (&value_) value_type(typed(cursor_.element()));
+    return has_value_ = true;
   }
 
   /// Where `dataset::from` goes on with the elements behind this one.
-  const data::position& position() const { return at_; }
+  const data::position& position() const { return cursor_.position(); }
 
  private:
-  void check_begin() const {
-    const auto size = stage_->size();
-    if (size && at_.element > *size)
-      throw error(error_code::out_of_range, "dataset",
-                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
-                   " elements: the data or the size of batches has changed since the position was saved"});
+  void take_value(iterator& other) {
+    if (other.has_value_) ::new (&value_) value_type(std::move(other.value_));
+    has_value_ = other.has_value_;
+    other.drop_value();
+  }
+  void drop_value() {
+    if (has_value_) value_.~value_type();
+    has_value_ = false;
   }
 
-  detail::stage_ptr stage_;
-  std::unique_ptr<detail::stream> elements_;
-  detail::element element_;
-  std::optional<value_type> value_;
-  data::position at_;
-  bool delivered_ = false;
+  detail::cursor cursor_;
+  bool has_value_ = false;
+  union {
+    value_type value_;
+  };
 };
 
 // ---- sources ----
@@ -399,21 +434,61 @@ class dataset<Features...>::iterator {
 /// Bytes that are read as floats from 0 to 1: pixels. The first axis is the element.
 template <class Dims>
 struct scaled_bytes {
-  std::shared_ptr<const std::vector<std::uint8_t>> bytes;
-  shape extents;
+  detail::intrusive_ptr<const detail::ref_counted> owner;
+  const std::uint8_t* bytes;
+  std::size_t rows;
 };
+
+namespace detail {
+
+/// How many rows the bytes make. Throws invalid_argument unless they make whole ones.
+std::size_t scaled_rows(std::size_t bytes, const shape& row);
+/// The column of a tensor's rows, and how many it has.
+column column_of_rows(const shape& extents, const storage& bytes, std::size_t entry_bytes, std::size_t& rows);
+
+/// The column of values that `from` holds, without their extents.
+template <class From>
+column column_in(From from) {
+  const auto* const owner = new owner_of<From>(std::move(from));
+  column c;
+  c.owner = intrusive_ptr<const ref_counted>(owner);
+  c.data = reinterpret_cast<const std::byte*>(owner->value.data());
+  return c;
+}
+
+WEFT_COLD_BEGIN
+#if WEFT_DEFINITIONS
+
+WEFT_DECL std::size_t scaled_rows(std::size_t bytes, const shape& row) {
+  const std::size_t each = row.elements();
+  if (each == 0 || bytes % each != 0)
+    throw error(error_code::invalid_argument, "scaled",
+                {bytes, " values do not make elements of the extents ", to_string(row)});
+  return bytes / each;
+}
+
+WEFT_DECL column column_of_rows(const shape& extents, const storage& bytes, std::size_t entry_bytes,
+                                std::size_t& rows) {
+  rows = static_cast<std::size_t>(extents[0]);
+  column c = column_in(bytes);
+  for (std::size_t axis = 1; axis < extents.rank; ++axis) c.extents.push_back(extents[axis]);
+  c.row_bytes = c.extents.elements() * entry_bytes;
+  return c;
+}
+
+#endif
+WEFT_COLD_END
+
+}  // namespace detail
 
 /// Pixels as the floats that they are divided by 255: `scaled<dims<784>>(bytes)`, for from_tensors. They stay bytes in
 /// memory. Throws invalid_argument unless they make whole rows.
 template <class Dims>
 scaled_bytes<Dims> scaled(std::vector<std::uint8_t> bytes) {
   static_assert(Dims::is_static, "scaled: the extents of an element are numbers");
-  constexpr std::size_t row = Dims::spec.elements();
-  if (row == 0 || bytes.size() % row != 0)
-    throw error(error_code::invalid_argument, "scaled",
-                {bytes.size(), " values do not make elements of the extents ", to_string(Dims::spec)});
-  const std::size_t rows = bytes.size() / row;
-  return {std::make_shared<const std::vector<std::uint8_t>>(std::move(bytes)), detail::stacked(rows, Dims::spec)};
+  const std::size_t rows = detail::scaled_rows(bytes.size(), Dims::spec);
+  const auto* const owner = new detail::owner_of(std::move(bytes));
+  return {detail::intrusive_ptr<const detail::ref_counted>(owner), owner->value.data(), rows};
 }
 
 namespace detail {
@@ -428,14 +503,7 @@ struct column_of<tensor<T, Dims>> {
   using type = std::conditional_t<rest::rank == 0, T, tensor<T, rest>>;
 
   static column make(const tensor<T, Dims>& t, std::size_t& rows) {
-    column c;
-    rows = static_cast<std::size_t>(t.extent(0));
-    for (std::size_t axis = 1; axis < Dims::rank; ++axis) c.extents.push_back(t.extent(axis));
-    c.row_bytes = c.extents.elements() * sizeof(T);
-    const auto owner = std::make_shared<const tensor<T, Dims>>(t);
-    c.data = reinterpret_cast<const std::byte*>(owner->data());
-    c.owner = owner;
-    return c;
+    return column_of_rows(t.extents(), weft::detail::tensor_storage::of(t), sizeof(T), rows);
   }
 };
 
@@ -443,12 +511,9 @@ template <Element T>
 struct column_of<std::vector<T>> {
   using type = T;
   static column make(std::vector<T> numbers, std::size_t& rows) {
-    column c;
     rows = numbers.size();
+    column c = column_in(std::move(numbers));
     c.row_bytes = sizeof(T);
-    const auto owner = std::make_shared<const std::vector<T>>(std::move(numbers));
-    c.data = reinterpret_cast<const std::byte*>(owner->data());
-    c.owner = owner;
     return c;
   }
 };
@@ -457,9 +522,11 @@ template <>
 struct column_of<std::vector<std::string>> {
   using type = std::string;
   static column make(std::vector<std::string> texts, std::size_t& rows) {
-    column c;
     rows = texts.size();
-    c.texts = std::make_shared<const std::vector<std::string>>(std::move(texts));
+    const auto* const owner = new owner_of(std::move(texts));
+    column c;
+    c.owner = intrusive_ptr<const ref_counted>(owner);
+    c.texts = owner->value.data();
     return c;
   }
 };
@@ -468,13 +535,13 @@ template <class Dims>
 struct column_of<scaled_bytes<Dims>> {
   using type = tensor<float, Dims>;
   static column make(const scaled_bytes<Dims>& s, std::size_t& rows) {
+    rows = s.rows;
     column c;
-    rows = static_cast<std::size_t>(s.extents[0]);
+    c.owner = s.owner;
+    c.data = reinterpret_cast<const std::byte*>(s.bytes);
     c.extents = Dims::spec;
     c.row_bytes = Dims::spec.elements();
     c.scaled = true;
-    c.data = reinterpret_cast<const std::byte*>(s.bytes->data());
-    c.owner = s.bytes;
     return c;
   }
 };
@@ -487,20 +554,16 @@ template <class... Sources>
 auto from_tensors(Sources... sources) {
   static_assert(sizeof...(Sources) > 0, "from_tensors: an element has at least one feature");
   using made = dataset<typename detail::column_of<Sources>::type...>;
-  std::vector<std::size_t> rows;
-  std::vector<detail::column> columns;
-  (columns.push_back(detail::column_of<Sources>::make(std::move(sources), rows.emplace_back())), ...);
-  for (std::size_t i = 1; i < rows.size(); ++i)
-    if (rows[i] != rows[0])
-      throw error(error_code::invalid_argument, "from_tensors",
-                  {"feature 0 has ", rows[0], " elements and feature ", i, " has ", rows[i]});
-  return made(std::make_shared<detail::memory_stage>(made::features(), std::move(columns), rows[0]));
+  std::size_t rows[sizeof...(Sources) + 1], i = 0;
+  sequence<detail::column> columns(sizeof...(Sources));
+  ((columns[i] = detail::column_of<Sources>::make(std::move(sources), rows[i]), ++i), ...);
+  return made(detail::new_memory_stage(made::features(), std::move(columns), rows));
 }
 
 /// Elements of both, side by side, as long as both have some.
 template <class... A, class... B>
 dataset<A..., B...> zip(const dataset<A...>& a, const dataset<B...>& b) {
-  return dataset<A..., B...>(std::make_shared<detail::zipped_stage>(a.stage(), b.stage()));
+  return dataset<A..., B...>(detail::new_zipped_stage(a.stage(), b.stage()));
 }
 
 namespace detail {
@@ -508,9 +571,9 @@ namespace detail {
 template <class Next, class Made>
 class generated_stream final : public stream {
  public:
-  generated_stream(Next next, std::stop_token stop) : next_(std::move(next)), stop_(std::move(stop)) {}
+  generated_stream(Next next, stop_source* stop) : next_(std::move(next)), stop_(stop) {}
 
-  bool next(element& to, const deadline&) override {
+  bool next(element& to, const time_limit&) override {
     check_stop(stop_);
     if (over_) return false;
     auto made = next_();
@@ -522,8 +585,20 @@ class generated_stream final : public stream {
 
  private:
   Next next_;
-  std::stop_token stop_;
+  stop_source* stop_;
   bool over_ = false;
+};
+
+template <class Make, class Next, class Made>
+class generated_stage final : public stage {
+ public:
+  explicit generated_stage(Make make) : stage(Made::features()), make_(std::move(make)) {}
+  intrusive_ptr<stream> open(std::uint64_t, stop_source* stop) const override {
+    return intrusive_ptr<stream>(new generated_stream<Next, Made>(make_(), stop));
+  }
+
+ private:
+  Make make_;
 };
 
 }  // namespace detail
@@ -536,10 +611,7 @@ template <class Make>
 auto from_generator(Make make) {
   using next = decltype(make());
   using made = typename detail::mapped<typename std::invoke_result_t<next&>::value_type>::type;
-  return made(std::make_shared<detail::source_stage>(
-      made::features(), [make](const std::vector<detail::feature>&, std::stop_token stop) {
-        return std::make_unique<detail::generated_stream<next, made>>(make(), std::move(stop));
-      }));
+  return made(detail::stage_ptr(new detail::generated_stage<Make, next, made>(std::move(make))));
 }
 
 }  // namespace weft::data

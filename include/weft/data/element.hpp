@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -60,32 +61,48 @@ struct feature {
 struct value {
   shape extents;
   storage bytes;
-  std::vector<std::string> texts;
+  sequence<std::string> texts;
 
   /// Makes room for these extents: the memory that is there, if nobody else holds it and it is as large.
-  std::byte* reserve(const shape& wanted, std::size_t entry_bytes) {
-    const std::size_t needed = weft::detail::checked_bytes("dataset", wanted, entry_bytes);
-    if (!bytes.data() || !bytes.unique() || bytes.bytes() < needed || bytes.bytes() > 2 * needed + 64)
-      bytes = weft::detail::storage_of("dataset", wanted, entry_bytes);
-    extents = wanted;
-    return bytes.data();
-  }
+  std::byte* reserve(const shape& wanted, std::size_t entry_bytes);
   /// Makes room for more rows, after those that are there.
-  void grow(std::size_t rows, std::size_t entry_bytes) {
-    shape wanted = extents;
-    wanted[0] = static_cast<std::int64_t>(rows);
-    storage more = weft::detail::storage_of("dataset", wanted, entry_bytes);
-    std::memcpy(more.data(), bytes.data(), extents.elements() * entry_bytes);
-    bytes = std::move(more);
-    extents = wanted;
-  }
+  void grow(std::size_t rows, std::size_t entry_bytes);
+  /// Makes it a text.
+  std::string& text();
 };
 
 /// One value for each feature.
-using element = std::vector<value>;
+using element = sequence<value>;
 
 /// Extents behind those of another axis.
-inline shape stacked(std::size_t count, const shape& extents) {
+shape stacked(std::size_t count, const shape& extents);
+
+WEFT_COLD_BEGIN
+#if WEFT_DEFINITIONS
+
+WEFT_DECL std::byte* value::reserve(const shape& wanted, std::size_t entry_bytes) {
+  const std::size_t needed = weft::detail::checked_bytes("dataset", wanted, entry_bytes);
+  if (!bytes.data() || !bytes.unique() || bytes.bytes() < needed || bytes.bytes() > 2 * needed + 64)
+    bytes = weft::detail::storage_of("dataset", wanted, entry_bytes);
+  extents = wanted;
+  return bytes.data();
+}
+
+WEFT_DECL void value::grow(std::size_t rows, std::size_t entry_bytes) {
+  shape wanted = extents;
+  wanted[0] = static_cast<std::int64_t>(rows);
+  storage more = weft::detail::storage_of("dataset", wanted, entry_bytes);
+  std::memcpy(more.data(), bytes.data(), extents.elements() * entry_bytes);
+  bytes = std::move(more);
+  extents = wanted;
+}
+
+WEFT_DECL std::string& value::text() {
+  texts.resize(1);
+  return texts[0];
+}
+
+WEFT_DECL shape stacked(std::size_t count, const shape& extents) {
   if (extents.rank == max_rank)
     throw error(error_code::invalid_argument, "batches",
                 {"a batch of tensors has an axis more than they have, and they have ", extents.rank});
@@ -93,6 +110,9 @@ inline shape stacked(std::size_t count, const shape& extents) {
   for (std::size_t i = 0; i < extents.rank; ++i) all.push_back(extents[i]);
   return all;
 }
+
+#endif
+WEFT_COLD_END
 
 template <class Dims, auto Axis>
 struct batch_dims;
@@ -154,12 +174,9 @@ struct feature_traits<std::string> {
   using batch = std::vector<std::string>;
 
   static detail::feature spec() { return {}; }
-  static std::string get(const detail::value& v) { return v.texts.at(0); }
-  static std::string get(detail::value& v) { return std::move(v.texts.at(0)); }
-  static void put(std::string text, detail::value& v) {
-    v.texts.resize(1);
-    v.texts[0] = std::move(text);
-  }
+  static std::string get(const detail::value& v) { return v.texts[0]; }
+  static std::string get(detail::value& v) { return std::move(v.texts[0]); }
+  static void put(std::string text, detail::value& v) { v.text() = std::move(text); }
 };
 
 /// A batch of texts.
@@ -168,11 +185,16 @@ struct feature_traits<std::vector<std::string>> {
   static constexpr bool supported = true;
 
   static detail::feature spec() { return {shape(-1), nullptr, 0}; }
-  static std::vector<std::string> get(const detail::value& v) { return v.texts; }
-  static std::vector<std::string> get(detail::value& v) { return std::move(v.texts); }
+  static std::vector<std::string> get(const detail::value& v) { return {v.texts.begin(), v.texts.end()}; }
+  static std::vector<std::string> get(detail::value& v) {
+    std::vector<std::string> texts(v.texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::move(v.texts[i]);
+    return texts;
+  }
   static void put(std::vector<std::string> texts, detail::value& v) {
     v.extents = shape(texts.size());
-    v.texts = std::move(texts);
+    v.texts.resize(texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) v.texts[i] = std::move(texts[i]);
   }
 };
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,10 +16,10 @@ namespace weft::data::detail {
 template <class Reader, class Options>
 class file_stream final : public stream {
  public:
-  file_stream(const std::vector<std::string>& paths, const Options& options, std::stop_token stop)
-      : paths_(paths), options_(options), stop_(std::move(stop)) {}
+  file_stream(const std::vector<std::string>& paths, const Options& options, stop_source* stop)
+      : paths_(paths), options_(options), stop_(stop) {}
 
-  bool next(element& to, const deadline&) override {
+  bool next(element& to, const time_limit&) override {
     check_stop(stop_);
     for (;; ++file_) {
       if (file_ == paths_.size()) return false;
@@ -33,7 +32,7 @@ class file_stream final : public stream {
  private:
   const std::vector<std::string>& paths_;
   const Options& options_;
-  std::stop_token stop_;
+  stop_source* stop_;
   std::size_t file_ = 0;
   std::unique_ptr<Reader> reader_;
 };
@@ -41,11 +40,11 @@ class file_stream final : public stream {
 template <class Reader, class Options>
 class file_stage final : public stage {
  public:
-  file_stage(std::vector<feature> features, std::vector<std::string> paths, Options options)
+  file_stage(sequence<feature> features, std::vector<std::string> paths, Options options)
       : stage(std::move(features)), paths_(std::move(paths)), options_(std::move(options)) {}
 
-  std::unique_ptr<stream> open(std::uint64_t, std::stop_token stop) const override {
-    return std::make_unique<file_stream<Reader, Options>>(paths_, options_, std::move(stop));
+  intrusive_ptr<stream> open(std::uint64_t, stop_source* stop) const override {
+    return intrusive_ptr<stream>(new file_stream<Reader, Options>(paths_, options_, stop));
   }
 
  private:
@@ -56,8 +55,7 @@ class file_stage final : public stage {
 /// Where a reader writes the only feature of an element, a text.
 inline std::string& text_of(element& e) {
   e.resize(1);
-  e[0].texts.resize(1);
-  return e[0].texts[0];
+  return e[0].text();
 }
 
 }  // namespace weft::data::detail

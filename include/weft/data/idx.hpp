@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include <weft/data/file_reader.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
+#include <weft/tensor/sequence.hpp>
+#include <weft/text.hpp>
 
 namespace weft::data {
 
@@ -28,6 +31,22 @@ inline constexpr unsigned idx_code<float> = 0x0d;
 template <>
 inline constexpr unsigned idx_code<double> = 0x0e;
 
+/// An IDX file whose header has been read.
+struct idx_file {
+  /// Throws as read_idx does: `code` and `element_bytes` are those of the type that is expected.
+  idx_file(const std::string& path, unsigned code, std::size_t element_bytes);
+  /// Reads all elements, `bytes` of them, and turns them to this machine's byte order.
+  void read(void* to);
+
+  file_reader file;
+  sequence<std::size_t> extents;
+  std::size_t element_bytes, bytes = 0;
+  std::string text;  ///< "60000 x 28 x 28"
+};
+
+WEFT_COLD_BEGIN
+#if WEFT_DEFINITIONS
+
 inline std::string idx_type_name(unsigned code) {
   switch (code) {
     case 0x08:
@@ -43,34 +62,70 @@ inline std::string idx_type_name(unsigned code) {
     case 0x0e:
       return "doubles";
     default:
-      return "elements of unknown type " + std::to_string(code);
+      return str_cat({"elements of unknown type ", code});
   }
 }
 
-inline std::uint32_t big_endian(const unsigned char* at) {
-  return std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 | at[3];
+[[noreturn]] inline void bad_idx(error_code code, const std::string& path, std::initializer_list<piece> why) {
+  throw error(code, "read_idx", {path, " ", str_cat(why)});
 }
 
-/// The file's byte order is the other one on every machine that Weft runs on.
-template <class T>
-void swap_bytes(std::vector<T>& values) {
-  if constexpr (sizeof(T) > 1)
-    for (T& value : values) {
-      auto* bytes = reinterpret_cast<unsigned char*>(&value);
-      for (std::size_t i = 0; i < sizeof(T) / 2; ++i) std::swap(bytes[i], bytes[sizeof(T) - 1 - i]);
-    }
+WEFT_DECL idx_file::idx_file(const std::string& path, unsigned code, std::size_t of_each)
+    : file(path), element_bytes(of_each) {
+  unsigned char magic[4], sizes[4 * max_rank];
+  if (file.read(magic, sizeof magic) != sizeof magic || magic[0] != 0 || magic[1] != 0)
+    bad_idx(error_code::invalid_argument, path, {"is not an IDX file"});
+  if (magic[2] != code)
+    bad_idx(error_code::invalid_argument, path,
+            {"holds ", idx_type_name(magic[2]), " where ", idx_type_name(code), " are expected"});
+  const std::size_t rank = magic[3];
+  if (rank == 0 || rank > max_rank)
+    bad_idx(error_code::invalid_argument, path, {"has ", rank, " dimensions where 1 to ", max_rank, " are expected"});
+  if (file.read(sizes, 4 * rank) != 4 * rank) bad_idx(error_code::data_loss, path, {"ends within its header"});
+
+  std::uint64_t promised = element_bytes;
+  bool too_big = false;
+  for (const unsigned char* at = sizes; at != sizes + 4 * rank; at += 4) {
+    const std::uint32_t extent =
+        std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 | at[3];
+    extents.push_back(extent);
+    append(text, {at == sizes ? "" : " x ", extent});
+    too_big = too_big || __builtin_mul_overflow(promised, std::uint64_t{extent}, &promised);
+  }
+  if (too_big || promised > file.max_bytes() - sizeof magic - 4 * rank)
+    bad_idx(error_code::data_loss, path,
+            {"promises ", text, " ", idx_type_name(code), ", more than a file of ", file.bytes(),
+             " bytes can hold; fetch the file again"});
+  bytes = static_cast<std::size_t>(promised);
 }
 
-[[noreturn]] inline void bad_idx(error_code code, const std::string& path, const std::string& why) {
-  throw error(code, "read_idx", path + " " + why);
+WEFT_DECL void idx_file::read(void* to) {
+  const std::size_t got = file.read(to, bytes);
+  if (got != bytes)
+    bad_idx(error_code::data_loss, file.path(),
+            {"promises ", text, " elements in ", bytes, " bytes but has ", got, "; fetch the file again"});
+  unsigned char beyond;
+  if (file.read(&beyond, 1) != 0)
+    bad_idx(error_code::data_loss, file.path(), {"goes on after the ", text, " elements that it promises"});
+  // The file's byte order is the other one on every machine that Weft runs on.
+  auto* const first = static_cast<unsigned char*>(to);
+  if (element_bytes > 1)
+    for (unsigned char* each = first; each != first + bytes; each += element_bytes)
+      for (std::size_t i = 0; i < element_bytes / 2; ++i) {
+        const unsigned char byte = each[i];
+        each[i] = each[element_bytes - 1 - i];
+        each[element_bytes - 1 - i] = byte;
+      }
 }
+
+#endif
+WEFT_COLD_END
 
 }  // namespace detail
 
 /// An element type of the IDX format.
 template <class T>
-concept idx_element = detail::idx_code<T>
-!= 0;
+concept idx_element = (detail::idx_code<T> != 0);
 
 /// The content of an IDX file: the format of MNIST and its successors.
 template <idx_element T>
@@ -86,46 +141,11 @@ struct idx_array {
 /// file_reader throws.
 template <idx_element T>
 idx_array<T> read_idx(const std::string& path) {
-  file_reader file(path);
-  unsigned char magic[4], sizes[4 * max_rank];
-  if (file.read(magic, sizeof magic) != sizeof magic || magic[0] != 0 || magic[1] != 0)
-    detail::bad_idx(error_code::invalid_argument, path, "is not an IDX file");
-  if (magic[2] != detail::idx_code<T>)
-    detail::bad_idx(error_code::invalid_argument, path,
-                    "holds " + detail::idx_type_name(magic[2]) + " where " +
-                        detail::idx_type_name(detail::idx_code<T>) + " are expected");
-  const std::size_t rank = magic[3];
-  if (rank == 0 || rank > max_rank)
-    detail::bad_idx(
-        error_code::invalid_argument, path,
-        "has " + std::to_string(rank) + " dimensions where 1 to " + std::to_string(max_rank) + " are expected");
-  if (file.read(sizes, 4 * rank) != 4 * rank) detail::bad_idx(error_code::data_loss, path, "ends within its header");
-
+  detail::idx_file file(path, detail::idx_code<T>, sizeof(T));
   idx_array<T> array;
-  std::uint64_t bytes = sizeof(T);
-  std::string text;
-  bool too_big = false;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::uint32_t extent = detail::big_endian(sizes + 4 * i);
-    array.extents.push_back(extent);
-    text += (i ? " x " : "") + std::to_string(extent);
-    too_big = too_big || __builtin_mul_overflow(bytes, std::uint64_t{extent}, &bytes);
-  }
-  if (too_big || bytes > file.max_bytes() - sizeof magic - 4 * rank)
-    detail::bad_idx(error_code::data_loss, path,
-                    "promises " + text + " " + detail::idx_type_name(detail::idx_code<T>) + ", more than a file of " +
-                        std::to_string(file.bytes()) + " bytes can hold; fetch the file again");
-
-  array.values.resize(static_cast<std::size_t>(bytes / sizeof(T)));
-  const std::size_t got = file.read(array.values.data(), static_cast<std::size_t>(bytes));
-  if (got != bytes)
-    detail::bad_idx(error_code::data_loss, path,
-                    "promises " + text + " elements in " + std::to_string(bytes) + " bytes but has " +
-                        std::to_string(got) + "; fetch the file again");
-  unsigned char beyond;
-  if (file.read(&beyond, 1) != 0)
-    detail::bad_idx(error_code::data_loss, path, "goes on after the " + text + " elements that it promises");
-  detail::swap_bytes(array.values);
+  array.extents.assign(file.extents.begin(), file.extents.end());
+  array.values.resize(file.bytes / sizeof(T));
+  file.read(array.values.data());
   return array;
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,7 +49,8 @@ class line_reader {
 /// invalid_argument, with the file and the line, where one is too long.
 inline dataset<std::string> lines(std::vector<std::string> paths, line_options options = {}) {
   using stage = detail::file_stage<detail::line_reader, line_options>;
-  return dataset<std::string>(std::make_shared<stage>(dataset<std::string>::features(), std::move(paths), options));
+  return dataset<std::string>(
+      detail::stage_ptr(new stage(dataset<std::string>::features(), std::move(paths), options)));
 }
 inline dataset<std::string> lines(std::string path, line_options options = {}) {
   return lines(std::vector<std::string>{std::move(path)}, options);
@@ -115,7 +115,7 @@ dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_optio
   static_assert(correct<record_has_no_fixed_size<Record>>,
                 "fixed_records: a record is a tensor whose extents are numbers");
   using stage = detail::file_stage<detail::fixed_record_reader<Record>, fixed_record_options>;
-  return dataset<Record>(std::make_shared<stage>(dataset<Record>::features(), std::move(paths), options));
+  return dataset<Record>(detail::stage_ptr(new stage(dataset<Record>::features(), std::move(paths), options)));
 }
 template <class Record>
 dataset<Record> fixed_records(std::string path, fixed_record_options options = {}) {

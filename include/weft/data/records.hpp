@@ -100,7 +100,7 @@ class record_text_reader {
 inline dataset<std::string> records(std::vector<std::string> paths, record_reader_options options) {
   using stage = detail::file_stage<detail::record_text_reader, record_reader_options>;
   return dataset<std::string>(
-      std::make_shared<stage>(dataset<std::string>::features(), std::move(paths), std::move(options)));
+      detail::stage_ptr(new stage(dataset<std::string>::features(), std::move(paths), std::move(options))));
 }
 
 inline record_writer::record_writer(std::string path, compression packing) : path_(std::move(path)) {

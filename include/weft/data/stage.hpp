@@ -1,86 +1,162 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <stop_token>
 #include <string>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <weft/data/element.hpp>
-#include <weft/deadline.hpp>
+#include <weft/data/intrusive_ptr.hpp>
+#include <weft/data/stop_source.hpp>
+#include <weft/data/time_limit.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/sequence.hpp>
 
 // How a dataset is made: a chain of stages, which know extents and sizes of entries but no types, so that they are
 // compiled once. A stage of which the elements can be reached by number has `rows`: shuffling, sharding and batching
 // then only compute numbers, and a batch is gathered from memory in one pass. Other stages are streams.
+WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
+/// A count that may not be known. <optional> would make twenty functions of each type that it holds.
+class optional_count {
+ public:
+  constexpr optional_count() = default;
+  constexpr optional_count(std::uint64_t count) : count_(count), known_(true) {}
+  constexpr explicit operator bool() const { return known_; }
+  constexpr std::uint64_t operator*() const { return count_; }
+
+ private:
+  std::uint64_t count_ = 0;
+  bool known_ = false;
+};
+
+inline std::uint64_t smaller(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+
 /// The elements of one epoch, by number. Several threads may read at once.
-class table {
+class table : public ref_counted {
  public:
   /// Those of the stage, which outlives its tables.
-  explicit table(const std::vector<feature>& features) : features_(features) {}
-  virtual ~table() = default;
+  explicit table(const sequence<feature>& features) : features_(features) {}
 
-  const std::vector<feature>& features() const { return features_; }
+  const sequence<feature>& features() const { return features_; }
   virtual std::size_t size() const = 0;
   virtual void read(std::size_t index, element& to) const = 0;
   /// The elements of these numbers, stacked along a new first axis.
   virtual void gather(const std::size_t* indices, std::size_t count, element& batch) const;
 
  private:
-  const std::vector<feature>& features_;
+  const sequence<feature>& features_;
 };
-
-/// Ends a stream of which no more is wanted. Sources call it for each element: a stage behind them may ask for any
-/// number before it delivers one.
-inline void check_stop(const std::stop_token& stop) {
-  if (stop.stop_requested()) throw error(error_code::cancelled, "dataset", "the iteration has been stopped");
-}
 
 /// Elements one after the other, for one thread.
-class stream {
+class stream : public ref_counted {
  public:
-  virtual ~stream() = default;
   /// Writes the next element, over one that was delivered before; false at the end, again and again. Throws
   /// deadline_exceeded where it waits for other threads for too long: another call goes on.
-  virtual bool next(element& to, const deadline& within) = 0;
+  virtual bool next(element& to, const time_limit& within) = 0;
   /// Writes up to `most` of the next elements, stacked, if that is cheaper than one by one, as where a file is parsed
   /// right into the batch; returns how many, 0 at the end.
-  virtual std::optional<std::size_t> next_batch(std::size_t, element&) { return {}; }
+  virtual optional_count next_batch(std::size_t, element&) { return {}; }
   /// Passes over elements; before the first one is asked for.
-  virtual void skip(std::uint64_t count) {
-    for (element passed; count > 0 && next(passed, deadline::never());) --count;
-  }
+  virtual void skip(std::uint64_t count);
 };
 
-class stage {
- public:
-  explicit stage(std::vector<feature> features) : features_(std::move(features)) {}
-  virtual ~stage() = default;
+class stage;
 
-  const std::vector<feature>& features() const { return features_; }
+/// How many threads make the elements, and what starts them: a program that asks for no threads does not compile them.
+struct thread_use {
+  int count = 1;
+  intrusive_ptr<stream> (*open)(const stage&, std::uint64_t epoch, stop_source*, int threads) = nullptr;
+};
+
+class stage : public ref_counted {
+ public:
+  explicit stage(sequence<feature> features) : features_(std::move(features)) {}
+
+  const sequence<feature>& features() const { return features_; }
 
   /// How many elements an epoch has, where that is known before they are read.
-  virtual std::optional<std::uint64_t> size() const { return {}; }
+  virtual optional_count size() const { return {}; }
   virtual bool has_rows() const { return false; }
-  virtual std::shared_ptr<const table> rows(std::uint64_t, std::stop_token) const { return nullptr; }
-  /// How many threads are to make the elements.
-  virtual int threads() const { return 1; }
-  /// Streams are independent of each other; the stage outlives them. Waits end when a stop is requested.
-  virtual std::unique_ptr<stream> open(std::uint64_t epoch, std::stop_token stop) const;
+  virtual intrusive_ptr<const table> rows(std::uint64_t, stop_source*) const { return {}; }
+  virtual thread_use threads() const { return {}; }
+  /// Streams are independent of each other; the stage and `stop`, if it is not null, outlive them. Waits end when a
+  /// stop is requested.
+  virtual intrusive_ptr<stream> open(std::uint64_t epoch, stop_source* stop) const;
 
  private:
-  std::vector<feature> features_;
+  sequence<feature> features_;
 };
 
-using stage_ptr = std::shared_ptr<const stage>;
+using stage_ptr = intrusive_ptr<const stage>;
+
+/// A function that makes one element of another.
+class change : public ref_counted {
+ public:
+  virtual void operator()(const position&, element& from, element& to) const = 0;
+};
+
+/// A feature of all elements, row by row.
+struct column {
+  intrusive_ptr<const ref_counted> owner;  ///< of `data` and `texts`
+  const std::byte* data = nullptr;
+  shape extents;              ///< of a row, where all have the same
+  std::size_t row_bytes = 0;  ///< and what it takes
+  bool scaled = false;        ///< `data` are bytes that are read as floats from 0 to 1
+  const std::string* texts = nullptr;
+  sequence<shape> shapes;         ///< of each row, where they differ,
+  sequence<std::uint64_t> begin;  ///< and where it begins
+};
+
+/// The rows of columns in memory, of which column i has `rows[i]`. Throws invalid_argument unless all have as many.
+stage_ptr new_memory_stage(sequence<feature> features, sequence<column> columns, const std::size_t* rows);
+
+/// Goes over the elements of a stage: an iterator without types.
+class cursor {
+ public:
+  cursor(stage_ptr stage, const position& from);
+  cursor(cursor&&) = default;
+  cursor& operator=(cursor&& other);
+
+  /// Goes on to the next element; false at the end. Throws out_of_range where the iteration begins beyond it.
+  bool advance(const time_limit& within);
+  detail::element& element() { return element_; }
+  const data::position& position() const { return at_; }
+
+ private:
+  stage_ptr stage_;
+  intrusive_ptr<stream> elements_;
+  detail::element element_;
+  data::position at_;
+  bool delivered_ = false;
+};
+
+}  // namespace weft::data::detail
+WEFT_COLD_END
+
+#if WEFT_DEFINITIONS
+
+// Not among cold code, not even their declarations: g++ optimises a function as its first declaration says.
+namespace weft::data::detail {
+
+/// Copies `count` rows from anywhere to one place.
+void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
+               std::byte* to);
+/// The same, of bytes as floats from 0 to 1.
+void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count, float* to);
+
+}  // namespace weft::data::detail
+
+WEFT_COLD_BEGIN
+namespace weft::data::detail {
+
+WEFT_DECL void stream::skip(std::uint64_t count) {
+  for (element passed; count > 0 && next(passed, time_limit::never());) --count;
+}
 
 /// Puts elements of the same extents one after the other.
 class stacker {
@@ -90,18 +166,18 @@ class stacker {
   explicit stacker(std::size_t room = 1) : room_(room) {}
 
   /// `most`: how many are going to be added at most. `batch` is the same one for all of these.
-  void add(const std::vector<feature>& features, element& one, std::size_t most, element& batch) {
+  void add(const sequence<feature>& features, element& one, std::size_t most, element& batch) {
     batch.resize(features.size());
     for (std::size_t i = 0; i < features.size(); ++i) {
       value& all = batch[i];
       if (features[i].is_text()) {
         if (count_ == 0) all.texts.clear();
-        all.texts.push_back(std::move(one[i].texts.at(0)));
+        all.texts.push_back(std::move(one[i].texts[0]));
         continue;
       }
       const shape extents = one[i].extents;
       if (count_ == 0) {
-        all.reserve(stacked(std::min(room_, most), extents), features[i].entry_bytes);
+        all.reserve(stacked(smaller(room_, most), extents), features[i].entry_bytes);
       } else if (stacked(static_cast<std::size_t>(all.extents[0]), extents) != all.extents) {
         shape first;
         for (std::size_t axis = 1; axis < all.extents.rank; ++axis) first.push_back(all.extents[axis]);
@@ -110,14 +186,14 @@ class stacker {
                      " in another of a batch; padded_batches fills up what is shorter"});
       }
       if (count_ == static_cast<std::size_t>(all.extents[0]))
-        all.grow(std::min(2 * count_, most), features[i].entry_bytes);
+        all.grow(smaller(2 * count_, most), features[i].entry_bytes);
       const std::size_t bytes = extents.elements() * features[i].entry_bytes;
       if (bytes > 0) std::memcpy(all.bytes.data() + count_ * bytes, one[i].bytes.data(), bytes);
     }
-    room_ = std::max(room_, ++count_);
+    if (++count_ > room_) room_ = count_;
   }
   /// Ends the batch.
-  void finish(const std::vector<feature>& features, element& batch) {
+  void finish(const sequence<feature>& features, element& batch) {
     for (std::size_t i = 0; i < features.size(); ++i) {
       if (features[i].is_text())
         batch[i].extents = shape(count_);
@@ -131,7 +207,7 @@ class stacker {
   std::size_t count_ = 0, room_;
 };
 
-inline void table::gather(const std::size_t* indices, std::size_t count, element& batch) const {
+WEFT_DECL void table::gather(const std::size_t* indices, std::size_t count, element& batch) const {
   stacker all(count);
   element one;
   for (std::size_t i = 0; i < count; ++i) {
@@ -144,49 +220,28 @@ inline void table::gather(const std::size_t* indices, std::size_t count, element
 /// A table from its beginning to its end.
 class table_stream final : public stream {
  public:
-  table_stream(std::shared_ptr<const table> rows, std::stop_token stop)
-      : rows_(std::move(rows)), stop_(std::move(stop)) {}
+  table_stream(intrusive_ptr<const table> rows, stop_source* stop) : rows_(std::move(rows)), stop_(stop) {}
 
-  bool next(element& to, const deadline&) override {
+  bool next(element& to, const time_limit&) override {
     check_stop(stop_);
     if (at_ >= rows_->size()) return false;
     rows_->read(at_, to);
     ++at_;
     return true;
   }
-  void skip(std::uint64_t count) override {
-    at_ += static_cast<std::size_t>(std::min<std::uint64_t>(count, rows_->size() - at_));
-  }
+  void skip(std::uint64_t count) override { at_ += static_cast<std::size_t>(smaller(count, rows_->size() - at_)); }
 
  private:
-  std::shared_ptr<const table> rows_;
-  std::stop_token stop_;
+  intrusive_ptr<const table> rows_;
+  stop_source* stop_;
   std::size_t at_ = 0;
 };
 
 // ---- elements in memory ----
 
-/// A feature of all elements, row by row.
-struct column {
-  std::shared_ptr<const void> owner;  ///< of `data`
-  const std::byte* data = nullptr;
-  shape extents;              ///< of a row, where all have the same
-  std::size_t row_bytes = 0;  ///< and what it takes
-  bool scaled = false;        ///< `data` are bytes that are read as floats from 0 to 1
-  std::shared_ptr<const std::vector<std::string>> texts;
-  std::vector<shape> shapes;         ///< of each row, where they differ,
-  std::vector<std::uint64_t> begin;  ///< and where it begins
-};
-
-/// Copies `count` rows from anywhere to one place.
-void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
-               std::byte* to);
-/// The same, of bytes as floats from 0 to 1.
-void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count, float* to);
-
 class memory_table final : public table {
  public:
-  memory_table(const std::vector<feature>& features, std::vector<column> columns, std::size_t size)
+  memory_table(const sequence<feature>& features, sequence<column> columns, std::size_t size)
       : table(features), columns_(std::move(columns)), size_(size) {}
 
   std::size_t size() const override { return size_; }
@@ -196,7 +251,7 @@ class memory_table final : public table {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const column& c = columns_[i];
       if (c.texts) {
-        to[i].texts.assign(1, (*c.texts)[index]);
+        to[i].text() = c.texts[index];
       } else if (!c.shapes.empty()) {
         std::byte* const at = to[i].reserve(c.shapes[index], features()[i].entry_bytes);
         const std::size_t bytes = c.shapes[index].elements() * features()[i].entry_bytes;
@@ -219,7 +274,7 @@ class memory_table final : public table {
       }
       batch[i].extents = shape(count);
       batch[i].texts.resize(count);
-      for (std::size_t row = 0; row < count; ++row) batch[i].texts[row] = (*c.texts)[indices[row]];
+      for (std::size_t row = 0; row < count; ++row) batch[i].texts[row] = c.texts[indices[row]];
     }
   }
 
@@ -231,26 +286,73 @@ class memory_table final : public table {
       copy_rows(c.data, c.row_bytes, indices, count, to);
   }
 
-  std::vector<column> columns_;
+  sequence<column> columns_;
   std::size_t size_;
 };
 
 class memory_stage final : public stage {
  public:
-  memory_stage(std::vector<feature> features, std::vector<column> columns, std::size_t size)
-      : stage(std::move(features)),
-        rows_(std::make_shared<const memory_table>(this->features(), std::move(columns), size)) {}
+  memory_stage(sequence<feature> features, sequence<column> columns, std::size_t size)
+      : stage(std::move(features)), rows_(new memory_table(this->features(), std::move(columns), size)) {}
 
-  std::optional<std::uint64_t> size() const override { return rows_->size(); }
+  optional_count size() const override { return rows_->size(); }
   bool has_rows() const override { return true; }
-  std::shared_ptr<const table> rows(std::uint64_t, std::stop_token) const override { return rows_; }
+  intrusive_ptr<const table> rows(std::uint64_t, stop_source*) const override { return rows_; }
 
  private:
-  std::shared_ptr<const memory_table> rows_;
+  intrusive_ptr<const memory_table> rows_;
 };
 
-inline void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
-                      std::byte* to) {
+WEFT_DECL stage_ptr new_memory_stage(sequence<feature> features, sequence<column> columns, const std::size_t* rows) {
+  for (std::size_t i = 1; i < columns.size(); ++i)
+    if (rows[i] != rows[0])
+      throw error(error_code::invalid_argument, "from_tensors",
+                  {"feature 0 has ", rows[0], " elements and feature ", i, " has ", rows[i]});
+  return stage_ptr(new memory_stage(std::move(features), std::move(columns), rows[0]));
+}
+
+// ---- iteration ----
+
+WEFT_DECL intrusive_ptr<stream> stage::open(std::uint64_t epoch, stop_source* stop) const {
+  if (const thread_use use = threads(); use.count > 1) return use.open(*this, epoch, stop, use.count);
+  return intrusive_ptr<stream>(new table_stream(rows(epoch, stop), stop));
+}
+
+WEFT_DECL cursor::cursor(stage_ptr stage, const data::position& from)
+    : stage_(std::move(stage)), elements_(stage_->open(from.epoch, nullptr)), at_{from.epoch, from.element} {
+  if (from.element > 0) elements_->skip(from.element);
+}
+
+WEFT_DECL cursor& cursor::operator=(cursor&& other) {
+  elements_ = std::move(other.elements_);  // first, since the threads of a stream use its stage
+  stage_ = std::move(other.stage_);
+  element_ = std::move(other.element_);
+  at_ = other.at_;
+  delivered_ = other.delivered_;
+  return *this;
+}
+
+WEFT_DECL bool cursor::advance(const time_limit& within) {
+  if (!elements_->next(element_, within)) {
+    const auto size = delivered_ ? optional_count() : stage_->size();
+    if (size && at_.element > *size)
+      throw error(error_code::out_of_range, "dataset",
+                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
+                   " elements: the data or the size of batches has changed since the position was saved"});
+    return false;
+  }
+  delivered_ = true;
+  ++at_.element;
+  return true;
+}
+
+}  // namespace weft::data::detail
+WEFT_COLD_END
+
+namespace weft::data::detail {
+
+WEFT_DECL void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
+                         std::byte* to) {
   if (row_bytes == 0) return;
   const auto each = [=](auto bytes) {
     for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + indices[i] * bytes, bytes);
@@ -260,8 +362,8 @@ inline void copy_rows(const std::byte* from, std::size_t row_bytes, const std::s
   each(row_bytes);
 }
 
-inline void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
-                       float* to) {
+WEFT_DECL void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
+                          float* to) {
   multiversioned([=] {
     for (std::size_t i = 0; i < count; ++i) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(from) + indices[i] * row_bytes;
@@ -276,3 +378,5 @@ inline void scale_rows(const std::byte* from, std::size_t row_bytes, const std::
 }
 
 }  // namespace weft::data::detail
+
+#endif

@@ -35,6 +35,12 @@ class all_reduce_exchange : private fetch_watcher {
                       const graph_identity& identity, deadline_type until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
     for (std::size_t i = 0; i < variables.trained(); ++i) variables.check_hyperparameters(i);
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (const device_spec& on = variables.of()[variables[i].node].device; on.has_job() && on.job != here.job())
+        throw error(error_code::invalid_argument, variables[i].name,
+                    {"is placed on ", to_string(on),
+                     ", and every worker keeps all variables here: name no job, or "
+                     "train by parameter_server"});
     here.connect_to(here.job());
     here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
     all_reduce_options options;
@@ -50,6 +56,12 @@ class all_reduce_exchange : private fetch_watcher {
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
+  /// Whether all workers make the same steps.
+  static constexpr bool keeps_in_step = true;
+  void request_stop() { stops_ = true; }
+  bool all_stop() const { return all_stop_; }
+  void announce_stop(deadline_type) {}
+
   bool is_chief() const { return group_->rank() == 0; }
   gradient_buffers& gradients() { return gradients_; }
 
@@ -61,7 +73,7 @@ class all_reduce_exchange : private fetch_watcher {
     if (thread_->under_way())
       throw error(error_code::failed_precondition, "step",
                   "the gradients of the last step are on their way; call exchange() before you compute new ones");
-    weight_ = examples / unit_;
+    set_weight(examples);
     first_part_ = first_part;
     released_ = 0;
     for (bucket& each : buckets_) each.missing = each.variables;
@@ -90,12 +102,13 @@ class all_reduce_exchange : private fetch_watcher {
       thread_->finish(until);
     } else if (!asks_who_trains_) {
       if (unit_ == 0) agree_on_unit(examples, until, repeated);
-      weight_ = unit_ == 0 ? 0 : examples / unit_;
       if (unit_ == 0) took_part_ = 0;
+      if (unit_ != 0 && begun_buckets_ == 0) set_weight(examples);
       for (; unit_ != 0 && next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
     }
-    next_bucket_ = 0;
-    others_train_ = took_part_ != 0;
+    if (begun_buckets_ > 0) all_stop_ = all_stop_ || has_votes();
+    next_bucket_ = begun_buckets_ = 0;
+    others_train_ = took_part_ > 2 * most_of_votes;
     if (others_train_) {
       apply();
       variables_.global_step = ++next_step_;
@@ -105,7 +118,7 @@ class all_reduce_exchange : private fetch_watcher {
     }
   }
   void abandon_update() {
-    next_bucket_ = 0;
+    next_bucket_ = begun_buckets_ = 0;
     asks_who_trains_ = false;
   }
 
@@ -172,6 +185,9 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
  private:
+  // A batch counts 2^-32 at least, beside the largest.
+  static constexpr double weight_of_vote = 0x1p-60, most_of_votes = 0x1p-40;
+
   /// Gradients that travel together: a part of a block.
   struct bucket {
     bool is_double;
@@ -213,6 +229,28 @@ class all_reduce_exchange : private fetch_watcher {
     others_train_ = training_workers_ != 0;
   }
 
+  /// How much this worker's gradients count. To stop it adds a vote to the gradients, which needs a weight: that of an
+  /// empty batch is then so small that no sum has other bits for it.
+  void set_weight(std::uint32_t examples) {
+    votes_ = stops_ && trains_;
+    weight_ = examples > 0 || !votes_ ? examples / unit_ : weight_of_vote;
+  }
+
+  /// Before a bucket is averaged for the first time.
+  template <class Element>
+  void begin_bucket(std::span<Element> part, bool is_last) {
+    if (weight_ == weight_of_vote) std::fill(part.begin(), part.end(), Element{0});
+    if (is_last) part.back() = votes_ ? 1 : 0;
+  }
+
+  bool has_votes() const {
+    const auto in_last = [this]<class Element>(Element) {
+      return gradients_
+                 .template block<Element>()[(buckets_.back().begin + buckets_.back().bytes) / sizeof(Element) - 1] > 0;
+    };
+    return buckets_.back().is_double ? in_last(double{}) : in_last(float{});
+  }
+
   void lay_out_gradients() {
     std::size_t bytes[2] = {0, 0};
     std::vector<std::size_t> order;
@@ -226,6 +264,9 @@ class all_reduce_exchange : private fetch_watcher {
     for (const bool is_double : {false, true})
       for (const std::size_t i : order)
         if (variables_[i].is_double() == is_double) place_gradient(i);
+    bucket& last = buckets_.back();  // its last element is what workers vote by
+    gradients_.take_room(last.is_double, 1);
+    last.bytes = gradients_.room_taken(last.is_double) - last.begin;
     for (std::size_t i = 0; i < variables_.trained(); ++i) {
       gradients_.fetch_whole(i);
       for (std::size_t k = 1; k < variables_[i].lists.size(); k += 2) gradients_.fetch_list(i, k);
@@ -273,16 +314,19 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
   void average(std::size_t k, deadline_type until) {
-    buckets_[k].is_double ? average<double>(buckets_[k], until) : average<float>(buckets_[k], until);
+    buckets_[k].is_double ? average<double>(k, until) : average<float>(k, until);
   }
   template <class Element>
-  void average(const bucket& b, deadline_type until) {
+  void average(std::size_t k, deadline_type until) {
+    const bucket& b = buckets_[k];
     const std::span<Element> part =
         gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
     if (part.empty()) return;
+    if (k >= begun_buckets_) begin_bucket(part, k + 1 == buckets_.size());
+    begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
-    if (!made.finite && made.weights != 0 && here_.options().not_finite != nonfinite_gradients::apply)
+    if (!made.finite && made.weights > most_of_votes && here_.options().not_finite != nonfinite_gradients::apply)
       refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
   }
 
@@ -392,11 +436,14 @@ class all_reduce_exchange : private fetch_watcher {
   bool in_buckets_ = false;
   std::vector<bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // of each variable
+  std::size_t begun_buckets_ = 0;       // of the update that is under way
   std::size_t next_bucket_ = 0;         // an update that has run out of time is repeated, and goes on here
   std::vector<double> examples_;        // of each worker's batch, until unit_ is known
   double unit_ = 0;                     // the batch that counts 1
   double weight_ = 1;                   // of this worker's gradients
   double took_part_ = 0;                // the weights of all workers in the last update
+  bool stops_ = false, votes_ = false;  // this worker is to stop; it says so in the update that is under way
+  bool all_stop_ = false;               // some worker has said so
   bool trains_ = true;                  // this worker has not come to finish()
   bool others_train_ = true;            // some worker has not, as of the last update
   bool asks_who_trains_ = false;        // a call that has run out of time goes on there

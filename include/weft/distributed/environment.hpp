@@ -596,6 +596,16 @@ inline bool has_cluster_environment() {
   return (config && detail::tf_config::read(*config)) || detail::ranks_of_environment();
 }
 
+/// How many tasks a launcher or a scheduler has started together, this one among them; 1 where the environment tells of
+/// none. Throws as has_cluster_environment().
+inline std::size_t tasks_in_environment() {
+  if (const auto config = detail::variable_of("TF_CONFIG"))
+    if (auto contents = detail::tf_config::read(*config))
+      return detail::from_tf_config(*config, std::move(*contents), {}).cluster.tasks().size();
+  const auto place = detail::ranks_of_environment();
+  return place ? static_cast<std::size_t>(place->size) : 1;
+}
+
 /// The cluster and this process's place in it, from its environment. The first of these that is there counts:
 ///
 ///   TF_CONFIG                   TensorFlow's, dense or sparse, where it names a cluster; weft_launch sets it

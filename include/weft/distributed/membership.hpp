@@ -224,6 +224,15 @@ class membership {
     return error(error_code::unavailable, operation, sentence);
   }
 
+  /// Whether a task that is gone was lost, or has said that an error has ended it.
+  bool has_failed(std::size_t rank) const {
+    std::lock_guard lock(mutex_);
+    const member& of = known_[rank];
+    return of.state == task_state::lost ||
+           (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
+            of.reason != left_because({}));
+  }
+
   /// "has closed its connection ...", or empty while nothing is wrong.
   std::string reason(std::size_t rank) const {
     std::lock_guard lock(mutex_);

@@ -242,6 +242,14 @@ class basic_parameter_client {
                        [](const link& each) { return (each.in.header().flags & duplicate) != 0; });
   }
 
+  /// In synchronous mode: from the next push_pull on this worker says that it stops after that step.
+  void set_stopping() { stopping_ = true; }
+  /// Whether all workers are to stop after the step of the last push_pull, since one of them has said that it does.
+  bool all_stop() const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const link& each) { return (each.in.header().flags & stopping) != 0; });
+  }
+
   /// Whether any of them had applied it before.
   bool was_duplicate_somewhere() const {
     return std::any_of(links_.begin(), links_.end(),
@@ -253,6 +261,10 @@ class basic_parameter_client {
   void done(deadline_type until = std::chrono::seconds(10)) {
     ask("done", frame_kind::done, 0, until, [](link&) {});
     here_.clear_failure();
+  }
+  /// Tells them that a signal has stopped this worker: it counts as gone from here on.
+  void stopped(deadline_type until = std::chrono::seconds(10)) {
+    ask("done", frame_kind::done, 0, until, [](link& to) { to.flags = stopping; });
   }
 
  private:
@@ -569,6 +581,7 @@ class basic_parameter_client {
       payload(*each);
       destination(*each);
       header.flags = each->flags;
+      if (kind == frame_kind::push_pull && stopping_) header.flags |= stopping;
       each->out.start(header, each->source, here_.options().checksum);
       std::uint64_t wanted = each->bytes + 8 + 8 * each->order.size();
       if (kind == frame_kind::state)
@@ -689,6 +702,7 @@ class basic_parameter_client {
   consistency mode_ = consistency::asynchronous;
   std::uint32_t weight_ = 1;
   bool failed_ = false;       // the last call has
+  bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
   waiter<T, Clock> idle_;
   std::vector<typename T::wait_item> items_;

@@ -20,6 +20,7 @@
 #include <weft/distributed/parameter_store.hpp>
 #include <weft/distributed/variables.hpp>
 #include <weft/error.hpp>
+#include <weft/train/signals.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>
 #include <weft/transport/transport.hpp>
@@ -30,7 +31,8 @@ namespace weft {
 struct join_report {
   std::vector<std::string> finished;  // those that have done their work: of a server's workers, those that said so
   std::vector<std::string> lost;      // those that ended otherwise, each with the reason
-  std::optional<error> interrupted;   // training that needed all of them ended early: which one is gone, and why
+  std::optional<error> interrupted;   // training ended early, since it needed one that is gone: which, and why
+  int signal = 0;                     // that the server received while it served; 0: none
 };
 
 namespace detail {
@@ -83,7 +85,7 @@ class parameter_service {
     bool stays = false;       // it is done, and is served until it says so again
     bool has_asked = false;   // since this side looked around
     time_point last_asked{};  // then, or before
-    std::string refused;      // why it may not take part
+    std::string refused;      // why it may not take part, or does no more
     std::string gone;         // why there is no connection any more, where that is a fault
     time_point gone_at{};
     bool may_return = false;  // its connection has ended and its process has not: it may open another
@@ -95,18 +97,26 @@ class parameter_service {
  public:
   explicit parameter_service(Server& here)
       : here_(here), members_(here.members()), idle_(here.network(), here.waiting()) {
+    if (here.options().handle_signals) signals_.emplace();
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (members_.task(rank).job == here_.options().worker_job) {
         workers_.emplace_back();
         workers_.back().rank = rank;
         workers_.back().last_asked = clock::now();
       }
+    const int all = static_cast<int>(workers_.size());
+    min_workers_ = here.options().min_workers.value_or(all);
+    if (min_workers_ != all && (min_workers_ < 1 || min_workers_ > all))
+      throw error(
+          error_code::invalid_argument, here.name(),
+          {"server_options::min_workers must be from 1 to ", all, ", the number of workers, and is ", min_workers_});
   }
 
   parameter_service(const parameter_service&) = delete;
   parameter_service& operator=(const parameter_service&) = delete;
 
-  /// Serves until every worker is done or gone, or has asked for nothing for too long, or the server is stopped.
+  /// Serves until every worker is done or gone, or has asked for nothing for too long, or the server is stopped; after
+  /// a signal, until all that are there have left.
   /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
   /// `until` is reached.
   join_report run(moment workers_come, moment until) {
@@ -122,7 +132,7 @@ class parameter_service {
         if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
       }
       look_around(clock::now());
-      if (finished()) break;
+      if (finished() || is_stopped_by_signal()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
@@ -462,8 +472,17 @@ class parameter_service {
   void await_others(worker& from) {
     from.done = from.stays = true;
     complete_step();  // one fewer to wait for
-    if (have_others_ended(from)) return acknowledge(from);
     park(from);
+    end_wait_for_others(from);
+  }
+  /// Answers a worker that waits for the others, once they have ended: with an error where one went without being done.
+  void end_wait_for_others(worker& from) {
+    if (const auto broken = why_broken()) {
+      from.done = from.stays = false;
+      answer_failure(from, *broken);
+    } else if (have_others_ended(from)) {
+      acknowledge(from);
+    }
   }
   bool have_others_ended(const worker& but) const {
     return std::all_of(workers_.begin(), workers_.end(),
@@ -487,6 +506,7 @@ class parameter_service {
     store_.read_rows({to.gradients.data(), static_cast<std::size_t>(asked.payload_length)},
                      (asked.flags & in_segment) != 0, to.rows);
     if (synchronous()) return contribute(from);
+    if (const auto broken = why_broken()) throw *broken;
     if (asked.weight == 0) {  // an empty batch
       from.applied.insert(from.incarnation, asked.step);
       return answer_values(from);
@@ -510,6 +530,12 @@ class parameter_service {
   }
 
   void done(worker& from) {
+    if (from.connection->asked.flags & stopping) {
+      from.refused = "was stopped by a signal";
+      return acknowledge(from);
+    }
+    if (!synchronous())  // in synchronous training this worker's last step was complete
+      if (const auto broken = why_broken()) throw *broken;
     from.done = true;
     from.stays = false;
     acknowledge(from);
@@ -571,17 +597,37 @@ class parameter_service {
     return why_gone(*first_gone_);
   }
 
-  /// Why synchronous training cannot go on, if it cannot.
-  std::optional<error> why_broken() { return interrupted_ ? interrupted_ : someone_gone(); }
+  /// Why training cannot go on, if it cannot.
+  std::optional<error> why_broken() {
+    if (interrupted_) return interrupted_;
+    return synchronous() ? someone_gone() : too_few();
+  }
+
+  /// Why asynchronous training cannot go on: more workers are gone than it can do without.
+  std::optional<error> too_few() {
+    if (!contract_) return {};
+    const time_point now = clock::now();
+    const auto gone = std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
+      return !each.given_up && is_gone(each, now);  // one that was given up may ask again
+    });
+    const int left = static_cast<int>(workers_.size()) - static_cast<int>(gone);
+    if (left >= min_workers_) return {};
+    std::optional<error> first = someone_gone();
+    if (!first || min_workers_ == static_cast<int>(workers_.size())) return first;
+    return error(first->code(), "push_pull",
+                 {first->sentence(), "; ", left, " of ", workers_.size(), " workers are left, and training needs ",
+                  min_workers_, " (server_options::min_workers)"});
+  }
 
   void complete_step() {
     if (!synchronous()) return;
     contributions_.clear();
     copies_.clear();
-    bool any = false;
+    bool any = false, stops = stopping_;
     for (worker& each : workers_) {
       if (!contributes(each) && !each.done) return;
       any = any || contributes(each);
+      stops = stops || (contributes(each) && (each.connection->asked.flags & stopping));
       if (has_examples(each)) contributions_.push_back({gradients_of(*each.connection), weight_of(each)});
     }
     if (!any) return;
@@ -593,6 +639,7 @@ class parameter_service {
           copies_.push_back(copy_for(*each.connection));
       if (!store_.apply_mean(contributions_, copies_, helpers(), refuses_nonfinite())) return refuse_nonfinite();
     }
+    stopping_ = stops;
     for (worker& each : workers_) {
       if (!contributes(each)) continue;
       last_step_ = std::max(last_step_, each.connection->asked.step);
@@ -645,7 +692,7 @@ class parameter_service {
   void answer_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
     link& with = *to.connection;
     frame_header answer = answer_to(to, frame_kind::values);
-    answer.flags = flags;
+    answer.flags = flags | (stopping_ && with.asked.kind == frame_kind::push_pull ? stopping : 0u);
     if (with.asked.flags & in_segment) {
       if (copied)
         store_.copy_rows_to(copy_for(with), with.has);
@@ -732,9 +779,9 @@ class parameter_service {
       if (each.connection) look_at_link(each, now);
       look_at_worker(each, now);
       if (!is_parked(each)) continue;
-      if (each.connection->asked.kind == frame_kind::await_others && have_others_ended(each))
-        acknowledge(each);
-      else if (broken)
+      if (each.connection->asked.kind == frame_kind::await_others) end_wait_for_others(each);
+      if (!is_parked(each)) continue;
+      if (broken)
         answer_failure(each, *broken);
       else if (const std::string why = why_uninitialised(each); !why.empty())
         answer_failure(each, error(error_code::unavailable, "parameter_server", why));
@@ -797,6 +844,16 @@ class parameter_service {
     for (const worker& each : workers_)
       if (!contributes(each) && !each.done) append(missing, {missing.empty() ? "" : ", ", name(each)});
     return str_cat({"step ", waiting.connection->asked.step, " still waits for ", missing});
+  }
+
+  /// Whether a signal has come, and nobody is served any more or the time for it has passed.
+  bool is_stopped_by_signal() {
+    if (!signals_ || signals_->received() == 0) return false;
+    if (!stop_at_) stop_at_.emplace(here_.options().stop_patience);
+    signal_ = signals_->received();
+    return stop_at_->expired() || std::none_of(workers_.begin(), workers_.end(), [&](const worker& each) {
+             return each.connection || members_.state(each.rank) == task_state::alive;
+           });
   }
 
   bool finished() const {
@@ -875,12 +932,20 @@ class parameter_service {
         result.lost.push_back(str_cat({name(each), " ", each.gone}));
     }
     result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
-    if (synchronous())
-      if (const std::optional<error> gone = why_broken()) {
-        const std::string early = str_cat({"synchronous training ended early: ", gone->sentence()});
-        result.interrupted = error(error_code::unavailable, here_.name(), early);
-        here_.set_failure(error(error_code::unavailable, "join", early));  // for one that takes a lost one's place
-      }
+    result.signal = signal_;
+    for (worker& each : workers_) {
+      each.given_up = false;  // it will not ask again
+      if (members_.state(each.rank) == task_state::left) each.connection.reset();
+    }
+    std::optional<error> gone = contract_ ? why_broken() : std::nullopt;
+    if (!gone && signal_ != 0 && !finished())
+      gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
+    if (gone) {
+      const std::string early =
+          str_cat({synchronous() ? "synchronous" : "asynchronous", " training ended early: ", gone->sentence()});
+      result.interrupted = error(error_code::unavailable, here_.name(), early);
+      here_.set_failure(error(error_code::unavailable, "join", early));  // for one that takes a lost one's place
+    }
     return result;
   }
 
@@ -898,9 +963,14 @@ class parameter_service {
   std::vector<worker> workers_;
   const worker* first_gone_ = nullptr;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
+  int min_workers_ = 0;               // that asynchronous training needs
+  std::optional<stop_signals> signals_;
+  int signal_ = 0;                 // that has come
+  std::optional<moment> stop_at_;  // then the time until which workers are served
   std::optional<enroll_message> contract_;
   parameter_store store_;
   bool settled_ = false;           // the chief has restored a checkpoint, or found none
+  bool stopping_ = false;          // synchronous training ends with the last step, for a worker stops
   std::int64_t last_step_ = -1;    // of synchronous mode: the last one that was made
   std::uint32_t unit_weight_ = 0;  // what counts 1
   std::vector<parameter_store::contribution> contributions_;

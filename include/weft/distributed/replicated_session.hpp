@@ -183,14 +183,53 @@ class replicated_session {
         until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
   }
 
+  /// Whether all workers make the same steps, and so can end with the same one.
+  static constexpr bool keeps_in_step = detail::exchange_of<Strategy, T, Clock>::type::keeps_in_step;
+  /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
+  /// of them. A worker that is to end before the others calls it, and makes steps until then.
+  void request_stop() { exchange_.request_stop(); }
+  bool all_stop() const { return exchange_.all_stop(); }
+
+  /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
+  /// a signal ends this worker, say. A worker that is not the chief stays until that has left, which may save a
+  /// checkpoint, for server_options::stop_patience at most: launchers end all processes when the first has ended. Stops
+  /// the server.
+  void leave(const std::string& why) {
+    if (!is_chief()) await_chief();
+    here_.set_failure(error(error_code::cancelled, "", why));
+    here_.stop();
+  }
+
  private:
   template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
+
+  void await_chief() {
+    try {
+      exchange_.announce_stop(std::chrono::seconds(5));
+    } catch (const error&) {
+      return;  // nobody would tell of the chief's end either
+    }
+    const std::size_t chief = here_.cluster().rank({here_.options().worker_job, 0});
+    const auto is_gone = [&](std::size_t rank) {
+      const task_state state = here_.members().state(rank);
+      return state == task_state::left || state == task_state::lost;
+    };
+    const auto hears_of_it = [&] {  // from itself, or from a parameter server
+      for (std::size_t rank = 0; rank < here_.members().size(); ++rank)
+        if (here_.members().state(rank) == task_state::alive && rank != here_.members().self()) return true;
+      return false;
+    };
+    const deadline_type until(here_.options().stop_patience);
+    while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
+  }
 
   static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
                   "its variables are the cluster's: leave out session_options::variables");
+    here.job().copy(options.task.job, sizeof options.task.job - 1);
+    options.task.task = here.index();
     if (options.threads == 0) {
       const auto tasks = static_cast<unsigned>(here.cluster().tasks_on_host_of({here.job(), here.index()}));
       options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, tasks)));
@@ -352,6 +391,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     if (trains_) owner_.exchange(until, examples_);
     return results_.get();
   }
+
+  /// Returns what the last compute() has fetched.
+  auto fetched() const { return results_.get(); }
 
   std::string explain() const { return local_.explain(); }
 

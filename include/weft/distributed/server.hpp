@@ -68,6 +68,7 @@ class basic_server {
         heartbeat_timeouts_(timeouts()),
         waiting_(options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(identity_.self())))),
         service_bell_(network_),
+        is_gone_(members_.size(), false),
         inbox_(members_),
         beat_(loop_),
         links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
@@ -117,10 +118,12 @@ class basic_server {
     });
   }
 
-  /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. Another
-  /// task waits here until all that it connects to have left or are lost.
-  /// Throws weft::error (deadline_exceeded) that names workers which had not come until `workers_come`, or when `until`
-  /// is reached.
+  /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. At
+  /// SIGINT or SIGTERM, if server_options::handle_signals, it serves the workers that are there until they have left,
+  /// so that the chief can save, for server_options::stop_patience at most; join_report::signal then says which has
+  /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once. Another task
+  /// waits here until all that it connects to have left or are lost. Throws weft::error (deadline_exceeded) that names
+  /// workers which had not come until `workers_come`, or when `until` is reached.
   join_report join(deadline_type workers_come = std::chrono::seconds(60),
                    deadline_type until = deadline_type::never()) {
     join_report report;
@@ -423,8 +426,23 @@ class basic_server {
 
   /// A channel was opened, or a peer's state has changed.
   void wake() {
+    if (options_.on_worker_change) tell_changes();
     inbox_.notify();
     service_bell_.notify();
+  }
+
+  void tell_changes() {
+    const int workers = cluster_.num_tasks(options_.worker_job);
+    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+      if (members_.task(rank).job != options_.worker_job || rank == members_.self()) continue;
+      const task_state state = members_.state(rank);
+      const bool gone = state == task_state::left || state == task_state::lost;
+      if (gone == is_gone_[rank]) continue;
+      is_gone_[rank] = gone;
+      const auto present = workers - static_cast<int>(std::count(is_gone_.begin(), is_gone_.end(), true));
+      options_.on_worker_change(
+          {members_.task(rank), !gone, gone && members_.has_failed(rank), members_.reason(rank), present, workers});
+    }
   }
 
   T network_;
@@ -441,6 +459,7 @@ class basic_server {
   std::string failure_;
 
   // Belongs to the server's own thread, but for the inbox.
+  std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
   detail::channel_inbox<T, Clock> inbox_;
   typename T::event_loop loop_;
   typename T::event_loop::timer beat_;

@@ -44,6 +44,15 @@ class server_exchange {
     refresh(until);
   }
 
+  /// Whether all workers make the same steps.
+  static constexpr bool keeps_in_step = Mode == synchronous;
+  void request_stop() { servers_->set_stopping(); }
+  bool all_stop() const { return all_stop_; }
+  /// This worker stops where others may go on.
+  void announce_stop(deadline_type until) {
+    if (Mode == asynchronous) servers_->stopped(until);
+  }
+
   bool is_chief() const { return here_.is_chief(); }
   gradient_buffers& gradients() { return gradients_; }
 
@@ -63,6 +72,7 @@ class server_exchange {
     const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
     variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
     write_values();
+    all_stop_ = servers_->all_stop();
     if (!repeated && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
                   {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
@@ -134,6 +144,11 @@ class server_exchange {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const shared_variable& v = variables_[i];
       const device_spec& on = g[v.node].device;
+      if (on.has_job() && on.job != here_.options().ps_job)
+        throw error(error_code::invalid_argument, v.name,
+                    {"is placed on ", to_string(on), ", and parameter servers keep variables: name one of the ",
+                     here_.cluster().num_tasks(here_.options().ps_job), " tasks of /job:", here_.options().ps_job,
+                     ", or none"});
       const int task = on.has_job() ? std::max(0, on.task) : -1;
       parameter_spec& spec = specs_.emplace_back(parameter_spec{v.name, v.type, v.elements, task, rule_of(i)});
       if (i >= variables_.first_frozen()) {
@@ -293,6 +308,7 @@ class server_exchange {
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
+  bool all_stop_ = false;
 };
 
 template <class Strategy, transport T, typename Clock>

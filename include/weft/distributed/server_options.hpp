@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/distributed/cluster_spec.hpp>
 #include <weft/distributed/cluster_state.hpp>
 #include <weft/distributed/secret.hpp>
 #include <weft/error.hpp>
@@ -18,6 +19,22 @@
 #include <weft/transport/transport.hpp>
 
 namespace weft {
+
+/// A change in the number of workers, as a task sees it.
+struct worker_change {
+  task_id worker;
+  bool is_back = false;  // a process has taken the place of one that was gone
+  bool failed = false;   // it was lost, or says that an error has ended it
+  std::string reason;    // why it is gone; continues the worker's name
+  int present = 0;       // workers that are not gone, those that have not come yet included
+  int workers = 0;       // of the cluster
+};
+
+/// "1 of 2 workers: /job:worker/task:1 has left the cluster"
+inline std::string to_string(const worker_change& c) {
+  return str_cat(
+      {c.present, " of ", c.workers, " workers: ", to_string(c.worker), " ", c.is_back ? "is back" : c.reason});
+}
 
 struct server_options {
   // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
@@ -35,6 +52,13 @@ struct server_options {
   bool authenticate = false;  // tags on the frames between tasks of one host, too; those between hosts have them
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
                                                                  // where there are none
+  // How many workers asynchronous training needs; nothing: all. When more of them are gone without finish(), parameter
+  // servers refuse the others' updates, which end with an error that says why. Synchronous training needs all.
+  std::optional<int> min_workers = {};
+  // After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
+  // save a last checkpoint, and for `stop_patience` at most.
+  bool handle_signals = true;
+  std::chrono::milliseconds stop_patience{30'000};
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
   std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
@@ -51,6 +75,7 @@ struct server_options {
   // none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
   std::vector<std::string> device_filters = {};
   std::function<void(const error&)> on_lost = {};  // a peer was lost; called from the server's own thread
+  std::function<void(const worker_change&)> on_worker_change = {};  // called from there too, for every worker but this
   // A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
   // the server's own thread. The task goes on waiting. Nothing: a line on stderr.
   std::function<void(const error&)> on_rejected = {};

@@ -154,6 +154,16 @@ using name_scope = graph::name_scope;
 using variable_scope = graph::variable_scope;
 using device_scope = graph::device_scope;
 
+/// Places what belongs to a variable: its slots name the task that it names, and what computes with them runs in this
+/// one, which has a copy of it.
+struct place_of_variable {
+  device_spec where;
+
+  device_spec operator()(const placement_query& q) const {
+    return where.has_job() && q.operation != operation_of<variable_op>.name ? device_spec() : where;
+  }
+};
+
 /// A device scope to keep: `auto on_gpu = with_device(g, cuda{0});`
 template <class Where>
 [[nodiscard]] device_scope with_device(graph& g, const Where& where) {

@@ -6,7 +6,6 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
-#include <weft/graph/leaves.hpp>
 #include <weft/ops/random_position.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/gpu_support.hpp>

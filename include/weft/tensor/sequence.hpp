@@ -154,7 +154,12 @@ void sequence<T>::assign(std::size_t n, const T& value) {
 template <class T>
 void sequence<T>::append(const T* values, std::size_t n) {
   reserve(size_ + n);
-  for (std::size_t i = 0; i < n; ++i, ++size_) ::new (data_ + size_) T(values[i]);
+  if constexpr (trivial && sizeof(T) == 1) {
+    if (n) __builtin_memcpy(data_ + size_, values, n);
+    size_ += n;
+  } else {
+    for (std::size_t i = 0; i < n; ++i, ++size_) ::new (data_ + size_) T(values[i]);
+  }
 }
 
 template <class T>

@@ -9,7 +9,7 @@ namespace weft {
 template <class Gradients>
 struct accumulated_gradients {
   effect add;      ///< adds a micro-batch's gradients
-  Gradients mean;  ///< of those that were added since the last update; zeros if there are none
+  Gradients mean;  ///< of all examples that were added since the last update; zeros if there are none
 };
 
 /// Micro-batches for a batch that does not fit into memory. A step that runs `add` costs a gradient and one pass over
@@ -22,11 +22,12 @@ struct accumulated_gradients {
 ///       if (++micro_batches % 8 == 0) s.run(fetch(train));
 ///     }
 ///
-/// With a loss that is a mean, and micro-batches of one size, that is the update of the large batch. Each gradient has
-/// a sum in a variable beside its own, `w/gradient_sum`, of variable_kind::local: in a replicated session each worker
-/// has sums of its own, and its mean is the gradient that it brings to the update. Updates that were noted for the loss
-/// (add_update) run with `add`. Gradients that are rows are added up by rows, and their mean is rows: those that any of
-/// the micro-batches has taken.
+/// With a loss that is a mean, that is the update of the large batch. Micro-batches count by their sizes: the leading
+/// extent of what the gradients are computed from, where that has one name, `dyn<"batch">` say; elsewhere all count the
+/// same. Each gradient has a sum in a variable beside its own, `w/gradient_sum`, of variable_kind::local: in a
+/// replicated session each worker has sums of its own, and its mean is the gradient that it brings to the update.
+/// Updates that were noted for the loss (add_update) run with `add`. Gradients that are rows are added up by rows, and
+/// their mean is rows: those that any of the micro-batches has taken.
 template <class Gradients>
 [[nodiscard]] auto accumulate_gradients(const Gradients& gradients);
 
@@ -37,7 +38,37 @@ struct taken_rows_op {
   static kernel* prepare(const prepare_context&);
 };
 
+/// Inputs: a value whose leading extent is the size of a micro-batch, and the size of the first one of the sum, or 0.
+/// Outputs, as double: the learning rate at which gradient descent adds a gradient by its weight, the size over that of
+/// the first; and the size of the first. So weights are 1 where all sizes are equal, whatever type sums have.
+struct micro_batch_op {
+  static constexpr const char* name = "micro_batch";
+  static kernel* prepare(const prepare_context&);
+  static constexpr operand_use use(const node_def&, std::size_t operand) {
+    return operand == 0 ? operand_use::extents : operand_use::read;
+  }
+};
+
 namespace detail {
+
+class micro_batch_kernel final : public kernel {
+ public:
+  explicit micro_batch_kernel(const prepare_context& p)
+      : size_(static_cast<double>(p.inputs[0].extents[0])),
+        first_(p.input_slots[1]),
+        rate_(p.output_slots[0]),
+        new_first_(p.output_slots[1]) {}
+  void run(const kernel_context& f) override {
+    const double before = *reinterpret_cast<const double*>(f.buffers[first_]), first = before > 0 ? before : size_;
+    *reinterpret_cast<double*>(f.buffers[rate_]) = first > 0 ? -size_ / first : 0;
+    *reinterpret_cast<double*>(f.buffers[new_first_]) = first;
+  }
+  std::string describe() const override { return str_cat({"micro_batch of ", static_cast<std::int64_t>(size_)}); }
+
+ private:
+  double size_;
+  std::uint32_t first_, rate_, new_first_;
+};
 
 class taken_rows_kernel final : public kernel {
  public:
@@ -70,6 +101,7 @@ class taken_rows_kernel final : public kernel {
 
 }  // namespace detail
 
+inline kernel* micro_batch_op::prepare(const prepare_context& p) { return new detail::micro_batch_kernel(p); }
 inline kernel* taken_rows_op::prepare(const prepare_context& p) { return new detail::taken_rows_kernel(p); }
 
 namespace detail {
@@ -78,7 +110,7 @@ namespace detail {
 inline constexpr gradient_descent adding{-1.0};
 
 inline symbol record_sum_variable(graph& g, symbol beside, const char* name, const value_info& info) {
-  const graph::device_scope there(g, g[beside.id().node].device);
+  const graph::device_scope there(g, place_of_variable{g[beside.id().node].device});
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {info};
@@ -86,6 +118,32 @@ inline symbol record_sum_variable(graph& g, symbol beside, const char* name, con
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[beside.id().node].name, "/", name}));
   g.initialize(node, {initializer::kind_type::constant, 0, 0, {}});
   return {&g, {node, 0}};
+}
+
+/// A value whose leading extent is the size of the batch that gradients are computed from: a placeholder, or another
+/// value without operands, if all of those whose leading extent has a name have the same; else a number.
+inline symbol find_batch(graph& g, const symbol_gradients& gradients) {
+  sequence<bool> seen;
+  seen.assign(g.size(), false);
+  sequence<std::uint32_t> left;
+  for (const auto& each : gradients) left.push_back(each.gradient.id().node);
+  symbol found;
+  while (!left.empty()) {
+    const std::uint32_t n = left.back();
+    left.pop_back();
+    if (seen[n]) continue;
+    seen[n] = true;
+    const node_def& c = g[n].def;
+    for (const value& in : c.inputs) left.push_back(in.node);
+    if (!c.inputs.empty()) continue;
+    for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
+      const shape& extents = c.outputs[k].extents;
+      if (extents.rank == 0 || extents[0] >= 0) continue;
+      if (!found.is_number() && found.extents()[0] != extents[0]) return {};
+      found = {&g, {n, k}};
+    }
+  }
+  return found;
 }
 
 /// The first sum of rows in a gradient that is some.
@@ -102,21 +160,32 @@ struct accumulation {
 /// `adds`: the operation that adds to a sum, of each gradient's type.
 inline accumulation record_accumulation(symbol_gradients all, const sequence<const operation*>& adds) {
   graph& g = graph_of(all[0].variable);
-  const update_definition how{adding.name, nullptr, 0, &adding.learning_rate, 1, true, &adding, 0, nullptr};
   sequence<symbol> variables, losses, members, resets;
+  gradient_descent weighted = adding;
   for (const auto& each : all) {
     variables.push_back(each.variable);
     append_once(losses, each.loss);
   }
   check_trained(g, "accumulate_gradients", variables);
+  if (const symbol batch = find_batch(g, all); !batch.is_number()) {
+    const value_info number{dtype::float64, shape()};
+    const graph::device_scope there(g, cpu{});  // whatever the scope of the caller: it has no kernel for a GPU
+    const symbol first = record_sum_variable(g, all[0].variable, "first_micro_batch", number);
+    const symbol operands[] = {batch, first};
+    const symbol rate = record_call(operation_of<micro_batch_op>, operands, 2, {number, number}, {});
+    weighted.learning_rate = hyperparameter(node<double>(rate));
+    members.push_back(record_call(operation_of<assign_op>, {first, rate.output(1)}, number));
+    resets.push_back(record_call(operation_of<assign_op>, {first, fill(g, number, 0)}, number));
+  }
+  const update_definition how{adding.name, nullptr, 0, &weighted.learning_rate, 1, true, &weighted, 0, nullptr};
   const auto sum_up = [&](symbol beside, const char* name, symbol gradient, const operation* add) {
+    const graph::device_scope there(g, place_of_variable{g[beside.id().node].device});
     const symbol sum = record_sum_variable(g, beside, name, gradient.info());
     members.push_back(record_update(g, how, {{gradient, sum}, add}));
-    const graph::device_scope there(g, g[beside.id().node].device);
     resets.push_back(record_call(operation_of<assign_op>, {sum, fill(g, sum.info(), 0)}, sum.info()));
     return sum;
   };
-  symbol count;  // of micro-batches
+  symbol count;  // of micro-batches, by their weights
   for (std::size_t i = 0; i < all.size(); ++i) {
     const symbol gradient = all[i].gradient, variable = all[i].variable;
     const dtype type = variable.type();

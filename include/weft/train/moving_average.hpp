@@ -240,7 +240,7 @@ inline sequence<symbol> updated_variables(graph& g, std::uint32_t training) {
 }
 
 inline symbol add_average(graph& g, symbol variable, bool begins_as_0) {
-  const graph::device_scope on(g, g[variable.id().node].device);
+  const graph::device_scope on(g, place_of_variable{g[variable.id().node].device});
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {variable.info()};

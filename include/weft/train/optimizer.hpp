@@ -195,7 +195,7 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
 
 WEFT_DECL symbol record_update(graph& g, const update_definition& how, const applied_gradient& of) {
   const symbol variable = of.pair.variable, gradient = of.pair.gradient;
-  const graph::device_scope beside(g, g[variable.id().node].device);
+  const graph::device_scope beside(g, place_of_variable{g[variable.id().node].device});
   std::uint32_t computed = 0;
   node_def c = update_without_gradient(g, how, of.update, variable, gradient, computed);
   sequence<value> lists;

@@ -11,6 +11,9 @@
 
 namespace weft {
 
+/// "SIGINT" or "SIGTERM", the signals that stop_signals receives.
+constexpr const char* name_of_signal(int number) { return number == SIGINT ? "SIGINT" : "SIGTERM"; }
+
 /// While it lives, the first SIGINT or SIGTERM does not end the program: received() says which one has come, and the
 /// program ends when it has saved what it must. A second one of the same kind ends it at once, as if nobody had asked.
 ///

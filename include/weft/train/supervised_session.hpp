@@ -54,6 +54,15 @@ class supervised_step;
 ///
 /// Session is a session or a replicated_session, which must outlive the run. An exception that leaves a step goes to
 /// the caller; a run that is destroyed without close() writes no last checkpoint. One thread at a time may use it.
+///
+/// In a cluster whose workers keep in step, a signal to any of them ends the runs of all with the same step:
+/// should_stop() holds after the next one. So the last checkpoint has whole steps, and a run that goes on from it is
+/// one that nobody has disturbed. close() throws unavailable in workers that no signal has ended. In asynchronous
+/// training a worker that a signal ends leaves at once, and the chief writes a checkpoint, too, when the loss of a
+/// worker ends its run.
+///
+/// If a signal has come and a step fails since another task is gone, it does not throw: it returns what it has
+/// computed, updates nothing and calls no hooks.
 template <class Session>
 class supervised_session final : private run_control {
  public:
@@ -88,8 +97,7 @@ class supervised_session final : private run_control {
 
   /// Whether the run is to end: a hook, the coordinator, a signal or close() says so.
   bool should_stop() {
-    if (!stopped_)
-      if (const int number = signal()) request_stop(number == SIGINT ? "SIGINT" : "SIGTERM");
+    if (!stopped_) look_for_signals();
     return stopped_ || coordinator_.should_stop();
   }
   void request_stop(const std::string& reason) override {
@@ -103,6 +111,9 @@ class supervised_session final : private run_control {
   }
   /// Why the run ends, in words; empty while it does not.
   const std::string& stop_reason() const { return reason_; }
+  /// The step of the last checkpoint that is known to be on the disk, as it is after close(); -1 where there is none,
+  /// and for all but the chief.
+  std::int64_t saved_step() const { return is_chief() ? on_disk_ : -1; }
   /// The signal that ended the run, for a program's exit status; 0: none did.
   int signal() const { return signals_ ? signals_->received() : 0; }
 
@@ -130,12 +141,15 @@ class supervised_session final : private run_control {
   }
 
   /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads. The chief of a cluster writes its
-  /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves; after a signal
-  /// it does not wait at parameter servers. The others say that they have finished. All of it by the deadline: throws
-  /// deadline_exceeded that names what has not ended, and the first exception of a thread or a hook; the checkpoint is
-  /// written before. A second call does what the first has left.
+  /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves. The others say
+  /// that they have finished. After a signal no worker of a cluster says so or waits: it leaves, which ends the
+  /// training of the others unless they can do without it (server_options::min_workers), and its server is stopped. All
+  /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
+  /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
+  /// does what the first has left.
   void close(deadline until = std::chrono::seconds(120)) {
     if (closed_) return;
+    if (!stopped_) look_for_signals();
     request_stop("close()");
     coordinator_.request_stop();
     std::exception_ptr why;
@@ -151,24 +165,19 @@ class supervised_session final : private run_control {
       for (const hook& h : hooks_) attempt([&] { h->end(*this); });
     if (why) {
       attempt([&] { save_checkpoint(); });
-      if (options_.checkpoints.flush) attempt([&] { options_.checkpoints.flush(until); });
+      attempt([&] { flush(until); });
       std::rethrow_exception(why);
     }
     save_checkpoint();
-    if constexpr (is_replicated) {
-      if (signal() != 0 && options_.checkpoints.flush) options_.checkpoints.flush(until);  // others may go on for long
-      if (is_chief() && options_.checkpoints.save && signal() == 0)
-        session_.finish(until, [this] { save_checkpoint(); });
-      else
-        session_.finish(until);
-    }
-    if (options_.checkpoints.flush) options_.checkpoints.flush(until);
+    if constexpr (is_replicated) leave_cluster(until);
+    flush(until);
     closed_ = true;
   }
 
  private:
   template <class Run, class Step, class Fetches>
   friend class supervised_step;
+  static constexpr const char* others_signal = "another worker has received a signal";
   static constexpr bool is_replicated = requires(Session & s) { s.local(); };
 
   bool is_chief() const override {
@@ -184,10 +193,72 @@ class supervised_session final : private run_control {
       return session_.of();
   }
 
+  void flush(deadline until) {
+    if (options_.checkpoints.flush) options_.checkpoints.flush(until);
+    on_disk_ = last_saved_;
+  }
+
+  void look_for_signals() {
+    const int number = signal();
+    if constexpr (is_replicated)
+      if constexpr (Session::keeps_in_step) {
+        if (session_.all_stop())
+          request_stop(number != 0 ? name_of_signal(number) : others_signal);
+        else if (number != 0)
+          session_.request_stop();
+        return;
+      }
+    if (number != 0) request_stop(name_of_signal(number));
+  }
+
+  void leave_cluster(deadline until) {
+    const bool others_stop = signal() == 0 && reason_ == others_signal;
+    if (signal() == 0 && !others_stop && finish_with_others(until)) return;
+    flush(until);  // parameter servers stay until this worker goes
+    session_.leave(others_stop ? std::string(others_signal) : str_cat({name_of_signal(signal()), " has stopped it"}));
+    if (!others_stop) return;
+    closed_ = true;
+    throw error(error_code::unavailable, "supervised_session",
+                {others_signal, " and has ended the run after step ", global_step()});
+  }
+
+  /// Returns false where a signal has come, to the others too, who have left.
+  bool finish_with_others(deadline until) {
+    try {
+      if (is_chief() && options_.checkpoints.save)
+        session_.finish(until, [this] { save_checkpoint(); });
+      else
+        session_.finish(until);
+      return true;
+    } catch (const error& problem) {
+      if (!ends_after(problem)) throw;
+      return false;
+    }
+  }
+
+  /// Work with the others has failed. Returns whether that is since one of them is gone and this run is to end in any
+  /// case: all processes may have received a signal.
+  bool ends_after(const error& problem) {
+    if (problem.code() != error_code::unavailable) return false;
+    if constexpr (Session::keeps_in_step) {
+      saves_ = false;  // what was added to the saver may be a step ahead
+    } else {
+      try {
+        save_checkpoint();
+        flush(std::chrono::seconds(60));
+      } catch (const error&) {
+        // the first error says more; close() tries once more
+      }
+    }
+    if (signal() != 0) request_stop(name_of_signal(signal()));
+    return signal() != 0;
+  }
+
   void before_step() {
     if (closed_ || stopped_)
       throw error(error_code::failed_precondition, "supervised_session",
                   {"a step is called after the run has ended (", reason_, "): ask should_stop() before each step"});
+    look_for_signals();
     for (const hook& h : hooks_) h->before_step(*this);
   }
   void after_step(const std::vector<step_report::scalar>& scalars, bool trained) {
@@ -203,7 +274,7 @@ class supervised_session final : private run_control {
   detail::interval saved_;
   std::optional<stop_signals> signals_;
   coordinator coordinator_;
-  std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1;
+  std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1, on_disk_ = -1;
   bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false;
   std::string reason_;
 };
@@ -239,9 +310,7 @@ class supervised_step<Run, Step, fetch_list<F...>> {
   template <class... X>
   auto operator()(const X&... x) {
     run_.before_step();
-    auto results = step_(x...);
-    report(results);
-    return results;
+    return reported([&] { return step_(x...); });
   }
 
   /// The two halves of a step of a replicated session.
@@ -254,14 +323,30 @@ class supervised_step<Run, Step, fetch_list<F...>> {
   template <class... Until>
   requires requires(Step& s) { s.exchange(); }
   auto exchange(const Until&... until) {
-    auto results = step_.exchange(until...);
-    report(results);
-    return results;
+    return reported([&] { return step_.exchange(until...); });
   }
 
   std::string explain() const { return step_.explain(); }
 
  private:
+  template <class Make>
+  auto reported(const Make& make) {
+    using results_type = std::remove_cvref_t<decltype(make())>;
+    std::optional<results_type> results;
+    if constexpr (requires { step_.fetched(); }) {
+      try {
+        results.emplace(make());
+      } catch (const error& problem) {
+        if (!run_.ends_after(problem)) throw;
+        return results_type(step_.fetched());
+      }
+    } else {
+      results.emplace(make());
+    }
+    report(*results);
+    return results_type(std::move(*results));
+  }
+
   template <class X>
   void note(const X& fetched, std::vector<std::uint32_t>& targets) {
     if constexpr (std::is_same_v<X, effect>)

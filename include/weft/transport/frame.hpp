@@ -50,7 +50,8 @@ enum frame_flags : std::uint32_t {
   changed_rows = 16,    // a request: of variables that travel by rows, those are enough that have changed since this
                         // connection's last answer; an answer: they are what follows
   authenticated = 32,   // a tag follows the payload
-  known_frame_flags = 63,
+  stopping = 64,        // a request: this worker stops, after the step; an answer: some worker does, and all are to
+  known_frame_flags = 127,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+#include <weft/config.hpp>
+
+namespace weft::data {
+
+/// When a wait has to end. It is made of what weft::deadline is made of, or of a deadline, and needs no <chrono>, which
+/// would double what a program that reads data includes.
+class time_limit {
+ public:
+  static constexpr time_limit never() { return time_limit(); }
+
+  template <class Within>
+  requires requires(const Within& w) { w.at().time_since_epoch().count(); }
+  time_limit(const Within& deadline) : at_(deadline.at().time_since_epoch().count()) {
+    using period = typename Within::clock::period;
+    static_assert(period::num == 1 && period::den == second, "the clock of the deadline counts nanoseconds");
+    static_assert(Within::clock::is_steady, "the clock of the deadline is std::chrono::steady_clock");
+  }
+  template <class Duration>
+  requires requires(const Duration& d) { Duration::period::num, d.count(); }
+  time_limit(const Duration& from_now) {
+    const double wait = static_cast<double>(from_now.count()) *
+                        (static_cast<double>(Duration::period::num) / static_cast<double>(Duration::period::den));
+    const std::int64_t start = now();
+    if (wait < static_cast<double>(forever - start) / 1e9)
+      at_ = wait > 0 ? start + static_cast<std::int64_t>(wait * 1e9) : start;
+  }
+
+  bool is_never() const { return at_ == forever; }
+  bool expired() const { return !is_never() && now() >= at_; }
+  /// The time of CLOCK_MONOTONIC, which std::chrono::steady_clock reads.
+  timespec at() const { return {static_cast<time_t>(at_ / second), static_cast<long>(at_ % second)}; }
+
+ private:
+  static constexpr std::int64_t second = 1'000'000'000, forever = INT64_MAX;
+
+  constexpr time_limit() = default;
+  static std::int64_t now() {
+    timespec time;
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return std::int64_t{time.tv_sec} * second + time.tv_nsec;
+  }
+
+  std::int64_t at_ = forever;
+};
+
+}  // namespace weft::data
