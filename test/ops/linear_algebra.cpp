@@ -386,6 +386,89 @@ BOOST_AUTO_TEST_CASE(matrices_that_are_not_invertible) {
               tensor<float, dims<3, 2, 2>>{0, 0.5f, 1, 0, 1, 0, 0, 0.25f, 0.5f, 0, 0, 0.5f}, 0);
 }
 
+namespace {
+
+/// By the first row; `minor` is the matrix without some rows and columns.
+double determinant_by_minors(const std::vector<std::vector<double>>& minor) {
+  if (minor.empty()) return 1;
+  double sum = 0;
+  for (std::size_t j = 0; j < minor.size(); ++j) {
+    std::vector<std::vector<double>> smaller(minor.begin() + 1, minor.end());
+    for (auto& row : smaller) row.erase(row.begin() + static_cast<std::ptrdiff_t>(j));
+    sum += (j % 2 ? -1 : 1) * minor[0][j] * determinant_by_minors(smaller);
+  }
+  return sum;
+}
+
+/// The cofactors of matrices of small whole numbers, which are exact.
+template <class T>
+tensor<T, squares> cofactors_by_minors(const tensor<T, squares>& a) {
+  const auto n = static_cast<std::size_t>(a.extents()[1]);
+  tensor<T, squares> result{a.extents()};
+  for (std::size_t e = 0; e < a.elements(); ++e) {
+    const std::size_t first = e / (n * n) * n * n, row = e / n % n, column = e % n;
+    std::vector<std::vector<double>> minor;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == row) continue;
+      minor.emplace_back();
+      for (std::size_t j = 0; j < n; ++j)
+        if (j != column) minor.back().push_back(double{a.data()[first + i * n + j]});
+    }
+    result.data()[e] = static_cast<T>(((row + column) % 2 ? -1 : 1) * determinant_by_minors(minor));
+  }
+  return result;
+}
+
+template <class T>
+void check_cofactors(double tolerance) {
+  graph g;
+  const auto x = placeholder<T, squares>(g);
+  const auto d = let(determinant(x));
+  const auto [dx] = gradients(sum(d), x);
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(fetch(d, dx), feed(x));
+  for (std::int64_t n = 1; n <= 5; ++n)
+    for (std::int64_t rank = 0; rank <= n; ++rank) {
+      // Products of n by rank and rank by n whole numbers, some of which have columns and rows of zeros.
+      tensor<T, squares> a{shape(20, n, n)};
+      const random_stream numbers(static_cast<std::uint64_t>(n * 10 + rank), 1);
+      std::uint64_t next = 0;
+      for (std::int64_t i = 0; i < 20; ++i) {
+        std::vector<double> left, right;
+        for (std::int64_t e = 0; e < n * rank; ++e) {
+          left.push_back(std::floor(numbers.uniform(next++) * 5) - 2);
+          right.push_back(std::floor(numbers.uniform(next++) * 5) - 2);
+        }
+        for (std::int64_t e = 0; e < n * n; ++e) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < rank; ++k)
+            sum += left[static_cast<std::size_t>(e / n * rank + k)] * right[static_cast<std::size_t>(k * n + e % n)];
+          a.data()[i * n * n + e] = static_cast<T>(sum);
+        }
+      }
+      const auto [found, gradient] = step(a);
+      check_close("the gradient of a determinant", gradient, cofactors_by_minors(a), tolerance);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_a_determinant_is_its_cofactors) {
+  check_cofactors<double>(1e-11);
+  check_cofactors<float>(2e-3);
+  graph g;
+  const auto x = placeholder<double, dims<3, 3>>(g);
+  const auto [dx] = gradients(determinant(x), x);
+  const auto [ddx] = gradients(sum(dx * dx), x);
+  session s{g};
+  const auto last = s.eval(dx, with(x, tensor<double, dims<3, 3>>{1e300, 0, 0, 0, 1e-300, 0, 0, 0, 0}));
+  BOOST_CHECK_CLOSE(last(2, 2), 1.0, 1e-10);
+  BOOST_CHECK_EQUAL(last(0, 0), 0);
+  const tensor<double, dims<3, 3>> singular{1, 2, 3, 2, 4, 6, 1, 0, 1};
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(s.eval(ddx, with(x, singular))); }),
+             "second gradient of determinant: the input is not invertible");
+}
+
 BOOST_AUTO_TEST_CASE(determinants_of_any_size) {
   const tensor<double, dims<4, 4>> a{1e300, 0, 0, 0, 0, 0, 1e300, 0, 0, 1e-300, 0, 0, 0, 0, 0, 1e-299};
   BOOST_CHECK_CLOSE(determinant(a)(), -10.0, 1e-12);

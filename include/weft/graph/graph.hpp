@@ -43,30 +43,14 @@ struct taken_name {
 };
 class taken_names {
  public:
-  taken_name& take(const std::string& name) {
-    all_.push_back({name});
-    by_hash_.insert(hash_of(name), static_cast<std::uint32_t>(all_.size() - 1));
-    return all_.back();
-  }
+  taken_name& take(const std::string& name);
   taken_name& last() { return all_.back(); }
-  const taken_name* find(const std::string& name) const {
-    const std::uint32_t i = index_of(name);
-    return i == index_set::none ? nullptr : &all_[i];
-  }
+  const taken_name* find(const std::string& name) const;
   /// The name, with _1, _2, ... behind it if it is taken.
-  std::string free(const std::string& name) {
-    const std::uint32_t first = index_of(name);
-    if (first == index_set::none) return name;
-    for (;; ++all_[first].next) {
-      std::string candidate = str_cat({name, "_", all_[first].next});
-      if (index_of(candidate) == index_set::none) return candidate;
-    }
-  }
+  std::string free(const std::string& name);
 
  private:
-  std::uint32_t index_of(const std::string& name) const {
-    return by_hash_.find(hash_of(name), [&](std::uint32_t i) { return all_[i].name == name; });
-  }
+  std::uint32_t index_of(const std::string& name) const;
   static std::uint64_t hash_of(const std::string& name) {
     hasher h;
     h.add(name);
@@ -278,6 +262,30 @@ struct subgraph {
 };
 
 #if WEFT_DEFINITIONS
+
+WEFT_DECL std::uint32_t detail::taken_names::index_of(const std::string& name) const {
+  return by_hash_.find(hash_of(name), [&](std::uint32_t i) { return all_[i].name == name; });
+}
+
+WEFT_DECL detail::taken_name& detail::taken_names::take(const std::string& name) {
+  all_.push_back({name});
+  by_hash_.insert(hash_of(name), static_cast<std::uint32_t>(all_.size() - 1));
+  return all_.back();
+}
+
+WEFT_DECL const detail::taken_name* detail::taken_names::find(const std::string& name) const {
+  const std::uint32_t i = index_of(name);
+  return i == index_set::none ? nullptr : &all_[i];
+}
+
+WEFT_DECL std::string detail::taken_names::free(const std::string& name) {
+  const std::uint32_t first = index_of(name);
+  if (first == index_set::none) return name;
+  for (;; ++all_[first].next) {
+    std::string candidate = str_cat({name, "_", all_[first].next});
+    if (index_of(candidate) == index_set::none) return candidate;
+  }
+}
 
 WEFT_DECL const char* graph::extent_name(std::int64_t code) const {
   for (const auto& [known, name] : whole().extent_names_)
@@ -495,7 +503,6 @@ WEFT_DECL graph::location graph::current_location(const node_def& def, const std
 }
 
 WEFT_DECL std::string graph::free_name(const std::string& name) { return names_.free(prefix_ + name); }
-
 
 WEFT_DECL graph::~graph() {
   for (subgraph* b : subgraphs_) delete b;

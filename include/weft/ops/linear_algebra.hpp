@@ -31,15 +31,35 @@ struct inverse_op {
   }
 };
 
+/// Names the determinant in its error, since the program has asked for no inverse.
+template <class T>
+struct inverse_of_determinant_op : inverse_op<T> {
+  static constexpr const char* name = "second gradient of determinant";
+};
+
+/// The cofactors of each matrix, which are the gradient of its determinant: det(A) times the inverse of A', without
+/// that inverse where A is singular.
+template <class T>
+struct cofactors_op {
+  static constexpr const char* name = "cofactors";
+  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::cofactors>(p); }
+  /// With Y the inverse of A': sum(G C) Y - C G' Y. A singular matrix has none.
+  static void gradient(gradient_context& g) {
+    const std::size_t rank = g.input(0).extents().rank;
+    const symbol c = g.output(0), up = g.upstream();
+    const symbol y = record<inverse_of_determinant_op<T>>({g.input(0)}, g.input(0).info(), {true});
+    g.set_gradient(0, sum(up * c, {rank - 2, rank - 1}, true) * y - matmul<T>(c, matmul<T>(up, y, true)));
+  }
+};
+
 template <class T>
 struct determinant_op {
   static constexpr const char* name = "determinant";
   static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::determinant>(p); }
-  /// It divides by the determinant, as TensorFlow's does: a matrix that is not invertible has none.
   static void gradient(gradient_context& g) {
     const std::size_t rank = g.input(0).extents().rank;
-    g.set_gradient(0, expand_dims(g.upstream() * g.output(0), {rank - 2, rank - 1}) *
-                          record<inverse_op<T>>({g.input(0)}, g.input(0).info(), {true}));
+    g.set_gradient(
+        0, expand_dims(g.upstream(), {rank - 2, rank - 1}) * record<cofactors_op<T>>({g.input(0)}, g.input(0).info()));
   }
 };
 
@@ -90,8 +110,9 @@ template <Expression Expr>
   }
 }
 
-/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0; there
-/// the gradient, as TensorFlow's, throws invalid_argument.
+/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0. Its
+/// gradient is the matrix of cofactors, of singular matrices too (torch.linalg.det; TensorFlow's throws there).
+/// Gradients of that throw invalid_argument where a pivot is 0.
 template <Expression Expr>
 [[nodiscard]] auto determinant(const Expr& e) {
   using T = value_t<Expr>;

@@ -234,8 +234,7 @@ inline sequence<symbol> updated_variables(graph& g, std::uint32_t training) {
   sequence<symbol> found;
   const written_values written(g, training);
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained &&
-        written.has({n, 0}))
+    if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained && written.has({n, 0}))
       found.push_back({&g, {n, 0}});
   return found;
 }

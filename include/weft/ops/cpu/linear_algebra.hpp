@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <utility>
 
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/lu.hpp>
@@ -12,22 +13,74 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// The product of the pivots, which may leave the range of double on the way.
-template <class T>
-T determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
-  double product = 1;
-  int exponent = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    product *= static_cast<std::size_t>(pivots[i]) == i ? double{lu[i * n + i]} : -double{lu[i * n + i]};
-    if (!std::isfinite(product)) return static_cast<T>(product);
+/// A product of numbers, which may leave the range of double on the way.
+class scaled_product {
+ public:
+  void multiply(double x) {
+    product_ *= x;
+    if (!std::isfinite(product_)) return;
     int more = 0;
-    product = std::frexp(product, &more);
-    exponent += more;
+    product_ = std::frexp(product_, &more);
+    exponent_ += more;
   }
-  return static_cast<T>(std::ldexp(product, exponent));
+  double value() const { return std::isfinite(product_) ? std::ldexp(product_, exponent_) : product_; }
+
+ private:
+  double product_ = 1;
+  int exponent_ = 0;
+};
+
+template <class T>
+double determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
+  scaled_product product;
+  for (std::size_t i = 0; i < n; ++i)
+    product.multiply(static_cast<std::size_t>(pivots[i]) == i ? double{lu[i * n + i]} : -double{lu[i * n + i]});
+  return product.value();
 }
 
-enum class lu_task : unsigned char { inverse, determinant, solve };
+/// The cofactors of a singular matrix, by elimination with complete pivoting, P A Q = L U. If n - 1 pivots are not 0
+/// they are the outer product of a vector z with z' A = 0 and a vector x with A x = 0, times these pivots; else all are
+/// 0. `a` is overwritten, `work` has 2 n elements, and so has `order`.
+template <class T>
+void singular_cofactors(std::size_t n, T* a, T* work, std::int32_t* order, T* y) {
+  std::int32_t *const rows = order, *const columns = order + n;
+  for (std::size_t i = 0; i < n; ++i) rows[i] = columns[i] = static_cast<std::int32_t>(i);
+  for (std::size_t e = 0; e < n * n; ++e) y[e] = 0;
+  scaled_product pivots;
+  for (std::size_t p = 0; p + 1 < n; ++p) {
+    std::size_t r = p, c = p;
+    T largest = 0;
+    for (std::size_t i = p; i < n; ++i)
+      for (std::size_t j = p; j < n; ++j)
+        if (const T here = std::abs(a[i * n + j]); here > largest) largest = here, r = i, c = j;
+    if (largest == 0) return;
+    if (r != p) swap_rows(n, a + r * n, a + p * n), std::swap(rows[r], rows[p]), pivots.multiply(-1);
+    for (std::size_t i = 0; c != p && i < n; ++i) std::swap(a[i * n + c], a[i * n + p]);
+    if (c != p) std::swap(columns[c], columns[p]), pivots.multiply(-1);
+    const T* const pivot = a + p * n;
+    pivots.multiply(double{pivot[p]});
+    for (std::size_t i = p + 1; i < n; ++i) {
+      T* const row = a + i * n;
+      row[p] /= pivot[p];
+      subtract_multiple(n - p - 1, row[p], pivot + p + 1, row + p + 1);
+    }
+  }
+  T *const x = work, *const z = work + n;
+  x[n - 1] = z[n - 1] = 1;
+  for (std::size_t i = n - 1; i-- > 0;) {
+    T above = 0, left = 0;
+    for (std::size_t k = i + 1; k < n; ++k) above += a[i * n + k] * x[k], left += z[k] * a[k * n + i];
+    x[i] = -above / a[i * n + i];
+    z[i] = -left;
+  }
+  const double product = pivots.value();
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      y[static_cast<std::size_t>(rows[i]) * n + static_cast<std::size_t>(columns[j])] =
+          static_cast<T>(product * double{z[i]} * double{x[j]});
+}
+
+enum class lu_task : unsigned char { inverse, determinant, solve, cofactors };
 
 /// Factorizes each matrix of the first operand, and does the task with it.
 template <class T, lu_task Task, class Library = library::best_lu>
@@ -50,7 +103,10 @@ class lu_kernel final : public kernel {
     if (chunks_.count > most) chunks_.count = most;
     if (Library::takes_threads && n_ >= 1024 && chunks_.count > 0) chunks_.count = 1;
     for (std::size_t c = 0; c < chunks_.count; ++c) places_.push_back({});
-    for (place& p : places_) p.lu.resize(n_ * n_), p.pivots.resize(n_);
+    for (place& p : places_) {
+      p.lu.resize(n_ * n_), p.pivots.resize(is_cofactors ? 2 * n_ : n_);
+      if (is_cofactors) p.work.resize(2 * n_);
+    }
   }
 
   /// Threads share one large matrix after the other; else each has some matrices. The bits are the same.
@@ -69,34 +125,51 @@ class lu_kernel final : public kernel {
             error_code::invalid_argument, name_,
             {"the input is not invertible: matrix ", p.singular, " of ", to_string(extents_), " has a pivot of 0"});
   }
-  std::size_t memory_bytes() const override { return places_.size() * n_ * (n_ * sizeof(T) + sizeof(std::int32_t)); }
+  std::size_t memory_bytes() const override {
+    std::size_t bytes = 0;
+    for (const place& p : places_)
+      bytes += (p.lu.size() + p.work.size()) * sizeof(T) + p.pivots.size() * sizeof(std::int32_t);
+    return bytes;
+  }
   std::string describe() const override { return str_cat({name_, " of ", chunks_.items, " ", n_, "x", n_}); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
+  static constexpr bool is_cofactors = Task == lu_task::cofactors;
   struct place {
-    sequence<T> lu;
+    sequence<T> lu, work;
     sequence<std::int32_t> pivots;
     std::size_t singular = none;
   };
 
   void work(const kernel_context& f, place& p, std::size_t i, thread_pool* pool) const {
     T *const lu = p.lu.data(), *const y = reinterpret_cast<T*>(f.buffers[y_]);
-    if (n_ > 0) __builtin_memcpy(lu, reinterpret_cast<const T*>(f.buffers[a_]) + i * n_ * n_, n_ * n_ * sizeof(T));
+    const auto copy = [&] {
+      if (n_ > 0) __builtin_memcpy(lu, reinterpret_cast<const T*>(f.buffers[a_]) + i * n_ * n_, n_ * n_ * sizeof(T));
+    };
+    copy();
     const bool regular = Library::factorize(n_, lu, p.pivots.data(), pool);
     if constexpr (Task == lu_task::determinant) {
-      y[i] = regular ? determinant_of(n_, lu, p.pivots.data()) : T(0);
+      y[i] = regular ? static_cast<T>(determinant_of(n_, lu, p.pivots.data())) : T(0);
     } else {
+      if (is_cofactors && !regular) {
+        copy();
+        return singular_cofactors(n_, lu, p.work.data(), p.pivots.data(), y + i * n_ * n_);
+      }
       if (!regular) {
         if (p.singular == none) p.singular = i;
         return;
       }
       T* const x = y + i * n_ * columns_;
-      if (Task == lu_task::inverse)
+      if (Task != lu_task::solve)
         for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(e % (n_ + 1) == 0);
       else if (n_ * columns_ > 0)
         __builtin_memcpy(x, reinterpret_cast<const T*>(f.buffers[b_]) + i * n_ * columns_, n_ * columns_ * sizeof(T));
-      Library::solve(n_, columns_, lu, p.pivots.data(), transposed_, x, pool);
+      Library::solve(n_, columns_, lu, p.pivots.data(), transposed_ || is_cofactors, x, pool);
+      if (is_cofactors) {
+        const double determinant = determinant_of(n_, lu, p.pivots.data());
+        for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(determinant * double{x[e]});
+      }
     }
   }
 
