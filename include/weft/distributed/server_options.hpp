@@ -40,7 +40,7 @@ struct server_options {
   // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
   // A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP may
-  // need 6.2 s to resume after a link was down for 3 s. Must exceed the interval of all tasks.
+  // need seconds to resume after a link was down. Must exceed the interval of all tasks.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   std::chrono::milliseconds handshake_timeout{5000};                // a connection must name its task within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up

@@ -61,7 +61,10 @@ class tcp {
       socket_->non_blocking(true, ignored);
       socket_->set_option(protocol::no_delay(true), ignored);
       close_on_exec(descriptor_);
-      if (!socket_->remote_endpoint(ignored).address().is_loopback()) return;
+      if (!socket_->remote_endpoint(ignored).address().is_loopback()) {
+        repeat_soon();
+        return;
+      }
       // Loopback loses nothing: the pacing timers of some congestion controllers only cost time there.
       ::setsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
       const int bytes = 1 << 20;  // larger ones wander through the cache, smaller ones block more often: measured
@@ -136,6 +139,19 @@ class tcp {
     }
 
    private:
+    /// A link between hosts may fail for seconds. TCP doubles its time to repeat what was lost, up to minutes, and so
+    /// is silent for long after the link is back. An option that this system does not know has no effect.
+    void repeat_soon() {
+#if defined(__linux__)
+      constexpr int rto_max_ms = 44;             // TCP_RTO_MAX_MS, of Linux 6.15
+      const int at_most = 1000, linear = 1;      // linear: earlier systems double it later where little is on its way
+      const unsigned patience = 15 * 60 * 1000;  // else the bound on the time ends a connection after half a minute
+      ::setsockopt(descriptor_, IPPROTO_TCP, rto_max_ms, &at_most, sizeof at_most);
+      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &linear, sizeof linear);
+      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+#endif
+    }
+
     protocol::socket& open() {
       if (!is_open()) throw error(error_code::failed_precondition, "tcp", "this side of the connection is closed");
       return *socket_;
