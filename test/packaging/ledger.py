@@ -1,8 +1,8 @@
 """Holds what programs cost a compiler, in numbers that are the same on every machine.
 
-usage: ledger.py INCLUDE_DIR LEDGER [--write]
+usage: ledger.py INCLUDE_DIR PROGRAMS LEDGER [--write]
 
-For each program of bench/compiled_programs.py, plain and as a file of weft::compiled: bytes of code in its object file and
+For each program of PROGRAMS, bench/compiled_programs.py, plain and as a file of weft::compiled: bytes of code in its object file and
 functions there (g++ -O2), preprocessed lines, and instantiations of functions and of classes (clang). LEDGER is the file of
 those numbers. A number that is more than 3 % above, or below, the file's is a fault: a change that means it writes the file
 anew with --write, and its commit says why. Compilers other than the file names are not held: exit status 77.
@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-include, ledger = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-sys.path.insert(0, str(include.parent / "bench"))
+include, programs, ledger = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+sys.path.insert(0, str(programs.parent))
 from compiled_programs import INCLUDE, LENET, MNIST, READER, distinct_units, many_nodes
 
 PROGRAMS = {"include": INCLUDE, "model": MNIST, "model_and_reader": READER, "lenet": LENET, "nodes_1000": many_nodes(1000),
