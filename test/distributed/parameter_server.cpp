@@ -2,6 +2,7 @@
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -766,3 +767,47 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
     basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
   }));
 }
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep memory
+// Beside the values a server maps what each worker of its host shares with it, the values and the gradients.
+BOOST_AUTO_TEST_CASE(a_server_needs_no_second_copy_of_a_large_variable) {
+  constexpr std::size_t elements = std::size_t{16} << 20, bytes = 4 * elements;
+  const auto peak = [] {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    std::size_t kilobytes = 0;
+    while (status >> word && word != "VmHWM:") {
+    }
+    status >> kilobytes;
+    return 1024 * kilobytes;
+  };
+  for (const consistency mode : {consistency::synchronous, consistency::asynchronous})
+    for (const bool shared : {true, false}) {
+      const cluster_spec cluster = test::local_cluster(1, 1);
+      server_options options;
+      options.shared_memory = shared;
+      test::process serves([&] {
+        server here(cluster, "ps", 0, options);
+        const std::size_t before = peak();
+        here.join(20s, 60s);
+        return std::to_string(peak() - before);
+      });
+      test::process works([&]() -> std::string {
+        server here(cluster, "worker", 0, options);
+        parameter_client client(here, {{"w", element_type::float32, elements, 0, {"gradient_descent", {0.5}}}}, mode, 7,
+                                20s);
+        std::vector<float> w(elements, 1), g(elements, 1);
+        const const_bytes gradient = std::as_bytes(std::span(g)), first = std::as_bytes(std::span(w));
+        const mutable_bytes out = std::as_writable_bytes(std::span(w));
+        client.initialise({&first, 1}, 20s);
+        for (int step = 0; step < 2; ++step) client.push_pull(step, {&gradient, 1}, {&out, 1}, 20s);
+        client.done(10s);
+        return w.front() == 0 && w.back() == 0 ? "done" : "other values";
+      });
+      BOOST_TEST(works.text() == "done");
+      const double copies = std::stod(serves.text()) / static_cast<double>(bytes);
+      BOOST_TEST_INFO((shared ? "shared memory, " : "the connection, ") << static_cast<int>(mode));
+      BOOST_TEST(copies < (shared ? 3.25 : 2.25));
+    }
+}
+#endif

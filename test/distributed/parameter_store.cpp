@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <set>
 #include <vector>
@@ -193,6 +194,48 @@ BOOST_AUTO_TEST_CASE(a_server_takes_plain_members_and_refuses_norms) {
                         test::says(error_code::unimplemented, "norms"));
 }
 
+// The mean counts, not the gradients: large ones are applied where it is finite.
+BOOST_AUTO_TEST_CASE(a_mean_that_is_not_finite_changes_nothing) {
+  const auto applied = [](auto element, std::vector<double> last_of_each) {
+    using T = decltype(element);
+    const std::size_t n = 5000;  // more than one piece
+    const element_type type = sizeof(T) == 8 ? element_type::float64 : element_type::float32;
+    const std::vector<parameter_spec> variables{{"w", type, n, 0, {"gradient_descent", {1.0}}}};
+    parameter_store store(variables, 0, 1 << 20);
+    std::vector<T> w(n, T(2));
+    std::memcpy(store.values().data(), w.data(), sizeof(T) * n);
+    std::vector<std::vector<T>> g;
+    std::vector<parameter_store::contribution> all;
+    g.reserve(last_of_each.size());
+    for (const double last : last_of_each) {
+      g.emplace_back(n, T(1)).back() = static_cast<T>(last);
+      all.push_back({store.packed(std::as_bytes(std::span(g.back()))), 1});
+    }
+    const bool was = store.apply_mean(all, {}, nullptr, true);
+    std::memcpy(w.data(), store.values().data(), sizeof(T) * n);
+    for (std::size_t i = 0; i + 1 < n; ++i) BOOST_REQUIRE(w[i] == (was ? T(1) : T(2)));
+    BOOST_TEST(std::isfinite(w.back()));
+    BOOST_TEST(store.global_step() == (was ? 1 : 0));
+    return was;
+  };
+  constexpr double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double bad : {infinite, -infinite, nan}) {
+    BOOST_TEST(!applied(float{}, {bad}));
+    BOOST_TEST(!applied(double{}, {1, bad}));
+    BOOST_TEST(!applied(float{}, {bad, 1, 1}));
+  }
+  BOOST_TEST(!applied(float{}, {infinite, -infinite}));
+  BOOST_TEST(!applied(float{}, {3e38, 3e38}));  // their sum is infinite
+  BOOST_TEST(!applied(double{}, {1.7e308, 1, 1.7e308}));
+  for (const double large : {0x1p63, 0x1p64, 1e38}) {
+    BOOST_TEST(applied(float{}, {large}));
+    BOOST_TEST(applied(float{}, {large, -large}));
+    BOOST_TEST(applied(float{}, {-large, large, large}));
+  }
+  BOOST_TEST(applied(float{}, {3e38, -3e38, 1}));
+  BOOST_TEST(applied(double{}, {0x1p512, 1e308, 1}));
+}
+
 BOOST_AUTO_TEST_CASE(memory_is_bounded) {
   const std::vector<parameter_spec> variables{
       {"w", element_type::float32, std::size_t{1} << 47, 0, {"momentum", {0.1, 0.9}}}};
@@ -289,7 +332,7 @@ std::vector<float> floats_of(parameter_store& store) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
-  parameter_store store(rows_and_a_whole({"momentum", {0.5, 0.5}}), 0, 1 << 10, true);
+  parameter_store store(rows_and_a_whole({"momentum", {0.5, 0.5}}), 0, 1 << 10);
   std::memset(store.values().data(), 0, store.bytes());
   BOOST_TEST(store.gradient_bytes() == 4u);
   BOOST_TEST(store.gradient_payload(false).least == 16u);
@@ -308,7 +351,7 @@ BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
   BOOST_TEST(!store.changed_since({}, changed));
   // The mean of two workers with different rows, of which the second has three times the examples.
   const std::vector<parameter_spec> variables = rows_and_a_whole({"gradient_descent", {1.0}});
-  parameter_store mean(variables, 0, 1 << 10, true);
+  parameter_store mean(variables, 0, 1 << 10);
   std::memset(mean.values().data(), 0, mean.bytes());
   const auto first = message().floats({4, 0}).count(2).numbers(0, 2).floats({4, 8, 12, 16}).bytes;
   const auto second = message().floats({8, 0}).count(2).numbers(2, 3).floats({4, 8, -4, -8}).bytes;

@@ -356,7 +356,9 @@ std::string live_with_signals(const cluster_spec& cluster, const std::string& jo
   if (job == "ps") {
     const join_report ended = here.join(20s, 60s);
     here.stop();
-    return "signal " + std::to_string(ended.signal) +
+    std::string lost;
+    for (const std::string& each : ended.lost) lost += "; " + each;
+    return "signal " + std::to_string(ended.signal) + lost +
            (ended.interrupted ? std::string(", ") + ended.interrupted->what() : "");
   }
   const model m(by_momentum);
@@ -486,6 +488,10 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_run_ends_with_the_loss_of_a_worker_and_a_ch
                                                   : " was stopped by a signal");
       CHECK_SAYS(said[1 - whom], lost);
       for (std::size_t i = 2; i < said.size(); ++i) CHECK_SAYS(said[i], "asynchronous training ended early: " + lost);
+      if (whom == 1)  // the chief has saved, and says nevertheless why it leaves
+        for (std::size_t i = 2; i < said.size(); ++i)
+          CHECK_SAYS(said[i],
+                     "; /job:worker/task:0 has left the cluster after an error: push_pull: /job:worker/task:1");
       const auto last = latest_checkpoint(kept.path);
       BOOST_REQUIRE(last.has_value() == (number == SIGTERM || whom == 1));
       if (last) CHECK_SAYS(said[0], "saved " + std::to_string(checkpoint_reader(*last).step()));

@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include <weft/checkpoint/npz.hpp>
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
@@ -461,7 +463,7 @@ void enroll(input in) {
   MUST(printable(said.difference(said), std::size_t{1} << 20) == said.difference(said));
   constexpr std::uint64_t most = std::uint64_t{1} << 20;
   const error_code made = code_of([&] {
-    parameter_store store(said.variables, 0, most, said.mode == consistency::synchronous);
+    parameter_store store(said.variables, 0, most);
     MUST(store.bytes() <= most);
     MUST(store.shared_layout().bytes >= store.bytes() + store.gradient_bytes());
     MUST(store.gradient_payload(false).least <= store.gradient_payload(false).most);
@@ -477,7 +479,7 @@ void rows(input in) {
       {"whole", element_type::float32, 3, 0, {"gradient_descent", {1.0}}},
       {"narrow", element_type::float32, 9, 0, {"momentum", {1.0, 0.5}}, 1},
   };
-  parameter_store store(variables, 0, 1 << 20, true);
+  parameter_store store(variables, 0, 1 << 20);
   std::memset(store.values().data(), 0, store.bytes());
   byte_list bytes(16);  // "whole", and up to a multiple of 8
   if (in.byte() % 2) {
@@ -751,10 +753,16 @@ void environment(input in) {
   std::size_t sum = 0;
   for (const int each : counts) sum += static_cast<std::size_t>(each);
   MUST(sum <= detail::max_environment_tasks && counts.size() <= detail::max_environment_tasks);
-  task_environment here;
-  const error_code told = code_of([&] { here = detail::from_tf_config(text, {}); });
+  std::optional<task_environment> here;
+  const error_code told = code_of([&] {
+    if (auto contents = detail::tf_config::read(text)) here = detail::from_tf_config(text, std::move(*contents), {});
+  });
   MUST(refused_or(told));
-  if (told == ok) MUST(here.cluster.has_task({here.job, here.index}));
+  if (here) MUST(here->cluster.has_task({here->job, here->index}));
+  std::string host;
+  const error_code named = code_of([&] { host = detail::host_in(text, ""); });
+  MUST(refused_or(named));
+  if (named == ok) MUST(parse_endpoint(to_string(endpoint{host, 1})) == (endpoint{host, 1}));
 }
 
 constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",

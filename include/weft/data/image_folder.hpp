@@ -78,6 +78,9 @@ class image_folder {
     });
   }
 
+  template <auto...>
+  auto images(...) const WEFT_DELETED;  // image_options: threads, skip_damaged, decode
+
   /// How many damaged files have been passed over so far, by all datasets of this folder and its copies.
   std::uint64_t damaged() const { return damaged_->load(std::memory_order_relaxed); }
 

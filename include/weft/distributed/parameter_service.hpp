@@ -325,8 +325,7 @@ class parameter_service {
   void enroll(worker& from) {
     const enroll_message message = enroll_message::read(from.connection->message);
     if (!contract_) {
-      store_ = parameter_store(message.variables, here_.index(), here_.options().max_parameter_bytes,
-                               message.mode == consistency::synchronous);
+      store_ = parameter_store(message.variables, here_.index(), here_.options().max_parameter_bytes);
       contract_ = message;
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
       from.refused = str_cat({"was refused, for it does not train the same model: ", difference});

@@ -67,12 +67,11 @@ class parameter_store {
  public:
   parameter_store() = default;
 
-  /// Holds those of `variables` that belong to `ps_task`, not yet initialised, and room for a mean where it
-  /// `takes_means`, or for what is remembered of rows.
+  /// Holds those of `variables` that belong to `ps_task`, not yet initialised: their values, their slots, and what is
+  /// remembered of rows.
   /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
   /// where there is not the memory.
-  parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes,
-                  bool takes_means = false) {
+  parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes) {
     std::uint64_t total = 0, in_slots = 0, whole = 0;
     order_ = detail::wire_order(variables, ps_task);
     variables_.assign(variables.begin(), variables.end());
@@ -86,11 +85,11 @@ class parameter_store {
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
       next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();
-      in_slots += variable.bytes() * (layout.arrays() + (takes_means || variable.has_rows() ? 1 : 0));
+      in_slots += variable.bytes() * (layout.arrays() + (variable.has_rows() ? 1 : 0));
       if (total + in_slots > max_bytes)
         throw error(
             error_code::resource_exhausted, "parameter_server",
-            {"the variables, their slots and the room for gradients need more than the ", max_bytes,
+            {"the variables and their slots need more than the ", max_bytes,
              " bytes that this server may hold; raise server_options::max_parameter_bytes, or start more servers"});
       packed_.push_back(static_cast<std::size_t>(whole));
       if (!variable.has_rows()) whole += variable.bytes();
@@ -101,7 +100,6 @@ class parameter_store {
     has_rows_ = detail::least_row_bytes(variables, order_) > 0;
     try {
       values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
-      if (takes_means) mean_ = detail::aligned_bytes(gradient_bytes_);
       for (range& each : ranges_)
         each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.layout->arrays());
     } catch (const std::bad_alloc&) {
@@ -219,26 +217,13 @@ class parameter_store {
   /// Applies one worker's gradients. Writes what changes of whole variables to `copies` too, in the same pass.
   void apply(const placed_gradients& gradients, std::span<const placed_bytes<std::byte>> copies = {},
              thread_pool* helpers = nullptr) {
-    for (range& each : ranges_) {
-      for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
-        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
-        each.numbers[s.parameter] = detail::literal_bits(now);
-      }
-      each.loops().advance(each.numbers.data());
-    }
+    begin_update();
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
           update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
         },
         helpers);
-    for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
-      if (ranges_[i].row_elements == 0) continue;
-      if (ranges_[i].type == element_type::float32)
-        update_rows<float>(i, gradients.rows[i]);
-      else
-        update_rows<double>(i, gradients.rows[i]);
-    }
-    ++global_step_;
+    end_update(gradients.rows);
   }
   void apply(const_bytes gradients) {
     std::vector<detail::row_list> lists;
@@ -259,40 +244,21 @@ class parameter_store {
   /// where some element of it is not finite, not at all; returns whether it was.
   bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
                   thread_pool* helpers = nullptr, bool only_finite = false) {
-    if (mean_.size() != gradient_bytes_) mean_ = detail::aligned_bytes(gradient_bytes_);
     double weights = 0;
     bool equal = true;
     for (const contribution& each : of) {
       weights += each.weight;
       equal &= each.weight == 1;
     }
+    const mean_of mean{of, weights, equal};
+    // Looked at before it is made: a mean that is kept until then takes as much memory as the variables.
     std::atomic<bool> finite{true};
-    for_each_piece(
-        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
-          T* const mean = reinterpret_cast<T*>(mean_.data() + packed_[variable]) + first;
-          const auto from = [&](std::size_t worker) { return elements<T>(of[worker].gradients, variable) + first; };
-          const T by = static_cast<T>(weights);
-          bool all_finite;
-          if (of.size() == 2 && equal) {
-            all_finite = detail::mean_of_two(mean, from(0), from(1), count, by);
-          } else {
-            alignas(64) T scaled[max_at_once];
-            for (std::size_t worker = 0; worker < of.size(); ++worker) {
-              const T* next = from(worker);
-              if (of[worker].weight != 1) {
-                detail::scale(scaled, next, count, static_cast<T>(of[worker].weight));
-                next = scaled;
-              }
-              if (worker == 0)
-                std::copy_n(next, count, mean);
-              else
-                detail::accumulate(mean, next, count);
-            }
-            all_finite = detail::divide(mean, count, by);
-          }
-          if (!all_finite) finite.store(false, std::memory_order_relaxed);
-        },
-        helpers);
+    if (only_finite)
+      for_each_piece(
+          [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+            if (!mean.is_finite<T>(variable, first, count)) finite.store(false, std::memory_order_relaxed);
+          },
+          helpers);
     mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
     for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
       if (ranges_[i].row_elements == 0) continue;
@@ -301,9 +267,14 @@ class parameter_store {
       if (!all_finite) finite = false;
     }
     if (only_finite && !finite) return false;
-    placed_gradients mean = packed({mean_.data(), mean_.size()});
-    mean.rows = mean_rows_;
-    apply(mean, copies, helpers);
+    begin_update();
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          alignas(64) T room[max_at_once];
+          update<T>(variable, first, count, mean.find(room, variable, first, count), copies);
+        },
+        helpers);
+    end_update(mean_rows_);
     return true;
   }
   void apply_mean(std::span<const const_bytes> gradients) {
@@ -418,6 +389,72 @@ class parameter_store {
           std::fill_n(reinterpret_cast<double*>(slots.data()) + elements * array++, elements, first[k]);
     }
   };
+
+  /// The mean of several workers' gradients, piece by piece.
+  struct mean_of {
+    std::span<const contribution> of;
+    double weights;  // their sum
+    bool equal;      // all count 1
+
+    template <typename T>
+    const T* from(std::size_t worker, std::size_t variable, std::size_t first) const {
+      return elements<T>(of[worker].gradients, variable) + first;
+    }
+    /// Returns where some elements of it are: in `room`, or where the only worker has them.
+    template <typename T>
+    const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count) const {
+      const T by = static_cast<T>(weights);
+      if (of.size() == 1 && equal) return from<T>(0, variable, first);
+      if (of.size() == 2 && equal) {
+        detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
+        return room;
+      }
+      alignas(64) T scaled[max_at_once];
+      for (std::size_t worker = 0; worker < of.size(); ++worker) {
+        const T* next = from<T>(worker, variable, first);
+        if (of[worker].weight != 1) {
+          detail::scale(scaled, next, count, static_cast<T>(of[worker].weight));
+          next = scaled;
+        }
+        if (worker == 0)
+          std::copy_n(next, count, room);
+        else
+          detail::accumulate(room, next, count);
+      }
+      detail::divide(room, count, by);
+      return room;
+    }
+    template <typename T>
+    bool is_finite(std::size_t variable, std::size_t first, std::size_t count) const {
+      bool moderate = true;
+      for (std::size_t worker = 0; worker < of.size(); ++worker)
+        moderate &= detail::all_moderate(from<T>(worker, variable, first), count);
+      alignas(64) T room[max_at_once];
+      return moderate || detail::all_finite(find(room, variable, first, count), count);
+    }
+  };
+
+  /// Hyperparameters and scalar slots become those of the next update.
+  void begin_update() {
+    for (range& each : ranges_) {
+      for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
+        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
+        each.numbers[s.parameter] = detail::literal_bits(now);
+      }
+      each.loops().advance(each.numbers.data());
+    }
+  }
+  /// Whole variables are updated: the rows of the others are left.
+  void end_update(std::span<const detail::row_list> rows) {
+    for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
+      if (ranges_[i].row_elements == 0) continue;
+      if (ranges_[i].type == element_type::float32)
+        update_rows<float>(i, rows[i]);
+      else
+        update_rows<double>(i, rows[i]);
+    }
+    ++global_step_;
+  }
 
   template <typename T>
   void update(std::size_t variable, std::size_t first, std::size_t count, const T* gradient,
@@ -555,7 +592,7 @@ class parameter_store {
   std::vector<detail::row_list> mean_rows_;
   std::vector<std::int64_t> changed_;
   detail::segment_layout shared_;
-  detail::aligned_bytes values_, mean_;
+  detail::aligned_bytes values_;
   bool initialised_ = false;
   std::int64_t global_step_ = 0;
 };

@@ -162,8 +162,9 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
       if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
     }
     if (problem.code() != error_code::unauthenticated) return false;
+    const std::string from = coming_from(each.talk.stream());
     note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected; it came",
-                     coming_from(each.talk.stream())});
+                     from.empty() ? " to " + to_string(first_) : from});
     rejections_.report(problem.code(), note_);
     each.talk.reject(problem.code());
     return true;

@@ -162,7 +162,9 @@ class replicated_session {
     if (unfinished_)
       throw error(error_code::failed_precondition, "save",
                   "the last update ran out of time and has not completed; call exchange() until it has");
-    return exchange_.collect(until);
+    const cluster_state at = exchange_.collect(until);
+    if (failure_) here_.set_failure(*failure_);  // a call that succeeds has cleared it
+    return at;
   }
 
   /// Fetches the values that the others have made since the last step.
@@ -249,13 +251,13 @@ class replicated_session {
       else
         exchange_.abandon_update();
       here_.set_failure(problem);
-      failed_ = true;
+      failure_ = problem;
       throw;
     }
     unfinished_.reset();
     variables_.set_counters();
-    if (failed_) here_.clear_failure();
-    failed_ = false;
+    if (failure_) here_.clear_failure();
+    failure_.reset();
   }
 
   basic_server<T, Clock>& here_;
@@ -263,7 +265,7 @@ class replicated_session {
   typename detail::exchange_of<Strategy, T, Clock>::type exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
-  bool failed_ = false;
+  std::optional<error> failure_;             // of the last update
 };
 
 template <transport T, typename Clock, detail::strategy_over<T, Clock> Strategy>

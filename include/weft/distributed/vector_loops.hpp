@@ -98,6 +98,23 @@ bool all_finite(const T* values, std::size_t count) {
   return (seen >> (8 * sizeof(T) - 1)) == 0;
 }
 
+/// Whether all of them are finite, and so far from the largest number that no mean of them overflows, whatever their
+/// weights: |x| < 2^64 in float, 2^512 in double.
+template <typename T>
+bool all_moderate(const T* values, std::size_t count) {
+  constexpr bits_of<T> sign = bits_of<T>{1} << (8 * sizeof(T) - 1);
+  constexpr T limit = sizeof(T) == 8 ? static_cast<T>(0x1p512) : static_cast<T>(0x1p64);
+  constexpr bits_of<T> to_the_sign = sign - std::bit_cast<bits_of<T>>(limit);
+  bits_of<T> seen = 0;
+  vectorised([=, &seen] {
+    const T* __restrict from = values;
+    bits_of<T> any = 0;
+    for (std::size_t i = 0; i < count; ++i) any |= (std::bit_cast<bits_of<T>>(from[i]) & ~sign) + to_the_sign;
+    seen = any;
+  });
+  return (seen & sign) == 0;
+}
+
 /// The first that is not finite; `count` where all are.
 template <typename T>
 std::size_t first_nonfinite(const T* values, std::size_t count) {

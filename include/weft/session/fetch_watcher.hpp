@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// Called while a step runs, by the thread that runs it, when a fetched value is final and nothing later in the step
