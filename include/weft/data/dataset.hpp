@@ -258,7 +258,8 @@ class dataset {
     return batched<Axis>({.size = detail::as_size(detail::checked_count("batches", size, 1)),
                           .drop_remainder = last == last_batch::dropped});
   }
-  template <auto...>
+  template <auto... Size>
+    requires(sizeof...(Size) == 0)
   auto batches(...) const WEFT_DELETED;  // of so many elements: batches(100), or batches<100>() of whole ones alone
   /// Batches of an extent that the compiler knows; what is left is left out.
   template <int Size>
