@@ -263,6 +263,7 @@ for suite in "${suites[@]}"; do
   if [[ -e bench/$suite.cpp ]]; then targets+=("bench_$suite"); fi
   if [[ $suite == parameter_server ]]; then targets+=(mnist); fi
 done
+configure=(-DWEFT_BUILD_BENCHMARKS=ON)  # test/run.sh leaves them out
 if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
 read -r load _ < /proc/loadavg

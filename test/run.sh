@@ -89,7 +89,8 @@ if [[ ${#presets[@]} -gt 0 ]]; then
   configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT= -DWEFT_CUDA_FEW=OFF)
   for preset in "${presets[@]}"; do run "$preset"; done
 elif [[ -z $all ]]; then
-  configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT=)
+  # Benchmarks are no tests; --all compiles them too.
+  configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT= -DWEFT_BUILD_BENCHMARKS=OFF)
   run default
 else
   configure=(-DWEFT_BUILD_FUZZERS=ON)
@@ -99,7 +100,7 @@ else
   # The emulated GPU's tests have just run.
   leave_out=
   if [[ -z $long ]]; then leave_out=$(IFS=';'; echo "${not_after_asan[*]}"); fi
-  configure=(-DWEFT_TESTS_EMULATED_GPU=OFF "-DWEFT_TESTS_LEAVE_OUT=$leave_out")
+  configure=(-DWEFT_TESTS_EMULATED_GPU=OFF "-DWEFT_TESTS_LEAVE_OUT=$leave_out" -DWEFT_BUILD_BENCHMARKS=ON)
   run default
   if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
     configure=(-DWEFT_CUDA_FEW="$([[ -n $long ]] && echo OFF || echo ON)")

@@ -1,7 +1,5 @@
 // The stride of a convolution as an argument.
-// error: option_is_not_a_template_argument
-// error: dims<3, 3, 1, 2>
-// error: conv2d: options are a template argument:
+// error: images and filters: conv2d<conv2d_options\{\.stride = 2\}>\(x, w\); also pad, dilation
 #include <weft/weft.hpp>
 using namespace weft;
 

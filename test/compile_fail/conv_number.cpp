@@ -1,6 +1,5 @@
 // A stride in brackets.
-// error: arguments_are_not_taken
-// error: conv2d: options are named: conv2d<conv2d_options\{\.stride = 2\}>\(images, filters\)
+// error: images and filters: conv2d<conv2d_options\{\.stride = 2\}>\(x, w\); also pad, dilation
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,5 @@
 // Images alone.
-// error: arguments_are_not_taken
-// error: conv2d: takes images and filters, a variable of \[height, width, channels, filters\]:
+// error: images and filters: conv2d<conv2d_options\{\.stride = 2\}>\(x, w\); also pad, dilation
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,5 @@
 // No rate.
-// error: arguments_are_not_taken
-// error: dropout: takes a value and a rate: dropout\(x, 0\.1\); a rate of 0 turns it off
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 #include <weft/ops/dropout.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

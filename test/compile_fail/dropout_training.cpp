@@ -1,6 +1,5 @@
 // keep_prob and training.
-// error: arguments_are_not_taken
-// error: dropout: takes a value and a rate, options are named: dropout\(x, 0\.1, \{\.seed = 7\}\); a
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 #include <weft/ops/dropout.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

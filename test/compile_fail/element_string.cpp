@@ -1,6 +1,6 @@
 // Strings as elements.
 // error: types_are_not_element_and_dims
-// error: placeholder: write placeholder<float, dims<784, 10>>\(graph,
+// error: placeholder: write placeholder<float, dims<dyn<\\?"batch\\?">, 784>>\(graph,
 #include <string>
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,6 +1,5 @@
 // The xs of gradients in braces.
-// error: gradient_with_respect_to_expression
-// error: gradients: the xs follow y, one by one: auto \[dw, db\] = gradients\(loss, w
+// error: y, and the xs one by one: auto \[dw, db\] = gradients\(loss, w, b\)
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,5 @@
 // transpose_b in brackets.
-// error: arguments_are_not_taken
-// error: matmul: what is transposed is named: matmul<transpose_of::b>\(a, b\)
+// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 #include <weft/weft.hpp>
 using namespace weft;
 

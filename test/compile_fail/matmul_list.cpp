@@ -1,6 +1,5 @@
 // A matrix in braces.
-// error: arguments_are_not_taken
-// error: matmul: values in braces are a tensor: matmul\(x, tensor<float, dims<3, 1>>\{1, 2, 3\}\)
+// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,7 +1,7 @@
 // The transposition of a product as an argument.
 // error: option_is_not_a_template_argument
 // error: dims<3, 4>
-// error: matmul: what is transposed is a template argument:
+// error: matmul: takes two matrices, either may be transposed:
 #include <weft/weft.hpp>
 using namespace weft;
 

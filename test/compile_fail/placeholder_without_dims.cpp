@@ -1,7 +1,7 @@
 // Extents of a placeholder without dims.
 // error: extents_are_not_in_a_dims
 // error: <784, 10>
-// error: placeholder: write placeholder<float, dims<784, 10>>\(graph,
+// error: placeholder: write placeholder<float, dims<dyn<\\?"batch\\?">, 784>>\(graph,
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,6 @@
 // A placeholder without its graph.
 // error: arguments_are_not_graph_and_name
-// error: placeholder: write placeholder<float, dims<784, 10>>\(graph,
+// error: placeholder: write placeholder<float, dims<dyn<\\?"batch\\?">, 784>>\(graph,
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,5 @@
 // A window in braces.
-// error: arguments_are_not_taken
-// error: max_pool2d: window, stride and padding are template arguments: max_pool2d<3, 2>\(x\)
+// error: window, stride, padding: max_pool2d<2>\(x\), max_pool2d<3, 2, padding::same>\(x\)
 #include <weft/weft.hpp>
 using namespace weft;
 

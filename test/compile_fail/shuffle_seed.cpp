@@ -1,6 +1,5 @@
 // A seed as a number.
-// error: arguments_are_not_taken
-// error: shuffle: it is along the first axis, options are named: shuffle\(x, \{\.seed = 7\}\)
+// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
 #include <weft/ops/shuffle.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,6 +1,5 @@
 // Numpy's begin and end.
-// error: arguments_are_not_taken
-// error: slice: takes an axis, a begin and a size: slice<1, 0, 3>\(x\)
+// error: an axis, a begin and a size: slice<1, 0, 3>\(x\); slice<1, 3>\(x, i\) begins at i
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -2,7 +2,7 @@
 // error: assigned_extents_differ
 // error: dims<3>
 // error: dims<4>
-// error: tensor: the expression has other extents or elements, or needs a session:
+// error: variable: the first value has other extents or elements than the variable
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -81,6 +81,7 @@ void unary(F) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const row& r = rows[i];
     check<T>("the gradient of ", name, r, d.data()[i], r[3]);
+    if (root && r[1] == 0) BOOST_CHECK_MESSAGE(!std::signbit(d.data()[i]), "the gradient of " << name << " is -0");
     check<T>("the gradient by g of that of ", name, r, dg.data()[i], root && r[2] == 0 ? 0 : r[4]);
     check<T>("the gradient by x of that of ", name, r, dx.data()[i], root && (r[1] == 0 || r[2] == 0) ? 0 : r[5]);
   }

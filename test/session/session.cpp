@@ -835,6 +835,8 @@ BOOST_AUTO_TEST_CASE(variables_are_set_and_got_without_a_step) {
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { s.get(w); }), "w: the variable has no value yet");
   s.set(w, numbers);
   BOOST_TEST(s.eval(sum(w)) == 6);
+  s.set(w, {4, 5, 6});
+  BOOST_TEST(list(s.get(w)) == (floats{4, 5, 6}));
   using vector = tensor<float, dims<dyn<"n">>>;
   s.set(open, vector(shape(2), {4, 5}));
   BOOST_TEST(s.get(open)(1) == 5);

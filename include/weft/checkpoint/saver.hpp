@@ -63,6 +63,8 @@ class saver {
  public:
   /// Throws invalid_argument unless shards is at least 1, and the other numbers at least 0.
   explicit saver(saver_options options = {});
+  template <class = void>
+  explicit saver(...) = delete;  // saver_options: shards, max_to_keep, keep_every, background, timeout, ...
   saver(const saver&) = delete;
   saver& operator=(const saver&) = delete;
   /// Waits until what was saved is written, for as long as options.timeout says; then it is given up, which leaves no
@@ -74,6 +76,8 @@ class saver {
   /// there is.
   template <class T>
   void add(const std::string& name, T& object);
+  template <class...>
+  auto add(...) WEFT_DELETED;  // keeper.add("position", position), a variable of the program
 
   /// Writes a checkpoint of all variables, of the session's random position and of the added objects: the folder
   /// NAME-STEP in `folder`, whose path it returns. It is there when it is whole, also if the process is killed; one
@@ -87,6 +91,8 @@ class saver {
   /// `beside`: what layers above keep in it, as archives by names that begin with "weft/"; restore() leaves them alone.
   std::string save(session& s, const std::string& folder, std::int64_t step,
                    const std::vector<std::pair<std::string, std::string>>& beside = {});
+  template <class = void>
+  auto save(...) WEFT_DELETED;  // keeper.save(session, "folder", step)
 
   /// Makes the folder, and keeps other processes from saving into it; save() does so when it writes. Throws
   /// failed_precondition that names the other's host and process where one does, permission_denied or unavailable where
@@ -101,6 +107,9 @@ class saver {
   /// that throws data_loss, or something is missing, extra or of other extents and `partial` is not said, which is
   /// invalid_argument, nothing has changed.
   restored_checkpoint restore(session& s, const std::string& path, const restore_options& options = {});
+
+  template <class = void>
+  auto restore(...) WEFT_DELETED;  // keeper.restore(session, *latest_checkpoint("folder"), {.partial = true})
 
   /// Restores the newest checkpoint of a folder that is whole, as restore() does; nothing where the folder has none.
   /// Damaged ones, and those of other versions, are passed over, and options.on_damaged is told. Throws data_loss if

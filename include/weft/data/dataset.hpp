@@ -188,6 +188,8 @@ class dataset {
   dataset shuffled(std::uint64_t seed, shuffle_buffer buffer) const {
     return dataset(detail::new_buffer_shuffled_stage(stage_, seed, buffer.elements));
   }
+  template <class = void>
+  auto shuffled(...) const WEFT_DELETED;  // shuffled(seed), shuffled(seed, data::shuffle_buffer{1000})
 
   /// Every `count`-th element from the `index`-th on: what worker `index` of `count` trains on. The shards are
   /// disjoint, leave nothing out, and differ in size by at most one.
@@ -256,6 +258,9 @@ class dataset {
     return batched<Axis>({.size = detail::as_size(detail::checked_count("batches", size, 1)),
                           .drop_remainder = last == last_batch::dropped});
   }
+  template <auto... Size>
+    requires(sizeof...(Size) == 0)
+  auto batches(...) const WEFT_DELETED;  // of so many elements: batches(100), or batches<100>() of whole ones alone
   /// Batches of an extent that the compiler knows; what is left is left out.
   template <int Size>
   auto batches() const {

@@ -50,10 +50,12 @@ class image_folder {
   /// Images and labels. Each image is decoded when it is asked for, in the threads of the last `map`, so shuffling
   /// moves no image. Throws as read_image does, there; errors name the file. With `skip_damaged`, how many elements
   /// there are is not known before: shuffle `files()`, and give the option `threads`.
-  template <int Channels = 3>
+  template <int Channels>
   dataset<image<Channels>, std::int32_t> images(const image_options& how = {}) const {
     return images<Channels>(files(), how);
   }
+  /// In three channels. No template, so that a call without options means this one.
+  dataset<image<3>, std::int32_t> images(const image_options& how = {}) const { return images<3>(how); }
   /// The images and labels of these files, chosen from `files()` in an order of their own.
   template <int Channels = 3>
   dataset<image<Channels>, std::int32_t> images(const dataset<std::string, std::int32_t>& files,
@@ -77,6 +79,10 @@ class image_folder {
       return pixels.elements() > 0;
     });
   }
+
+  template <auto... Channels>
+    requires(sizeof...(Channels) == 0)
+  auto images(...) const WEFT_DELETED;  // image_options: threads, skip_damaged, decode
 
   /// How many damaged files have been passed over so far, by all datasets of this folder and its copies.
   std::uint64_t damaged() const { return damaged_->load(std::memory_order_relaxed); }

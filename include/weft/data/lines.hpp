@@ -52,6 +52,8 @@ inline dataset<std::string> lines(std::vector<std::string> paths, line_options o
   return dataset<std::string>(
       detail::stage_ptr(new stage(dataset<std::string>::features(), std::move(paths), options)));
 }
+template <class...>
+auto lines(...) WEFT_DELETED;  // a path or several; line_options: skip, max_line_bytes
 inline dataset<std::string> lines(std::string path, line_options options = {}) {
   return lines(std::vector<std::string>{std::move(path)}, options);
 }
@@ -117,6 +119,8 @@ dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_optio
   using stage = detail::file_stage<detail::fixed_record_reader<Record>, fixed_record_options>;
   return dataset<Record>(detail::stage_ptr(new stage(dataset<Record>::features(), std::move(paths), options)));
 }
+template <class...>
+auto fixed_records(...) WEFT_DELETED;  // a path or several; fixed_record_options: header_bytes, footer_bytes
 template <class Record>
 dataset<Record> fixed_records(std::string path, fixed_record_options options = {}) {
   return fixed_records<Record>(std::vector<std::string>{std::move(path)}, options);

@@ -30,6 +30,8 @@ namespace weft::data {
 ///     auto all = data::records(paths, {.skip_damaged = true, .damaged = damaged});
 inline dataset<std::string> records(std::vector<std::string> paths, record_reader_options options = {});
 
+template <class...>
+auto records(...) WEFT_DELETED;  // a path or several; record_reader_options: max_record_bytes, skip_damaged, damaged
 inline dataset<std::string> records(std::string path, record_reader_options options = {}) {
   return records(std::vector<std::string>{std::move(path)}, std::move(options));
 }

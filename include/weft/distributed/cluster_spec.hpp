@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/tensor/mistake.hpp>
 #include <weft/transport/endpoint.hpp>
 #include <weft/transport/printable.hpp>
 
@@ -44,6 +45,8 @@ class cluster_spec {
   /// <weft/distributed/environment.hpp>.
   static task_environment from_environment();
   static task_environment from_environment(const environment_options& options);
+  template <class = void>
+  static auto from_environment(...) WEFT_DELETED;  // of environment_options in distributed/environment.hpp
 
   /// The same from a list of hosts, one for each task: <weft/distributed/environment.hpp>.
   static task_environment from_hosts(std::string_view hosts, const environment_options& options,
@@ -77,6 +80,8 @@ class cluster_spec {
   cluster_spec(std::initializer_list<std::pair<std::string_view, addresses>> jobs) {
     for (const auto& [job, of_tasks] : jobs) add_job(job, of_tasks.text());
   }
+
+  cluster_spec(std::initializer_list<const char*>) = delete;  // {{"ps", "a:1"}, {"worker", {"b:1", "c:1"}}}
 
   /// Adds one job from "host:port,host:port,...", or from "0@host:port,3@host:port,...", which is sparse.
   void add_job(std::string_view job, std::string_view addresses) {

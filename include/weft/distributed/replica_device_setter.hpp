@@ -21,6 +21,9 @@ class replica_device_setter {
   explicit replica_device_setter(const cluster_spec& cluster, const std::string& ps_job = "ps")
       : job_(ps_job), load_(static_cast<std::size_t>(cluster.num_tasks(ps_job))) {}
 
+  template <class = void>
+  explicit replica_device_setter(...) = delete;  // replica_device_setter(cluster)
+
   device_spec operator()(const placement_query& q) const {
     if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name || q.requested.has_job())
       return {};

@@ -89,6 +89,8 @@ class basic_server {
   explicit basic_server(const Environment& here, server_options options = {}, T network = {})
       : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
 
+  template <class = void>
+  basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options
   basic_server(const basic_server&) = delete;
   basic_server& operator=(const basic_server&) = delete;
   ~basic_server() { stop(); }

@@ -32,6 +32,8 @@ class control_dependencies {
  public:
   template <Runnable... X>
   explicit control_dependencies(graph& g, const X&... before);
+  template <class = void>
+  explicit control_dependencies(...) = delete;  // (graph, train, update): effects and nodes, let(x + 1), one by one
   ~control_dependencies() { graph_.leave_control(outer_); }
   control_dependencies(const control_dependencies&) = delete;
   control_dependencies& operator=(const control_dependencies&) = delete;
@@ -49,6 +51,8 @@ class control_dependencies {
 /// A training takes along the updates that were noted before it was recorded.
 template <Runnable X>
 void add_update(const X& update);
+template <class = void>
+auto add_update(...) WEFT_DELETED;  // an effect or a node: add_update(assign(mean, x)), add_update(let(x + 1))
 
 /// Only effects and nodes run: an expression becomes a node by let().
 template <class... X>

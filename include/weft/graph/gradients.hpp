@@ -20,6 +20,10 @@ struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 template <class X>
 struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
+/// Gradients need at least one value to differentiate with respect to.
+template <std::size_t Count>
+struct gradient_of_nothing : mistake<Count == 0> {};
+
 /// The mistake in a value that is differentiated, if there is one.
 template <class Y>
 using gradient_root_mistake = first_mistake<value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
@@ -59,6 +63,8 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 /// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
 template <Expression Y, Expression... Xs>
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
+  static_assert(correct<gradient_of_nothing<sizeof...(Xs)>>,
+                "gradients: the xs follow y, one by one: auto [dw, db] = gradients(loss, w, b);");
   static_assert(correct<gradient_root_mistake<Y>>,
                 "gradients: y is not in a graph: make placeholders or variables of the tensors; or it is neither float "
                 "nor double");
@@ -79,12 +85,8 @@ template <Expression Y, Expression... Xs>
     return std::tuple{detail::node_of<Xs>(xs.erased())...};
   }
 }
-template <Expression Y>
-auto gradients(const Y& y, detail::braces) {
-  static_assert(correct<gradient_with_respect_to_expression<std::initializer_list<Y>>>,
-                "gradients: the xs follow y, one by one: auto [dw, db] = gradients(loss, w, b);");
-  return std::tuple{y};
-}
+template <auto...>
+auto gradients(...) WEFT_DELETED;  // y, and the xs one by one: auto [dw, db] = gradients(loss, w, b)
 
 }  // namespace weft
 

@@ -260,7 +260,12 @@ template <Element T, class Dims, Expression Expr>
   requires(!Expr::symbolic)
 variable_node<T, Dims> variable(graph& g, std::string_view name, const Expr& first,
                                 variable_kind kind = variable_kind::trained) {
-  return variable(g, name, tensor<T, Dims>(first), kind);
+  using mistake = assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>;
+  static_assert(correct<mistake>, "variable: the first value has other extents or elements than the variable");
+  if constexpr (correct<mistake>)
+    return variable(g, name, tensor<T, Dims>(first), kind);
+  else
+    return variable_node<T, Dims>(symbol());
 }
 template <Element T, class Dims>
   requires(Dims::rank > 0)

@@ -105,20 +105,20 @@ auto placeholder(X&&...) {
   using leaf = detail::leaf<Types...>;
   using mistake = std::conditional_t<leaf::has_types, arguments_are_not_graph_and_name<std::remove_cvref_t<X>...>,
                                      types_are_not_element_and_dims<Types...>>;
-  static_assert(correct<mistake>, "placeholder: write placeholder<float, dims<784, 10>>(graph, \"name\")");
+  static_assert(correct<mistake>, "placeholder: write placeholder<float, dims<dyn<\"batch\">, 784>>(graph, \"name\")");
   return typename leaf::meant(symbol());
 }
 template <Element T, auto... Extents, class... X>
   requires(sizeof...(Extents) > 0)
 auto placeholder(X&&...) {
   static_assert(correct<extents_are_not_in_a_dims<Extents...>>,
-                "placeholder: write placeholder<float, dims<784, 10>>(graph, \"name\")");
+                "placeholder: write placeholder<float, dims<dyn<\"batch\">, 784>>(graph, \"name\")");
   return node<T, dims<Extents...>>(symbol());
 }
 template <Element T>
 auto placeholder(graph&, std::initializer_list<std::int64_t>) {
   static_assert(correct<types_are_not_element_and_dims<T, std::initializer_list<std::int64_t>>>,
-                "placeholder: write placeholder<float, dims<784, 10>>(graph, \"name\")");
+                "placeholder: write placeholder<float, dims<dyn<\"batch\">, 784>>(graph, \"name\")");
   return node<T>(symbol());
 }
 

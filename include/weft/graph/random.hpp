@@ -95,4 +95,9 @@ requires(sizeof...(Extents) > 0) auto random_normal(X&&...) {
   return node<float>(symbol());
 }
 
+template <class...>
+auto random_uniform(detail::anything, ...) WEFT_DELETED;  // random_uniform<float, dims<3>>(g, low, high, {.seed = 7})
+template <class...>
+auto random_normal(detail::anything, ...) WEFT_DELETED;  // random_normal<float, dims<3>>(g, mean, stddev, {.seed = 7})
+
 }  // namespace weft

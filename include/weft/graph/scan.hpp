@@ -423,5 +423,8 @@ requires(!std::is_same_v<First, scan_options>)
   return detail::call_scan(body, scan_options(), first, operands...);
 }
 
+template <class...>
+auto scan(...) WEFT_DELETED;  // scan(body, {.reverse = true}, h0, rows(xs), invariant(w))
+
 WEFT_COLD_END
 }  // namespace weft

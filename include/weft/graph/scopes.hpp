@@ -124,6 +124,8 @@ class graph::device_scope {
     graph_.places_.pop_back();
     if (destroy_) destroy_(state_);
   }
+  template <class = void>
+  device_scope(graph&, ...) = delete;  // device_scope on(graph, cpu{0}), or (graph, "/device:CPU:0"_device)
   device_scope(const device_scope&) = delete;
   device_scope& operator=(const device_scope&) = delete;
 

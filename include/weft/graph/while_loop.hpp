@@ -288,5 +288,8 @@ auto while_loop(const Condition&, const Body&, detail::braces = {}) {
   return detail::after_mistake<float, dims<>>();
 }
 
+template <class...>
+auto while_loop(...) WEFT_DELETED;  // (condition, body, {.max_iterations = 10}, i, x), the loop variables one by one
+
 WEFT_COLD_END
 }  // namespace weft

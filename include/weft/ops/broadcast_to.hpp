@@ -164,6 +164,9 @@ requires(!Expr::symbolic) auto broadcast_to(const Expr& e, const shape& extents)
   }
 }
 
+template <auto...>
+auto broadcast_to(...) WEFT_DELETED;  // broadcast_to<dims<2, 3>>(x), broadcast_to<dims<dyn<"n">, 3>>(x, shape(2, 3))
+
 template <class T, Expression Expr>
 auto zeros_like(const Expr& e) {
   return detail::filled_like<T>(e, 0);

@@ -102,19 +102,8 @@ template <Expression Expr, class Rate>
   }
 }
 
-template <auto... Given, Expression Expr>
-auto dropout(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "dropout: takes a value and a rate: dropout(x, 0.1); a rate of 0 turns it off");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr, class Rate, class Options>
-requires(!std::is_convertible_v<Options, random_options>) auto dropout(const Expr& e, const Rate&, const Options&) {
-  static_assert(
-      correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-      "dropout: takes a value and a rate, options are named: dropout(x, 0.1, {.seed = 7}); a rate of 0 turns it off");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto dropout(...) WEFT_DELETED;  // of a value, a rate and options: dropout(x, 0.1, {.seed = 7}); 0 turns it off
 
 }  // namespace weft
 

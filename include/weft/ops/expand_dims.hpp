@@ -16,6 +16,11 @@ template <int Axis, Expression Expr>
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto squeeze(const Expr& e);
 
+template <auto...>
+auto expand_dims(...) WEFT_DELETED;  // the axis is a template argument: expand_dims<0>(x), expand_dims<-1>(x)
+template <auto...>
+auto squeeze(...) WEFT_DELETED;  // axes are template arguments: squeeze<0>(x), squeeze(x) for all of extent 1
+
 /// The new axis has a number among those of the result, of which there are at most 8.
 template <class Dims, int Axis>
 struct new_axis_out_of_range : mistake<(Axis<-static_cast<int>(Dims::rank) - 1 || Axis> static_cast<int>(Dims::rank) ||

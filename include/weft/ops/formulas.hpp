@@ -399,7 +399,7 @@ struct rsqrt {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
     // Factor by factor, so that each gradient of this formula is 0 where what arrives is, too.
-    return V(-0.5) * math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, g)));
+    return math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, V(-0.5) * g)));
   }
 };
 /// g / x for a gradient. When that is differentiated, 1 / x is a value whose own gradient is 0 where its upstream is,

@@ -169,12 +169,6 @@ auto avg_pool2d(const Expr& e, const More&...) {
                 "avg_pool2d: window, stride and padding are template arguments: avg_pool2d<2>(x)");
   return detail::same_after_mistake(e);
 }
-template <Expression A, Expression B, class... More>
-auto conv2d(const A& images, const B&, detail::anything, const More&...) {
-  static_assert(correct<option_is_not_a_template_argument<dims_t<B>>>,
-                "conv2d: options are a template argument: conv2d<conv2d_options{.stride = 2}>(images, filters)");
-  return detail::same_after_mistake(images);
-}
 
 // ---- matrix products ----
 
@@ -189,7 +183,7 @@ requires(Number<A> || Number<B>) auto matmul(const A& a, const B& b) {
 template <Expression A, Expression B, class... More>
 auto matmul(const A& a, const B&, detail::anything, const More&...) {
   static_assert(correct<option_is_not_a_template_argument<dims_t<B>>>,
-                "matmul: what is transposed is a template argument: matmul<transpose_of::b>(a, b)");
+                "matmul: takes two matrices, either may be transposed: matmul<transpose_of::b>(a, b) + c");
   return detail::same_after_mistake(a);
 }
 

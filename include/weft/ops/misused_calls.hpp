@@ -42,57 +42,18 @@ auto one_hot(const Expr& e, detail::anything = {}) {
                 "one_hot: takes the depth, and adds the last axis: one_hot<10>(labels)");
   return detail::after_mistake<float, dims_t<Expr>>(e);
 }
-template <auto... Given, Expression Expr>
-requires(sizeof...(Given) > 0 && sizeof...(Given) < 3) auto slice(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "slice: takes an axis, a begin and a size: slice<1, 0, 3>(x)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-requires(sizeof...(Given) > 0 && sizeof...(Given) < 3) auto pad(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "pad: takes an axis, and the paddings before and behind: pad<1, 0, 3>(x)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto conv2d(const Expr& e, detail::anything = {}, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "conv2d: takes images and filters, a variable of [height, width, channels, filters]: "
-                "conv2d<conv2d_options{.stride = 2}>(images, filters)");
-  return detail::same_after_mistake(e);
-}
-template <auto Option, Expression Expr, Expression Filters>
-requires(!std::is_same_v<std::remove_cvref_t<decltype(Option)>, conv2d_options>) auto conv2d(const Expr& e,
-                                                                                              const Filters&) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Option>>,
-                "conv2d: options are named: conv2d<conv2d_options{.stride = 2}>(images, filters)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto max_pool2d(const Expr& e, detail::braces, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "max_pool2d: window, stride and padding are template arguments: max_pool2d<3, 2>(x)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto avg_pool2d(const Expr& e, detail::braces, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "avg_pool2d: window, stride and padding are template arguments: avg_pool2d<3, 2>(x)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto matmul(const Expr& e, detail::braces) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "matmul: values in braces are a tensor: matmul(x, tensor<float, dims<3, 1>>{1, 2, 3})");
-  return detail::same_after_mistake(e);
-}
-template <auto Option, Expression Expr, Expression Other>
-requires(!std::is_same_v<std::remove_cvref_t<decltype(Option)>, transpose_of>) auto matmul(const Expr& e,
-                                                                                            const Other&) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Option>>,
-                "matmul: what is transposed is named: matmul<transpose_of::b>(a, b)");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto slice(...) WEFT_DELETED;  // an axis, a begin and a size: slice<1, 0, 3>(x); slice<1, 3>(x, i) begins at i
+template <auto...>
+auto pad(...) WEFT_DELETED;  // an axis, what is before and behind: pad<1, 0, 3>(x), one axis after another
+template <auto...>
+auto conv2d(...) WEFT_DELETED;  // images and filters: conv2d<conv2d_options{.stride = 2}>(x, w); also pad, dilation
+template <auto...>
+auto max_pool2d(...) WEFT_DELETED;  // window, stride, padding: max_pool2d<2>(x), max_pool2d<3, 2, padding::same>(x)
+template <auto...>
+auto avg_pool2d(...) WEFT_DELETED;  // window, stride, padding: avg_pool2d<2>(x), avg_pool2d<3, 2, padding::same>(x)
+template <auto...>
+auto matmul(...) WEFT_DELETED;  // takes two matrices, either may be transposed: matmul<transpose_of::b>(a, b) + c
 template <auto... Given, Expression Expr>
 auto stop_gradient(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>, "stop_gradient: takes one value");

@@ -64,6 +64,7 @@ class node : public detail::handle {
       : node(let(e)) {}
 
   node() = default;
+  explicit node(const op_builder&, ...) = delete;  // auto x = placeholder<float, dims<784, 10>>(graph, "x")
   bool empty() const { return symbol_.is_number(); }
 
   template <class X>
@@ -93,6 +94,7 @@ class variable_node : public node<T, Dims, Device> {
  public:
   explicit variable_node(const symbol& s) : node<T, Dims, Device>(s) {}
   variable_node() = default;
+  explicit variable_node(const op_builder&, ...) = delete;  // auto w = variable<float, dims<784, 10>>(graph, "w")
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression Expr>
   variable_node(const Expr&) : variable_node(symbol()) {
@@ -105,6 +107,9 @@ class variable_node : public node<T, Dims, Device> {
     return *this;
   }
 };
+
+node(const op_builder&, ...) -> node<float>;
+variable_node(const op_builder&, ...) -> variable_node<float>;
 
 /// A node that is run for its effect: an assignment, a training step. Fetching it yields nothing.
 class effect : public detail::handle {

@@ -77,6 +77,9 @@ requires(!std::is_convertible_v<Options, cumsum_options>) auto cumsum(const Expr
   return detail::same_after_mistake(e);
 }
 
+template <auto...>
+auto cumsum(...) WEFT_DELETED;  // the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU

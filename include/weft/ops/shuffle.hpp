@@ -30,12 +30,7 @@ template <Expression Expr>
   }
 }
 
-template <auto... Given, Expression Expr, class Options>
-requires(!std::is_convertible_v<Options, random_options>) auto shuffle(const Expr& e, const Options&,
-                                                                       detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "shuffle: it is along the first axis, options are named: shuffle(x, {.seed = 7})");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto shuffle(...) WEFT_DELETED;  // along the first axis; random_options: seed, as in shuffle(x, {.seed = 7})
 
 }  // namespace weft

@@ -60,6 +60,8 @@ class critical_section {
     std::shared_ptr<section> of_;
   };
 
+  template <class = void>
+  explicit critical_section(...) = delete;  // queue_options: name, shared_name, container, seed
   explicit critical_section(const queue_options& options = {}) {
     const auto make = [&] {
       auto made = std::make_shared<section>(!options.name.empty()         ? options.name

@@ -35,6 +35,8 @@ class queue_runner {
     shared_->name = queue.name();
     shared_->close = [queue](bool cancel) { queue.close(cancel); };
   }
+  template <class = void>
+  explicit queue_runner(...) = delete;  // queue_runner(queue, 2, [&] { queue.enqueue(1min, next()); })
   /// So many threads that call one function, which must stand that.
   template <class Queue>
   queue_runner(const Queue& queue, int threads, const std::function<void()>& enqueue)

@@ -234,6 +234,8 @@ class basic_queue {
       return stored(one[0]);
   }
 
+  template <auto...>
+  auto dequeue_many(...) const WEFT_DELETED;  // dequeue_many(5s, 20), dequeue_many<20>(graph, 5s)
   auto dequeue_many(deadline until, std::int64_t n) const {
     static_assert(correct<no_batch>,
                   "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
@@ -458,6 +460,8 @@ class fifo_queue : public basic_queue<detail::fifo_store, false, Components...> 
  public:
   explicit fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, false, Components...>({"fifo_queue", capacity}, options) {}
+  template <class = void>
+  explicit fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };
 
 /// Any of its elements leaves next, as long as more than `min_after_dequeue` are there or it is closed
@@ -468,6 +472,8 @@ class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Co
   random_shuffle_queue(std::int64_t capacity, std::int64_t min_after_dequeue, const queue_options& options = {})
       : basic_queue<detail::shuffle_store, false, Components...>({"random_shuffle_queue", capacity, min_after_dequeue},
                                                                  options, std::uint64_t{87654321}, options.seed) {}
+  template <class = void>
+  explicit random_shuffle_queue(...) = delete;  // of two capacities; queue_options: name, shared_name, container, seed
 };
 
 /// First in, first out; batches of elements whose named extents differ are as large as the largest of them, and 0
@@ -478,6 +484,8 @@ class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Componen
  public:
   explicit padding_fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, true, Components...>({"padding_fifo_queue", capacity}, options) {}
+  template <class = void>
+  explicit padding_fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };
 
 /// The element of the smallest priority leaves next (tf.PriorityQueue), among equals the one that came first. The
@@ -490,6 +498,8 @@ class priority_queue : public basic_queue<detail::priority_store, false, Compone
  public:
   explicit priority_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::priority_store, false, Components...>({"priority_queue", capacity}, options) {}
+  template <class = void>
+  explicit priority_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };
 
 }  // namespace weft

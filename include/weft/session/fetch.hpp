@@ -173,6 +173,11 @@ auto feed(const P&... p) {
     return feed_list<>{};
 }
 
+template <class...>
+auto fetch(detail::braces, ...) WEFT_DELETED;  // nodes, expressions and effects, one by one: fetch(loss, train)
+template <class...>
+auto feed(detail::braces, ...) WEFT_DELETED;  // placeholders, one by one: feed(images, labels)
+
 /// A node and the value that it gets in one `run`. It holds a copy, and tensors share their storage; only the memory of
 /// a tensor_view must outlive it.
 template <class P, class X>

@@ -221,6 +221,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
  public:
   step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
       : prepared_(s, detail::request_of(fetches, feeds)), results_(fetches) {}
+  step(step&&) = default;
+  step(const step&) = delete;  // a step is prepared, or moved: it holds the buffers of its runs
 
   /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
   /// extents disagree, and whatever a kernel throws.

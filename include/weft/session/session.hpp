@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <weft/device/gpu/device.hpp>
@@ -90,6 +92,8 @@ class session {
   ~session();
 
   session() = delete;  // A session runs a graph: session s{g};
+  template <class = void>
+  session(const graph&, ...) = delete;  // session_options: threads, inter_op_threads, devices, pin, device, gpu, ...
   template <class X, class... More>
     requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
   explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
@@ -139,6 +143,13 @@ class session {
       static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
       if constexpr (correct<mistake>) set_variable(v.erased(), detail::as_fed(value));
     }
+  }
+
+  /// The same of values in braces, row after row, where the compiler knows the extents.
+  template <class T, class D, class Dev>
+    requires(D::is_static && D::rank > 0)
+  void set(const variable_node<T, D, Dev>& v, std::initializer_list<std::type_identity_t<T>> values) {
+    set(v, tensor<T, D>(values));
   }
 
   /// The value of a variable: a tensor, or a number if it is a scalar. Throws failed_precondition if it has none yet.
@@ -205,6 +216,8 @@ class session {
     static_assert(correct<value_is_not_of_a_variable<V>>,
                   "set: it writes a variable: set(w, value); a placeholder is fed: with(x, value)");
   }
+  template <class = void>
+  auto eval(...) WEFT_DELETED;  // one value: eval(loss, with(images, x), with(labels, y)); run(fetch(a, b)) of several
   template <class Expr, class... X>
     requires(!(detail::is_fed_pair<X> && ...))
   auto eval(const Expr& e, const X&...) {

@@ -68,6 +68,9 @@ class event_writer {
   /// Makes the folder, and those around it, if they are not there. Throws not_found, permission_denied or unavailable if
   /// there can be no file in it.
   explicit event_writer(const std::string& folder, event_writer_options options = {});
+  template <class = void>
+  event_writer(const std::string&, ...) = delete;  // event_writer_options: flush_interval, max_queue, ...
+  event_writer() = delete;  // event_writer log("runs/1");
   event_writer(const event_writer&) = delete;
   event_writer& operator=(const event_writer&) = delete;
   /// Closes it within ten seconds, and says on standard error what close() would have thrown.
@@ -75,6 +78,9 @@ class event_writer {
 
   /// A number at a step. It is written as a float, which is what TensorBoard draws.
   void add_scalar(std::string_view tag, double value, std::int64_t step);
+
+  template <class = void>
+  auto add_scalar(...) WEFT_DELETED;  // a tag, a number and the step: log.add_scalar("loss", 0.25, 100)
 
   /// How a tensor's elements are distributed, in TensorFlow's buckets. Those that are not finite are left out, and their
   /// number is a scalar beside it, `<tag>/not_finite`.

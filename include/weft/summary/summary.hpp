@@ -187,4 +187,13 @@ inline void event_writer::add(const summary& fetched, std::int64_t step) {
   if (!fetched.empty()) enqueue({now(), step, {}, fetched.values(), detail::event_field::summary, {}});
 }
 
+template <class...>
+auto scalar_summary(...) WEFT_DELETED;  // a tag and a scalar of the graph: scalar_summary("loss", loss)
+template <class...>
+auto histogram_summary(...) WEFT_DELETED;  // a tag and a value of the graph: histogram_summary("weights", w)
+template <class...>
+auto image_summary(...) WEFT_DELETED;  // a tag, images of the graph and how many: image_summary("digits", images, 3)
+template <class...>
+auto merge_summaries(...) WEFT_DELETED;  // one by one: merge_summaries(scalar_summary("loss", loss), ...)
+
 }  // namespace weft

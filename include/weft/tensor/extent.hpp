@@ -345,7 +345,7 @@ struct dyn_extent {
 
 // A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
 template <fixed_string Name>
-inline constexpr dyn_extent<fixed_string(Name)> dyn{};
+inline constexpr auto dyn = dyn_extent<fixed_string(Name)>{};
 
 /// A number among computed extents: `dyn<"n"> + extent<1>`.
 template <std::int64_t Value>

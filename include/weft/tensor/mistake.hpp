@@ -5,6 +5,19 @@
 
 #include <weft/tensor/dims.hpp>
 
+// Ends the declaration of an overload that takes the calls that no other overload takes:
+//
+//     auto f(...) WEFT_DELETED;  // how f is called
+//
+// The compiler prints that line with its comment, and no candidates. C's ellipsis takes braces too, which templates do
+// not deduce, and every other overload is a better match. clang lists all candidates beside a deleted function, but none
+// beside a function without a body whose return type it would have to deduce.
+#if defined(__clang__)
+  #define WEFT_DELETED
+#else
+  #define WEFT_DELETED = delete
+#endif
+
 namespace weft {
 
 /// Base of the predicates that are named for a mistake: `value` says that it was made. Compilers print the predicate,

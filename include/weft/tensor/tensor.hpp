@@ -170,7 +170,7 @@ struct tensor_is_not_made_of : mistake<true> {};
 
 /// Values in braces fill a tensor of extents known to the compiler, row after row; others are said first.
 template <class Dims>
-struct values_need_extents : mistake<true> {};
+struct values_need_extents : mistake<!Dims::is_static> {};
 
 /// Values are written in one list, row after row.
 template <class Dims>
@@ -213,6 +213,9 @@ struct tensor_number {
                   "std::exp");
     return Num();
   }
+  template <class Container>
+    requires requires { typename Container::allocator_type; }
+  operator Container() const = delete;  // std::vector<T>(t.begin(), t.end())
 };
 template <class Tensor, class T>
 struct tensor_number<Tensor, T, dims<>> {
@@ -255,7 +258,10 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   }
 
   /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
-  tensor(std::initializer_list<T> values) requires(Dims::is_static&& Dims::rank > 0) : tensor(Dims::spec, values) {}
+  tensor(std::initializer_list<T> values) requires(Dims::rank > 0) : tensor(Dims::spec, values) {
+    static_assert(correct<values_need_extents<Dims>>,
+                  "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
+  }
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     if (values.size() != elements())
       throw error(error_code::invalid_argument, "tensor",
@@ -315,15 +321,13 @@ class tensor : public detail::tensor_number<tensor<T, Dims, Device>, T, Dims> {
   }
 
   // Constructors that others write, and that are not there.
+  template <class = void>
+  explicit tensor(...) = delete;  // tensor<T, dims<2, 3>>{1, 2, 3, 4, 5, 6}, or {shape(2, 3)} for zeros
   template <detail::Foreign X>
     requires(Dims::rank > 0)
   explicit tensor(const X&) {
     static_assert(correct<tensor_is_not_made_of<X>>,
                   "tensor: write values in braces, shape(...) for zeros, or tensor_view<T, dims<...>>(p, shape(...))");
-  }
-  tensor(std::initializer_list<T>) requires(!Dims::is_static) {
-    static_assert(correct<values_need_extents<Dims>>,
-                  "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
   }
   template <class Char>
   requires(std::is_same_v<Char, char>) tensor(std::initializer_list<const Char*>) {
@@ -478,6 +482,26 @@ class tensor_view {
   T* data_;
   shape shape_;
 };
+
+namespace detail {
+
+// The extents of a tensor that says neither a type nor extents.
+struct untyped : dims<> {
+  using dims_type = untyped;
+};
+
+}  // namespace detail
+
+template <Element T, class Device>
+class tensor<T, detail::untyped, Device> {
+ public:
+  template <class = void>
+  tensor(...) = delete;  // a tensor says its type and its extents: tensor<float, dims<2, 3>>
+};
+template <class = void>
+tensor(...) -> tensor<float, detail::untyped>;
+template <class T>
+tensor(std::initializer_list<T>) -> tensor<float, detail::untyped>;
 
 /// A view is of a type: tensor_view<const float, dims<dyn<"batch">, 784>>(p, shape(100, 784)).
 template <class T>

@@ -204,5 +204,12 @@ auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperp
   }
 }
 
+template <class...>
+auto clip_by_value(...) WEFT_DELETED;  // (compute_gradients(loss, w), -1.0, 1.0), or (x, -1.0f, 1.0f)
+template <class...>
+auto clip_by_norm(...) WEFT_DELETED;  // (compute_gradients(loss, w), 1.0), or (x, 1.0f)
+template <class...>
+auto clip_by_global_norm(...) WEFT_DELETED;  // (compute_gradients(loss, w, b), 1.0)
+
 }  // namespace weft
 WEFT_COLD_END

@@ -12,6 +12,7 @@
 
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/mistake.hpp>
 
 namespace weft {
 
@@ -94,6 +95,8 @@ class coordinator {
     return should_stop();
   }
 
+  template <class = void>
+  auto join(...) WEFT_DELETED;  // a wait has a deadline: threads.join(5s)
   /// Waits for the threads to end, and throws the exception that was kept. Throws deadline_exceeded that names the
   /// threads which still run: they are waited for again by another join(), or by the destructor.
   void join(deadline until) {

@@ -292,6 +292,9 @@ hook nan_guard(const node<T>& watched, std::string name = "the loss", on_nan the
   return std::make_shared<detail::nan_hook>(watched.id(), std::move(name), then == on_nan::throws);
 }
 
+template <class...>
+auto nan_guard(...) WEFT_DELETED;  // a scalar node, a name and what it does: nan_guard(loss, "cost", on_nan::stops)
+
 struct early_stop_options {
   std::int64_t patience = 5;  ///< measurements in a row that bring nothing better
   double least_change = 0;    ///< what is better by less counts for nothing

@@ -59,6 +59,7 @@ template <class Optimizer, class... Pair>
 /// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
 /// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
+  requires(!Expression<Optimizer>)
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
 /// An optimizer is given `variable_gradient`s, each of a variable and an expression of its type and extents.
@@ -506,6 +507,7 @@ void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>&
 }  // namespace detail
 
 template <class Optimizer, class Expr, class... V>
+  requires(!Expression<Optimizer>)
 auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   static_assert(correct<optimizer_mistake<Optimizer>>, WEFT_NEEDS_OF_OPTIMIZER);
   static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);

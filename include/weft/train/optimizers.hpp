@@ -55,7 +55,10 @@ struct applied_value_is_not_a_gradient;
 template <class... Pair>
 using apply_mistake = first_mistake<applied_value_is_not_a_gradient<Pair>...>;
 template <class Optimizer, class Expr, class... V>
+  requires(!Expression<Optimizer>)
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
+template <class...>
+auto minimize(...) WEFT_DELETED;  // takes an optimizer first: minimize(adam{}, loss), or adam{}.minimize(loss)
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 // The messages of minimize() for mistakes.

@@ -219,6 +219,26 @@ requires(Expression<Step>)
                        steps, first);
 }
 
+// A schedule without its step, and options under other names.
+template <class...>
+auto exponential_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, decay_rate, staircase)
+template <class...>
+auto natural_exp_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, decay_rate, staircase)
+template <class...>
+auto inverse_time_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, decay_rate, staircase)
+template <class...>
+auto piecewise_constant(...) WEFT_DELETED;  // (global_step(g), {100, 200}, {0.1, 0.01, 0.001})
+template <class...>
+auto polynomial_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, end_learning_rate, power)
+template <class...>
+auto cosine_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, alpha)
+template <class...>
+auto cosine_decay_restarts(...) WEFT_DELETED;  // (learning_rate, global_step(g), first_decay_steps, t_mul, m_mul)
+template <class...>
+auto one_cycle(...) WEFT_DELETED;  // one_cycle_options: rising, div_factor, final_div_factor, linear, three_phase
+template <class...>
+auto linear_warmup(...) WEFT_DELETED;  // (schedule, steps, first), or (learning_rate, global_step(g), steps, first)
+
 #undef WEFT_NEEDS_OF_STEP
 
 }  // namespace weft

@@ -82,6 +82,8 @@ class supervised_session final : private run_control {
     saved_.begin(global_step());
     for (const hook& h : hooks_) h->begin(*this);
   }
+  template <class = void>
+  explicit supervised_session(Session&, ...) = delete;  // run_options: checkpoints, save, is_chief, handle_signals
   supervised_session(const supervised_session&) = delete;
   supervised_session& operator=(const supervised_session&) = delete;
 
@@ -278,6 +280,8 @@ class supervised_session final : private run_control {
   bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false;
   std::string reason_;
 };
+template <class Session>
+supervised_session(Session&, run_options = {}, std::vector<hook> = {}) -> supervised_session<Session>;
 
 namespace detail {
 

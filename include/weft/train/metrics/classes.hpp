@@ -42,6 +42,7 @@ class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
   static constexpr const char* name = "metrics::top_k_accuracy";
 
   /// Throws invalid_argument if k is less than 1.
+  top_k_accuracy() = delete;  // top_k_accuracy(5): a label among the five largest scores counts as right
   explicit top_k_accuracy(std::int64_t k) : k_(k) {
     if (k < 1) throw error(error_code::invalid_argument, name, {"k is at least 1, not ", k});
   }

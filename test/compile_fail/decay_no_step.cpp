@@ -1,0 +1,15 @@
+// A decay without its step.
+// error: \(learning_rate, global_step\(g\), decay_steps, decay_rate, staircase\)
+#include <weft/train/schedules.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto n = global_step(g);
+#ifdef WEFT_SHOULD_FAIL
+  auto rate = exponential_decay(0.1, 100, 0.9);
+#else
+  auto rate = exponential_decay(0.1, n, 100, 0.9);
+#endif
+}

@@ -1,0 +1,14 @@
+// Two operands transposed in one product.
+// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  tensor<float, dims<3, 2>> a;
+  tensor<float, dims<4, 3>> b;
+#ifdef WEFT_SHOULD_FAIL
+  auto y = matmul<transpose_of::a, transpose_of::b>(a, b);
+#else
+  auto y = matmul(transpose(a), transpose(b));
+#endif
+}

@@ -1,0 +1,16 @@
+// A path without a session.
+// error: keeper\.restore\(session, \*latest_checkpoint\("folder"\), \{\.partial = true\}\)
+#include <weft/checkpoint/saver.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  session s(g);
+  saver keeper;
+#ifdef WEFT_SHOULD_FAIL
+  keeper.restore("training");
+#else
+  keeper.restore(s, "training");
+#endif
+}

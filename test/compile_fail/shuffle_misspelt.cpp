@@ -1,0 +1,15 @@
+// A misspelt option of shuffle.
+// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
+#include <weft/ops/shuffle.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<3>>(g, "x");
+#ifdef WEFT_SHOULD_FAIL
+  auto y = shuffle(x, {.sed = 7});
+#else
+  auto y = shuffle(x, {.seed = 7});
+#endif
+}
