@@ -211,7 +211,7 @@ while [ $# -gt 1 ]; do cp -p "$1" "{folder}/${{to%:}}/" || exit 1; shift; done""
     for each in blocks_of_page():
         follow(each)
     short_interruptions()
-    long_interruption("async", "--heartbeat_timeout 2", silence=2)
+    long_interruption("async", "--heartbeat_timeout 2 --min_workers 1", silence=2)
     long_interruption("sync")
 finally:
     net.close()
