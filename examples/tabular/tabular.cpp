@@ -120,7 +120,7 @@ void run(const flags& f, bool usual) {
 
   double best = std::numeric_limits<double>::infinity();
   const std::int64_t an_epoch = static_cast<std::int64_t>(batches.size());
-  const auto validate = [&] {
+  const auto validate = [&, &validation = validation] {
     const double now = loss_of(validation);
     if (now < best) {
       best = now;
