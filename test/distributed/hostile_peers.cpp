@@ -689,7 +689,9 @@ outcome train_beside(const cluster_spec& cluster, unsigned seed, moments& when, 
     });
   };
   std::thread ps = guarded([&] {
-    server here(cluster, "ps", 0, options_of(seed));
+    server_options options = options_of(seed);
+    options.min_workers = 1;  // the training goes on without the worker that is rejected
+    server here(cluster, "ps", 0, options);
     made.report = here.join(patience, patience);
   });
   std::thread worker = guarded([&] {
