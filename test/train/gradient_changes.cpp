@@ -401,7 +401,7 @@ double distance_from_large_batch(const Optimizer& o, Change change, bool typed_g
       const auto x = read(large.g, a), y = read(small.g, b);
       const bool noted = v.name == "seen";  // four means in place of one
       for (std::size_t i = 0; i < x.size(); ++i) {
-        if (noted && sizes[0] != sizes[1]) continue;
+        if (noted && (sizes.size() == 1 || sizes[0] != sizes[1])) continue;
         const double apart = std::abs(x[i] - (noted ? y[i] / 4 : y[i])) / std::max(1.0, std::abs(x[i]));
         most = apart <= most ? most : apart;
       }
