@@ -167,7 +167,7 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = all.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
-  // An error ends the run, and its checkpoint is there all the same.
+  // A run that ends with an error may have saved a checkpoint too.
   struct tell_at_end {
     supervised_session<Session>* run;
     const flags& f;

@@ -33,7 +33,7 @@ class folder_lock {
     for (;;) {
       const std::lock_guard guard(mutex());
       file_ = open(path);
-      // Whoever removes the folder takes the file from under its holder.
+      // A process that removes the folder unlinks the file that its holder has locked.
       if (is_file_at(path)) return;
     }
   }

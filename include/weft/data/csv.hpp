@@ -283,7 +283,7 @@ class csv_stream final : public stream {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
       if (count % 1024 == 0) check_stop(stop_);
-      // A file may end long before a batch is full: memory is taken for twice the rows that are there.
+      // A file may end long before a batch is full: the batch grows to twice the rows that it holds.
       if (count == 0)
         make_room(batch, room_ = std::min(room_, most));
       else if (count == room_)

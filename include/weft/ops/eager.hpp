@@ -52,7 +52,7 @@ struct attribute_words {
 /// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
 symbol record_operation(node_def, const operand_source* operands, std::size_t count);
 
-// Templates that are compiled anew for every shape call this one, with references alone.
+// Templates that every shape instantiates anew call this function: it takes references, so their calls stay small.
 symbol record_operation(const operation&, dtype, const shape& output, attribute_words, const operand_source* operands,
                         std::size_t count);
 

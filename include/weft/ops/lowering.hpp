@@ -59,8 +59,8 @@ struct lower<expression<Op, T, D, Dev, X, Y, Z>, A, C> {
 template <class Expr>
 using skeleton_of = typename lower_operand<Expr, 0, 0>::type;
 
-/// Calls `leaves.add` with every leaf, in order. It is instantiated for each expression of other extents, and so calls
-/// itself for operands that are expressions too, and nothing else.
+/// Calls `leaves.add` with every leaf, in order. Every expression of other extents instantiates this function anew, so
+/// it adds leaves itself and recurs only for operands that are expressions.
 template <class Expr, class Leaves>
 void add_leaves(const Expr& e, Leaves& leaves) {
   if constexpr (Expr::operations == 0) {
