@@ -1365,7 +1365,10 @@ void events(input in) {
 void secret(input in) {
   const const_bytes bytes = in.all();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 4096));
-  const std::string_view line = text.substr(0, text.find('\n'));
+  std::string_view line = text;
+  if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+  line = line.substr(0, line.find('\n'));
+  while (!line.empty() && std::string_view(" \t\r").find(line.back()) != line.npos) line.remove_suffix(1);
   const error_code code = code_of([&] {
     const cluster_secret read = cluster_secret::from_file(file_of(bytes));
     MUST(read.proof()({bytes}) == cluster_secret(line).proof()({bytes}));
