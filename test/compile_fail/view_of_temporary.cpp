@@ -1,6 +1,6 @@
 // A view of a temporary.
 // error: view_of_a_temporary
-// error: tensor_view: the tensor ends before the view: give it a name
+// error: tensor_view: made of a pointer and shape\(\.\.\.\), or of a named tensor, vector, span or row-major matrix
 #include <weft/weft.hpp>
 using namespace weft;
 

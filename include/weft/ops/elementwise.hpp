@@ -349,22 +349,40 @@ void update(const tensor_view<T, D>& a, const B& b) {
 
 }  // namespace detail
 
-// Computes `a + b` into the elements of a tensor or a view, to whose extents b broadcasts. Throws invalid_argument if
-// extents known at run time do not fit.
-#define WEFT_UPDATE(sign, formula_name)                                                                          \
-  template <class A, Operand B>                                                                                  \
-    requires detail::owns_or_views<std::remove_cvref_t<A>>                                                        \
-  A&& operator sign(A&& a, const B& b) {                                                                         \
-    using mistake = update_mistake<formula::formula_name, std::remove_reference_t<A>, B>;                        \
-    static_assert(correct<mistake>, "operator" #sign ": the elements that it writes keep their extents and type"); \
-    if constexpr (correct<mistake>) detail::update<formula::formula_name>(tensor_view(a), b);                    \
-    return static_cast<A&&>(a);                                                                                  \
-  }
-WEFT_UPDATE(+=, add)
-WEFT_UPDATE(-=, subtract)
-WEFT_UPDATE(*=, multiply)
-WEFT_UPDATE(/=, divide)
-#undef WEFT_UPDATE
+/// Computes `a + b` into the elements of a tensor or a view, in place: b broadcasts to the extents of a. Where b reads
+/// elements of a, these have their values of before. Throws invalid_argument if extents known at run time do not fit.
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator+=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::add, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator+=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator-=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::subtract, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator-=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator*=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::multiply, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator*=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator/=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::divide, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator/=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::divide>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
 
 // ---- comparisons and logic: tensors of bool ----
 

@@ -398,7 +398,6 @@ using values_mistake = decltype(find_values_mistake<X, T, Dims>());
 /// Which row `i` is, in elements.
 template <class Dims, class Index>
 std::size_t row_offset(const shape& extents, Index i) {
-  static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
   if constexpr (Dims::rank > 0) {
     static_assert(correct<index_out_of_range<Dims, Index>>, "operator[]: an index is not less than its extent");
 #if WEFT_CHECKED
@@ -693,12 +692,14 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) & {
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
     const std::size_t at = detail::row_offset<Dims>(shape_, i);  // throws before storage is left
     return detail::row_at<Dims>(this->data() + at, shape_);
   }
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const& {
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
     return detail::row_at<Dims>(this->data() + detail::row_offset<Dims>(shape_, i), shape_);
   }
   template <class Index>
@@ -838,6 +839,8 @@ constexpr auto find_view_mistake() {
       return view_of_a_temporary<V>{};
     else if constexpr (WithExtents)
       return mistake<false>{};
+    else if constexpr (Expression<V>)
+      return assigned_extents_differ<dims_t<V>, Dims>{};
     else if constexpr (Matrix<R>)
       return std::conditional_t < is_row_major<V>(), assigned_extents_differ<dims<dyn<"rows">, dyn<"columns">>,
              std::conditional_t<Dims::rank == 2, Dims, dims<dyn<"rows">, dyn<"columns">>>>,
@@ -856,7 +859,9 @@ using view_mistake = decltype(find_view_mistake<X, T, Dims, WithExtents>());
 /// The extents of a view of all elements of `x`.
 template <class Dims, class X>
 shape viewed_extents(X& x) {
-  if constexpr (Matrix<X> && Dims::rank == 2) {
+  if constexpr (Expression<X>) {
+    return x.extents();
+  } else if constexpr (Matrix<X> && Dims::rank == 2) {
     const auto rows = static_cast<std::int64_t>(x.rows()), columns = static_cast<std::int64_t>(x.cols());
     if constexpr (requires { x.innerStride(), x.outerStride(); }) {
       const std::int64_t inner = x.innerStride(), outer = x.outerStride();
@@ -996,8 +1001,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     }
   }
   template <class X>
-    requires(!std::is_pointer_v<std::remove_cvref_t<X>>)
-  tensor_view(X&& x, const shape& extents) : tensor_view(nullptr, extents) {
+    requires(std::is_class_v<std::remove_cvref_t<X>>)
+  tensor_view(X&& x, const shape& extents) : tensor_view(static_cast<T*>(nullptr), extents) {
     using mistake = detail::view_mistake<X, T, Dims, true>;
     static_assert(correct<mistake>,
                   "tensor_view: made of a pointer and shape(...), or of a named vector or span of such elements");
@@ -1030,6 +1035,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const {
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
     return detail::row_at<Dims>(data_ + detail::row_offset<Dims>(shape_, i), shape_);
   }
 
