@@ -203,6 +203,11 @@ BOOST_AUTO_TEST_CASE(overlapping_elements) {
   const tensor_view<float, dims<n>> head(memory.data()), tail(memory.data() + 1);
   tail = head;
   BOOST_CHECK_EQUAL(memory[n], n - 1);
+  tensor<float, dims<3000, 3>> rows;
+  std::iota(rows.begin(), rows.end(), 0.f);
+  rows[0].fill(1);
+  rows -= rows[0];
+  for (int i = 1; i < 3000; ++i) BOOST_REQUIRE_EQUAL(rows(i, 2), static_cast<float>(3 * i + 1));
   tensor<float, dims<dyn<"k">>> t(shape(4), {1, 2, 3, 4});
   const tensor_view<const float, dims<2>> middle(t.data() + 1);
   t = middle;  // other extents

@@ -6,22 +6,37 @@
 /// (graph/fill.hpp).
 namespace weft {
 
+/// Extents known at run time are given.
+template <class Dims>
+struct extents_are_not_given : mistake<!Dims::is_static> {};
+
+namespace detail {
+
+template <class Dims>
+const shape& known_extents() {
+  static_assert(correct<extents_are_not_given<Dims>>,
+                "a tensor's extents that are known at run time are given: zeros<T, dims<...>>(shape(7, 3))");
+  return Dims::spec;
+}
+
+}  // namespace detail
+
 /// Zeros (tf.zeros, numpy.zeros): `zeros<float, dims<2, 3>>()`; extents known at run time are given, all of them:
 /// `zeros<float, dims<dyn<"batch">, 3>>(shape(7, 3))`. Throws invalid_argument if they do not fit `Dims`.
 template <Element T, class Dims = dims<>>
-[[nodiscard]] tensor<T, Dims> zeros(const shape& extents = Dims::spec);
+[[nodiscard]] tensor<T, Dims> zeros(const shape& extents = detail::known_extents<Dims>());
 
 /// Ones (tf.ones, numpy.ones).
 template <Element T, class Dims = dims<>>
-[[nodiscard]] tensor<T, Dims> ones(const shape& extents = Dims::spec);
+[[nodiscard]] tensor<T, Dims> ones(const shape& extents = detail::known_extents<Dims>());
 
 /// One number for all elements (tf.fill, numpy.full): `fill<float, dims<2, 3>>(0.5f)`.
 template <Element T, class Dims = dims<>, class Num>
-[[nodiscard]] tensor<T, Dims> fill(Num number, const shape& extents = Dims::spec);
+[[nodiscard]] tensor<T, Dims> fill(Num number, const shape& extents = detail::known_extents<Dims>());
 
 /// The identity matrix, `[rows, columns]`: ones where both indices are equal, zeros elsewhere (tf.eye, numpy.eye).
 template <Element T, class Dims>
-[[nodiscard]] tensor<T, Dims> eye(const shape& extents = Dims::spec);
+[[nodiscard]] tensor<T, Dims> eye(const shape& extents = detail::known_extents<Dims>());
 
 /// The mistake in the extents of a filled value, or in the number.
 template <class Dims, class Num>
@@ -39,7 +54,7 @@ tensor<T, Dims> zeros(const shape& extents) {
 }
 template <Element T, class Dims>
 tensor<T, Dims> ones(const shape& extents) {
-  return fill<T, Dims>(1, extents);
+  return weft::fill<T, Dims>(1, extents);
 }
 template <Element T, class Dims, class Num>
 tensor<T, Dims> fill(Num number, const shape& extents) {
