@@ -588,9 +588,11 @@ class parameter_service {
   std::optional<error> someone_gone() {
     const time_point now = clock::now();
     if (!first_gone_ || !is_gone(*first_gone_, now)) {
-      const auto found =
-          std::find_if(workers_.begin(), workers_.end(), [&](const worker& each) { return is_gone(each, now); });
-      first_gone_ = found == workers_.end() ? nullptr : &*found;
+      // A service that was late sees several go at once; their order is known to the membership.
+      first_gone_ = nullptr;
+      const std::optional<std::size_t> first_lost = members_.first_lost();
+      for (const worker& each : workers_)
+        if (is_gone(each, now) && (!first_gone_ || each.rank == first_lost)) first_gone_ = &each;
     }
     if (!first_gone_) return {};
     return why_gone(*first_gone_);
