@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -32,7 +33,8 @@ struct session_resources;
 template <class...>
 class step;
 
-/// A prepared run without its types. Internals are in session/step_plan.hpp.
+/// A prepared run without its types. One whose session no longer exists throws failed_precondition when it is called.
+/// Internals are in session/step_plan.hpp.
 class prepared_step {
  public:
   prepared_step(session& s, plan::step_request request);
@@ -63,8 +65,10 @@ class prepared_step {
   void execute(plan::binding&, detail::fetch_watcher*);
   void execute_observed(plan::binding&, detail::fetch_watcher*);
 
+  detail::intrusive_ptr<detail::ref_counted> owner_;  // of what the plan uses; steps keep it when the session ends
   const detail::session_resources* session_;
   gpu::owned<detail::step_plan> plan_;
+  std::uint32_t refused_by_;  // the bits of the session's status with which it does not run
   bool logged_ = false;
 };
 
@@ -383,7 +387,15 @@ std::string explain(const step<Of...>& s) {
 WEFT_COLD_BEGIN
 
 WEFT_DECL prepared_step::prepared_step(prepared_step&&) noexcept = default;
-WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&&) noexcept = default;
+WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcept {
+  plan_ = {};  // before what it lies in
+  owner_ = static_cast<detail::intrusive_ptr<detail::ref_counted>&&>(other.owner_);
+  session_ = other.session_;
+  refused_by_ = other.refused_by_;
+  plan_ = static_cast<gpu::owned<detail::step_plan>&&>(other.plan_);
+  logged_ = other.logged_;
+  return *this;
+}
 WEFT_DECL prepared_step::~prepared_step() = default;
 WEFT_DECL std::string prepared_step::explain() const { return plan_->describe(); }
 WEFT_DECL const plan::step_request& prepared_step::request() const { return plan_->request(); }
@@ -419,6 +431,9 @@ WEFT_DECL void prepared_step::execute(plan::binding& b, detail::fetch_watcher* w
 WEFT_DECL void prepared_step::run(const plan::fed_value* fed, placing p, detail::fetch_watcher* watcher) {
   if (!plan_) [[unlikely]]
     refuse_moved();
+  // The readers of shared variables may have ended on other threads.
+  if (__atomic_load_n(&session_->status, __ATOMIC_ACQUIRE) & refused_by_) [[unlikely]]
+    session_->refuse_step();
   plan::binding& b = plan_->bind(fed);
   b.feed(fed);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)
