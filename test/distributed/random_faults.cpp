@@ -516,7 +516,9 @@ class judge {
       const bool cut = any(rank, [](const life& l) { return l.ended_by_force(); });
       const bool silent =
           any(rank, [](const life& l) { return l.was_cut_off || l.longest_stop() > noticed_surely_not; });
-      const bool left = any(rank, [](const life& l) { return !l.ended_by_force() || l.was_terminated; });
+      const bool left = any(rank, [](const life& l) {  // a fault may hit one whose goodbye is on its way
+        return !l.ended_by_force() || l.was_terminated || !l.words().empty() || l.of.finished;
+      });
       if (says("has closed its connection without a goodbye") && !cut)
         return name(rank) + " is said to be killed and was not";
       if (says("has given no sign of life") && !silent) return name(rank) + " is said to be silent and was not";
