@@ -233,6 +233,12 @@ class membership {
             of.reason != left_because({}));
   }
 
+  /// The task that was lost before all others that were, if any was.
+  std::optional<std::size_t> first_lost() const {
+    std::lock_guard lock(mutex_);
+    return first_lost_;
+  }
+
   /// "has closed its connection ...", or empty while nothing is wrong.
   std::string reason(std::size_t rank) const {
     std::lock_guard lock(mutex_);

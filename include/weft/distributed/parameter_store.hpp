@@ -251,12 +251,23 @@ class parameter_store {
       equal &= each.weight == 1;
     }
     const mean_of mean{of, weights, equal};
-    // Looked at before it is made: a mean that is kept until then takes as much memory as the variables.
+    // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it is
+    // made twice.
+    const bool keeps = only_finite && gradient_bytes_ <= max_kept_mean;
+    if (keeps && kept_mean_.size() != gradient_bytes_) kept_mean_ = detail::aligned_bytes(gradient_bytes_);
+    const auto kept = [&]<typename T>(T, std::size_t variable, std::size_t first) {
+      return reinterpret_cast<T*>(kept_mean_.data() + packed_[variable]) + first;
+    };
     std::atomic<bool> finite{true};
     if (only_finite)
       for_each_piece(
-          [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
-            if (!mean.is_finite<T>(variable, first, count)) finite.store(false, std::memory_order_relaxed);
+          [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
+            bool all_finite = true;
+            if (keeps)
+              mean.find(kept(type, variable, first), variable, first, count, &all_finite);
+            else
+              all_finite = mean.is_finite<T>(variable, first, count);
+            if (!all_finite) finite.store(false, std::memory_order_relaxed);
           },
           helpers);
     mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
@@ -269,9 +280,11 @@ class parameter_store {
     if (only_finite && !finite) return false;
     begin_update();
     for_each_piece(
-        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+        [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
           alignas(64) T room[max_at_once];
-          update<T>(variable, first, count, mean.find(room, variable, first, count), copies);
+          const bool one = of.size() == 1 && equal;  // which has the mean itself
+          update<T>(variable, first, count,
+                    keeps && !one ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
         },
         helpers);
     end_update(mean_rows_);
@@ -400,13 +413,20 @@ class parameter_store {
     const T* from(std::size_t worker, std::size_t variable, std::size_t first) const {
       return elements<T>(of[worker].gradients, variable) + first;
     }
-    /// Returns where some elements of it are: in `room`, or where the only worker has them.
+    /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether all of them
+    /// are.
     template <typename T>
-    const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count) const {
+    const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
       const T by = static_cast<T>(weights);
-      if (of.size() == 1 && equal) return from<T>(0, variable, first);
+      if (of.size() == 1 && equal) {
+        const T* const only = from<T>(0, variable, first);
+        if (finite) *finite = detail::all_finite(only, count);
+        return only;
+      }
       if (of.size() == 2 && equal) {
-        detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
+        const bool all_finite =
+            detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
+        if (finite) *finite = all_finite;
         return room;
       }
       alignas(64) T scaled[max_at_once];
@@ -421,7 +441,8 @@ class parameter_store {
         else
           detail::accumulate(room, next, count);
       }
-      detail::divide(room, count, by);
+      const bool all_finite = detail::divide(room, count, by);
+      if (finite) *finite = all_finite;
       return room;
     }
     template <typename T>
@@ -551,6 +572,7 @@ class parameter_store {
     return detail::divide(mean, count * width, static_cast<T>(weights));
   }
 
+  static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes: beyond caches, making it twice takes no longer
   static constexpr std::size_t max_at_once = 2048;  // elements: they stay in the first-level cache between two passes
 
   static constexpr std::size_t shared_at_once = 16 * max_at_once;
@@ -592,7 +614,7 @@ class parameter_store {
   std::vector<detail::row_list> mean_rows_;
   std::vector<std::int64_t> changed_;
   detail::segment_layout shared_;
-  detail::aligned_bytes values_;
+  detail::aligned_bytes values_, kept_mean_;
   bool initialised_ = false;
   std::int64_t global_step_ = 0;
 };
