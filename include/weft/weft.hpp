@@ -10,6 +10,7 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/tensor.hpp>
+#include <weft/tensor/fill.hpp>
 #include <weft/tensor/random.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/ops/operation.hpp>
