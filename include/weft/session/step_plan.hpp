@@ -52,6 +52,7 @@ class step_plan {
   }
 
   const plan::step_request& request() const { return step_.made->request; }
+  const weft::graph& graph() const { return step_.made->g; }
 
   // ---- what it is, for tests and `explain` ----
 
