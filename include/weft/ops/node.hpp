@@ -25,6 +25,7 @@ class handle {
     return symbol_;
   }
   value id() const { return erased().id(); }
+  bool empty() const { return symbol_.is_number(); }
 
  protected:
   symbol symbol_;
@@ -54,7 +55,6 @@ class node : public detail::handle {
 
   node() = default;
   explicit node(const op_builder&, ...) = delete;  // auto x = placeholder<float, dims<784, 10>>(graph, "x")
-  bool empty() const { return symbol_.is_number(); }
 
   template <class X>
   requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {

@@ -84,13 +84,13 @@ class cluster_spec {
   cluster_spec(std::initializer_list<const char*>) = delete;  // {{"ps", "a:1"}, {"worker", {"b:1", "c:1"}}}
 
   /// Adds one job from "host:port,host:port,...", or from "0@host:port,3@host:port,...", which is sparse.
-  void add_job(std::string_view job, std::string_view addresses) {
+  void add_job(std::string_view job, std::string_view list) {
     std::map<int, endpoint> tasks;
-    const bool sparse = addresses.find('@') != std::string_view::npos;
-    if (!addresses.empty())
-      for (std::size_t at = 0; at <= addresses.size();) {
-        const std::size_t comma = std::min(addresses.find(',', at), addresses.size());
-        std::string_view one = addresses.substr(at, comma - at);
+    const bool sparse = list.find('@') != std::string_view::npos;
+    if (!list.empty())
+      for (std::size_t at = 0; at <= list.size();) {
+        const std::size_t comma = std::min(list.find(',', at), list.size());
+        std::string_view one = list.substr(at, comma - at);
         int index = static_cast<int>(tasks.size());
         if (sparse) {
           const char* const end = one.data() + std::min(one.find('@'), one.size());

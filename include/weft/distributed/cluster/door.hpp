@@ -28,8 +28,8 @@ struct arrival {
   std::optional<typename T::watch> watch;  // of the handshake's stream: ends first
 
   template <typename Answer>
-  arrival(typename T::event_loop& loop, std::uint64_t number, moment now, moment until, Answer answer)
-      : talk(answer()), number(number), since(now), until(until), expiry(loop) {}
+  arrival(typename T::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)
+      : talk(answer()), number(n), since(now), until(limit), expiry(loop) {}
 };
 
 /// Accepts connections and takes them through their handshakes. Those that have not proved to belong here are few and

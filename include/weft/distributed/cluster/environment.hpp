@@ -357,7 +357,7 @@ inline std::optional<place_among_ranks> ranks_of_pbs() {
   constexpr std::uint64_t max_bytes = 16 << 20;
   if (nodes.bytes() > max_bytes) file->fail({"has more than ", max_bytes, " bytes"});
   environment_variable text{str_cat({"PBS_NODEFILE ", file->value}),
-                            std::string(static_cast<std::size_t>(nodes.bytes()), 0)};
+                            std::string(nodes.bytes(), 0)};
   nodes.read(0, text.value.data(), text.value.size());
   for (std::size_t begin = 0; begin < text.value.size();) {
     const std::size_t end = std::min(text.value.find('\n', begin), text.value.size());

@@ -243,7 +243,7 @@ class handshake {
     std::vector<std::byte> text;
     const auto append = [&](const_bytes piece) {
       std::byte size[8];
-      put_little(size, static_cast<std::uint64_t>(piece.size()));
+      put_little(size, piece.size());
       text.insert(text.end(), size, size + sizeof size);
       text.insert(text.end(), piece.begin(), piece.end());
     };

@@ -145,7 +145,7 @@ inline std::vector<int> read_counts(const environment_variable& list) {
     sum += count * times;
     if (sum > max_environment_tasks || counts.size() + times > max_environment_tasks)
       list.fail({"counts more than ", max_environment_tasks, " tasks, which cannot be meant"});
-    counts.insert(counts.end(), static_cast<std::size_t>(times), static_cast<int>(count));
+    counts.insert(counts.end(), times, static_cast<int>(count));
     begin = end + 1;
   }
   return counts;

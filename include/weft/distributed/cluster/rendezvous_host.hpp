@@ -94,7 +94,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     frame_writer out;
     std::optional<tcp::watch> watch;  // ends first
 
-    delivery(int rank, tcp::stream stream) : rank(rank), stream(std::move(stream)) {}
+    delivery(int to, tcp::stream connection) : rank(to), stream(std::move(connection)) {}
   };
   using position = std::list<delivery>::iterator;
 

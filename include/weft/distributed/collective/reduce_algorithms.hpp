@@ -138,7 +138,7 @@ transfer_schedule fold_outside(std::size_t ranks, std::size_t rank, std::size_t 
   transfer_schedule made(elements);
   const std::size_t core = std::bit_floor(ranks);
   const element_range all{0, elements};
-  made.steps.reserve(2 * static_cast<std::size_t>(std::bit_width(ranks)));
+  made.steps.reserve(2 * static_cast<std::size_t>(64 - std::countl_zero(std::uint64_t{ranks})));
   if (rank >= core) {
     made.send(rank - core, all);
     made.receive(rank - core, all, false);

@@ -153,8 +153,8 @@ class control_links {
     std::deque<std::size_t> untold;          // ranks of tasks of whose end the peer is to be told
     std::optional<typename T::watch> watch;  // of the stream: ends first
 
-    control_link(std::size_t rank, std::uint64_t incarnation, typename T::stream stream, moment now)
-        : rank(rank), incarnation(incarnation), stream(std::move(stream)), last_heard(now) {
+    control_link(std::size_t of, std::uint64_t its_incarnation, typename T::stream connection, moment now)
+        : rank(of), incarnation(its_incarnation), stream(std::move(connection)), last_heard(now) {
       in.expect(max_control_bytes);
     }
   };

@@ -86,7 +86,7 @@ class dialer {
     std::unique_ptr<handshake_type> talk;
     std::optional<typename T::watch> watch;  // of one of the two: ends first
 
-    outbound_handshake(std::size_t rank, typename T::event_loop& loop) : rank(rank), until{}, expiry(loop) {}
+    outbound_handshake(std::size_t to, typename T::event_loop& loop) : rank(to), until{}, expiry(loop) {}
   };
 
   void dial(std::size_t rank, moment now) {

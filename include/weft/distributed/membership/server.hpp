@@ -343,7 +343,7 @@ class basic_server {
     rlimit limit;
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
       return std::numeric_limits<std::size_t>::max();
-    return std::max<std::size_t>(static_cast<std::size_t>(limit.rlim_cur) / 16, 2);
+    return std::max<std::size_t>(limit.rlim_cur / 16, 2);
   }
 
   /// Binds this task's address, after all that may be wrong with the cluster has been looked at.

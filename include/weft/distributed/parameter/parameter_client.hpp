@@ -670,7 +670,7 @@ class basic_parameter_client {
     if (bytes < least)
       throw error(error_code::invalid_argument, "",
                   {"the server's answer needs at least ", least, " bytes and has ", bytes});
-    each.changed.resize(static_cast<std::size_t>(bytes) - each.whole_bytes);
+    each.changed.resize(bytes - each.whole_bytes);
     std::vector<mutable_bytes> pieces;
     for (std::size_t k = 0; k < each.order.size(); ++k)
       if (!variables_[each.order[k]].has_rows()) pieces.push_back(each.target[k]);

@@ -54,7 +54,7 @@ class parameter_store {
     for (const std::size_t i : order_) {
       const parameter_spec& variable = variables[i];
       range next{
-          i, variable.type, static_cast<std::size_t>(total), variable.elements, update_rules::find(variable.rule), {},
+          i, variable.type, total, variable.elements, update_rules::find(variable.rule), {},
           {}};
       next.row_elements = variable.row_elements;
       const update_layout& layout = *next.code.layout;
@@ -67,15 +67,15 @@ class parameter_store {
             error_code::resource_exhausted, "parameter_server",
             {"the variables and their slots need more than the ", max_bytes,
              " bytes that this server may hold; raise server_options::max_parameter_bytes, or start more servers"});
-      packed_.push_back(static_cast<std::size_t>(whole));
+      packed_.push_back(whole);
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));
     }
-    gradient_bytes_ = static_cast<std::size_t>(whole);
+    gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
     has_rows_ = detail::least_row_bytes(variables, order_) > 0;
     try {
-      values_ = detail::aligned_bytes(static_cast<std::size_t>(total));
+      values_ = detail::aligned_bytes(total);
       for (range& each : ranges_)
         each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.layout->arrays());
     } catch (const std::bad_alloc&) {

@@ -86,7 +86,7 @@ inline void read_row_lists(const_bytes bytes, std::span<const parameter_spec> va
       throw error(
           error_code::invalid_argument, "rows",
           {"the message announces ", count, " rows of '", what.name, "' and has bytes for ", bytes.size() / each});
-    const std::size_t size = static_cast<std::size_t>(count) * each;
+    const std::size_t size = count * each;
     lists[k] = read_row_list(bytes.first(size), what);
     bytes = bytes.subspan(size);
   }
