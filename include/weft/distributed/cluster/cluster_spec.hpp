@@ -16,9 +16,9 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/transport/endpoint.hpp>
-#include <weft/transport/printable.hpp>
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/printable.hpp>
 
 namespace weft::detail {
 

@@ -9,8 +9,8 @@
 
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/frame.hpp>
-#include <weft/transport/printable.hpp>
 #include <weft/transport/shared_memory.hpp>
 #include <weft/transport/transport.hpp>
 

@@ -317,6 +317,7 @@ class rank_links {
   template <typename Step, typename Complete>
   void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
     idle_.moved();
+    std::optional<typename Clock::time_point> left_at;
     for (;;) {
       std::size_t moved = 0;
       try {
@@ -332,6 +333,7 @@ class rank_links {
       if (complete()) return;
       if (moved > 0) {
         idle_.moved();
+        left_at.reset();
         continue;
       }
       if (until.expired()) throw late(to, from);  // the call may be repeated
@@ -342,6 +344,9 @@ class rank_links {
       if (writes && (count == 0 || to != from)) items[count++] = {&to->stream, false, true};
       if (!idle_.pause(std::span(items).first(count), until)) continue;
       if (const std::optional<error> problem = someone_gone()) throw *problem;
+      for (const link* each : {from, to})
+        if (each && here_.is_silent_after_leaving(first_rank_ + each->rank, incarnations_[each->rank], left_at))
+          throw diagnose(each->rank);
     }
   }
 

@@ -14,7 +14,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,7 +28,7 @@
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
@@ -181,6 +182,14 @@ class basic_server {
   wait_policy waiting() const { return waiting_; }
   /// How long the task with this rank may be silent before it is lost.
   std::chrono::milliseconds heartbeat_timeout(std::size_t rank) const { return heartbeat_timeouts_[rank]; }
+  /// Whether a task has left and then, since `left_at`, let a connection neither bring bytes nor end for as long as a
+  /// silent task is waited for: its host may have gone with it. Reset `left_at` when bytes move.
+  bool is_silent_after_leaving(std::size_t rank, std::uint64_t incarnation,
+                               std::optional<typename Clock::time_point>& left_at) const {
+    if (members_.state(rank, incarnation) != task_state::left) return false;
+    if (!left_at) left_at = Clock::now();
+    return Clock::now() - *left_at > heartbeat_timeout(rank);
+  }
   /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.

@@ -605,6 +605,7 @@ class basic_parameter_client {
 
   void drive(const char* operation, deadline_type until, const std::vector<link*>& with_whom) {
     idle_.moved();
+    std::optional<typename Clock::time_point> left_at;
     for (;;) {
       std::size_t moved = 0;
       bool complete = true;
@@ -622,6 +623,7 @@ class basic_parameter_client {
       if (until.expired()) throw late(operation, with_whom);
       if (moved > 0) {
         idle_.moved();
+        left_at.reset();
         continue;
       }
       items_.clear();
@@ -629,7 +631,8 @@ class basic_parameter_client {
         if (!each->in.complete()) items_.push_back({&each->stream, true, !each->out.idle()});
       if (!idle_.pause(items_, until)) continue;
       for (const link* each : with_whom)
-        if (!each->in.complete() && here_.members().state(each->rank, each->incarnation) == task_state::lost)
+        if (!each->in.complete() && (here_.members().state(each->rank, each->incarnation) == task_state::lost ||
+                                     here_.is_silent_after_leaving(each->rank, each->incarnation, left_at)))
           throw here_.members().diagnose(each->rank, each->incarnation, operation, "is gone");
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
     }
