@@ -13,16 +13,16 @@ namespace weft {
 
 /// Zeros (tf.zeros): `zeros<float, dims<dyn<"batch">, 100>>(g)`.
 template <Element T, class Dims = dims<>>
-[[nodiscard]] node<T, Dims> zeros(graph& g);
+[[nodiscard]] node<T, dims_t<Dims>> zeros(graph& g);
 
 /// Ones (tf.ones).
 template <Element T, class Dims = dims<>>
-[[nodiscard]] node<T, Dims> ones(graph& g);
+[[nodiscard]] node<T, dims_t<Dims>> ones(graph& g);
 
 /// One number for all elements (tf.fill): `fill<float, dims<dyn<"batch">>>(g, 0.5f)`. A value that a step computes is
 /// filled in by `broadcast_to<dims<...>>(x)`.
 template <Element T, class Dims = dims<>, class Num>
-[[nodiscard]] node<T, Dims> fill(graph& g, Num number);
+[[nodiscard]] node<T, dims_t<Dims>> fill(graph& g, Num number);
 
 /// The identity matrix, `[rows, columns]` (tf.eye): `eye<float, dims<dyn<"n">, dyn<"n">>>(g)`.
 template <Element T, class Dims>
@@ -40,31 +40,31 @@ template <class T, class Dims>
 using range_mistake = first_mistake<extents_are_not_valid<Dims>, range_elements_not_numbers<T>>;
 
 template <Element T, class Dims>
-node<T, Dims> zeros(graph& g) {
+node<T, dims_t<Dims>> zeros(graph& g) {
   static_assert(correct<fill_mistake<Dims>>, "zeros<T, dims<...>>(g): needs extents, dims<...>");
   if constexpr (correct<fill_mistake<Dims>>)
     return detail::filled<T, Dims>(g, static_cast<T>(0));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 template <Element T, class Dims>
-node<T, Dims> ones(graph& g) {
+node<T, dims_t<Dims>> ones(graph& g) {
   static_assert(correct<fill_mistake<Dims>>, "ones<T, dims<...>>(g): needs extents, dims<...>");
   if constexpr (correct<fill_mistake<Dims>>)
     return detail::filled<T, Dims>(g, static_cast<T>(1));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 
 template <Element T, class Dims, class Num>
-node<T, Dims> fill(graph& g, Num number) {
+node<T, dims_t<Dims>> fill(graph& g, Num number) {
   using mistake = fill_mistake<Dims, Num>;
   static_assert(correct<mistake>,
                 "fill<T, dims<...>>(g, number): extents are a dims; broadcast_to<dims<...>>(x) takes a node");
   if constexpr (correct<mistake>)
     return detail::filled<T, Dims>(g, static_cast<T>(number));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 
 template <class T, auto Extent>
@@ -76,7 +76,7 @@ auto range(graph& g, T start, T delta) {
   if constexpr (correct<mistake>) {
     gpu::compile_kernels<range_op, T>();
     detail::remember_extents<D>(g);
-    return node<T, D>(detail::record_range(g, {dtype_of<T>, D::spec}, start, delta));
+    return node<T, dims_t<D>>(detail::record_range(g, {dtype_of<T>, D::spec}, start, delta));
   } else {
     return node<float, dims<1>>(symbol());
   }

@@ -242,7 +242,7 @@ template <class Op, Expression X>
   static_assert(correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>,
                 "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
   if constexpr (detail::is_differentiated<Op, value_t<X>, X::symbolic, 1>)
-    if (symbol x; false) static_cast<void>(Op::gradient(x, x, Op::apply(x)));
+    if (symbol s; false) static_cast<void>(Op::gradient(s, s, Op::apply(s)));
   if constexpr (correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>)
     return detail::unary<Op>(x);
   else

@@ -614,14 +614,14 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
 
   /// Evaluates the expression in one pass.
   template <Expression Expr>
-    requires(!std::is_same_v<Expr, tensor>)
+    requires(!__is_base_of(tensor, Expr))
   tensor(const Expr& e) : base(shape()) {
     static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
                   "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
     assign(e);
   }
   template <Expression Expr>
-    requires(!std::is_same_v<Expr, tensor>)
+    requires(!__is_base_of(tensor, Expr))
   tensor& operator=(const Expr& e) {
     static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
                   "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
@@ -775,6 +775,24 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     } else {
       evaluate(e, *this);
     }
+  }
+};
+
+/// A tensor of extents in another form than the canonical one, `dims<std::size_t{8}>`: a tensor of `dims<8>`.
+template <Element T, class Dims, class Device>
+  requires(!Dims::is_canonical)
+class tensor<T, Dims, Device> : public tensor<T, dims_t<Dims>, Device> {
+  using canonical_tensor = tensor<T, dims_t<Dims>, Device>;
+
+ public:
+  using canonical_tensor::canonical_tensor;
+  tensor() = default;
+  tensor(const canonical_tensor& t) : canonical_tensor(t) {}
+  template <class X>
+    requires(!__is_base_of(canonical_tensor, X))
+  tensor& operator=(const X& x) {
+    canonical_tensor::operator=(x);
+    return *this;
   }
 };
 
@@ -1046,6 +1064,16 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index is not less than its extent");
     return data_[detail::offset(shape_, index...)];
   }
+};
+
+template <class T, class Dims>
+  requires(!Dims::is_canonical)
+class tensor_view<T, Dims> : public tensor_view<T, dims_t<Dims>> {
+  using canonical_view = tensor_view<T, dims_t<Dims>>;
+
+ public:
+  using canonical_view::canonical_view;
+  tensor_view(const canonical_view& v) : canonical_view(v) {}
 };
 
 namespace detail {
