@@ -1,4 +1,4 @@
-"""Follows docs/clusters.md with two machines: runs the commands of its section "Two machines" as they stand there, each
+"""Follows docs/how-to/clusters.md with two machines: runs the commands of its section "Two machines" as they stand there, each
 block on the machine that the line before it names, and then pulls a cable out. Needs root; skipped in words elsewhere.
 
 usage: two_machines.py MNIST WEFT_LAUNCH CLUSTERS.md
