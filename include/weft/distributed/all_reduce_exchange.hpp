@@ -60,7 +60,7 @@ class all_reduce_exchange : private fetch_watcher {
   static constexpr bool keeps_in_step = true;
   void request_stop() { stops_ = true; }
   bool all_stop() const { return all_stop_; }
-  void announce_stop(deadline_type) {}
+  bool announce_stop(deadline_type) { return false; }
 
   bool is_chief() const { return group_->rank() == 0; }
   gradient_buffers& gradients() { return gradients_; }
@@ -136,8 +136,9 @@ class all_reduce_exchange : private fetch_watcher {
     while (others_train_) {
       trains_ = false;
       update(time_for_each, 0);
+      trains_ = true;
+      if (all_stop_) throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
-    trains_ = true;
     if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
   }
 

@@ -244,7 +244,7 @@ class basic_parameter_client {
 
   /// In synchronous mode: from the next push_pull on this worker says that it stops after that step.
   void set_stopping() { stopping_ = true; }
-  /// Whether all workers are to stop after the step of the last push_pull, since one of them has said that it does.
+  /// Whether all workers are to stop, since one of them has said that it does: after the step of the last push_pull.
   bool all_stop() const {
     return std::any_of(links_.begin(), links_.end(),
                        [](const link& each) { return (each.in.header().flags & stopping) != 0; });
@@ -262,9 +262,11 @@ class basic_parameter_client {
     ask("done", frame_kind::done, 0, until, [](link&) {});
     here_.clear_failure();
   }
-  /// Tells them that a signal has stopped this worker: it counts as gone from here on.
-  void stopped(deadline_type until = std::chrono::seconds(10)) {
+  /// Tells them that a signal has stopped this worker: it counts as gone from here on. Returns whether the others'
+  /// training ends with it.
+  bool stopped(deadline_type until = std::chrono::seconds(10)) {
     ask("done", frame_kind::done, 0, until, [](link& to) { to.flags = stopping; });
+    return all_stop();
   }
 
  private:

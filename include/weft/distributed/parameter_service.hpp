@@ -51,6 +51,7 @@ class parameter_service {
   using time_point = typename clock::time_point;
 
   static constexpr const char* left_early = "has left the cluster without finish()";
+  static constexpr const char* stopped_by_signal = "was stopped by a signal";
 
   enum class phase : unsigned char {
     asking,     // the worker's turn: its next request is awaited, or arriving
@@ -489,7 +490,8 @@ class parameter_service {
   }
   bool has_ended(const worker& each) const {
     const task_state state = members_.state(each.rank);
-    return each.done || each.given_up || state == task_state::left || state == task_state::lost;
+    return each.done || each.given_up || !each.refused.empty() || state == task_state::left ||
+           state == task_state::lost;
   }
 
   void push_pull(worker& from) {
@@ -530,8 +532,8 @@ class parameter_service {
 
   void done(worker& from) {
     if (from.connection->asked.flags & stopping) {
-      from.refused = "was stopped by a signal";
-      return acknowledge(from);
+      from.refused = stopped_by_signal;
+      return acknowledge(from, why_broken() ? stopping : 0u);
     }
     if (!synchronous())  // in synchronous training this worker's last step was complete
       if (const auto broken = why_broken()) throw *broken;
@@ -645,6 +647,7 @@ class parameter_service {
       if (!contributes(each)) continue;
       last_step_ = std::max(last_step_, each.connection->asked.step);
       each.applied.insert(each.incarnation, each.connection->asked.step);
+      if (each.connection->asked.flags & stopping) each.refused = stopped_by_signal;  // those that are done hear of it
       answer_values(each, 0, update);
     }
   }

@@ -193,11 +193,11 @@ class replicated_session {
   bool all_stop() const { return exchange_.all_stop(); }
 
   /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
-  /// a signal ends this worker, say. A worker that is not the chief stays until that has left, which may save a
-  /// checkpoint, for server_options::stop_patience at most: launchers end all processes when the first has ended. Stops
-  /// the server.
+  /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has left,
+  /// which may save a checkpoint, for server_options::stop_patience at most: launchers end all processes when the first
+  /// has ended. Stops the server.
   void leave(const std::string& why) {
-    if (!is_chief()) await_chief();
+    if (!is_chief() && chief_leaves_too()) await_chief();
     here_.set_failure(error(error_code::cancelled, "", why));
     here_.stop();
   }
@@ -206,12 +206,16 @@ class replicated_session {
   template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
 
-  void await_chief() {
+  /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
+  bool chief_leaves_too() {
+    if (all_stop()) return true;
     try {
-      exchange_.announce_stop(std::chrono::seconds(5));
+      return exchange_.announce_stop(std::chrono::seconds(5));
     } catch (const error&) {
-      return;  // nobody would tell of the chief's end either
+      return false;  // nobody would tell of the chief's end either
     }
+  }
+  void await_chief() {
     const std::size_t chief = here_.cluster().rank({here_.options().worker_job, 0});
     const auto is_gone = [&](std::size_t rank) {
       const task_state state = here_.members().state(rank);

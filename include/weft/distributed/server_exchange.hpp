@@ -48,10 +48,8 @@ class server_exchange {
   static constexpr bool keeps_in_step = Mode == synchronous;
   void request_stop() { servers_->set_stopping(); }
   bool all_stop() const { return all_stop_; }
-  /// This worker stops where others may go on.
-  void announce_stop(deadline_type until) {
-    if (Mode == asynchronous) servers_->stopped(until);
-  }
+  /// This worker stops where others may go on. Returns whether their training ends with it.
+  bool announce_stop(deadline_type until) { return Mode == asynchronous && servers_->stopped(until); }
 
   bool is_chief() const { return here_.is_chief(); }
   gradient_buffers& gradients() { return gradients_; }

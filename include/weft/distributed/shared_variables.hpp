@@ -106,7 +106,7 @@ class shared_variables {
 WEFT_COLD_BEGIN
 
 inline shared_variables::shared_variables(const graph& g, const session_options& options)
-    : graph_(g), local_(g, options) {
+    : graph_(g.self()), local_(g, options) {
   check_moving_averages();
   find_trained();
   if (all_.empty())

@@ -52,6 +52,8 @@ class step_plan {
   }
 
   const plan::step_request& request() const { return step_.made->request; }
+  /// Whether it writes variables that sessions may share, which are all but a worker's own.
+  bool writes_shared() const noexcept;
 
   // ---- what it is, for tests and `explain` ----
 
@@ -112,6 +114,17 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   step_.arenas.refresh(*step_.made, s_, step_.gpus.get(), *b);
   current_ = b;
   return *b;
+}
+
+WEFT_DECL bool step_plan::writes_shared() const noexcept {
+  const plan::program& p = *step_.made;
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    if (p.def(n).op->writes) {
+      value to = p.def(n).inputs[0];
+      while (p.g[to.node].def.op->alias) to = p.g[to.node].def.inputs[0];
+      if (kind_of(p.g[to.node].def) != variable_kind::local) return true;
+    }
+  return false;
 }
 
 /// Throws failed_precondition if a variable that the step reads has no value.

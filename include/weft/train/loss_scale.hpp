@@ -220,13 +220,13 @@ inline void check_scale(const dynamic_loss_scale& s) {
 
 }  // namespace detail
 
-inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(&g), how_(how) {
+inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(&g.self()), how_(how) {
   detail::check_scale(how);
   scale_ = variable<float>(g, "loss_scale/scale", static_cast<float>(how.initial_scale), variable_kind::local);
   good_steps_ = variable<std::int64_t>(g, "loss_scale/good_steps", 0, variable_kind::local);
 }
 
-inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g), dynamic_(false) {
+inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g.self()), dynamic_(false) {
   detail::check_scale({.initial_scale = how.scale, .min_scale = how.scale, .max_scale = how.scale});
   scale_ = constant(g, static_cast<float>(how.scale));
   good_steps_ = constant(g, std::int64_t{0});

@@ -174,9 +174,9 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
   for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
   for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
     const hyperparameter& h = how.hyperparameters[k];
-    c.literals.push_back(literal_bits(h.number()));
+    c.literals.push_back(literal_bits(h.is_number() ? h.number() : 0));
     if (h.is_number()) continue;
-    if (h.node().builder() != &g)
+    if (h.node().builder() != &g.self())
       throw error(error_code::invalid_argument, how.name, "a hyperparameter is a value of another graph");
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());

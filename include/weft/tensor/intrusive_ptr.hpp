@@ -6,7 +6,7 @@
 
 #include <weft/config.hpp>
 
-namespace weft::data::detail {
+namespace weft::detail {
 
 /// The base of objects that intrusive_ptr counts.
 class ref_counted {
@@ -25,8 +25,7 @@ class ref_counted {
   mutable std::size_t owners_ = 0;
 };
 
-/// Boost's intrusive_ptr for ref_counted objects. <memory> would cost every program that reads data a fifth of a second
-/// to compile.
+/// Boost's intrusive_ptr for ref_counted objects. <memory> would cost every program a fifth of a second to compile.
 template <class T>
 class intrusive_ptr {
  public:
@@ -74,4 +73,4 @@ class owner_of final : public ref_counted {
   const T value;
 };
 
-}  // namespace weft::data::detail
+}  // namespace weft::detail
