@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
 suites=()
 environments=
 programs=
@@ -166,6 +166,9 @@ suite_checkpoint() {
 }
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }
+
+# Inference on threads that share the variables.
+suite_serving() { weft ${quick:+--seconds 0.5}; }
 
 suite_queues() {
   weft ${quick:+--seconds 0.2}

@@ -22,9 +22,10 @@ FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False),
            "items_per_s": ("items/s", True)}
 # And by these beside it, on lines of their own.
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
+                "cpu_us": ("us of a core", False), "clone_kb": ("kB a clone", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # The other measured figures, which are not asked for.
-FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "test_accuracy", "final_cost", "note",
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "images_per_s_best", "test_accuracy", "final_cost", "note",
            "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms", "ratio"}
 
 

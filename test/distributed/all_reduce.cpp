@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
 
 #include "local_cluster.hpp"
 

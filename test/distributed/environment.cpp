@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <weft/distributed/environment.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 
 #include "local_cluster.hpp"
 

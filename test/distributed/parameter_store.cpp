@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 #include <vector>
-#include <weft/distributed/exactly_once.hpp>
-#include <weft/distributed/parameter_store.hpp>
+#include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"

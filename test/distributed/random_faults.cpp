@@ -765,6 +765,18 @@ BOOST_AUTO_TEST_CASE(a_task_that_was_given_up_is_named) {
   hold(planned(strategy::synchronous, 2, 2, {27ms, 8ms, 44ms, 728ms}, {{kind::stop, 0, 166ms, 1743ms, {}}}));
 }
 
+// Its goodbye comes, and then nothing more, not even the end of the connection that is waited at.
+BOOST_AUTO_TEST_CASE(a_task_that_is_cut_off_as_it_leaves_is_not_waited_for) {
+  for (const int after : {10, 15, 20, 25}) {
+    const milliseconds cut = milliseconds(165 + after);
+    hold(planned(strategy::collective, 0, 2, {56ms, 92ms},
+                 {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
+    for (const strategy how : {strategy::synchronous, strategy::asynchronous})
+      hold(planned(how, 2, 2, {0ms, 0ms, 20ms, 30ms},
+                   {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
+  }
+}
+
 // ---- the same with processes ----
 
 namespace {

@@ -10,7 +10,7 @@
 #include <future>
 #include <memory>
 #include <thread>
-#include <weft/distributed/server.hpp>
+#include <weft/distributed/membership/server.hpp>
 
 #include "local_cluster.hpp"
 

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 HEADERS = {  # what a program includes, and the part that it needs for that
     r"<weft/(checkpoint/(saver|archive)|train/saved_run)\.hpp>": "checkpoint",
     r"<weft/distributed": "distributed",
-    r"<weft/distributed/mpi_": "mpi",
+    r"<weft/distributed/collective/mpi_": "mpi",
 }
 mistakes, parts, compiler, flags = pathlib.Path(sys.argv[2]), sys.argv[3].split(","), sys.argv[4], sys.argv[5:]
 pages = [page for name in sys.argv[1].split(",")

@@ -233,7 +233,7 @@ class table_stream final : public stream {
     ++at_;
     return true;
   }
-  void skip(std::uint64_t count) override { at_ += static_cast<std::size_t>(smaller(count, rows_->size() - at_)); }
+  void skip(std::uint64_t count) override { at_ += smaller(count, rows_->size() - at_); }
 
  private:
   intrusive_ptr<const table> rows_;

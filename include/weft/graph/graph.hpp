@@ -337,7 +337,7 @@ WEFT_DECL void detail::graph_records::release() noexcept {
   graph_data* const ended = this;
   ended->~graph_data();
   new (ended) graph_data;
-  ++self.generation_;
+  __atomic_fetch_add(&self.generation_, 1, __ATOMIC_RELAXED);
   const guard here;
   next = unused;
   unused = this;

@@ -23,9 +23,9 @@ auto random_node(graph& g, double a, double b, const random_options& options) {
     gpu::compile_kernels<Op, T>();
     remember_names(g, Dims::spec, Dims::names);
     remember_formulas<Dims>(g);
-    return node<T, Dims>(record_random<Op<T>>(g, {dtype_of<T>, Dims::spec}, a, b, options));
+    return node<T, dims_t<Dims>>(record_random<Op<T>>(g, {dtype_of<T>, Dims::spec}, a, b, options));
   } else {
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
   }
 }
 

@@ -170,7 +170,7 @@ requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const 
 
 template <Element T, class D>
 auto find_variable(graph& g, std::string_view name) {
-  return variable_node<T, D>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
+  return variable_node<T, dims_t<D>>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
 }
 
 }  // namespace weft

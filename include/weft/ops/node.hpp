@@ -25,6 +25,7 @@ class handle {
     return symbol_;
   }
   value id() const { return erased().id(); }
+  bool empty() const { return symbol_.is_number(); }
 
  protected:
   symbol symbol_;
@@ -54,7 +55,6 @@ class node : public detail::handle {
 
   node() = default;
   explicit node(const op_builder&, ...) = delete;  // auto x = placeholder<float, dims<784, 10>>(graph, "x")
-  bool empty() const { return symbol_.is_number(); }
 
   template <class X>
   requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {
@@ -73,6 +73,25 @@ class node : public detail::handle {
 
 };
 
+/// A node of extents in another form than the canonical one, `dims<std::size_t{8}>`: a node of `dims<8>`.
+template <Element T, class Dims, class Device>
+  requires(!Dims::is_canonical)
+class node<T, Dims, Device> : public node<T, dims_t<Dims>, Device> {
+  using canonical_node = node<T, dims_t<Dims>, Device>;
+
+ public:
+  using canonical_node::canonical_node;
+  node() = default;
+  node(const canonical_node& n) : canonical_node(n) {}
+  template <class X>
+    requires(!std::is_convertible_v<const X&, node>)
+  constexpr node& operator=(const X&) {
+    static_assert(correct<assigned_to_a_node<X>>,
+                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+    return *this;
+  }
+};
+
 /// A variable is made of, or is to become, a value that is not a variable.
 template <class X>
 struct value_is_not_a_variable : mistake<true> {};
@@ -86,12 +105,30 @@ class variable_node : public node<T, Dims, Device> {
   explicit variable_node(const op_builder&, ...) = delete;  // auto w = variable<float, dims<784, 10>>(graph, "w")
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression Expr>
+    requires(!__is_base_of(variable_node, Expr))
   variable_node(const Expr&) : variable_node(symbol()) {
     static_assert(correct<value_is_not_a_variable<Expr>>,
                   "a variable is written by assign(variable, value), in a step");
   }
   template <class X>
   requires(!std::is_convertible_v<const X&, variable_node>) constexpr variable_node& operator=(const X&) {
+    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    return *this;
+  }
+};
+
+template <Element T, class Dims, class Device>
+  requires(!Dims::is_canonical)
+class variable_node<T, Dims, Device> : public variable_node<T, dims_t<Dims>, Device> {
+  using canonical_node = variable_node<T, dims_t<Dims>, Device>;
+
+ public:
+  using canonical_node::canonical_node;
+  variable_node() = default;
+  variable_node(const canonical_node& n) : canonical_node(n) {}
+  template <class X>
+    requires(!std::is_convertible_v<const X&, variable_node>)
+  constexpr variable_node& operator=(const X&) {
     static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
     return *this;
   }

@@ -31,8 +31,8 @@ class op_builder {
  public:
   op_builder& self() { return *self_; }
   const op_builder& self() const { return *self_; }
-  /// Changes when the records end. Never 0.
-  std::uint64_t generation() const { return generation_; }
+  /// Changes when the records end. Atomic: another thread may use them again while a stale symbol asks.
+  std::uint64_t generation() const { return __atomic_load_n(&generation_, __ATOMIC_RELAXED); }
 
   /// The kernel of a single operation, and of a plain sum; null where there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;

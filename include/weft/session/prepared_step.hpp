@@ -51,6 +51,8 @@ class prepared_step {
   }
 
   std::string explain() const;
+  /// What it fetches, runs and is given, in one line (session/print.hpp).
+  std::string summary() const;
   const detail::step_plan& plan() const { return *plan_; }
   const plan::step_request& request() const;
 
@@ -257,6 +259,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
   /// Kernels, memory and placement of the last run's extents.
   std::string explain() const { return prepared_.explain(); }
   prepared_step& prepared() { return prepared_; }
+  const prepared_step& prepared() const { return prepared_; }
 
  private:
   prepared_step prepared_;

@@ -82,15 +82,15 @@ WEFT_COLD_BEGIN
 namespace detail {
 
 /// What a session owns. It ends with the session's last step, so that none runs on freed memory.
-struct session_state final : ref_counted {
-  session_state(const graph& g, session_options options, const memory_resource& memory);
-  WEFT_DECL ~session_state() override;  // here too: see graph::record
+struct session_core final : ref_counted {
+  session_core(const graph& g, session_options options, const memory_resource& memory);
+  WEFT_DECL ~session_core() override;  // here too: see graph::record
 
   const graph& nodes() const { return records.self(); }
   void check_graph(const symbol& s) const;
   void adopt_new_variables();
   /// Takes the variables of another session of the graph, but for a worker's own, of which it has copies.
-  void share_variables(const session_state& from);
+  void share_variables(const session_core& from);
   value_info variable_info(std::uint32_t node) const;
   /// Ends what steps no longer need. They are refused from now on.
   void close();
@@ -107,7 +107,7 @@ struct session_state final : ref_counted {
   sequence<plan::variable_state> variables;
   plan::random_state random;
   session_resources resources;
-  intrusive_ptr<session_state> variables_of;  // the session whose variables this one reads, if it does
+  intrusive_ptr<session_core> variables_of;  // the session whose variables this one reads, if it does
 
  private:
   plan::variable_state first_state(std::uint32_t n) const;
@@ -321,7 +321,7 @@ class session {
   static void check_random_number(const char* what, std::int64_t n, std::int64_t end);
   [[noreturn]] static void refuse_moved();
 
-  detail::session_state& state() const {
+  detail::session_core& state() const {
     if (!state_) [[unlikely]]
       refuse_moved();
     return *state_;
@@ -329,12 +329,12 @@ class session {
   void check_graph(const symbol& s) const;
 
   session(const graph& g, session_options options, const memory_resource& memory);
-  explicit session(detail::intrusive_ptr<detail::session_state> state);
+  explicit session(detail::intrusive_ptr<detail::session_core> state);
   std::string explain_placement(const symbol& node) const;
   void set_variable(const symbol& variable, const plan::fed_value& value);
   std::uint32_t variable_to_read(const symbol& variable);
 
-  detail::intrusive_ptr<detail::session_state> state_;
+  detail::intrusive_ptr<detail::session_core> state_;
 };
 
 #if WEFT_DEFINITIONS
@@ -342,10 +342,10 @@ class session {
 WEFT_DECL session::session(const graph& g, session_options options)
     : session(g, std::move(options), memory_resource_of<>) {}
 WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
-    : state_(new detail::session_state(g, std::move(options), memory)) {
+    : state_(new detail::session_core(g, std::move(options), memory)) {
   state_->adopt_new_variables();
 }
-WEFT_DECL session::session(detail::intrusive_ptr<detail::session_state> state) : state_(std::move(state)) {}
+WEFT_DECL session::session(detail::intrusive_ptr<detail::session_core> state) : state_(std::move(state)) {}
 WEFT_DECL session::session(session&&) noexcept = default;
 WEFT_DECL session& session::operator=(session&& other) noexcept {
   session from(std::move(other));
@@ -360,7 +360,7 @@ WEFT_DECL void session::refuse_moved() {
 }
 
 WEFT_DECL session session::clone_for_inference(session_options options) {
-  detail::session_state& own = state();
+  detail::session_core& own = state();
   own.adopt_new_variables();
   if (options.variables.find_or_add)
     throw error(error_code::invalid_argument, "clone_for_inference",
@@ -369,8 +369,8 @@ WEFT_DECL session session::clone_for_inference(session_options options) {
     if (own.variables[n].where.gpu)
       throw error(error_code::unimplemented, own.nodes()[n].name,
                   "variables that sessions share lie on CPUs: place it on cpu{0}");
-  detail::intrusive_ptr<detail::session_state> clone(
-      new detail::session_state(own.nodes(), std::move(options), own.memory));
+  detail::intrusive_ptr<detail::session_core> clone(
+      new detail::session_core(own.nodes(), std::move(options), own.memory));
   clone->share_variables(own);
   return session(std::move(clone));
 }
@@ -435,7 +435,7 @@ WEFT_DECL std::string session::explain_placement(const symbol& node) const {
   return str_cat({of()[n].name, " ", state_->place.explain(n)});
 }
 
-WEFT_DECL detail::session_state::session_state(const graph& g, session_options o, const memory_resource& m)
+WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, const memory_resource& m)
     : records(g.share()),
       options(std::move(o)),
       memory(m),
@@ -467,10 +467,10 @@ WEFT_DECL detail::session_state::session_state(const graph& g, session_options o
   resources.lane_threads = lanes.get();
 }
 
-WEFT_DECL void detail::session_state::share_variables(const session_state& from) {
+WEFT_DECL void detail::session_core::share_variables(const session_core& from) {
   // The session to which the variables belong counts all who read them, clones of clones too.
-  const session_state& first = from.variables_of ? *from.variables_of : from;
-  variables_of = intrusive_ptr<session_state>(const_cast<session_state*>(&first));
+  const session_core& first = from.variables_of ? *from.variables_of : from;
+  variables_of = intrusive_ptr<session_core>(const_cast<session_core*>(&first));
   resources.status = session_resources::reader;
   __atomic_fetch_add(&first.resources.status, session_resources::reader, __ATOMIC_RELAXED);
   extents = from.extents;
@@ -484,9 +484,9 @@ WEFT_DECL void detail::session_state::share_variables(const session_state& from)
   }
   adopt_new_variables();
 }
-WEFT_DECL detail::session_state::~session_state() { close(); }
+WEFT_DECL detail::session_core::~session_core() { close(); }
 
-WEFT_DECL void detail::session_state::close() {
+WEFT_DECL void detail::session_core::close() {
   __atomic_fetch_or(&resources.status, session_resources::closed, __ATOMIC_RELAXED);
   resources.lane_threads = nullptr;
   lanes = {};
@@ -497,25 +497,25 @@ WEFT_DECL void detail::session_state::close() {
   variables_of = nullptr;
 }
 
-WEFT_DECL void detail::session_state::check_graph(const symbol& s) const {
+WEFT_DECL void detail::session_core::check_graph(const symbol& s) const {
   if (s.builder() != &nodes())
     throw error(error_code::invalid_argument, "session",
                 "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
 }
 
-WEFT_DECL value_info detail::session_state::variable_info(std::uint32_t node) const {
+WEFT_DECL value_info detail::session_core::variable_info(std::uint32_t node) const {
   value_info info = nodes()[node].def.outputs[0];
   extent_bindings known = extents;
   info.extents = known.resolve(nodes(), nodes()[node].name, info.extents);
   return info;
 }
 
-WEFT_DECL void detail::session_state::adopt_extents() {
+WEFT_DECL void detail::session_core::adopt_extents() {
   for (const auto& [code, size] : nodes().fixed_extents())
     if (!extents.find(code)) extents.bind(code, size);
 }
 
-WEFT_DECL void detail::session_state::adopt_new_variables() {
+WEFT_DECL void detail::session_core::adopt_new_variables() {
   if (variables.size() == nodes().size()) return;
   adopt_extents();
   variables.reserve(nodes().size());
@@ -523,7 +523,7 @@ WEFT_DECL void detail::session_state::adopt_new_variables() {
     variables.push_back(first_state(n));
 }
 
-WEFT_DECL plan::variable_state detail::session_state::first_state(std::uint32_t n) const {
+WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n) const {
   plan::variable_state v;
   const graph& g = nodes();
   if (g[n].def.op != &operation_of<variable_op>) return v;

@@ -54,6 +54,7 @@ class step_plan {
   const plan::step_request& request() const { return step_.made->request; }
   /// Whether it writes variables that sessions may share, which are all but a worker's own.
   bool writes_shared() const noexcept;
+  const weft::graph& graph() const { return step_.made->g; }
 
   // ---- what it is, for tests and `explain` ----
 
