@@ -87,6 +87,12 @@ struct graph_location {
 
 struct graph_records;
 
+/// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
+struct numbered_scope {
+  std::string first, scope;
+  bool is_reported = false;  ///< that its variables are not trained, where those of the first scope are
+};
+
 /// What a graph holds.
 struct graph_data {
   std::uint64_t seed = 87654321, random_operations = 0;
@@ -106,6 +112,7 @@ struct graph_data {
   std::size_t outer_places = 0;  // device scopes that were there when it was begun
   sequence<subgraph*> subgraphs;
   sequence<graph_owned*> owned;
+  sequence<numbered_scope> numbered_scopes;
 };
 
 }  // namespace detail
@@ -122,7 +129,7 @@ class graph final : public op_builder {
   explicit graph(std::uint64_t seed);
   graph(graph&& other) noexcept;
   graph& operator=(graph&& other) noexcept;
-  graph(const graph&) = delete;
+  graph(const graph&) = delete;  // std::move(g): nodes stay valid
   graph& operator=(const graph&) = delete;
   ~graph();
 
@@ -247,6 +254,7 @@ class graph final : public op_builder {
 
   /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
   const std::string& scope() const { return data_->prefix; }
+  sequence<detail::numbered_scope>& numbered_scopes() const { return data_->numbered_scopes; }
 
   class name_scope;
   class variable_scope;
@@ -272,6 +280,7 @@ class graph final : public op_builder {
 
   /// The name in this scope, with _1, _2, ... behind it if it is taken.
   std::string free_name(const std::string& name);
+  void enter_scope(const std::string& name);
 
   detail::graph_data* data_;
 };
@@ -619,6 +628,15 @@ WEFT_DECL std::string graph::free_name(const std::string& name) {
     throw error(error_code::failed_precondition, name,
                 "is to be recorded in a graph that has been moved from: use the graph that it was moved to");
   return data_->names.free(data_->prefix + name);
+}
+
+WEFT_DECL void graph::enter_scope(const std::string& name) {
+  const std::string full = free_name(name), asked = data_->prefix + name;
+  data_->names.take(full);
+  data_->prefix = full + "/";
+  detail::graph_variable_names& variables = data_->variables;
+  variables.prefix = variables.mode == reuse::no ? data_->prefix : variables.enter(name);
+  if (full != asked && variables.mode == reuse::no) data_->numbered_scopes.push_back({asked + "/", data_->prefix});
 }
 
 WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {

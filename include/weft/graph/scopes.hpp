@@ -22,15 +22,14 @@ graph& no_graph();  // stands for it after a mistake
 }
 
 /// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
-/// layer_1/. Where variables are reused, in the order in which it is entered there.
+/// layer_1/. Where variables are reused, in the order in which it is entered there. A model that is called twice in a
+/// name_scope has two sets of variables: `variable_scope scope(g, "model", reuse::automatic)` makes them one. A step
+/// that reads the second set where the first one alone is trained writes that to standard error when it is prepared.
 class graph::name_scope {
  public:
   name_scope(graph& g, const std::string& name)
       : graph_(g.self()), length_(g.data_->prefix.size()), variables_length_(g.data_->variables.prefix.size()) {
-    const std::string full = g.free_name(name);
-    g.data_->names.take(full);
-    g.data_->prefix = full + "/";
-    g.data_->variables.prefix = g.data_->variables.mode == reuse::no ? g.data_->prefix : g.data_->variables.enter(name);
+    g.enter_scope(name);
   }
   template <std::size_t Count>
   explicit name_scope(const char (&name)[Count]) : name_scope(detail::no_graph(), name) {

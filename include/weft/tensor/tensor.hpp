@@ -1073,6 +1073,7 @@ class tensor_view<T, Dims> : public tensor_view<T, dims_t<Dims>> {
 
  public:
   using canonical_view::canonical_view;
+  using canonical_view::operator=;
   tensor_view(const canonical_view& v) : canonical_view(v) {}
 };
 

@@ -343,12 +343,13 @@ effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const 
     static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
     if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
       using T = value_t<Expr>;
-      sequence<symbol> named, counters;
+      detail::named_variables named;
+      sequence<symbol> counters;
       const auto append = [&](const auto& each) {
         if constexpr (is_step_counter<std::remove_cvref_t<decltype(each)>>)
           counters.push_back(detail::check_counter(Optimizer::name, each.erased()));
         else
-          named.push_back(each.erased());
+          named.add(each);
       };
       (append(variables), ...);
       use<T>();
@@ -371,8 +372,10 @@ auto loss_scale::compute_gradients(const Expr& loss, const V&... variables) {
     using T = value_t<Expr>;
     use<T>();
     const symbol root = scaled(node<T>(let(loss).erased()));
-    auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", {variables.erased()...}));
-    if constexpr (sizeof...(V) == 0) {
+    detail::named_variables named;
+    (named.add(variables), ...);
+    auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", named));
+    if constexpr (detail::is_listed<V...>) {
       return variable_gradients<T>{static_cast<decltype(pairs)&&>(pairs)};
     } else {
       auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };
