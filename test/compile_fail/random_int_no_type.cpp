@@ -1,4 +1,4 @@
-// Integers without a type and extents.
+// Integers of extents and no type.
 // error: random_arguments_are_not_taken
 // error: random_int: write random_int<std::int32_t, dims<3, 4>>\(graph, low, high\)
 #include <weft/graph/random.hpp>
@@ -8,8 +8,8 @@ using namespace weft;
 int main() {
   graph g;
 #ifdef WEFT_SHOULD_FAIL
-  auto y = random_int(g, 0, 10);
+  auto y = random_int<dims<3>>(g, 0, 10);
 #else
-  auto y = random_int<std::int32_t, dims<>>(g, 0, 10);
+  auto y = random_int<std::int32_t, dims<3>>(g, 0, 10);
 #endif
 }
