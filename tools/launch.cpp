@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 #include <weft/checkpoint/json.hpp>
-#include <weft/distributed/cluster_spec.hpp>
-#include <weft/distributed/secret.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/cluster/secret.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/random_bytes.hpp>
 

@@ -10,6 +10,8 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/tensor.hpp>
+#include <weft/tensor/fill.hpp>
+#include <weft/tensor/print.hpp>
 #include <weft/tensor/random.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/ops/operation.hpp>
@@ -41,13 +43,17 @@
 #include <weft/ops/misused_calls.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/graph/graph_of.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/fill.hpp>
 #include <weft/graph/variables.hpp>
 #include <weft/graph/effects.hpp>
+#include <weft/graph/assign_all.hpp>
 #include <weft/graph/misuse.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/print.hpp>
+#include <weft/graph/print_handles.hpp>
 #include <weft/session/devices.hpp>
 #include <weft/session/session.hpp>
+#include <weft/session/print.hpp>
 #include <weft/train/optimizer.hpp>

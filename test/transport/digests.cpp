@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 #include <weft/data/crc32c.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/sha256.hpp>
 

@@ -167,7 +167,7 @@ inline std::uint32_t header_crc(const std::string& path) {
   file.read(0, front, sizeof front);
   std::uint64_t size = 0;
   for (unsigned i = 0; i < 8; ++i) size |= std::uint64_t{front[i]} << (8 * i);
-  std::vector<std::byte> header(static_cast<std::size_t>(8 + std::min(size, file.bytes() - 8)));
+  std::vector<std::byte> header(8 + std::min(size, file.bytes() - 8));
   file.read(0, header.data(), header.size());
   return crc32c(header);
 }
@@ -331,7 +331,7 @@ inline checkpoint_index read_index(const std::string& checkpoint) {
   if (file.bytes() > max_safetensors_header)
     throw error(error_code::data_loss, "read",
                 {path, " is damaged: an index has at most ", max_safetensors_header, " bytes, not ", file.bytes()});
-  std::string text(static_cast<std::size_t>(file.bytes()), '\0');
+  std::string text(file.bytes(), '\0');
   file.read(0, text.data(), text.size());
   checkpoint_index index = parse_index(text, path);
   index.info.path = checkpoint;

@@ -334,7 +334,7 @@ inline void swap_element_bytes(std::byte* bytes, std::size_t size, std::size_t e
 
 inline void read_npy_elements(section_reader& from, const npy_header& header, std::byte* to) {
   const std::size_t element = size_of(*header.info.type);
-  const auto size = static_cast<std::size_t>(from.left());
+  const std::size_t size = from.left();
   if (size > 0 && header.column_major && header.info.extents.size() > 1) {
     std::vector<std::byte> columns(size);
     from.read(columns.data(), size);

@@ -27,11 +27,11 @@ struct named_tensor {
   shape extents;
   const void* data;
 
-  named_tensor(std::string name, dtype type, const shape& extents, const void* data)
-      : name(std::move(name)), type(type), extents(extents), data(data) {}
+  named_tensor(std::string called, dtype elements, const shape& e, const void* first)
+      : name(std::move(called)), type(elements), extents(e), data(first) {}
   template <class T, class D>
-  named_tensor(std::string name, const tensor<T, D>& t)
-      : named_tensor(std::move(name), dtype_of<T>, t.extents(), t.data()) {}
+  named_tensor(std::string called, const tensor<T, D>& t)
+      : named_tensor(std::move(called), dtype_of<T>, t.extents(), t.data()) {}
 
   std::size_t bytes() const { return extents.elements() * size_of(type); }
 };
@@ -241,7 +241,7 @@ inline safetensors_file::safetensors_file(std::string path) : file_(std::move(pa
   if (size > detail::max_safetensors_header || size > bytes() - 8)
     damaged(0, {"the header must have at most ", std::min(detail::max_safetensors_header, bytes() - 8),
                 " bytes, but is said to have ", size, ": it is no safetensors file, or it is cut off"});
-  std::string header(static_cast<std::size_t>(size), '\0');
+  std::string header(size, '\0');
   file_.read(8, header.data(), header.size());
   parse(header, bytes() - 8 - size);
 }
@@ -342,7 +342,7 @@ inline const safetensors_entry* safetensors_file::find(std::string_view name) co
 
 inline void safetensors_file::read(const safetensors_entry& entry, std::uint64_t from, void* to,
                                    std::uint64_t count) const {
-  file_.read(entry.offset + from, to, static_cast<std::size_t>(count));
+  file_.read(entry.offset + from, to, count);
 }
 
 template <Element T, class D>

@@ -93,7 +93,7 @@ class sorted_table {
     }
     std::span<const std::byte> take(std::uint64_t size) {
       if (size > rest.size()) table->damaged("a block that ends too early", offset);
-      const auto taken = rest.first(static_cast<std::size_t>(size));
+      const auto taken = rest.first(size);
       rest = rest.subspan(taken.size());
       return taken;
     }
@@ -112,7 +112,7 @@ class sorted_table {
     for (std::size_t i = 0; i < 4; ++i)
       restarts |= std::to_integer<std::uint64_t>(block[block.size() - 4 + i]) << 8 * i;
     if (restarts > (block.size() - 4) / 4) damaged("a block that ends too early", where.offset);
-    cursor in{this, {block.data(), block.size() - 4 - 4 * static_cast<std::size_t>(restarts)}, where.offset};
+    cursor in{this, {block.data(), block.size() - 4 - 4 * restarts}, where.offset};
     std::string key;
     while (!in.rest.empty()) {
       const std::uint64_t shared = in.varint(), more = in.varint(), size = in.varint();

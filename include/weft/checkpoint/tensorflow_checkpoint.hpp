@@ -375,7 +375,7 @@ inline void put_ordered(std::string& to, std::string_view text) {
 // In n bytes n ones, the sign's opposite, and 7 n - 1 bits of two's complement; a negative number's ones are zeros.
 inline void put_ordered_signed(std::string& to, std::int64_t number) {
   const std::uint64_t magnitude = static_cast<std::uint64_t>(number < 0 ? ~number : number);
-  const auto size = static_cast<std::size_t>(std::bit_width(magnitude) / 7 + 1);
+  const auto size = static_cast<std::size_t>((64 - std::countl_zero(magnitude)) / 7 + 1);
   unsigned char bytes[10];
   for (std::size_t i = 0; i < 10; ++i)
     bytes[9 - i] = static_cast<unsigned char>(i < 8 ? number >> 8 * i : number < 0 ? -1 : 0);

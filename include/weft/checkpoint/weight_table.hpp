@@ -55,7 +55,7 @@ struct weight_row {
 /// The rows, in braces. It is no vector, or `load_weights(path, s, {.partial = true})` would be ambiguous beside it.
 struct weight_table {
   std::vector<weight_row> rows;
-  weight_table(std::initializer_list<weight_row> rows) : rows(rows) {}
+  weight_table(std::initializer_list<weight_row> list) : rows(list) {}
 };
 
 /// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that

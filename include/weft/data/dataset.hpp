@@ -126,7 +126,7 @@ WEFT_DECL std::size_t known_size(const stage& s) {
   if (!known)
     throw error(error_code::failed_precondition, "size",
                 "how many elements there are is not known before they have been read: cache() reads them all");
-  return static_cast<std::size_t>(*known);
+  return *known;
 }
 
 WEFT_DECL stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count) {

@@ -32,7 +32,7 @@ image<Channels> read_image(const std::string& path, decode_options how = {}) {
   if (file.bytes() > beside && (file.bytes() - beside) / 8 > how.max_pixels)
     throw error(error_code::resource_exhausted, "read_image",
                 {path, " has ", file.bytes(), " bytes, more than `max_pixels` ", how.max_pixels, " can take"});
-  std::string bytes(static_cast<std::size_t>(file.bytes()), '\0');
+  std::string bytes(file.bytes(), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   how.name = path;
   return decode_image<Channels>(bytes, how);

@@ -96,7 +96,7 @@ WEFT_DECL idx_file::idx_file(const std::string& path, unsigned code, std::size_t
     bad_idx(error_code::data_loss, path,
             {"promises ", text, " ", idx_type_name(code), ", more than a file of ", file.bytes(),
              " bytes can hold; fetch the file again"});
-  bytes = static_cast<std::size_t>(promised);
+  bytes = promised;
 }
 
 WEFT_DECL void idx_file::read(void* to) {

@@ -36,10 +36,10 @@ inline void append_png_chunk(std::string& to, std::string_view type, std::string
 /// In the format of zlib (RFC 1950).
 inline std::string compressed(const std::string& bytes) {
 #ifdef WEFT_HAS_ZLIB
-  uLongf size = ::compressBound(static_cast<uLong>(bytes.size()));
+  uLongf size = ::compressBound(bytes.size());
   std::string packed(size, '\0');
   if (::compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
-                  static_cast<uLong>(bytes.size()), 6) != Z_OK)
+                  bytes.size(), 6) != Z_OK)
     throw error(error_code::resource_exhausted, "encode_png", "zlib has no memory to compress an image");
   packed.resize(size);
   return packed;

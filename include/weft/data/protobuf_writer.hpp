@@ -59,7 +59,7 @@ class protobuf_writer {
   void add_integers(std::uint32_t field, const T* values, std::size_t count) {
     std::size_t size = 0;
     for (std::size_t i = 0; i < count; ++i)
-      size += (static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(values[i]) | 1)) + 6) / 7;
+      size += static_cast<std::size_t>(64 - std::countl_zero(static_cast<std::uint64_t>(values[i]) | 1) + 6) / 7;
     add_key(field, length_delimited);
     add_varint(size);
     for (std::size_t i = 0; i < count; ++i) add_varint(static_cast<std::uint64_t>(values[i]));

@@ -16,7 +16,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-inline std::size_t as_size(std::uint64_t count) { return static_cast<std::size_t>(count); }
+inline std::size_t as_size(std::uint64_t count) { return count; }
 
 /// The bytes of one entry, a number of any type.
 struct entry_bytes {
@@ -81,7 +81,7 @@ class order_random {
   /// Below `limit`, which has 32 bits: the high half of a 64 x 32-bit product favours none by more than 2^-32.
   std::size_t below(std::size_t limit) {
     const auto random = static_cast<std::uint32_t>(mix(state_ += golden) >> 32);
-    return static_cast<std::size_t>((std::uint64_t{random} * limit) >> 32);
+    return (std::uint64_t{random} * limit) >> 32;
   }
 
  private:

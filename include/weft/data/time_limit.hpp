@@ -34,7 +34,7 @@ class time_limit {
   bool is_never() const { return at_ == forever; }
   bool expired() const { return !is_never() && now() >= at_; }
   /// The time of CLOCK_MONOTONIC, which std::chrono::steady_clock reads.
-  timespec at() const { return {static_cast<time_t>(at_ / second), static_cast<long>(at_ % second)}; }
+  timespec at() const { return {at_ / second, at_ % second}; }
 
  private:
   static constexpr std::int64_t second = 1'000'000'000, forever = INT64_MAX;

@@ -2,7 +2,10 @@
 
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/broadcast_to.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/expand_dims.hpp>
 #include <weft/ops/range.hpp>
+#include <weft/tensor/fill.hpp>
 
 /// Values of a graph that are made of their extents, which may be named: a name has its size, in each step, from what
 /// is fed or from g.set. Where nothing has it, a step throws failed_precondition.
@@ -21,16 +24,14 @@ template <Element T, class Dims = dims<>>
 template <Element T, class Dims = dims<>, class Num>
 [[nodiscard]] node<T, dims_t<Dims>> fill(graph& g, Num number);
 
+/// The identity matrix, `[rows, columns]` (tf.eye): `eye<float, dims<dyn<"n">, dyn<"n">>>(g)`.
+template <Element T, class Dims>
+[[nodiscard]] node<T, Dims> eye(graph& g);
+
 /// `start`, `start + delta`, `start + 2 * delta`, ..., `[Extent]` of them (tf.range): `range<std::int32_t,
 /// dyn<"time">>(g)` counts from 0. Integers wrap around.
 template <class T, auto Extent>
 [[nodiscard]] auto range(graph& g, T start = 0, T delta = 1);
-
-/// The mistake in the extents of a filled value, or in the number.
-template <class Dims, class Num>
-struct filled_with_no_number : mistake<!std::is_arithmetic_v<Num> && !is_storage_type<Num>> {};
-template <class Dims, class Num = int>
-using fill_mistake = first_mistake<extents_are_not_valid<Dims>, filled_with_no_number<Dims, Num>>;
 
 /// The mistake in a range: its elements are no numbers that are added, or its extent is none.
 template <class T>
@@ -79,6 +80,17 @@ auto range(graph& g, T start, T delta) {
   } else {
     return node<float, dims<1>>(symbol());
   }
+}
+
+template <Element T, class Dims>
+node<T, Dims> eye(graph& g) {
+  using mistake = first_mistake<extents_are_not_valid<Dims>, identity_is_not_a_matrix<Dims>>;
+  static_assert(correct<mistake>, "eye<T, dims<rows, columns>>(g): two extents");
+  if constexpr (correct<mistake>)
+    return let(cast<T>(expand_dims<1>(range<std::int32_t, detail::extent_at<Dims, 0>::value>(g)) ==
+                       range<std::int32_t, detail::extent_at<Dims, 1>::value>(g)));
+  else
+    return node<T, Dims>(symbol());
 }
 
 }  // namespace weft

@@ -224,24 +224,28 @@ requires(Expression<A> || Expression<B>) auto operator|(const A& a, const B& b) 
 }
 
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator+=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator+=: write y = y + x; assign_add writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator-=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator-=: write y = y - x; assign_add writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator*=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator*=: write y = y * x; assign writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator/=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator/=: write y = y / x; assign writes a variable, in a step");
@@ -261,13 +265,28 @@ requires(!Expr::symbolic) auto let(const Expr&) {
   static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
   return node<value_t<Expr>, dims_t<Expr>>(symbol());
 }
+
+namespace detail {
+
+/// What a loop needs after the mistake, and no more: with an iterator expressions would be ranges to the standard library,
+/// which then calls begin(), in std::format say.
+template <class Expr>
+struct no_iterator {
+  const Expr& value;
+  const Expr& operator*() const { return value; }
+  void operator++() {}
+  bool operator!=(const no_iterator&) const { return false; }
+};
+
+}  // namespace detail
+
 template <Expression Expr>
-requires(Expr::symbolic || Expr::operations > 0) const Expr* begin(const Expr& e) {
+requires(Expr::symbolic || Expr::operations > 0) detail::no_iterator<Expr> begin(const Expr& e) {
   static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
-  return &e;
+  return {e};
 }
 template <Expression Expr>
-requires(Expr::symbolic || Expr::operations > 0) const Expr* end(const Expr& e) { return &e; }
+requires(Expr::symbolic || Expr::operations > 0) detail::no_iterator<Expr> end(const Expr& e) { return {e}; }
 
 template <Expression X, class Expr>
 requires(!detail::is_variable<X>) auto assign(const X& target, const Expr&) {

@@ -12,31 +12,20 @@ struct assigned_to_a_node : mistake<true> {};
 
 namespace detail {
 
-WEFT_COLD_BEGIN
-
-[[noreturn]] void refuse_empty_node();
-
-#if WEFT_DEFINITIONS
-WEFT_DECL void refuse_empty_node() {
-  throw error(error_code::failed_precondition, "node",
-              "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`");
-}
-#endif
-
-WEFT_COLD_END
-
 /// The part of a handle that no type changes, so that nodes of all shapes share its code.
 class handle {
  public:
   handle() = default;
   explicit handle(const symbol& s) : symbol_(s) {}
 
-  /// The value. Throws failed_precondition if nothing was assigned to the handle.
+  /// The value. Throws failed_precondition if nothing was assigned to the handle, or its graph no longer exists.
   const symbol& erased() const {
-    if (symbol_.is_number()) refuse_empty_node();
+    if (!symbol_.is_in_a_graph()) [[unlikely]]
+      refuse_symbol(symbol_);
     return symbol_;
   }
   value id() const { return erased().id(); }
+  bool empty() const { return symbol_.is_number(); }
 
  protected:
   symbol symbol_;
@@ -44,8 +33,9 @@ class handle {
 
 }  // namespace detail
 
-/// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it. One
-/// that is declared without a value, a member of a layer say, is empty until it is assigned.
+/// A cheap typed handle to one value in a graph: element type and extents in the type. It stays valid when the graph
+/// moves; one that is used when neither its graph nor a session of it exists throws failed_precondition. One that is
+/// declared without a value, a member of a layer say, is empty until it is assigned.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node : public detail::handle {
  public:
@@ -65,7 +55,6 @@ class node : public detail::handle {
 
   node() = default;
   explicit node(const op_builder&, ...) = delete;  // auto x = placeholder<float, dims<784, 10>>(graph, "x")
-  bool empty() const { return symbol_.is_number(); }
 
   template <class X>
   requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {

@@ -62,7 +62,7 @@ class binding_cache {
 
   void drop_one() {
     random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-    const std::size_t at = static_cast<std::size_t>(random_ >> 33) % all_.size();
+    const std::size_t at = (random_ >> 33) % all_.size();
     binding** place = &head(all_[at]->hash);
     while (*place != all_[at]) place = &(*place)->next;
     *place = all_[at]->next;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include <weft/graph/variables.hpp>
 #include <weft/plan/bind.hpp>
 #include <weft/plan/binding_cache.hpp>
 #include <weft/plan/report.hpp>
@@ -52,6 +53,9 @@ class step_plan {
   }
 
   const plan::step_request& request() const { return step_.made->request; }
+  /// Whether it writes variables that sessions may share, which are all but a worker's own.
+  bool writes_shared() const noexcept;
+  const weft::graph& graph() const { return step_.made->g; }
 
   // ---- what it is, for tests and `explain` ----
 
@@ -59,7 +63,11 @@ class step_plan {
   std::size_t bindings() const { return bindings_.size(); }
   std::size_t arena_bytes() const { return plan::arena_bytes(*current_); }
   const plan::binding* current() const { return current_; }
-  std::string describe() const { return plan::describe(step_, current_, bindings_.size()); }
+  std::string describe() const {
+    return plan::describe(step_, current_, bindings_.size()) + untrained_copies(step_.made->g, variables_read(), false);
+  }
+  /// Nodes of the graph.
+  sequence<std::uint32_t> variables_read() const;
   std::string placement_log() const { return plan::placement_log(*step_.made); }
 
  private:
@@ -112,6 +120,25 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   step_.arenas.refresh(*step_.made, s_, step_.gpus.get(), *b);
   current_ = b;
   return *b;
+}
+
+WEFT_DECL sequence<std::uint32_t> step_plan::variables_read() const {
+  const plan::program& p = *step_.made;
+  sequence<std::uint32_t> read;
+  for (std::uint32_t n = 0; n < p.nodes.size(); ++n)
+    if (p.def(n).op == &operation_of<variable_op>) read.push_back(p.nodes[n].number);
+  return read;
+}
+
+WEFT_DECL bool step_plan::writes_shared() const noexcept {
+  const plan::program& p = *step_.made;
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    if (p.def(n).op->writes) {
+      value to = p.def(n).inputs[0];
+      while (p.g[to.node].def.op->alias) to = p.g[to.node].def.inputs[0];
+      if (kind_of(p.g[to.node].def) != variable_kind::local) return true;
+    }
+  return false;
 }
 
 /// Throws failed_precondition if a variable that the step reads has no value.

@@ -23,13 +23,13 @@ struct hparam {
 
   template <class T>
     requires std::is_arithmetic_v<T>
-  hparam(std::string name, T value)
-      : name(std::move(name)),
+  hparam(std::string called, T value)
+      : name(std::move(called)),
         kind(std::is_same_v<T, bool> ? kind_type::truth : kind_type::number),
         number(static_cast<double>(value)) {}
-  hparam(std::string name, std::string value)
-      : name(std::move(name)), kind(kind_type::text), text(std::move(value)) {}
-  hparam(std::string name, const char* value) : hparam(std::move(name), std::string(value)) {}
+  hparam(std::string called, std::string value)
+      : name(std::move(called)), kind(kind_type::text), text(std::move(value)) {}
+  hparam(std::string called, const char* value) : hparam(std::move(called), std::string(value)) {}
 };
 
 namespace detail {

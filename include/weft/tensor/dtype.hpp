@@ -48,7 +48,7 @@ struct half {
     const std::uint32_t normal = shifted + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
     const float sum = __builtin_bit_cast(float, shifted + 0x38800000u);  // 2^-14 and a subnormal
     const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, sum - 0x1p-14f);
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    const std::uint32_t sign = (bits & 0x8000u) << 16;
     return __builtin_bit_cast(float, sign | (magnitude < 0x400u ? subnormal : normal));
   }
 };

@@ -6,7 +6,9 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/effects.hpp>
 #include <weft/graph/gradients.hpp>
+#include <weft/graph/graph_of.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/train/optimizers.hpp>
 
@@ -39,8 +41,8 @@ struct variable_gradients {
 };
 
 /// The gradients of a scalar loss, each with its variable: a tuple for those that are named, and without names a list,
-/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). Throws invalid_argument if the loss does
-/// not depend on one that is named.
+/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). With variables_in(g, scope) among them it
+/// is a list, too. Throws invalid_argument if the loss does not depend on one that is named.
 ///
 ///     auto [of_w, of_b] = compute_gradients(loss, w, b);
 ///     of_w.gradient = min(max(of_w.gradient, -1.0f), 1.0f);
@@ -55,7 +57,9 @@ template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
-/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
+/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. Of a list,
+/// `minimize(adam{}, loss, variables_in(g, "generator"))`, it updates the trained variables of the loss's type that the
+/// loss depends on, and throws invalid_argument if these are none. No other optimizer of the graph is affected. The same
 /// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
 /// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
@@ -87,7 +91,7 @@ struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
   "update "                                                                                                      \
-  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/optimizers.md"
+  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/how-to/optimizers.md"
 
 namespace detail {
 
@@ -111,9 +115,17 @@ struct applied_gradient {
   const operation* update;
 };
 
+/// The variables that are named beside a loss.
+struct named_variables {
+  sequence<symbol> each, listed;  ///< of lists: what is trained and has influence on the loss
+  std::string lists;              ///< their scopes, for messages
+
+  void add(const handle& variable) { each.push_back(variable.erased()); }
+  void add(const variable_list& list);
+};
+
 /// Records the gradients of the variables, or of all trained ones that the loss depends on where none is named.
-sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
-                                                             sequence<symbol> variables);
+sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who, named_variables);
 symbol record_sum_of_squares(symbol);
 /// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
 /// lists of them.
@@ -174,9 +186,9 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
   for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
   for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
     const hyperparameter& h = how.hyperparameters[k];
-    c.literals.push_back(literal_bits(h.number()));
+    c.literals.push_back(literal_bits(h.is_number() ? h.number() : 0));
     if (h.is_number()) continue;
-    if (h.node().builder() != &g)
+    if (h.node().builder() != &g.self())
       throw error(error_code::invalid_argument, how.name, "a hyperparameter is a value of another graph");
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());
@@ -241,20 +253,34 @@ WEFT_DECL void check_trained(const graph& g, const char* who, const sequence<sym
                     {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
 }
 
+WEFT_DECL void named_variables::add(const variable_list& list) {
+  listed.append(list.erased().data(), list.size());
+  append(lists, {lists.empty() ? "" : ", ", list.scope().empty() ? "the graph" : list.scope()});
+}
+
 WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g, symbol loss, const char* who,
-                                                                       sequence<symbol> variables) {
-  const bool all = variables.empty();
+                                                                       named_variables named) {
+  sequence<symbol> variables = named.each;
+  const bool all = variables.empty() && named.lists.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
   if (!all) check_trained(g, who, variables);
+  const std::size_t required = all ? 0 : variables.size();
+  for (const symbol& v : named.listed) {
+    check_same_graph(who, &g, v.builder());
+    if (is_trained(g, v.id().node) && v.type() == loss.type()) append_once(variables, v);
+  }
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
   sequence<variable_gradient<symbol, symbol>> pairs;
   for (std::size_t i = 0; i < variables.size(); ++i)
     if (!found[i].is_number())
       pairs.push_back({found[i], variables[i], loss});
-    else if (!all)
+    else if (i < required)
       throw error(error_code::invalid_argument, who,
                   {"the loss does not depend on the variable ", g[variables[i].id().node].name});
+  if (pairs.empty() && !named.lists.empty())
+    throw error(error_code::invalid_argument, who,
+                {"the loss depends on no trained ", weft::name(loss.type()), " variable of ", named.lists});
   for (std::uint32_t n = 0; pairs.empty() && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, who,
@@ -495,14 +521,18 @@ void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, 
 
 /// Appends what is named beside a loss: a variable, or a counter that each step adds 1 to.
 template <class Optimizer, class V>
-void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
+void append_named(const V& named, named_variables& variables, sequence<symbol>& beside) {
   if constexpr (is_step_counter<V>) {
     check_counter(Optimizer::name, named.erased());
     beside.push_back(assign_add(named, 1).erased());
   } else {
-    variables.push_back(named.erased());
+    variables.add(named);
   }
 }
+
+/// Whether compute_gradients() of these variables returns a list: it has no types for those of a scope.
+template <class... V>
+inline constexpr bool is_listed = sizeof...(V) == 0 || (std::is_same_v<V, variable_list> || ...);
 
 }  // namespace detail
 
@@ -519,7 +549,8 @@ auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variable
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<T>(g);
-    sequence<symbol> named, beside;
+    detail::named_variables named;
+    sequence<symbol> beside;
     (detail::append_named<Optimizer>(variables, named, beside), ...);
     sequence<detail::applied_gradient> all;
     for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, named))
@@ -554,8 +585,10 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<value_t<Expr>>(g);
-    auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", {variables.erased()...});
-    if constexpr (sizeof...(V) == 0) {
+    detail::named_variables named;
+    (named.add(variables), ...);
+    auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", named);
+    if constexpr (detail::is_listed<V...>) {
       return variable_gradients<value_t<Expr>>{static_cast<decltype(pairs)&&>(pairs)};
     } else {
       auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };

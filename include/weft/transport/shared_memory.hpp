@@ -295,8 +295,8 @@ class shared_counter {
     const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
     if (static_cast<std::int32_t>(seen - value) < 0) {
 #if defined(__linux__)
-      const timespec limit{static_cast<time_t>(time.count() / 1'000'000'000),
-                           static_cast<long>(time.count() % 1'000'000'000)};
+      const timespec limit{time.count() / 1'000'000'000,
+                           time.count() % 1'000'000'000};
       ::syscall(SYS_futex, address(), FUTEX_WAIT, seen, &limit, nullptr, 0);
 #else
       std::this_thread::sleep_for(std::min(time, std::chrono::nanoseconds(50'000)));

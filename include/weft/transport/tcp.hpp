@@ -536,7 +536,7 @@ class tcp {
     }
     if (has_more) return true;
     const auto whole = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    return ::poll(polled, static_cast<nfds_t>(items.size()), static_cast<int>(std::max<long>(whole, 0))) > 0;
+    return ::poll(polled, items.size(), static_cast<int>(std::max<long>(whole, 0))) > 0;
   }
 
  private:

@@ -13,8 +13,8 @@ struct chunks {
 
   chunks() = default;
   /// Cut so that a chunk has about `per_chunk` elements.
-  chunks(std::size_t items, std::size_t elements, std::size_t per_chunk = 16384)
-      : items(items), count(elements / per_chunk + 1) {
+  chunks(std::size_t n, std::size_t elements, std::size_t per_chunk = 16384)
+      : items(n), count(elements / per_chunk + 1) {
     if (count > items) count = items;
   }
 

@@ -112,9 +112,9 @@ class loop_kernel final : public epilogue_kernel {
   operands operands_in(const kernel_context& f) const {
     operands at;
     const place* const all = where_.begin();
-    const std::size_t inputs = body_.inputs(), outputs = body_.outputs();
-    for (std::size_t k = 0; k < inputs; ++k) at.in[k] = f.buffers[all[k].slot];
-    for (std::size_t k = 0; k < outputs; ++k) at.out[k] = f.buffers[all[inputs + k].slot];
+    const std::size_t ins = body_.inputs(), outs = body_.outputs();
+    for (std::size_t k = 0; k < ins; ++k) at.in[k] = f.buffers[all[k].slot];
+    for (std::size_t k = 0; k < outs; ++k) at.out[k] = f.buffers[all[ins + k].slot];
     return at;
   }
 

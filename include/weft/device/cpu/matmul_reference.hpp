@@ -22,7 +22,7 @@ struct matmul_batch {
   std::size_t count, outer;  ///< outer: how long the first axis of the result is, which holds all rows of all of them
 
   matmul_batch(const matmul_shape& s) : each(s), count(1), outer(s.m) {}
-  matmul_batch(const matmul_shape& s, std::size_t count, std::size_t outer) : each(s), count(count), outer(outer) {}
+  matmul_batch(const matmul_shape& s, std::size_t n, std::size_t rows) : each(s), count(n), outer(rows) {}
 };
 
 namespace detail {

@@ -103,9 +103,9 @@ class lu_kernel final : public kernel {
     if (chunks_.count > most) chunks_.count = most;
     if (Library::takes_threads && n_ >= 1024 && chunks_.count > 0) chunks_.count = 1;
     for (std::size_t c = 0; c < chunks_.count; ++c) places_.push_back({});
-    for (place& p : places_) {
-      p.lu.resize(n_ * n_), p.pivots.resize(is_cofactors ? 2 * n_ : n_);
-      if (is_cofactors) p.work.resize(2 * n_);
+    for (place& one : places_) {
+      one.lu.resize(n_ * n_), one.pivots.resize(is_cofactors ? 2 * n_ : n_);
+      if (is_cofactors) one.work.resize(2 * n_);
     }
   }
 

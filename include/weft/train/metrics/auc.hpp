@@ -160,7 +160,7 @@ class exact_auc : public detail::pair_metric<exact_auc> {
     if constexpr (Archive::is_loading::value) examples_.clear();
     for (std::uint64_t i = 0; i < count; ++i) {  // grows by what is there, whatever the count says
       if constexpr (Archive::is_loading::value) examples_.emplace_back();
-      example& e = examples_[static_cast<std::size_t>(i)];
+      example& e = examples_[i];
       archive& e.prediction& e.weight& e.label;
     }
   }

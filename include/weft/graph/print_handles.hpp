@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+
+#include <weft/graph/graph.hpp>
+#include <weft/graph/print.hpp>
+#include <weft/ops/node.hpp>
+#include <weft/tensor/print.hpp>
+
+// Text of nodes, variables, placeholders, effects and expressions in a graph: `std::cout << logits`.
+
+namespace weft {
+namespace detail {
+
+/// The name of a value's node in quotes; with the number of the output, unless it is the first.
+std::string name_text(const graph& g, value v);
+
+/// `node<float, [batch, 10]> "logits"`: a variable and a placeholder say that they are, whatever the handle's type is.
+std::string node_text(const handle& node, dtype type, const shape& extents, const char* const* names);
+
+/// `expression<float, [batch, 10]>`.
+std::string expression_type_text(dtype type, const shape& extents, const char* const* names);
+
+}  // namespace detail
+
+/// Kind, element type, extents and name of a node; of an expression that has not become a node, its types.
+template <Expression X>
+requires(X::symbolic) std::string to_string(const X& x) {
+  using extents = dims_t<X>;
+  if constexpr (X::operations == 0)
+    return detail::node_text(x, dtype_of<value_t<X>>, extents::spec, extents::names);
+  else
+    return detail::expression_type_text(dtype_of<value_t<X>>, extents::spec, extents::names);
+}
+
+/// `effect "train"`.
+std::string to_string(const effect&);
+template <>
+inline constexpr bool is_printable<effect> = true;
+
+#if WEFT_DEFINITIONS
+
+WEFT_COLD_BEGIN
+
+namespace detail {
+
+WEFT_DECL std::string name_text(const graph& g, value v) {
+  const std::string& name = g[v.node].name;
+  return v.output ? quoted(str_cat({name, ":", v.output})) : quoted(name);
+}
+
+WEFT_DECL std::string node_text(const handle& node, dtype type, const shape& extents, const char* const* names) {
+  const std::string types = str_cat({"<", name(type), ", ", to_string(extents, names), ">"});
+  if (node.empty()) return str_cat({"node", types, ", empty"});
+  const symbol& s = node.erased();
+  const graph& g = *static_cast<const graph*>(s.builder());
+  const operation* const op = g[s.id().node].def.op;
+  const char* const kind = op == &operation_of<variable_op>      ? "variable"
+                           : op == &operation_of<placeholder_op> ? "placeholder"
+                                                                 : "node";
+  return str_cat({kind, types, " ", name_text(g, s.id())});
+}
+
+WEFT_DECL std::string expression_type_text(dtype type, const shape& extents, const char* const* names) {
+  return str_cat({"expression<", name(type), ", ", to_string(extents, names), ">"});
+}
+
+}  // namespace detail
+
+WEFT_DECL std::string to_string(const effect& e) {
+  if (e.empty()) return "effect, empty";
+  const symbol& s = e.erased();
+  return str_cat({"effect ", detail::name_text(*static_cast<const graph*>(s.builder()), s.id())});
+}
+
+WEFT_COLD_END
+
+#endif
+
+}  // namespace weft
