@@ -1,6 +1,6 @@
 // Zeros of extents that are known at run time.
 // error: extents_are_not_given
-// error: zeros<T, dims<\.\.\.>>\(shape\(7, 3\)\)
+// error: zeros: extents known at run time are given: \(shape\(7, 3\)\)
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -80,6 +80,24 @@ BOOST_AUTO_TEST_CASE(views_are_operands) {
   BOOST_CHECK(list(v[0] * scalar) == (floats{300, 6, 9}));
 }
 
+BOOST_AUTO_TEST_CASE(extents_of_another_integer_type) {
+  using other = dims<std::size_t{2}, 3>;
+  tensor<float, other> a{{1, 2, 3}, {4, 5, 6}};
+  a += 1;
+  a[1] = a[0];
+  BOOST_CHECK(list(a + 0.f) == (floats{2, 3, 4, 2, 3, 4}));
+  const view<other> v(a);
+  v = v * 2.f;
+  v[0] -= v[1];
+  BOOST_CHECK(list(v + 0.f) == (floats{0, 0, 0, 4, 6, 8}));
+  const const_view<other> reads = v;
+  BOOST_CHECK(bool(reads == a));
+  matrix t = v;
+  t = reads;
+  BOOST_CHECK(list(t) == (floats{0, 0, 0, 4, 6, 8}));
+  BOOST_CHECK(bool(ones<float, other>() == fill<float, dims<2, 3>>(1)));
+}
+
 BOOST_AUTO_TEST_CASE(views_with_dynamic_extents) {
   using rows = dims<dyn<"n">, 2>;
   const float memory[6] = {1, 2, 3, 4, 5, 6};

@@ -339,7 +339,7 @@ effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const 
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
     static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
     if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
       using T = value_t<Expr>;
@@ -394,7 +394,7 @@ effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pa
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
     static_assert(correct<apply_mistake<Pair...>>, WEFT_NEEDS_OF_APPLY);
     if constexpr (correct<apply_mistake<Pair...>> && correct<optimizer_mistake<Optimizer>>) {
       detail::with_gradient_factor<Optimizer> scaled;

@@ -91,7 +91,7 @@ struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
   "update "                                                                                                      \
-  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/optimizers.md"
+  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/how-to/optimizers.md"
 
 namespace detail {
 

@@ -2,7 +2,7 @@
 
 #include <weft/ops/update.hpp>
 
-/// The optimizers. Each is a formula over one element of a variable; docs/optimizers.md says how to write another one.
+/// The optimizers. Each is a formula over one element of a variable; docs/how-to/optimizers.md explains how to add one.
 namespace weft {
 
 /// The minimised value is one number: `mean(...)` or `sum(...)` makes one of many.

@@ -88,7 +88,7 @@ class update_rules {
                   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 "
                   "slots; its update "
                   "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
-                  "docs/optimizers.md");
+                  "docs/how-to/optimizers.md");
     if constexpr (correct<optimizer_mistake<Optimizer>>) {
       if (false)
         detail::use_formula<Optimizer, exact<float>>({}, nullptr, detail::slot_indices<Optimizer>(),
