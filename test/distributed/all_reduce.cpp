@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

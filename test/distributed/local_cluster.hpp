@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/tcp.hpp>
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

@@ -25,6 +25,7 @@
 #include <vector>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

@@ -48,7 +48,13 @@ struct dims;
 
 namespace detail {
 
-template <bool IsCanonical>
+// A template of its own: where g++ cannot make out an extent, as in dims<dyn, 3>, no specialisation fits.
+template <class Dims>
+inline constexpr bool has_canonical_types = true;
+template <auto... Extents>
+inline constexpr bool has_canonical_types<dims<Extents...>> = (has_canonical_type<decltype(Extents)> && ...);
+
+template <bool HasCanonicalTypes>
 struct canonical_dims {
   template <auto... Extents>
   using type = dims<Extents...>;
@@ -69,8 +75,8 @@ struct canonical_dims<false> {
 /// one, so that both are assigned, returned and passed in each other's place.
 template <auto... Extents>
 struct dims {
-  static constexpr bool is_canonical = (detail::is_canonical_extent(Extents) && ...);
-  using dims_type = typename detail::canonical_dims<is_canonical>::template type<Extents...>;
+  using dims_type = typename detail::canonical_dims<detail::has_canonical_types<dims>>::template type<Extents...>;
+  static constexpr bool is_canonical = __is_same(dims, dims_type);
   static constexpr std::size_t rank = sizeof...(Extents);
 
   /// The extents, with a negative code where they are dynamic.

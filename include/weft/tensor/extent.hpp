@@ -628,31 +628,25 @@ constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
   return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
 }
 
-/// Whether an extent is written as in the one type that its value has: int, or long long where that is too short; named
-/// ones in normal form.
-constexpr bool is_canonical_extent(int) { return true; }
+/// Whether extents of this type are in the form in which Weft makes them: int, and names in normal form. Numbers that no
+/// int holds are long long. A type that no extent has is left to the check of a dims.
 template <class Extent>
-constexpr bool is_canonical_extent(Extent e) {
-  if constexpr (extent_like<Extent>)
-    return Extent::code < 0;
-  else if constexpr (std::is_convertible_v<Extent, std::int64_t> && !std::is_floating_point_v<Extent>)
-    return std::is_same_v<Extent, long long> && static_cast<int>(code(e)) != code(e);
-  else
-    return true;  // not an extent: the check of a dims says so
-}
+inline constexpr bool has_canonical_type =
+    !std::is_convertible_v<Extent, std::int64_t> || std::is_floating_point_v<Extent>;
+template <>
+inline constexpr bool has_canonical_type<int> = true;
 template <char Op, class A, class B>
-constexpr bool is_canonical_extent(computed_extent<Op, A, B>) {
-  return std::is_same_v<normal_extent<computed_extent<Op, A, B>>, computed_extent<Op, A, B>>;
-}
+inline constexpr bool has_canonical_type<const computed_extent<Op, A, B>> =
+    std::is_same_v<normal_extent<computed_extent<Op, A, B>>, computed_extent<Op, A, B>>;
 
-/// An extent in the one type that its value has.
+/// An extent in that form.
 template <auto Value>
 constexpr auto canonical() {
-  using Extent = std::remove_const_t<decltype(Value)>;
-  if constexpr (is_canonical_extent(Value))
+  using Extent = decltype(Value);
+  if constexpr (has_canonical_type<Extent>)
     return Value;
   else if constexpr (code(Value) < 0 && extent_like<Extent>)
-    return normal_extent<Extent>{};
+    return normal_extent<std::remove_const_t<Extent>>{};
   else if constexpr (static_cast<int>(code(Value)) == code(Value))
     return static_cast<int>(code(Value));
   else

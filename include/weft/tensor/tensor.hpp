@@ -587,7 +587,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   /// of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows differ in
   /// length.
   template <class X>
-    requires(Dims::rank > 0 && (detail::SizedRange<X> || detail::Foreign<std::remove_cvref_t<X>>))
+    requires(Dims::rank > 0 && !__is_base_of(tensor, std::remove_cvref_t<X>) &&
+             (detail::SizedRange<X> || detail::Foreign<std::remove_cvref_t<X>>))
   explicit tensor(X&& values) : tensor(extents_of_range(values), uninitialized{}) {
     using mistake = detail::values_mistake<std::remove_cvref_t<X>, T, Dims>;
     static_assert(correct<mistake>,

@@ -35,10 +35,13 @@
 
 namespace weft {
 
-// In distributed/parameter/parameter_service.hpp: what join() runs on a parameter server.
+namespace detail {
+
+// In distributed/parameter/, which stands above this folder.
 template <typename Server>
-join_report serve_parameters(Server&, basic_deadline<typename Server::clock_type> workers_come,
-                             basic_deadline<typename Server::clock_type> until);
+class parameter_service;
+
+}  // namespace detail
 
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with each task
 /// that it works with (the task of higher rank dials; see server_options::device_filters), and notices at once when a
@@ -136,7 +139,7 @@ class basic_server {
                    deadline_type until = deadline_type::never()) {
     join_report report;
     if (job() == options_.ps_job) {
-      with_reason([&] { report = serve_parameters(*this, workers_come, until); });
+      with_reason([&] { report = serve_parameters(workers_come, until); });
       if (report.interrupted) set_failure(*report.interrupted);
       return report;
     }
@@ -313,6 +316,13 @@ class basic_server {
 
   static constexpr int max_attempts = 50;  // to open a channel to a task that is there
   static constexpr std::chrono::milliseconds longest_turn{250};
+
+  join_report serve_parameters(deadline_type workers_come, deadline_type until) {
+    using service = detail::parameter_service<basic_server>;
+    constexpr bool is_included = requires { sizeof(service); };
+    static_assert(is_included, "join: include <weft/distributed/parameter/parameter_service.hpp>, or <weft/distributed.hpp>");
+    if constexpr (is_included) return service(*this).run(workers_come, until);
+  }
 
   static server_options with_tls(server_options options) {
     if (detail::speaks_tls<T> && !options.tls) options.tls = tls_credentials::from_environment();

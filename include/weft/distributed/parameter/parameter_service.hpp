@@ -976,12 +976,4 @@ class parameter_service {
 };
 
 }  // namespace detail
-
-/// What a server's join() is on a parameter server.
-template <typename Server>
-join_report serve_parameters(Server& here, basic_deadline<typename Server::clock_type> workers_come,
-                             basic_deadline<typename Server::clock_type> until) {
-  return detail::parameter_service<Server>(here).run(workers_come, until);
-}
-
 }  // namespace weft
