@@ -337,8 +337,8 @@ struct step_results_differ : mistake<!detail::are_results_of<R, Results>> {};
 ///
 /// The results are those of the prepared step, a tuple of several, with or without the `nothing` of effects; void drops
 /// them. Feeds are what the step is called with, tensors, tensor_views or numbers. Steps of supervised and replicated
-/// sessions fit too. Empty until it is assigned. Copies share the one prepared step and its buffers: one thread at a
-/// time calls it or any copy.
+/// sessions fit too, and must not outlive these. Empty until it is assigned. Copies share the one prepared step and its
+/// buffers: one thread at a time calls it or any copy.
 template <class R, class... A>
 class step<R(A...)> {
  public:
