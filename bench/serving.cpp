@@ -1,5 +1,6 @@
-// Times inference on several threads, each with a clone of one session, one image a call: images a second, microseconds of
-// a core for each image, and the memory that a further clone takes. Prints one JSON object for each number of threads.
+// Times inference on several threads, each with a clone of one session, one image a call: images a second, microseconds
+// of a core for each image, and the memory that a further clone takes. Prints one JSON object for each number of
+// threads.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -82,9 +83,10 @@ void measure(const char* name, const shape& one, const Make& make, double second
     stop = true;
     for (std::thread& t : threads) t.join();
     std::sort(rates.begin(), rates.end());
-    std::printf("{\"peer\": \"weft\", \"model\": \"%s\", \"threads\": %d, \"images_per_s\": %.0f, "
-                "\"images_per_s_best\": %.0f, \"cpu_us\": %.2f, \"clone_kb\": %.1f}\n",
-                name, count, rates[rates.size() / 2], rates.back(), (cpu_seconds() - cpu_before) * 1e6 / calls(), bytes / 1000);
+    std::printf(
+        "{\"peer\": \"weft\", \"model\": \"%s\", \"threads\": %d, \"images_per_s\": %.0f, "
+        "\"images_per_s_best\": %.0f, \"cpu_us\": %.2f, \"clone_kb\": %.1f}\n",
+        name, count, rates[rates.size() / 2], rates.back(), (cpu_seconds() - cpu_before) * 1e6 / calls(), bytes / 1000);
     std::fflush(stdout);
   }
 }
@@ -95,6 +97,8 @@ int main(int argc, char** argv) {
   bench::arguments a(argc, argv);
   const double seconds = a.take("--seconds", 2.0);
   a.finish("bench_serving [--seconds S]");
-  measure<bench::mlp_images>("784-100-10", shape(1, 784), [](auto&... x) { return bench::mlp(x...); }, seconds);
-  measure<bench::lenet_images>("LeNet", shape(1, 28, 28, 1), [](auto&... x) { return bench::lenet(x...); }, seconds);
+  measure<bench::mlp_images>(
+      "784-100-10", shape(1, 784), [](auto&... x) { return bench::mlp(x...); }, seconds);
+  measure<bench::lenet_images>(
+      "LeNet", shape(1, 28, 28, 1), [](auto&... x) { return bench::lenet(x...); }, seconds);
 }

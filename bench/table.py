@@ -135,7 +135,8 @@ SHOWN = [
     Shown("all-reduce training, hidden layer of 2000, 2 workers", "parameter_server",
           lambda asked: "ranks" in asked and asked["hidden"] == 2000, "steps/s", "torch DDP"),
     Shown("all-reduce of 20 MB, 2 ranks, loopback TCP", "allreduce",
-          lambda asked: 20_000_000 <= asked["bytes"] < 21_000_000 and asked["ranks"] == 2 and asked.get("over") == "tcp", "us", ""),
+          lambda asked: 20_000_000 <= asked["bytes"] < 21_000_000 and asked["ranks"] == 2 and asked.get("over") == "tcp",
+          "us", ""),
 ]
 
 
@@ -213,9 +214,10 @@ def update_results(rows, results, machine):
                      if "weft" in by_peer and name.startswith(shown.peer) and not name.startswith("weft")}
             if unit == shown.unit and shown.case(dict(asked)) and peers:
                 peer = min(peers, key=peers.get)
-                kept[shown.title] = {"what": shown.title, "date": f"{datetime.date.today()}", "unit": unit, "weft": statistics.median(by_peer["weft"].values()),
-                                     "peer": display_name(peer), "peer_figure": statistics.median(by_peer[peer].values()),
-                                     "times_as_fast": round(peers[peer], 3)}
+                kept[shown.title] = {
+                    "what": shown.title, "date": f"{datetime.date.today()}", "unit": unit,
+                    "weft": statistics.median(by_peer["weft"].values()), "peer": display_name(peer),
+                    "peer_figure": statistics.median(by_peer[peer].values()), "times_as_fast": round(peers[peer], 3)}
     order = [shown.title for shown in SHOWN]
     new = {"machine": machine, "rows": [kept[title] for title in order if title in kept]}
     path.write_text(json.dumps(new, indent=2) + "\n")
@@ -223,16 +225,19 @@ def update_results(rows, results, machine):
     print("".join(f"not measured here: {title}\n" for title in missing), end="", file=sys.stderr)
 
 
-BEGIN, END = "<!-- results: bench/table.py --readme writes this table from docs/explanation/results.json -->", "<!-- end of results -->"
+BEGIN = "<!-- results: bench/table.py --readme writes this table from docs/explanation/results.json -->"
+END = "<!-- end of results -->"
 
 
 def readme_table(results):
     found = json.loads(pathlib.Path(results).read_text())
     dates = sorted({row["date"] for row in found["rows"]})
-    lines = [f"Medians of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {found['machine']}:", "", "| measurement | Weft | fastest peer measured | times as fast |", "|---|---:|---:|---:|"]
+    lines = [f"Medians of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {found['machine']}:", "",
+             "| measurement | Weft | fastest peer measured | times as fast |", "|---|---:|---:|---:|"]
     for row in found["rows"]:
-        lines.append(f"| {row['what']} | {number(row['weft'])} {row['unit']} | {row['peer']}, {number(row['peer_figure'])} {row['unit']} "
-                     f"| {row['times_as_fast']:.{2 if row['times_as_fast'] < 2 else 1}f} |")
+        unit, times = row["unit"], row["times_as_fast"]
+        lines.append(f"| {row['what']} | {number(row['weft'])} {unit} | {row['peer']}, {number(row['peer_figure'])} {unit} "
+                     f"| {times:.{2 if times < 2 else 1}f} |")
     return "\n".join(lines)
 
 

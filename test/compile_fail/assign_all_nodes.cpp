@@ -1,5 +1,5 @@
 // Two variables are given to assign_all.
-// error: two lists: assign_all\(variables_in\(g, "target"\), variables_in\(g, "online"\)\)
+// error: of two lists: variables_in\(g, "target"\), variables_in\(g, "online"\)
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -25,9 +25,7 @@
 #include <weft/data/decode_image.hpp>
 #include <weft/data/example.hpp>
 #include <weft/data/idx.hpp>
-#include <weft/data/protobuf.hpp>
 #include <weft/data/record_reader.hpp>
-#include <weft/data/snappy.hpp>
 #include <weft/distributed/cluster/environment.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/messages.hpp>
@@ -35,6 +33,8 @@
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
+#include <weft/encoding/protobuf.hpp>
+#include <weft/encoding/snappy.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>

@@ -79,7 +79,8 @@ BOOST_AUTO_TEST_CASE(a_graph_that_moves_keeps_its_subgraphs_scopes_and_gradients
   graph g = std::move(first);
   const auto b = variable<float>(g, "b", 1.0f);
   inside.reset();
-  const auto y = cond(x > 0.0f, [](const auto& a, const auto& c) { return a * c; }, [](const auto& a, const auto&) { return a; }, w, x);
+  const auto y = cond(
+      x > 0.0f, [](const auto& a, const auto& c) { return a * c; }, [](const auto& a, const auto&) { return a; }, w, x);
   graph again;
   again = std::move(g);
   const auto [dw] = gradients(y + b, w);
@@ -224,8 +225,7 @@ BOOST_AUTO_TEST_CASE(a_clone_has_no_variables_of_its_own_container) {
   session_options with_container{.threads = 1};
   with_container.variables.find_or_add = [](const std::string&, const std::string&, const value_info&,
                                             const storage& first) { return first; };
-  CHECK_SAYS(failure(error_code::invalid_argument,
-                     [&] { static_cast<void>(m.s.clone_for_inference(with_container)); }),
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { static_cast<void>(m.s.clone_for_inference(with_container)); }),
              "session_options::variables");
   m.train({1, 2, 3});  // and the failed attempt has left nothing behind
 }

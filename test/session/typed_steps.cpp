@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(feeds_are_views_and_numbers_too) {
   const auto x = placeholder<float, dims<dyn<"n">>>(g, "x");
   const auto rate = placeholder<float>(g, "rate");
   session s{g, {.threads = 1}};
-  const step<float(tensor_view<const float, dims<dyn<"n">>>, float)> scaled = s.prepare(fetch(sum(x * rate)), feed(x, rate));
+  const step<float(tensor_view<const float, dims<dyn<"n">>>, float)> scaled =
+      s.prepare(fetch(sum(x * rate)), feed(x, rate));
   const float values[] = {1, 2, 3};
   BOOST_TEST(scaled(tensor_view<const float, dims<dyn<"n">>>(values, shape(3)), 10.0f) == 60);
   // A tensor whose extents the compiler knows is fed to named extents.

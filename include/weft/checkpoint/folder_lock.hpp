@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include <weft/checkpoint/file.hpp>
+#include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
 #include <weft/printable.hpp>
 #include <weft/text.hpp>

@@ -25,7 +25,7 @@ struct assign_all_options {
 template <class = void>
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from, assign_all_options how);
 template <class... X>
-auto assign_all(const X&...) WEFT_DELETED;  // two lists: assign_all(variables_in(g, "target"), variables_in(g, "online"))
+auto assign_all(const X&...) WEFT_DELETED;  // of two lists: variables_in(g, "target"), variables_in(g, "online")
 
 namespace detail {
 
@@ -72,10 +72,10 @@ WEFT_DECL sequence<assigned_pair> pairs_of(const variable_list& target, const va
     if (to->id() == v.id())
       throw error(error_code::invalid_argument, who, {"the variable ", name(v), " is on both sides"});
     if (!(to->info() == v.info()))
-      throw error(error_code::invalid_argument, who,
-                  {"the variable ", name(*to), " is ", weft::name(to->type()), " ",
-                   graph_of(*to).to_string(to->extents()), ", and ", name(v), " is ", weft::name(v.type()), " ",
-                   graph_of(v).to_string(v.extents())});
+      throw error(
+          error_code::invalid_argument, who,
+          {"the variable ", name(*to), " is ", weft::name(to->type()), " ", graph_of(*to).to_string(to->extents()),
+           ", and ", name(v), " is ", weft::name(v.type()), " ", graph_of(v).to_string(v.extents())});
     pairs.push_back({*to, v});
   }
   return pairs;

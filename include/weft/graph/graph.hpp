@@ -87,6 +87,10 @@ struct graph_location {
 
 struct graph_records;
 
+/// What is wrong with a step that reads these variables: the second ones of a model that was called twice in a
+/// name_scope, of which an optimizer updates the first ones alone; or "". `only_new`: what was not said of the graph yet.
+std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new);
+
 /// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
 struct numbered_scope {
   std::string first, scope;
@@ -113,6 +117,7 @@ struct graph_data {
   sequence<subgraph*> subgraphs;
   sequence<graph_owned*> owned;
   sequence<numbered_scope> numbered_scopes;
+  decltype(untrained_copies)* find_untrained_copies = nullptr;  // set where a scope is numbered
 };
 
 }  // namespace detail
@@ -255,6 +260,8 @@ class graph final : public op_builder {
   /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
   const std::string& scope() const { return data_->prefix; }
   sequence<detail::numbered_scope>& numbered_scopes() const { return data_->numbered_scopes; }
+  /// detail::untrained_copies, or null where no scope is numbered: programs without such scopes do not compile it.
+  decltype(detail::untrained_copies)* find_untrained_copies() const { return data_->find_untrained_copies; }
 
   class name_scope;
   class variable_scope;
@@ -636,7 +643,9 @@ WEFT_DECL void graph::enter_scope(const std::string& name) {
   data_->prefix = full + "/";
   detail::graph_variable_names& variables = data_->variables;
   variables.prefix = variables.mode == reuse::no ? data_->prefix : variables.enter(name);
-  if (full != asked && variables.mode == reuse::no) data_->numbered_scopes.push_back({asked + "/", data_->prefix});
+  if (full == asked || variables.mode != reuse::no) return;
+  data_->numbered_scopes.push_back({asked + "/", data_->prefix});
+  data_->find_untrained_copies = detail::untrained_copies;
 }
 
 WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {

@@ -12,9 +12,11 @@ namespace weft {
 template <class X>
 struct value_has_no_graph : mistake<true> {};
 template <class X>
-requires(std::is_base_of_v<detail::handle, X>) struct value_has_no_graph<X> : mistake<false> {};
+requires(std::is_base_of_v<detail::handle, X>) struct value_has_no_graph<X> : mistake<false> {
+};
 template <Expression Expr>
-requires(!std::is_base_of_v<detail::handle, Expr>) struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {};
+requires(!std::is_base_of_v<detail::handle, Expr>) struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {
+};
 
 namespace detail {
 

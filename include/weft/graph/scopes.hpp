@@ -182,3 +182,4 @@ template <class Node>
 WEFT_COLD_END
 
 #include <weft/graph/reverse_mode.hpp>
+#include <weft/graph/untrained_copies.hpp>

@@ -302,7 +302,7 @@ auto without_effects(const X& result) {
 template <class R, class Results>
 R results_as(Results&& results) {
   if constexpr (std::is_void_v<R> || std::is_same_v<R, Results>) {
-    return static_cast<R>(results);
+    return static_cast<R>(static_cast<Results&&>(results));
   } else {
     auto rest = without_effects(results);
     if constexpr (std::is_same_v<R, decltype(rest)>)

@@ -146,8 +146,9 @@ class session {
   template <class = void>
   session(const graph&, ...) = delete;  // session_options: threads, inter_op_threads, devices, pin, device, gpu, ...
   template <class X, class... More>
-    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
-  explicit session(const X& x, const More&...) : session(detail::meant_graph(x), {}) {
+  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
+                                                                     ...))) explicit session(const X& x, const More&...)
+      : session(detail::meant_graph(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -574,11 +575,7 @@ WEFT_DECL prepared_step::prepared_step(session& s, plan::step_request request)
     : owner_(&s.state()),
       session_(&s.resources()),
       plan_(new detail::step_plan(*session_, s.of(), std::move(request))),
-      refused_by_(plan_->writes_shared() ? ~std::uint32_t{0} : detail::session_resources::closed) {
-  if (s.of().numbered_scopes().empty()) return;
-  const std::string notice = detail::untrained_copies(s.of(), plan_->variables_read(), true);
-  if (!notice.empty()) std::fprintf(stderr, "weft: %s", notice.c_str());
-}
+      refused_by_(plan_->writes_shared() ? ~std::uint32_t{0} : detail::session_resources::closed) {}
 
 #endif
 

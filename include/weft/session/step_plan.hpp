@@ -1,9 +1,9 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
-#include <weft/graph/variables.hpp>
 #include <weft/plan/bind.hpp>
 #include <weft/plan/binding_cache.hpp>
 #include <weft/plan/report.hpp>
@@ -19,7 +19,9 @@ namespace weft::detail {
 class step_plan {
  public:
   step_plan(const session_resources& s, const graph& g, plan::step_request request)
-      : s_(s), step_(s, g, std::move(request)) {}
+      : s_(s), step_(s, g, std::move(request)) {
+    if (g.find_untrained_copies()) report_untrained_copies();
+  }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
 
@@ -64,10 +66,8 @@ class step_plan {
   std::size_t arena_bytes() const { return plan::arena_bytes(*current_); }
   const plan::binding* current() const { return current_; }
   std::string describe() const {
-    return plan::describe(step_, current_, bindings_.size()) + untrained_copies(step_.made->g, variables_read(), false);
+    return plan::describe(step_, current_, bindings_.size()) + find_untrained_copies(false);
   }
-  /// Nodes of the graph.
-  sequence<std::uint32_t> variables_read() const;
   std::string placement_log() const { return plan::placement_log(*step_.made); }
 
  private:
@@ -76,6 +76,8 @@ class step_plan {
   void note_effects();
   void run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher);
   void find_last_uses();
+  std::string find_untrained_copies(bool only_new) const;
+  void report_untrained_copies() const;
 
   const session_resources& s_;
   plan::compiled_step step_;
@@ -122,12 +124,17 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   return *b;
 }
 
-WEFT_DECL sequence<std::uint32_t> step_plan::variables_read() const {
+WEFT_DECL std::string step_plan::find_untrained_copies(bool only_new) const {
   const plan::program& p = *step_.made;
+  if (!p.g.find_untrained_copies()) return {};
   sequence<std::uint32_t> read;
   for (std::uint32_t n = 0; n < p.nodes.size(); ++n)
     if (p.def(n).op == &operation_of<variable_op>) read.push_back(p.nodes[n].number);
-  return read;
+  return p.g.find_untrained_copies()(p.g, read, only_new);
+}
+WEFT_DECL void step_plan::report_untrained_copies() const {
+  const std::string found = find_untrained_copies(true);
+  if (!found.empty()) std::fprintf(stderr, "weft: %s", found.c_str());
 }
 
 WEFT_DECL bool step_plan::writes_shared() const noexcept {

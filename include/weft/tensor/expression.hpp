@@ -47,11 +47,36 @@ struct literal {
 template <class Op, class T, class Dims, class Device, class... Operands>
 struct expression;
 
+/// An expression is assigned another one. The type of an expression is its operations, so `let` and `eval` come first.
+template <class Assigned, class Dims>
+struct expression_is_assigned : mistake<true> {};
+
+/// The branches of `condition ? a : b` are expressions of two types.
+template <class A, class B>
+struct branches_are_two_expressions : mistake<true> {};
+
 namespace detail {
 
 /// Whether an expression of this operation and these operands is true or false as a whole.
 template <class Op, class... Operands>
 inline constexpr bool is_truth = false;
+template <class X>
+constexpr const char* spelling() {
+  return __PRETTY_FUNCTION__;
+}
+constexpr bool is_less(const char* a, const char* b) {
+  while (*a && *a == *b) ++a, ++b;
+  return *a < *b;
+}
+/// Whether A is the one of two expressions that `?:` may convert to the other: were it both, the compiler would say
+/// that this is ambiguous, and no more. Operands of an expression, which have fewer operations, never are.
+template <class A, class B>
+concept ConvertedBranch = (!__is_same(A, B)) &&
+                          (A::operations > B::operations ||
+                           (A::operations == B::operations && is_less(spelling<A>(), spelling<B>())));
+
+template <class X>
+X never();  // after a mistake
 
 template <class A, class B>
 struct common_device {
@@ -87,6 +112,17 @@ struct expression_base {
       return Num();
     }
   }
+
+  template <class Op2, class T2, class Dims2, class Device2, class... Operands2>
+  requires ConvertedBranch<expression<Op, T, Dims, Device, Operands...>,
+                           expression<Op2, T2, Dims2, Device2, Operands2...>>
+  constexpr operator expression<Op2, T2, Dims2, Device2, Operands2...>() const {
+    using other = expression<Op2, T2, Dims2, Device2, Operands2...>;
+    static_assert(
+        correct<branches_are_two_expressions<expression<Op, T, Dims, Device, Operands...>, other>>,
+        "?: takes two nodes or tensors: c ? let(relu(x)) : let(tanh(x)), or eval; select(c, a, b) in a graph");
+    return never<other>();
+  }
 };
 
 /// A scalar over tensors is a number.
@@ -105,10 +141,19 @@ requires(!(Operands::symbolic || ...)) struct expression_base<Op, T, dims<>, Dev
 
 }  // namespace detail
 
+#define WEFT_EXPRESSION_IS_ASSIGNED                                                                                    \
+  "an expression's type is its operations: auto h = let(relu(x)) is a node, which is assigned others of its extents; " \
+  "over tensors auto h = eval(relu(x))"
+
 template <class Op, class T, class Dims, class Device, class A>
 struct expression<Op, T, Dims, Device, A> : detail::expression_base<Op, T, Dims, Device, A> {
   A a;
   explicit expression(const A& x) : a(x) {}
+  template <class X>
+  expression& operator=(const X&) {
+    static_assert(correct<expression_is_assigned<X, Dims>>, WEFT_EXPRESSION_IS_ASSIGNED);
+    return *this;
+  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B>
@@ -116,6 +161,11 @@ struct expression<Op, T, Dims, Device, A, B> : detail::expression_base<Op, T, Di
   A a;
   B b;
   expression(const A& x, const B& y) : a(x), b(y) {}
+  template <class X>
+  expression& operator=(const X&) {
+    static_assert(correct<expression_is_assigned<X, Dims>>, WEFT_EXPRESSION_IS_ASSIGNED);
+    return *this;
+  }
 };
 
 template <class Op, class T, class Dims, class Device, class A, class B, class C>
@@ -124,7 +174,14 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
   B b;
   C c;
   expression(const A& x, const B& y, const C& z) : a(x), b(y), c(z) {}
+  template <class X>
+  expression& operator=(const X&) {
+    static_assert(correct<expression_is_assigned<X, Dims>>, WEFT_EXPRESSION_IS_ASSIGNED);
+    return *this;
+  }
 };
+
+#undef WEFT_EXPRESSION_IS_ASSIGNED
 
 /// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x
 /// * x` through `auto` cannot double a type without end.

@@ -343,13 +343,12 @@ effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const 
     static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
     if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
       using T = value_t<Expr>;
-      detail::named_variables named;
-      sequence<symbol> counters;
+      sequence<symbol> named, counters;
       const auto append = [&](const auto& each) {
         if constexpr (is_step_counter<std::remove_cvref_t<decltype(each)>>)
           counters.push_back(detail::check_counter(Optimizer::name, each.erased()));
         else
-          named.add(each);
+          detail::append_variable<T>(each, Optimizer::name, named);
       };
       (append(variables), ...);
       use<T>();
@@ -372,8 +371,8 @@ auto loss_scale::compute_gradients(const Expr& loss, const V&... variables) {
     using T = value_t<Expr>;
     use<T>();
     const symbol root = scaled(node<T>(let(loss).erased()));
-    detail::named_variables named;
-    (named.add(variables), ...);
+    sequence<symbol> named;
+    (detail::append_variable<T>(variables, "compute_gradients", named), ...);
     auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", named));
     if constexpr (detail::is_listed<V...>) {
       return variable_gradients<T>{static_cast<decltype(pairs)&&>(pairs)};

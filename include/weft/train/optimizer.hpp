@@ -57,11 +57,11 @@ template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
-/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. Of a list,
-/// `minimize(adam{}, loss, variables_in(g, "generator"))`, it updates the trained variables of the loss's type that the
-/// loss depends on, and throws invalid_argument if these are none. No other optimizer of the graph is affected. The same
-/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
-/// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
+/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. Of a
+/// list, `minimize(adam{}, loss, variables_in(g, "generator"))`, it updates the trained variables of the loss's type
+/// that the loss depends on, and throws invalid_argument if these are none. No other optimizer of the graph is
+/// affected. The same as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps,
+/// global_step(g), may stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
   requires(!Expression<Optimizer>)
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
@@ -115,17 +115,12 @@ struct applied_gradient {
   const operation* update;
 };
 
-/// The variables that are named beside a loss.
-struct named_variables {
-  sequence<symbol> each, listed;  ///< of lists: what is trained and has influence on the loss
-  std::string lists;              ///< their scopes, for messages
-
-  void add(const handle& variable) { each.push_back(variable.erased()); }
-  void add(const variable_list& list);
-};
-
+/// Appends the variables of a list that may be trained for a loss of this type. Output 1, which no variable has, marks
+/// them: the loss need not depend on each. Throws invalid_argument if the list has none.
+void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who);
 /// Records the gradients of the variables, or of all trained ones that the loss depends on where none is named.
-sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who, named_variables);
+sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
+                                                             sequence<symbol> variables);
 symbol record_sum_of_squares(symbol);
 /// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
 /// lists of them.
@@ -248,45 +243,54 @@ WEFT_DECL void check_trained(const graph& g, const char* who, const sequence<sym
                    ": minimize() updates what is trained"});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (variables[i].id() == variables[j].id())
+      if (variables[i].id() == variables[j].id() && variables[i].id().output == 0)
         throw error(error_code::invalid_argument, who,
                     {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
 }
 
-WEFT_DECL void named_variables::add(const variable_list& list) {
-  listed.append(list.erased().data(), list.size());
-  append(lists, {lists.empty() ? "" : ", ", list.scope().empty() ? "the graph" : list.scope()});
+WEFT_DECL void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who) {
+  const std::size_t before = named.size();
+  for (const symbol& v : list.erased())
+    if (is_trained(graph_of(v), v.id().node) && v.type() == of_loss) named.push_back(v.output(1));
+  if (named.size() == before)
+    throw error(error_code::invalid_argument, who,
+                {"no variable of the list is trained and ", weft::name(of_loss), " as the loss is: ",
+                 list.size() == 0 ? std::string("it is empty, and variables_in(g, scope) makes one")
+                                  : str_cat({"it is of the scope \"", list.scope(), "\""})});
 }
 
 WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g, symbol loss, const char* who,
-                                                                       named_variables named) {
-  sequence<symbol> variables = named.each;
-  const bool all = variables.empty() && named.lists.empty();
+                                                                       sequence<symbol> variables) {
+  const bool all = variables.empty();
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
   if (!all) check_trained(g, who, variables);
-  const std::size_t required = all ? 0 : variables.size();
-  for (const symbol& v : named.listed) {
+  sequence<symbol> each;
+  for (const symbol& v : variables) {
     check_same_graph(who, &g, v.builder());
-    if (is_trained(g, v.id().node) && v.type() == loss.type()) append_once(variables, v);
+    all ? each.push_back(v) : append_once(each, v.output(0));
   }
-  const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
+  const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, each);
   sequence<variable_gradient<symbol, symbol>> pairs;
-  for (std::size_t i = 0; i < variables.size(); ++i)
-    if (!found[i].is_number())
-      pairs.push_back({found[i], variables[i], loss});
-    else if (i < required)
+  for (std::size_t i = 0; i < each.size(); ++i)
+    if (!found[i].is_number()) pairs.push_back({found[i], each[i], loss});
+  for (const symbol& v : variables) {
+    if (all || v.id().output == 1) continue;
+    bool has_gradient = false;
+    for (const auto& pair : pairs) has_gradient |= pair.variable.id() == v.id();
+    if (!has_gradient)
       throw error(error_code::invalid_argument, who,
-                  {"the loss does not depend on the variable ", g[variables[i].id().node].name});
-  if (pairs.empty() && !named.lists.empty())
-    throw error(error_code::invalid_argument, who,
-                {"the loss depends on no trained ", weft::name(loss.type()), " variable of ", named.lists});
-  for (std::uint32_t n = 0; pairs.empty() && n < g.size(); ++n)
+                  {"the loss does not depend on the variable ", g[v.id().node].name});
+  }
+  for (std::uint32_t n = 0; pairs.empty() && all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, who,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
-  if (pairs.empty()) throw error(error_code::invalid_argument, who, "the loss depends on no variable");
+  if (pairs.empty())
+    throw error(error_code::invalid_argument, who,
+                {"the loss depends on no variable", all ? "" : " of the list, whose first one is ",
+                 all ? "" : g[variables[0].id().node].name.c_str()});
   return pairs;
 }
 
@@ -519,14 +523,22 @@ void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, 
   beside.push_back(assign_add(counter, 1).erased());
 }
 
+/// Appends a variable or those of a list, which are named beside a loss of T.
+template <class T, class V>
+void append_variable(const V& named, const char* who, sequence<symbol>& variables) {
+  if constexpr (std::is_same_v<V, variable_list>)
+    append_listed(variables, named, dtype_of<T>, who);
+  else
+    variables.push_back(named.erased());
+}
 /// Appends what is named beside a loss: a variable, or a counter that each step adds 1 to.
-template <class Optimizer, class V>
-void append_named(const V& named, named_variables& variables, sequence<symbol>& beside) {
+template <class Optimizer, class T, class V>
+void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
   if constexpr (is_step_counter<V>) {
     check_counter(Optimizer::name, named.erased());
     beside.push_back(assign_add(named, 1).erased());
   } else {
-    variables.add(named);
+    append_variable<T>(named, Optimizer::name, variables);
   }
 }
 
@@ -549,9 +561,8 @@ auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variable
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<T>(g);
-    detail::named_variables named;
-    sequence<symbol> beside;
-    (detail::append_named<Optimizer>(variables, named, beside), ...);
+    sequence<symbol> named, beside;
+    (detail::append_named<Optimizer, T>(variables, named, beside), ...);
     sequence<detail::applied_gradient> all;
     for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, named))
       all.push_back({pair, detail::update_of<Optimizer, T>()});
@@ -585,8 +596,8 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<value_t<Expr>>(g);
-    detail::named_variables named;
-    (named.add(variables), ...);
+    sequence<symbol> named;
+    (detail::append_variable<value_t<Expr>>(variables, "compute_gradients", named), ...);
     auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", named);
     if constexpr (detail::is_listed<V...>) {
       return variable_gradients<value_t<Expr>>{static_cast<decltype(pairs)&&>(pairs)};

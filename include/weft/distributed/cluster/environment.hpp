@@ -18,13 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/json.hpp>
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/host_list.hpp>
 #include <weft/distributed/cluster/rendezvous.hpp>
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/encoding/json.hpp>
 #include <weft/error.hpp>
 
 namespace weft {

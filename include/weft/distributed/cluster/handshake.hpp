@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <weft/distributed/cluster/messages.hpp>
+#include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/sha256.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft::detail {

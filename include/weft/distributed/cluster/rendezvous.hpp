@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/host_list.hpp>
 #include <weft/distributed/cluster/rendezvous_host.hpp>
 #include <weft/distributed/cluster/secret.hpp>
+#include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>

@@ -16,10 +16,10 @@
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/rejection_log.hpp>
 #include <weft/distributed/cluster/secret.hpp>
+#include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/sha256.hpp>
 #include <weft/transport/tcp.hpp>
 
 namespace weft::detail {

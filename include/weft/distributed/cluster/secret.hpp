@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/random_bytes.hpp>
-#include <weft/transport/sha256.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {

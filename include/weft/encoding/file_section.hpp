@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/data/crc32.hpp>
+#include <weft/encoding/crc32.hpp>
+#include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include <weft/data/crc32.hpp>
+#include <weft/encoding/crc32.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB

@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include <weft/data/crc32c.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/endian.hpp>
 
 /// Files of TensorFlow's records (TFRecord): each is its length in eight bytes, the masked CRC-32C of these, its bytes,
 /// and their masked CRC-32C; numbers are little-endian.
@@ -20,24 +21,18 @@ namespace weft::detail {
 
 inline constexpr std::size_t record_head = 12, record_tail = 4;
 
-template <class Word>
-void append_little_endian(std::string& to, Word word) {
-  for (std::size_t i = 0; i < sizeof word; ++i) to += static_cast<char>((word >> (8 * i)) & 0xff);
-}
-template <class Word>
-Word little_endian(const char* from) {
-  Word word = 0;
-  for (std::size_t i = 0; i < sizeof word; ++i)
-    word |= static_cast<Word>(static_cast<Word>(static_cast<unsigned char>(from[i])) << (8 * i));
-  return word;
+template <class Integer>
+void append_little(std::string& to, Integer value) {
+  to.resize(to.size() + sizeof value);
+  put_little(to.data() + to.size() - sizeof value, value);
 }
 
 }  // namespace weft::detail
 
 inline void weft::data::append_record(std::string& to, std::string_view record) {
   const std::size_t begin = to.size();
-  weft::detail::append_little_endian(to, std::uint64_t{record.size()});
-  weft::detail::append_little_endian(to, weft::detail::masked_crc32c(to.data() + begin, 8));
+  weft::detail::append_little(to, std::uint64_t{record.size()});
+  weft::detail::append_little(to, weft::detail::masked_crc32c(to.data() + begin, 8));
   to.append(record);
-  weft::detail::append_little_endian(to, weft::detail::masked_crc32c(record.data(), record.size()));
+  weft::detail::append_little(to, weft::detail::masked_crc32c(record.data(), record.size()));
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include <weft/data/crc32c.hpp>
+#include <weft/encoding/crc32c.hpp>
 
 namespace weft {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/checkpoint/file_section.hpp>
-#include <weft/data/crc32.hpp>
+#include <weft/encoding/crc32.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/file_section.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {
